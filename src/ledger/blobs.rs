@@ -17,7 +17,8 @@ use crate::log::{
     BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, Log, LogReader, LoggedRecord,
 };
 use crate::plan::{
-    BlobOutput, ContentHash, Event, Json, Output, Receipt, Rejection, State, StepEvent, declared,
+    BlobOutput, ContentHash, Event, Json, Output, Receipt, Rejection, State, StepEvent,
+    output_values,
 };
 
 use super::codec::event::{decode, kind_of};
@@ -182,7 +183,7 @@ impl OutputStore {
         // A receipt for an attempt that was never dispatched is rejected: nothing will name the blob.
         let Some(names) = declared_outputs()? else { return Ok(None) };
         let values: Vec<_> =
-            declared(names.iter().map(String::as_str), value).into_iter().collect();
+            output_values(names.iter().map(String::as_str), value).into_iter().collect();
         // The values that a fold needs stay in the record. If they are most of the output, a blob
         // saves nothing.
         let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();

@@ -1,109 +1,112 @@
-//! What may be asked of a ledger.
+//! Commands: requests to change the ledger.
+//!
+//! [`crate::plan::decide`] judges a command against the state and returns events or a rejection. A
+//! command by itself changes nothing.
 
 use crate::plan::event::plan_event::{HashedStep, Review};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::run_event::{ApprovalPolicy, CapScope, ReplanTrigger, RunPolicy};
-use crate::plan::event::step_event::{Decision, Finding, LostCause, Verdict};
+use crate::plan::event::step_event::{Decision, LostCause, ResolvedOutcome, Verdict};
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::plan::Plan;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
 
-/// A request. Deciding about it changes nothing; only the events that it leads to do.
+/// A request to change the ledger.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Start a run and propose its first version; with automatic approval, activate it too.
+    /// Start a run and propose its first plan version; activate it if approval is automatic.
     StartRun {
-        /// Its name.
+        /// Name of the run, unique in the ledger.
         name: String,
-        /// Its policy.
+        /// Policy of the run.
         policy: RunPolicy,
-        /// Its first version.
+        /// The first plan version.
         draft: PlanDraft,
     },
-    /// Propose the next version of a run's plan.
+    /// Propose the next plan version of a run.
     ProposePlan {
         /// The run.
         run: RunId,
-        /// The version.
+        /// The proposed version.
         draft: PlanDraft,
-        /// Why.
+        /// Human-readable reason.
         reason: String,
-        /// What it is an answer to, where no request for another plan is open.
+        /// Why a new version is needed, if no replan request is open.
         trigger: Option<ReplanTrigger>,
-        /// Whether it waits for a person, where neither the run's policy nor the plan wants that.
+        /// Whether it needs approval even if neither the run's policy nor the plan requires it.
         approval: ApprovalPolicy,
     },
-    /// Approve or reject a proposed version. Approval activates it.
+    /// Approve or reject a proposed version. An approved version is activated.
     ReviewPlan {
         /// The run.
         run: RunId,
         /// The version.
         version: u32,
-        /// The hash that the reviewer was shown.
+        /// Hash of the plan that the reviewer saw.
         hash: ContentHash,
-        /// What they say.
+        /// The decision.
         review: Review,
-        /// Who they are.
+        /// The reviewer.
         by: String,
-        /// Why.
+        /// Note of the reviewer.
         note: String,
     },
-    /// Deal a ready step to a worker.
+    /// Dispatch a ready step to a worker.
     Dispatch {
         /// The run.
         run: RunId,
-        /// Which step, or the first in the queue.
+        /// The step; `None` takes the first one in the queue.
         step: Option<StepNumber>,
-        /// Who gets it.
+        /// The worker.
         worker: String,
-        /// For how long without a sign of life; `None` for as long as the plan says.
+        /// Length of the lease; `None` uses the plan's.
         lease: Option<Micros>,
     },
-    /// Keep an attempt for longer.
+    /// Extend the lease of an attempt.
     Renew {
         /// The attempt.
         token: AttemptToken,
-        /// For how long from now; `None` for as long as the plan says. Never less than it has.
+        /// Length of the lease from now; `None` uses the plan's. A lease is never shortened.
         lease: Option<Micros>,
     },
-    /// Say that an attempt will never report.
+    /// Report that an attempt is lost: it will never return a receipt.
     ReportLost {
         /// The attempt.
         token: AttemptToken,
         /// Why.
         cause: LostCause,
-        /// Details for people.
+        /// Human-readable details.
         detail: String,
     },
-    /// Record what a worker returned. A receipt that may not count is recorded as refused.
+    /// Record the receipt of a worker. A late receipt is recorded as refused.
     RecordReceipt {
         /// The attempt.
         token: AttemptToken,
-        /// What it said.
+        /// The receipt.
         receipt: Receipt,
     },
-    /// Judge criteria of a reported step.
+    /// Record verdicts on criteria of a reported step.
     Judge {
         /// The attempt whose work is judged.
         token: AttemptToken,
-        /// The judgements.
+        /// The verdicts.
         verdicts: Vec<Verdict>,
     },
-    /// Judge criteria of the plan as a whole.
+    /// Record verdicts on criteria of the whole plan.
     JudgePlan {
         /// The run.
         run: RunId,
-        /// The judgements.
+        /// The verdicts.
         verdicts: Vec<Verdict>,
     },
-    /// Take a step over as done before the run began.
+    /// Accept steps that were done before the run began.
     TakeOver {
         /// The run.
         run: RunId,
-        /// The steps, and where it is written that they are done.
+        /// The steps, each with the source that lists it as done.
         steps: Vec<(StepNumber, String)>,
     },
     /// Skip a step that is not in flight.
@@ -112,41 +115,41 @@ pub enum Command {
         run: RunId,
         /// The step.
         step: StepNumber,
-        /// Who says so.
+        /// Actor.
         by: String,
         /// Why.
         reason: String,
     },
-    /// Say what became of a lost attempt of a step that must not be done twice.
+    /// Resolve the unknown outcome of an attempt whose step must not be repeated.
     ResolveDoubt {
         /// The run.
         run: RunId,
         /// The step.
         step: StepNumber,
-        /// What happened.
-        finding: Finding,
-        /// Who says so.
+        /// Whether the work was done.
+        finding: ResolvedOutcome,
+        /// Actor.
         by: String,
-        /// On what grounds: what a probe found, or what they saw.
+        /// Evidence: the output of a probe, or an observation.
         evidence: String,
     },
-    /// Let the failed steps of a failed run be tried again.
+    /// Reopen all failed steps of a run.
     RetryFailed {
         /// The run.
         run: RunId,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// Let one failed step be tried again, and the run go on that failed by it.
+    /// Reopen one failed step, and the run if that step failed it.
     Retry {
         /// The run.
         run: RunId,
         /// The step.
         step: StepNumber,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// Set a variable, if it still has the version that the caller saw.
+    /// Set a variable if it still has the expected version.
     SetVariable {
         /// The run.
         run: RunId,
@@ -154,152 +157,153 @@ pub enum Command {
         name: String,
         /// The value.
         value: Json,
-        /// The version that the caller saw; 0 means not set yet, `None` sets it in any case.
+        /// Expected version; 0 for a variable that is not set yet, `None` to skip the check.
         expected_version: Option<u64>,
-        /// Who sets it.
+        /// Actor.
         by: String,
     },
-    /// Set or lift a cap.
+    /// Set or remove a cap.
     SetCap {
-        /// What it holds for.
+        /// Scope of the cap.
         scope: CapScope,
-        /// The cap; `None` lifts it.
+        /// The cap; `None` removes it.
         limit: Option<u32>,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// End a run by hand.
+    /// Cancel a run.
     CancelRun {
         /// The run.
         run: RunId,
-        /// Who says so.
+        /// Actor.
         by: String,
         /// Why.
         reason: String,
     },
-    /// Turn what is due into events: leases, delays, questions, barriers, wall time.
+    /// Fire the timers that are due: leases, delays, questions, barriers, wall time.
     Tick,
-    /// Say that a worker is about to do something to the world.
+    /// Record the intent of a side effect, before it happens.
     IntendEffect {
-        /// Its attempt.
+        /// The attempt.
         token: AttemptToken,
-        /// What.
+        /// Description of the side effect.
         effect: String,
-        /// The key that makes it happen once.
+        /// Idempotency key of the side effect.
         key: String,
     },
-    /// Say that a worker has done it.
+    /// Record that a side effect has happened.
     CommitEffect {
-        /// Its attempt.
+        /// The attempt.
         token: AttemptToken,
-        /// The key of the intent.
+        /// Key of the announced side effect.
         key: String,
     },
     /// Answer a question.
     Answer {
-        /// Which.
+        /// The question.
         question: QuestionId,
-        /// One of its options.
+        /// One of the options of the question.
         answer: String,
-        /// Who answers.
+        /// Author of the answer.
         by: String,
-        /// Why, in their words.
+        /// Note of the author.
         note: String,
-        /// Hash of what they were shown.
+        /// Hash of what the author saw.
         shown: ContentHash,
     },
-    /// Set what may be spent; what waits only for that goes on.
+    /// Set a budget, and unpause the runs that it covers again.
     SetBudget {
-        /// By a run, or by the whole ledger.
+        /// The run; `None` is the whole ledger.
         run: Option<RunId>,
-        /// In all, what was spent before included; `None` leaves it to the plan.
+        /// Total limits, past spending included; `None` uses the plan's budget.
         limits: Option<Limits>,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// Say what an attempt that is over really cost.
+    /// Correct the cost of a finished attempt.
     CorrectCost {
         /// The attempt.
         token: AttemptToken,
-        /// What it cost.
+        /// The actual cost.
         cost: Cost,
-        /// What it is charged with so far: what its receipt said, or the last correction. Not needed for
-        /// a lost attempt. The rules know only of lost ones whether it is true; see
+        /// The current charge: the cost in the receipt, or the last correction. Optional for a lost
+        /// attempt. It is verified here for lost attempts only; see
         /// [`crate::ledger::Ledger::correct_cost`].
         charged: Option<Cost>,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// Deal nothing more for now.
+    /// Stop dispatching steps of a run.
     Pause {
         /// The run.
         run: RunId,
-        /// Who says so.
+        /// Actor.
         by: String,
         /// Why.
         reason: String,
     },
-    /// Go on.
+    /// Dispatch steps of a paused run again.
     Resume {
         /// The run.
         run: RunId,
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// Ask for another plan version.
+    /// Request a new plan version.
     RequestReplan {
         /// The run.
         run: RunId,
         /// Why.
         trigger: ReplanTrigger,
-        /// The step from which work is done anew, if it is known.
+        /// The first step whose work should be redone, if known.
         from: Option<StepNumber>,
-        /// Why, for people and for the planner.
+        /// Reason, shown to people and to the planner.
         reason: String,
     },
-    /// Say that no other plan version is needed after all.
+    /// Withdraw the open replan request.
     WithdrawReplan {
         /// The run.
         run: RunId,
-        /// Who says so.
+        /// Actor.
         by: String,
         /// Why.
         reason: String,
     },
-    /// Decide about a failure, where the plan leaves that to somebody else.
+    /// Decide about a failed attempt whose plan has an external decider.
     DecideFailure {
         /// The run.
         run: RunId,
         /// The step whose attempt failed.
         step: StepNumber,
-        /// What is done about it.
+        /// The decision.
         decision: Decision,
-        /// The rule that decided, for the record.
+        /// Name of the rule, for the record.
         rule: String,
-        /// Why, for people.
+        /// Human-readable reason.
         reason: String,
     },
-    /// Begin a run as another one was at some record.
+    /// Start a run as a copy of another run at a given record.
     ForkRun {
-        /// The new run's name.
+        /// Name of the new run.
         name: String,
-        /// The other run as it was then.
+        /// State of the parent run at that record.
         parent: Box<Run>,
-        /// The record.
+        /// Sequence number of that record.
         at_seq: u64,
-        /// The log's chain there.
+        /// Chain hash of the log at that record.
         chain: ContentHash,
     },
 }
 
-/// A plan ready to be proposed, with the hashes that the rules need and do not compute: see
-/// [`crate::ledger::plan_draft`]. Nobody else makes one, since a plan under a wrong hash is refused by
-/// whoever reads a snapshot of it.
+/// A plan that is ready to be proposed, with the hashes of the plan and of its steps.
+///
+/// [`crate::ledger::plan_draft`] is the only constructor: a snapshot of a plan with a wrong hash is
+/// rejected when it is read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanDraft {
     /// Hash of the whole plan's canonical bytes.
     pub(crate) hash: ContentHash,
-    /// The plan with its list of steps empty.
+    /// The plan without its steps.
     pub(crate) header: Box<Plan>,
     /// The steps in plan order.
     pub(crate) steps: Vec<HashedStep>,

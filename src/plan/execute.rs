@@ -1,4 +1,4 @@
-//! One command, from judgement to its last consequence: an atomic batch of events.
+//! Executes a command: decides it, applies its events and settles all consequences, as one atomic batch.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,12 @@ use crate::plan::settle::settle;
 use crate::plan::state::State;
 use crate::plan::value::ids::{Micros, RunId};
 
-/// Judges a command, folds its events and all that follows from them into the state, and answers
-/// with these events: one atomic batch, of which the first has sequence number `next_seq` and all
-/// have the time `now`, or the state's if that is later.
+/// Executes a command and returns its events and all their consequences: one atomic batch. The first event
+/// has sequence number `next_seq`, and all have the time `now`, or the time of the state if that is later.
 ///
-/// A refused command changes nothing. What would not fit in the batch follows with the run's next
-/// command: of a claim and of a tick it comes first, so that whoever works on a run gets it going
-/// again. Then a claim that deals nothing is not refused, since something was written.
+/// A rejected command changes nothing. Consequences that do not fit into the batch are left to the next
+/// command of the run. A claim and a tick settle them first, so that the run makes progress; such a claim
+/// is not rejected even if it dispatches nothing, since its batch is not empty.
 pub fn execute(
     state: &mut State,
     next_seq: u64,
@@ -49,7 +48,7 @@ pub fn execute(
     Ok(batch.events)
 }
 
-/// Well below what a batch holds, so that there is room for what follows from timers.
+/// Limit for the events of timers, which leaves room for their consequences.
 const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
 
 struct Batch {
@@ -75,20 +74,20 @@ impl Batch {
         self.events.push(event);
     }
 
-    /// Whether what follows is left to another batch.
+    /// Whether the batch is full.
     fn is_full(&self) -> bool {
         self.events.len() >= MAX_BATCH_EVENTS
     }
 
-    /// What earlier batches had no room for.
+    /// Settles consequences that did not fit into earlier batches.
     fn settle_rest(&mut self, state: &mut State) {
         for run in state.runs.unsettled() {
             self.settle(state, run);
         }
     }
 
-    /// All that is due besides the first timer, each judged by what the ones before it left. More
-    /// than fits in one batch is left to the next tick.
+    /// Fires the timers that are due one by one, each on the state that the previous one left. Timers that
+    /// do not fit into the batch are left to the next tick.
     fn tick(&mut self, state: &mut State) {
         while self.events.len() < MAX_TICK_EVENTS {
             let due = decide(state, self.now, &Command::Tick).unwrap_or_default();
@@ -102,7 +101,7 @@ impl Batch {
     }
 
     fn settle(&mut self, state: &mut State, run: RunId) {
-        // The full batch also ends a chain that would not end by itself, if there were one.
+        // A full batch would also stop a chain of consequences that does not terminate.
         while !self.is_full() {
             let follows = settle(state, run);
             if follows.is_empty() {

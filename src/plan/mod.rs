@@ -33,8 +33,8 @@ pub use event::plan_event::{
     HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict, Review,
 };
 pub use event::question::{
-    ABORT, Answered, Asked, Expired, FAIL, NO, Question, QuestionId, RELEASE, REPLAN, RETRY, SKIP,
-    Subject, WAIT, WITHDRAWN, YES,
+    ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
+    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{Artifact, BlobOutput, Outcome, Output, Receipt};
 pub use event::run_event::{
@@ -46,8 +46,8 @@ pub use event::run_event::{
 pub use event::step_event::{
     Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
     CostCorrected, Decision, DelayElapsed, Dispatched, DoubtResolved, EffectCommitted,
-    EffectIntended, FailureDecided, Finding, LeaseRenewed, LostCause, ReceiptRecorded,
-    ReceiptRefused, Reopened, Ruling, Skipped, StepEvent, StepFailed, StepRecord, Verdict,
+    EffectIntended, FailureDecided, LeaseRenewed, LostCause, ReceiptRecorded, ReceiptRefused,
+    Reopened, ResolvedOutcome, Ruling, Skipped, StepEvent, StepFailed, StepRecord, Verdict,
     VerdictRecorded,
 };
 pub use event::step_status::StepStatus;
@@ -61,7 +61,7 @@ pub use model::criterion::Criterion;
 pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
 pub use model::enrich::{Tool, ToolRegistry, enrich};
 pub use model::fields::Extra;
-pub use model::graph::tree::{Branch, forest};
+pub use model::graph::tree::{TreeNode, plan_tree};
 pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
 pub use model::policy::{
     Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule,
@@ -72,21 +72,21 @@ pub use model::step::{
 };
 pub use rejection::Rejection;
 #[doc(hidden)]
-pub use settle::disposition::is_said_to_have_landed;
+pub use settle::disposition::worker_reported_landed;
 pub use settle::settle;
-pub(crate) use settle::variables::declared;
+pub(crate) use settle::variables::output_values;
 pub use state::account::Account;
 pub use state::barrier_state::{BarrierState, BarrierStatus};
 pub use state::compact::bytes::Texts;
 pub use state::compact::plan::CompactPlan;
 pub use state::compact::step::CompactStep;
-pub use state::links::{Dependency, Near, SharedLinks};
-pub use state::overview::{Glance, RunSummary};
+pub use state::links::{Dependency, Neighbours, SharedLinks};
+pub use state::overview::{RunOverview, RunSummary};
 pub use state::queue::Ready;
 pub use state::run::{
-    Effect, Lane, PlanVersion, Queue, ReplanRequest, Run, RunStatus, Tally, Timer, Variable,
+    Effect, Lane, PlanVersion, Queue, ReplanRequest, Run, RunCounters, RunStatus, Timer, Variable,
 };
-pub use state::runs::{Form, PackedPlan, PackedRun, PlanKey, Runs};
+pub use state::runs::{PackedPlan, PackedRun, PlanKey, Runs, StoredRun};
 pub use state::step_state::{Attempt, Hold, StepState};
 pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
@@ -97,14 +97,14 @@ pub(crate) use value::ids::SECOND;
 pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
 #[doc(hidden)]
-pub use value::names::number_meant;
-pub use value::names::{Named, name_fault};
+pub use value::names::parse_number;
+pub use value::names::{NameKind, name_error};
 #[cfg(feature = "plan-files")]
 #[doc(hidden)]
 pub use value::nearest::nearest;
 #[doc(hidden)]
-pub use value::numbers::{long_number, with_long_as_text};
-pub use value::rare_field::{Blank, Seldom};
+pub use value::numbers::{find_long_number, quote_long_numbers};
+pub use value::rare_field::{RareField, StaticDefault};
 pub use view::execution::{ExecutionState, Remaining, execution_state};
 pub use view::operator::{
     AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,

@@ -1,6 +1,6 @@
-//! Why a command is refused: typed for programs, in words for people.
+//! Rejections: why a command is not executed, as a type for programs and as a message for people.
 //!
-//! Invariant: whoever is refused is told what is missing, and who holds it.
+//! Each message states what happened, what was expected and found, and what to do next.
 
 use std::fmt;
 
@@ -14,149 +14,148 @@ use crate::plan::state::ENDED_KEPT;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::{JSON_DEPTH_MAX, Json};
 
-/// Why a command was refused. Nothing was written but, where a receipt is refused with
-/// [`Rejection::StaleToken`], that receipt: what a worker did is kept, also if it does not count.
+/// Why a command was rejected. A rejected command changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// The plan is not valid: all its problems.
+    /// The plan is invalid; all its problems.
     InvalidPlan(Vec<Problem>),
-    /// Nothing new may be called that: why.
+    /// The name is invalid; why.
     BadName(&'static str),
-    /// There is a run of that name.
+    /// A run with this name exists.
     RunExists(RunId),
-    /// There is no such run.
+    /// The run does not exist.
     NoSuchRun,
     /// The run has ended.
     RunHasEnded(Ending),
-    /// The run has ended, and so have [`crate::plan::ENDED_KEPT`] others after it: a summary is left of it.
+    /// The run ended long ago, and only its summary remains.
     RunRetired(Ending),
     /// The run has no active plan version yet.
     NoActivePlan,
-    /// There is no such version, or it is not waiting for a review.
+    /// The version does not exist, or does not wait for a review.
     NoSuchVersion(u32),
-    /// The reviewer was shown another plan than the one proposed.
+    /// The reviewer saw another plan than the proposed one.
     HashDiffers {
         /// The hash of the proposed plan.
         expected: ContentHash,
-        /// The hash that the reviewer was shown.
+        /// Hash of the plan that the reviewer saw.
         found: ContentHash,
     },
-    /// There is no such step in the active version.
+    /// The active version has no such step.
     NoSuchStep(StepNumber),
-    /// The step is not ready, and this is its status.
+    /// The step is not ready; its status.
     NotReady(StepNumber, StepStatus),
-    /// Somebody has it.
+    /// The step is in flight.
     HeldBy {
         /// The step.
         step: StepNumber,
-        /// Who.
+        /// The worker.
         worker: String,
-        /// Until when, without a sign of life.
+        /// End of the lease.
         lease_until: Micros,
     },
     /// A cap is reached.
     CapReached {
-        /// What it holds for.
+        /// Scope of the cap.
         scope: CapScope,
-        /// How many attempts may be in flight.
+        /// Maximum number of attempts in flight.
         limit: u32,
     },
-    /// Nothing is ready.
+    /// No step is ready.
     NothingReady {
         /// Attempts in flight in this run.
         in_flight: u32,
         /// Steps that wait for verdicts.
         reported: u32,
-        /// Steps in doubt.
-        in_doubt: u32,
+        /// Steps whose outcome is unknown.
+        outcome_unknown: u32,
     },
-    /// The token is not that of a live attempt.
+    /// The attempt of the token is not active.
     StaleToken(AttemptToken),
-    /// There is no such criterion, or it has been judged.
+    /// The criterion does not exist, or has a verdict.
     NoSuchCriterion(u32),
-    /// The worker may not judge its own work.
+    /// A worker must not judge its own work.
     JudgedByWorker(String),
     /// The variable has another version.
     VersionDiffers {
-        /// The version that the caller saw.
+        /// The expected version.
         expected: u64,
-        /// The version that it has.
+        /// The current version.
         found: u64,
     },
-    /// The same plan is active already.
+    /// The same plan is already active.
     SamePlan(u32),
-    /// A cap of 0 would stop everything for ever.
+    /// A cap of 0 would block everything.
     ZeroCap,
-    /// Nothing that could be retried.
+    /// There is nothing to retry.
     NothingFailed,
-    /// That barrier was not released in time and fails the run, whatever is tried again.
+    /// The deadline of this barrier passed, so a retry cannot save the run.
     BarrierLate(String),
-    /// The run pauses.
+    /// The run is paused.
     Paused(PauseCause),
-    /// The run does not pause.
+    /// The run is not paused.
     NotPaused,
-    /// What is left of a budget is set aside for attempts in flight.
+    /// The rest of a budget is reserved for attempts in flight.
     BudgetReserved(BudgetPart),
-    /// What that attempt cost was not estimated: the caller must say what was charged.
+    /// The cost of the attempt is not an estimate: the caller must pass the current charge.
     NotEstimated(AttemptToken),
-    /// The attempt is charged with something else than the caller says.
+    /// The attempt has another charge than the caller expects.
     ChargedDiffers {
-        /// What the caller says.
+        /// The expected charge.
         expected: Cost,
-        /// What it is charged with.
+        /// The current charge.
         found: Cost,
     },
-    /// There is no such open question.
+    /// The question is not open.
     NoSuchQuestion(QuestionId),
-    /// The answer is none of the question's options.
+    /// The answer is not an option of the question.
     NotAnOption {
-        /// What was answered.
+        /// The answer.
         answer: String,
-        /// What could have been.
+        /// The options.
         options: Vec<String>,
     },
-    /// A request for another plan is open already, made by this record.
+    /// A replan request is already open, made by this record.
     ReplanIsOpen(u64),
-    /// No request for another plan is open.
+    /// No replan request is open.
     NoReplanRequested,
-    /// The plan allows no more later versions than these.
+    /// The replan limit of the plan is reached.
     ReplanLimit(u32),
-    /// The plan's rules decide about failures.
+    /// The rules of the plan decide about failures, not an external decider.
     DecidedByRules,
-    /// The failed attempt may have done what must not be done twice.
+    /// The failed attempt may have done work that must not be repeated.
     MustNotBeRepeated(StepNumber, Disposition),
-    /// The step has no fallback that could stand in now.
+    /// The step has no available fallback.
     NoFallback(StepNumber),
-    /// There is such a side effect already; done by that record, or 0 if it is only meant.
+    /// The side effect is already confirmed by this record, or announced if 0.
     EffectKnown {
-        /// Its key.
+        /// Key of the side effect.
         key: String,
-        /// The record that says that it was done.
+        /// Sequence number of the confirmation, or 0.
         committed: u64,
     },
-    /// Nobody said before that they would do this.
+    /// The side effect was not announced.
     NoSuchEffect(String),
-    /// A value nests deeper than it could be read again.
+    /// A value nests too deeply to be parsed again.
     TooDeep {
-        /// How many levels it has.
+        /// Nesting depth of the value.
         found: usize,
-        /// How many it may have.
+        /// Maximum nesting depth.
         limit: usize,
     },
-    /// The ledger keeps no output of that hash and length.
+    /// The ledger has no output with this hash and length.
     NoSuchOutput(ContentHash),
-    /// The command would lead to more events than one batch holds.
+    /// The command leads to more events than fit into a batch.
     TooManyEvents {
-        /// How many events it would take.
+        /// Number of events.
         events: usize,
-        /// How many a batch holds.
+        /// Maximum number of events of a batch.
         limit: usize,
     },
 }
 
 impl Rejection {
-    /// Its name for programs, which never changes: `format/cli-json.md` lists them.
+    /// The stable name for programs, listed in `format/cli-json.md`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -205,144 +204,142 @@ impl Rejection {
 }
 
 impl fmt::Display for Rejection {
-    #[expect(clippy::too_many_lines, reason = "one arm for each reason, so that none is forgotten")]
+    #[expect(clippy::too_many_lines, reason = "one arm per rejection")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidPlan(problems) => match problems.as_slice() {
-                [one] => write!(f, "the plan is not valid: {one}"),
+                [one] => write!(f, "invalid plan: {one}"),
                 many => {
-                    write!(f, "the plan is not valid, {} problems:", many.len())?;
+                    write!(f, "invalid plan, {} problems:", many.len())?;
                     many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
                 }
             },
             Self::BadName(fault) => f.write_str(fault),
             Self::RunExists(run) => {
-                write!(f, "there is a run of that name already (run {run}); choose another name")
+                write!(f, "a run with this name already exists (run #{run}); choose another name")
             }
-            Self::NoSuchRun => f.write_str("there is no such run"),
-            Self::RunHasEnded(Ending::Failed) => f.write_str(
-                "the run has ended: it failed; retry what failed, or propose another plan",
-            ),
+            Self::NoSuchRun => f.write_str("run not found"),
+            Self::RunHasEnded(Ending::Failed) => {
+                f.write_str("the run has failed; retry the failed steps, or propose a new plan")
+            }
             Self::RunHasEnded(ending) => {
-                write!(f, "the run has ended: it {}; start another one, or fork it", how(*ending))
+                write!(f, "the run {}; start or fork another run", how(*ending))
             }
             Self::RunRetired(ending) => write!(
                 f,
-                "the run has ended: it {}; so have {} others since, and only a summary is left of \
-                 it; start another one, or fork it",
+                "the run {}, and only its summary remains, since {} others ended later; start or \
+                 fork another run",
                 how(*ending),
                 ENDED_KEPT
             ),
             Self::NoActivePlan => {
-                f.write_str("the run has no active plan version yet; approve one first")
+                f.write_str("the run has no active plan version; approve one first")
             }
             Self::NoSuchVersion(version) => {
-                write!(f, "there is no version {version} that waits for a review")
+                write!(f, "version {version} does not wait for a review")
             }
             Self::HashDiffers { expected, found } => write!(
                 f,
-                "the review is bound to plan {}, but the proposed plan is {}; look at it again",
+                "the review is for plan {}, but the proposed plan is {}; review that one",
                 found.short(),
                 expected.short()
             ),
-            Self::NoSuchStep(step) => write!(f, "the active plan has no step {step}"),
-            Self::NotReady(step, status) => write!(f, "step {step} is not ready: it is {status}"),
+            Self::NoSuchStep(step) => write!(f, "the active plan has no step #{step}"),
+            Self::NotReady(step, status) => write!(f, "step #{step} is not ready: it is {status}"),
             Self::HeldBy { step, worker, lease_until } => {
-                write!(f, "step {step} is held by {worker} until {lease_until} (microseconds)")
+                write!(f, "step #{step} is held by {worker} until {lease_until} (microseconds)")
             }
             Self::CapReached { scope, limit } => {
                 write!(
                     f,
-                    "the cap of {limit} attempts in flight is reached for {scope}; ask again when one \
-                     has reported, or raise it"
+                    "the cap of {limit} attempts in flight is reached for {scope}; claim again later, or \
+                     raise the cap"
                 )
             }
-            Self::NothingReady { in_flight, reported, in_doubt } => write!(
+            Self::NothingReady { in_flight, reported, outcome_unknown } => write!(
                 f,
-                "nothing is ready: {in_flight} in flight, {reported} waiting for verdicts, \
-                 {in_doubt} in doubt"
+                "no step is ready: {in_flight} in flight, {reported} waiting for verdicts, \
+                 {outcome_unknown} of unknown outcome"
             ),
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is over, or never was: its lease ran out, it has reported, its \
-                     run ended long ago, or nothing was dealt under this number; claim its step again"
+                    "attempt {token} is not active: expired, already reported, or unknown; claim the \
+                     step again"
                 )
             }
             Self::NoSuchCriterion(index) => {
-                write!(f, "there is no criterion {index} that waits for a verdict")
+                write!(f, "criterion {} does not wait for a verdict", u64::from(*index) + 1)
             }
             Self::JudgedByWorker(worker) => {
-                write!(f, "{worker} did the work and may not judge it: somebody else must")
+                write!(f, "{worker} did the work and must not judge it; use another judge")
             }
             Self::VersionDiffers { expected, found } => {
                 write!(f, "the variable has version {found}, expected {expected}; read it again")
             }
             Self::SamePlan(version) => {
-                write!(f, "this plan is active already, as version {version}")
+                write!(f, "this plan is already active as version {version}")
             }
-            Self::ZeroCap => f.write_str("a cap of 0 would stop everything; use pause or lift it"),
-            Self::NothingFailed => f.write_str("no step of the run has failed"),
+            Self::ZeroCap => {
+                f.write_str("a cap of 0 would block everything; pause the run, or remove the cap")
+            }
+            Self::NothingFailed => f.write_str("nothing to retry: no step of the run has failed"),
             Self::BarrierLate(id) => write!(
                 f,
-                "barrier {id} was not released in time, and fails the run whatever is tried again; \
-                 propose a plan that gives it more time, or says `on_break: wait`"
+                "barrier {id} was not released in time, so a retry cannot save the run; propose a \
+                 plan with a later deadline, or with `on_break: wait`"
             ),
             Self::TooDeep { found, limit } => write!(
                 f,
-                "a value with {found} levels of lists and objects within each other: expected at \
-                 most {limit}; bring it as text, or in a file"
+                "a value nests {found} levels deep, expected at most {limit}; pass it as a string, or \
+                 in a file"
             ),
             Self::NoSuchOutput(hash) => write!(
                 f,
-                "the ledger keeps no output of hash {hash} and that length: bring the output itself"
+                "the ledger has no output with hash {hash} and this length; send the output itself"
             ),
             Self::TooManyEvents { events, limit } => {
-                write!(f, "{events} events at once: expected at most {limit}; ask in parts")
+                write!(f, "the command takes {events} events, expected at most {limit}; split it")
             }
             Self::Paused(cause) => {
-                write!(f, "the run pauses: {cause}; raise the budget or resume it")
+                write!(f, "the run is paused: {cause}; raise the budget, or unpause it")
             }
-            Self::NotPaused => f.write_str("the run does not pause"),
+            Self::NotPaused => f.write_str("the run is not paused"),
             Self::BudgetReserved(part) => write!(
                 f,
-                "what is left of the budget of {part} is set aside for attempts in flight; ask \
-                 again when one has reported"
+                "the rest of the budget of {part} is reserved for attempts in flight; claim again \
+                 later"
             ),
             Self::NotEstimated(token) => write!(
                 f,
-                "what attempt {token} cost was said by its receipt; say what was charged, too"
+                "the receipt of attempt {token} states its cost; pass the current charge, too"
             ),
             Self::ChargedDiffers { expected, found } => write!(
                 f,
-                "the attempt is charged with {} millionths and {} tokens, expected {} and {}; look \
-                 at its records again",
+                "the attempt is charged {} millionths and {} tokens, expected {} and {}; read its \
+                 records again",
                 found.money_micros, found.tokens, expected.money_micros, expected.tokens
             ),
             Self::NoSuchQuestion(question) => {
-                write!(
-                    f,
-                    "there is no open question {}: it was answered, or is about what is over",
-                    question.0
-                )
+                write!(f, "question {} is not open: answered, timed out, or withdrawn", question.0)
             }
             Self::NotAnOption { answer, options } => {
-                write!(f, "`{answer}` is no answer, expected one of: {}", options.join(", "))
+                write!(f, "`{answer}` is not an option, expected one of: {}", options.join(", "))
             }
             Self::ReplanIsOpen(seq) => {
                 write!(
                     f,
-                    "another plan was asked for already, by record {seq}; propose it, or withdraw that"
+                    "record {seq} already requested a new plan; propose it, or withdraw the request"
                 )
             }
-            Self::NoReplanRequested => f.write_str("no other plan was asked for"),
+            Self::NoReplanRequested => f.write_str("no replan request is open"),
             Self::ReplanLimit(max) => write!(
                 f,
-                "the plan allows {max} later versions and had them; propose it as a change of \
-                 scope, or cancel the run"
+                "replan limit reached ({max}); propose the plan as a change of scope, or cancel the \
+                 run"
             ),
             Self::DecidedByRules => {
-                f.write_str("the plan's rules decide about failures, not somebody outside")
+                f.write_str("the rules of the plan decide about failures, not an external decider")
             }
             Self::MustNotBeRepeated(step, disposition) => {
                 let what = match disposition {
@@ -351,27 +348,27 @@ impl fmt::Display for Rejection {
                 };
                 write!(
                     f,
-                    "the failed attempt of step {step} {what} its work, which must not be done \
-                     twice: decide `doubt`, and say then what happened"
+                    "the failed attempt of step #{step} {what} its work, which must not be repeated; \
+                     decide `doubt`, then resolve the outcome"
                 )
             }
             Self::NoFallback(step) => {
-                write!(f, "step {step} has no fallback that could stand in now; decide otherwise")
+                write!(f, "step #{step} has no available fallback; choose another decision")
             }
             Self::EffectKnown { key, committed: 0 } => {
-                write!(f, "side effect {key} is meant to happen already")
+                write!(f, "side effect {key} is already announced")
             }
             Self::EffectKnown { key, committed } => {
-                write!(f, "side effect {key} was done, says record {committed}: do not do it again")
+                write!(f, "record {committed} confirms side effect {key}; do not repeat it")
             }
             Self::NoSuchEffect(key) => {
-                write!(f, "nobody said that side effect {key} is meant; say so before it is done")
+                write!(f, "side effect {key} was not announced; announce it before it happens")
             }
         }
     }
 }
 
-/// How a run ended, behind "it".
+/// How a run ended, as a predicate.
 fn how(ending: Ending) -> &'static str {
     match ending {
         Ending::Done => "is done",
@@ -382,7 +379,7 @@ fn how(ending: Ending) -> &'static str {
 }
 
 impl Json {
-    /// That [`Json::value`] gives back what it was made of.
+    /// Rejects a value that nests too deeply to be parsed again.
     ///
     /// # Errors
     /// `TooDeep`.

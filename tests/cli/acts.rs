@@ -316,7 +316,7 @@ fn the_environment_names_the_ledger_and_the_token() {
     let seen = start(&mut get).end().code(0).out;
     let state = super::command::state_of(&place.path("elsewhere.ledger"));
     let run = state.runs.values().next().unwrap();
-    assert_eq!(seen.trim(), run.dealt.first().unwrap().0.to_string());
+    assert_eq!(seen.trim(), run.dispatched.first().unwrap().0.to_string());
     assert!(run.effects.contains_key("k"));
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use plan_ledger::plan::{
-    AcceptedBasis, Ending, Event, Finding, RunStatus, StepEvent, StepNumber, StepStatus,
+    AcceptedBasis, Ending, Event, ResolvedOutcome, RunStatus, StepEvent, StepNumber, StepStatus,
 };
 use plan_ledger::{Environment, Ledger, LedgerView, state_hash};
 
@@ -166,7 +166,7 @@ fn answer_doubts(place: &Place, rng: &mut Rng) {
     }
     let state = place.state();
     let Some(run) = state.run_named("plan") else { return };
-    for step in ids(run, StepStatus::InDoubt) {
+    for step in ids(run, StepStatus::OutcomeUnknown) {
         // People take their time; the next runner may start before the answer.
         if rng.below(4) == 0 {
             continue;
@@ -195,7 +195,7 @@ fn check_run(place: &Place, seed: u64) {
         match &record.event {
             StepEvent::Accepted(_) => *accepted.entry(record.step).or_default() += 1,
             StepEvent::Dispatched(_) => *dispatched.entry(record.step).or_default() += 1,
-            StepEvent::DoubtResolved(it) if it.finding == Finding::DidNotHappen => {
+            StepEvent::DoubtResolved(it) if it.finding == ResolvedOutcome::DidNotHappen => {
                 *undone.entry(record.step).or_default() += 1;
             }
             StepEvent::FailureDecided(_) => *undone.entry(record.step).or_default() += 1,

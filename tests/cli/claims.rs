@@ -134,7 +134,8 @@ fn lost_non_idempotent_attempt_asks_a_person() {
             scenario.ledger().report_lost(task.token, cause, "gone").unwrap();
             assert_durable(&mut scenario);
             let is_redispatched = may_be_repeated || !is_begun;
-            let expected = if is_redispatched { StepStatus::Ready } else { StepStatus::InDoubt };
+            let expected =
+                if is_redispatched { StepStatus::Ready } else { StepStatus::OutcomeUnknown };
             assert_eq!(scenario.status("a"), expected, "{idempotent}, {cause:?}");
         }
     }

@@ -280,10 +280,10 @@ fn the_summary_as_json() {
     let look = look(&place.dir, &["--json"]);
     assert_eq!(look.code, 0);
     let run = &look.of_type("run")[0];
-    assert_eq!(run["counts"]["in_doubt"], 1);
+    assert_eq!(run["counts"]["outcome_unknown"], 1);
     assert_eq!(run["status"], "running");
     assert_eq!(run["barriers"][0]["missing"], json!([2, 3]));
-    assert_eq!(run["in_doubt"], json!([{"step": 3, "id": "mail"}]));
+    assert_eq!(run["outcome_unknown"], json!([{"step": 3, "id": "mail"}]));
     let actions: Vec<_> =
         run["next"].as_array().unwrap().iter().map(|next| next["action"].clone()).collect();
     assert_eq!(actions, ["answer", "accept", "retry"]);

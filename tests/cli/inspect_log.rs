@@ -374,18 +374,15 @@ fn a_ledger_as_a_database() {
     let statuses = "SELECT id || ' ' || status FROM steps ORDER BY step";
     let state = LedgerView::open(&place.dir, &environment()).unwrap().fold(u64::MAX).unwrap().state;
     let run = state.run_named("small").unwrap();
-    let expected: Vec<_> = run
-        .steps
-        .iter()
-        .map(|step| format!("{} {}", step.id(), step.status).replace("in doubt", "in_doubt"))
-        .collect();
+    let expected: Vec<_> =
+        run.steps.iter().map(|step| format!("{} {}", step.id(), step.status)).collect();
     assert_eq!(ask(statuses), expected);
     let hash = "SELECT value FROM meta WHERE name = 'state_hash'";
     assert_eq!(ask(hash), [state_hash(&state).to_string()]);
     let fates = "SELECT fate FROM attempts ORDER BY token";
     assert_eq!(
         ask(fates),
-        ["failed", "accepted", "lost", "reported", "in_doubt", "failed"],
+        ["failed", "accepted", "lost", "reported", "outcome_unknown", "failed"],
         "each attempt of the small ledger, in the order of dealing"
     );
     let costs = "SELECT CAST(count(*) AS TEXT) FROM receipts JOIN attempts USING (token)";

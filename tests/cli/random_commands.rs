@@ -188,8 +188,8 @@ fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
         6 => budget_command(rng, state, targets),
         7 => plan_command(rng, run, targets),
         _ => {
-            if let Some(step) = run.in_doubt.first().copied() {
-                let finding = rng.pick(&[Finding::Landed, Finding::DidNotHappen]);
+            if let Some(step) = run.outcome_unknown.first().copied() {
+                let finding = rng.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
                 let Targets { run, by, .. } = targets;
                 return Command::ResolveDoubt { run, step, finding, by, evidence: "seen".into() };
             }
@@ -229,7 +229,7 @@ fn attempt_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) ->
 
 /// Any attempt that was ever dispatched.
 fn any_attempt(rng: &mut Rng, state: &State) -> AttemptToken {
-    let tokens: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+    let tokens: Vec<AttemptToken> = state.dispatched.keys().copied().collect();
     tokens.get(rng.below(tokens.len())).copied().unwrap_or(AttemptToken(1))
 }
 
@@ -248,7 +248,7 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
             let Some((question, of)) = open.get(rng.below(open.len())) else {
                 return Command::Tick;
             };
-            let Asked { options, shown, .. } = &state.runs[of].questions[question].asked;
+            let QuestionBody { options, shown, .. } = &state.runs[of].questions[question].asked;
             let (answer, shown) = (rng.pick(options), *shown);
             Command::Answer { question: *question, answer, by, note: String::new(), shown }
         }

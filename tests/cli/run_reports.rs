@@ -115,7 +115,7 @@ fn metrics_match_their_definitions() {
     assert_eq!(after.replan_frequency.to_string(), "1 of 8");
     assert_eq!(after.step_time.of, 10_000_000);
     assert!(after.step_time.part > 0 && after.budget_use.is_empty());
-    assert_eq!(ledger.state().unwrap().runs[&run].tally.exhausted, 1);
+    assert_eq!(ledger.state().unwrap().runs[&run].counters.exhausted, 1);
     // From a snapshot, and without the lock, they are the same.
     ledger.snapshot::<Metrics>().unwrap();
     assert_eq!(ledger.metrics(run).unwrap(), after);

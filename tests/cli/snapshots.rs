@@ -12,7 +12,7 @@ use plan_ledger::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
 };
 use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
-use plan_ledger::plan::{ContentHash, Form, Glance, PackedRun, State};
+use plan_ledger::plan::{ContentHash, PackedRun, RunOverview, State, StoredRun};
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
 use plan_ledger::{
@@ -664,19 +664,19 @@ fn run_with_a_wrong_hash_is_not_copied_to_a_new_snapshot() {
 fn run_overview_is_compared_with_the_run() {
     let body = body_at_60();
     let mut state = State::decode(&mut body.as_slice()).unwrap();
-    let packed = state.runs.forms().find_map(|(id, form)| match form {
-        Form::Packed(packed) => Some((id, Arc::clone(packed))),
-        Form::Whole(_) => None,
+    let packed = state.runs.stored().find_map(|(id, form)| match form {
+        StoredRun::Packed(packed) => Some((id, Arc::clone(packed))),
+        StoredRun::Whole(_) => None,
     });
     let (id, packed) = packed.unwrap();
-    let with = |glance: Glance| {
+    let with = |overview: RunOverview| {
         let (bytes, plans) = (packed.bytes.clone(), packed.plans.clone());
-        Arc::new(PackedRun { glance, hash: packed.hash, bytes, plans, unpack: packed.unpack })
+        Arc::new(PackedRun { overview, hash: packed.hash, bytes, plans, unpack: packed.unpack })
     };
-    state.runs.insert_packed(id, with(packed.glance.clone()));
+    state.runs.insert_packed(id, with(packed.overview.clone()));
     assert!(state.runs.get(&id).is_some() && state.runs.fault().is_none());
-    let attempts = packed.glance.attempts + 1;
-    state.runs.insert_packed(id, with(Glance { attempts, ..packed.glance.clone() }));
+    let attempts = packed.overview.attempts + 1;
+    state.runs.insert_packed(id, with(RunOverview { attempts, ..packed.overview.clone() }));
     assert!(state.runs.get(&id).is_none());
     assert!(state.runs.fault().is_some_and(|fault| fault.contains("its overview differs")));
 }

@@ -152,8 +152,8 @@ impl Rng {
         {
             return Some(Command::Judge { token: attempt.token, verdicts });
         }
-        if let Some(step) = run.in_doubt.first().copied() {
-            let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
+        if let Some(step) = run.outcome_unknown.first().copied() {
+            let finding = self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
             return Some(Command::ResolveDoubt {
                 run: run.id,
                 step,

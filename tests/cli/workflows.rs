@@ -241,7 +241,7 @@ fn exhausted_budget_pauses_the_run_until_it_is_raised() {
     assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
     let cause = PauseCause::RunBudget(BudgetPart::Money);
     assert_eq!(scenario.run().pause, Some(cause.clone()));
-    assert_eq!(scenario.question().question.asked.subject, Subject::Budget);
+    assert_eq!(scenario.question().question.asked.subject, QuestionSubject::Budget);
     scenario.lose_power();
     assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
     let (ledger, run) = (scenario.ledger(), scenario.run);
@@ -448,7 +448,7 @@ fn step_of_a_dead_agent_is_redispatched_once() {
         StepEvent::AttemptLost(lost) => Some((record.step, lost.token, lost.cause, lost.then)),
         _ => None,
     });
-    let expected = (StepNumber(40), fortieth.token, LostCause::LeaseExpired, AfterLoss::DealAgain);
+    let expected = (StepNumber(40), fortieth.token, LostCause::LeaseExpired, AfterLoss::Redispatch);
     assert_eq!(lost, Some(expected));
     let again = dispatch(&scenario, 41);
     assert_eq!((again.number, again.attempt), (StepNumber(40), 2));
@@ -756,7 +756,7 @@ fn fork_inside_a_batch_takes_complete_versions_only() {
             assert_eq!(plan_ledger::plan_hash(&version.plan.whole()), version.hash, "{name}");
         }
         let asked: Vec<_> = run.questions.values().map(|each| each.asked.subject.clone()).collect();
-        let expected = if versions == 2 { vec![Subject::Plan(2)] } else { vec![] };
+        let expected = if versions == 2 { vec![QuestionSubject::Plan(2)] } else { vec![] };
         assert_eq!(asked, expected, "{name}");
     }
     scenario.ledger().snapshot::<plan_ledger::State>().unwrap();

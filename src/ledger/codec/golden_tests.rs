@@ -118,7 +118,7 @@ fn of_steps() -> Vec<Event> {
             token,
             cause: LostCause::RunnerDied,
             detail: "gone".into(),
-            then: AfterLoss::InDoubt,
+            then: AfterLoss::OutcomeUnknown,
         }),
         StepEvent::ReceiptRecorded(ReceiptRecorded { token, receipt: receipt() }),
         StepEvent::ReceiptRefused(ReceiptRefused {
@@ -143,7 +143,7 @@ fn of_steps() -> Vec<Event> {
         StepEvent::Reopened(Reopened { by: "me".into() }),
         StepEvent::DoubtResolved(DoubtResolved {
             token,
-            finding: Finding::DidNotHappen,
+            finding: ResolvedOutcome::DidNotHappen,
             by: "me".into(),
             evidence: String::new(),
         }),
@@ -152,9 +152,9 @@ fn of_steps() -> Vec<Event> {
     .into()
 }
 
-fn asked() -> Asked {
-    Asked {
-        subject: Subject::Gate,
+fn asked() -> QuestionBody {
+    QuestionBody {
+        subject: QuestionSubject::Gate,
         text: "May it?".into(),
         shown: ContentHash([0xEF; 32]),
         options: vec!["yes".into(), "no".into()],
@@ -164,8 +164,8 @@ fn asked() -> Asked {
     }
 }
 
-fn answered() -> Answered {
-    Answered {
+fn answered() -> QuestionAnswer {
+    QuestionAnswer {
         question: QuestionId(300),
         answer: "yes".into(),
         by: "ann".into(),
@@ -174,8 +174,8 @@ fn answered() -> Answered {
     }
 }
 
-fn expired() -> Expired {
-    Expired { question: QuestionId(300), then: Some(OnTimeout::Abort) }
+fn expired() -> QuestionExpiry {
+    QuestionExpiry { question: QuestionId(300), then: Some(OnTimeout::Abort) }
 }
 
 fn of_control() -> Vec<Event> {
@@ -326,7 +326,7 @@ fn of_rare_fields() -> Vec<Event> {
         }),
         StepEvent::DoubtResolved(DoubtResolved {
             token,
-            finding: Finding::Landed,
+            finding: ResolvedOutcome::Landed,
             by: "probe".into(),
             evidence: "exit status 0".into(),
         }),
@@ -361,7 +361,7 @@ fn of_rare_variants() -> Vec<Event> {
         Event::RunEnded(RunEnded { run, ending: Ending::Aborted, reason: "no".into() }),
     ];
     let accepted = |basis| of_step(StepEvent::Accepted(Accepted { basis }));
-    events.push(accepted(AcceptedBasis::StoodIn { step: StepNumber(3) }));
+    events.push(accepted(AcceptedBasis::FallbackStep { step: StepNumber(3) }));
     events.push(accepted(AcceptedBasis::Fallback { reason: "3 s old".into() }));
     events
 }

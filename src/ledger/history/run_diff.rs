@@ -84,7 +84,7 @@ fn head(run: &Run) -> Value {
         "replans": run.replans,
         "in_flight": run.in_flight,
         "account": value(&run.account),
-        "tally": value(&run.tally),
+        "tally": value(&run.counters),
         "counts": value(&run.counts),
         "versions": run.versions.iter().map(|version| json!({
             "hash": version.hash.to_string(),

@@ -91,8 +91,8 @@ impl StepTimeline {
             StepEvent::AttemptLost(lost) => {
                 self.finish_attempt(Kind::Lost);
                 match lost.then {
-                    AfterLoss::DealAgain => self.end(record.time),
-                    AfterLoss::InDoubt => self.begin(record, Kind::InDoubt),
+                    AfterLoss::Redispatch => self.end(record.time),
+                    AfterLoss::OutcomeUnknown => self.begin(record, Kind::InDoubt),
                 }
             }
             StepEvent::FailureDecided(decided) => match decided.decision {

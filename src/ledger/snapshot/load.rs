@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SNAPSHOT_BASES_MAX, SnapshotHeader, SnapshotName};
 use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
-use crate::plan::{Form, PackedRun, RunId, State};
+use crate::plan::{PackedRun, RunId, State, StoredRun};
 
 use crate::ledger::projection::Projection;
 
@@ -219,9 +219,9 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
 
 /// The runs of a state that were not decompressed yet.
 fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
-    state.runs.forms().filter_map(|(id, form)| match form {
-        Form::Packed(packed) => Some((id, Arc::clone(packed))),
-        Form::Whole(_) => None,
+    state.runs.stored().filter_map(|(id, form)| match form {
+        StoredRun::Packed(packed) => Some((id, Arc::clone(packed))),
+        StoredRun::Whole(_) => None,
     })
 }
 

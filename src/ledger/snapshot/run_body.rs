@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
-    Account, CompactPlan, ContentHash, Glance, Micros, PackedPlan, PackedRun, PauseCause, Plan,
-    PlanVersion, Queue, ReplanRequest, Review, Run, RunForked, RunId, RunPolicy, RunStatus, Step,
-    StepNumber, Tally, canonical,
+    Account, CompactPlan, ContentHash, Micros, PackedPlan, PackedRun, PauseCause, Plan,
+    PlanVersion, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId, RunOverview,
+    RunPolicy, RunStatus, Step, StepNumber, canonical,
 };
 
 use crate::ledger::codec::hash::plan_hash;
@@ -43,7 +43,7 @@ struct RunHead {
     replans: u32,
     in_flight: u32,
     account: Account,
-    tally: Tally,
+    counters: RunCounters,
 }
 
 impl RunHead {
@@ -65,7 +65,7 @@ impl RunHead {
             replans: run.replans,
             in_flight: run.in_flight,
             account: run.account,
-            tally: run.tally,
+            counters: run.counters,
         }
     }
 
@@ -83,7 +83,7 @@ impl RunHead {
         run.replans = self.replans;
         run.in_flight = self.in_flight;
         run.account = self.account;
-        run.tally = self.tally;
+        run.counters = self.counters;
         run
     }
 }
@@ -106,8 +106,8 @@ pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
         put_many(out, queue)?;
     }
     put_many(out, &run.reported)?;
-    put_many(out, &run.in_doubt)?;
-    put_many(out, &run.dealt)?;
+    put_many(out, &run.outcome_unknown)?;
+    put_many(out, &run.dispatched)?;
     put_many(out, &run.in_flight_by_owner)?;
     put_many(out, &run.in_flight_by_tag)?;
     put_many(out, &run.timers)?;
@@ -144,8 +144,8 @@ pub(crate) fn decode<'a>(
         return Err(invalid("the queue differs from its lanes"));
     }
     run.reported = input.take_many()?;
-    run.in_doubt = input.take_many()?;
-    run.dealt = input.take_many()?;
+    run.outcome_unknown = input.take_many()?;
+    run.dispatched = input.take_many()?;
     run.in_flight_by_owner = input.take_many()?;
     run.in_flight_by_tag = input.take_many()?;
     run.timers = input.take_many()?;
@@ -304,7 +304,7 @@ pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         Some(plan) => run.relink(&plan.links),
         None => run.relink(&OnceLock::new()),
     }
-    if Glance::of(&run) != packed.glance && !mutant!(RunOverviewUnchecked) {
+    if RunOverview::of(&run) != packed.overview && !mutant!(RunOverviewUnchecked) {
         return Err("its overview differs from its content".to_owned());
     }
     Ok(run)

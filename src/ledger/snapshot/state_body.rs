@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    ContentHash, Form, Glance, PackedPlan, PackedRun, PlanKey, PlanVersion, RunId, State,
+    ContentHash, PackedPlan, PackedRun, PlanKey, PlanVersion, RunId, RunOverview, State, StoredRun,
 };
 
 use crate::ledger::codec::values::{Values, put};
@@ -42,18 +42,18 @@ fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()
     let indexes = encode_plans(&entries, base, out)?;
     put_many(out, removed_keys(base.runs.keys(), |id| state.runs.contains_key(id)))?;
     put_count(out, entries.len())?;
-    for RunEntry { id, hash, glance, form } in entries {
+    for RunEntry { id, hash, overview, form } in entries {
         let index_of = |key| indexes.get(&key).copied().unwrap_or_default();
-        put(out, &(id, hash, glance, plan_keys(&form).map(index_of).collect::<Vec<u32>>()))?;
+        put(out, &(id, hash, overview, plan_keys(&form).map(index_of).collect::<Vec<u32>>()))?;
         match form {
-            Form::Packed(packed) => {
+            StoredRun::Packed(packed) => {
                 // It may never have been decompressed since it was read.
                 if !run_body::has_own_hash(packed) {
                     return Err(invalid("the bytes of a run do not have its hash"));
                 }
                 put_bytes(out, &packed.bytes)?;
             }
-            Form::Whole(run) => {
+            StoredRun::Whole(run) => {
                 let mut bytes = Vec::new();
                 run_body::encode(run, &mut bytes)?;
                 put_bytes(out, &compress(&bytes)?)?;
@@ -74,7 +74,7 @@ fn encode_values(state: &State, base: &State, out: &mut impl io::Write) -> io::R
     put_many(out, &state.in_flight_by_tag)?;
     put_many(out, &state.due)?;
     put_many(out, &state.questions)?;
-    put_changes(out, &state.dealt, &base.dealt)
+    put_changes(out, &state.dispatched, &base.dispatched)
 }
 
 /// The keys of the base that the state does not have.
@@ -118,22 +118,22 @@ where
 struct RunEntry<'a> {
     id: RunId,
     hash: ContentHash,
-    glance: Cow<'a, Glance>,
-    form: Form<'a>,
+    overview: Cow<'a, RunOverview>,
+    form: StoredRun<'a>,
 }
 
 fn run_entries(state: &State) -> impl Iterator<Item = RunEntry<'_>> {
-    let entries = state.runs.forms().zip(state.runs.hashes(run_hash)).zip(state.runs.glances());
-    entries.map(|(((id, form), (_, hash)), (_, glance))| RunEntry { id, hash, glance, form })
+    let entries = state.runs.stored().zip(state.runs.hashes(run_hash)).zip(state.runs.overviews());
+    entries.map(|(((id, form), (_, hash)), (_, overview))| RunEntry { id, hash, overview, form })
 }
 
 /// The runs that the base does not have, or has in another form.
 fn changed_runs<'a>(state: &'a State, base: &State) -> Vec<RunEntry<'a>> {
     let in_base: BTreeMap<_, _> =
-        run_entries(base).map(|entry| (entry.id, (entry.hash, entry.glance))).collect();
+        run_entries(base).map(|entry| (entry.id, (entry.hash, entry.overview))).collect();
     let is_changed = |entry: &RunEntry<'_>| {
         let known = in_base.get(&entry.id);
-        known.is_none_or(|(hash, glance)| *hash != entry.hash || *glance != entry.glance)
+        known.is_none_or(|(hash, overview)| *hash != entry.hash || *overview != entry.overview)
     };
     run_entries(state).filter(is_changed).collect()
 }
@@ -143,10 +143,10 @@ fn plan_key(version: &PlanVersion) -> PlanKey {
 }
 
 /// The plans of a run's versions, in order.
-fn plan_keys<'a>(form: &Form<'a>) -> impl Iterator<Item = PlanKey> + use<'a> {
+fn plan_keys<'a>(form: &StoredRun<'a>) -> impl Iterator<Item = PlanKey> + use<'a> {
     let (packed, versions) = match form {
-        Form::Packed(packed) => (packed.plans.as_slice(), [].as_slice()),
-        Form::Whole(run) => ([].as_slice(), run.versions.as_slice()),
+        StoredRun::Packed(packed) => (packed.plans.as_slice(), [].as_slice()),
+        StoredRun::Whole(run) => ([].as_slice(), run.versions.as_slice()),
     };
     packed.iter().map(|plan| plan.key).chain(versions.iter().map(plan_key))
 }
@@ -158,7 +158,7 @@ fn encode_plans(
     out: &mut impl io::Write,
 ) -> io::Result<BTreeMap<PlanKey, u32>> {
     let in_base: BTreeSet<PlanKey> =
-        base.runs.forms().flat_map(|(_, form)| plan_keys(&form)).collect();
+        base.runs.stored().flat_map(|(_, form)| plan_keys(&form)).collect();
     let (mut indexes, mut plans) = (BTreeMap::new(), Vec::new());
     for entry in entries {
         for (at, key) in plan_keys(&entry.form).enumerate() {
@@ -178,10 +178,10 @@ fn encode_plans(
         // `Some` of a text, which may be longer than a single value.
         put(out, &1_u8)?;
         match form {
-            Form::Packed(packed) => {
+            StoredRun::Packed(packed) => {
                 put_bytes(out, packed.plans.get(at).map_or(&[], |plan| &plan.bytes))?;
             }
-            Form::Whole(run) => {
+            StoredRun::Whole(run) => {
                 let text = run.versions.get(at).map(|version| plan_text(&version.plan));
                 put_bytes(out, &compress(&text.transpose()?.unwrap_or_default())?)?;
             }
@@ -201,12 +201,12 @@ fn decode(base: State, input: &mut dyn io::Read) -> io::Result<State> {
         state.runs.discard(&id);
     }
     for _ in 0..input.take::<u64>()? {
-        let (id, hash, glance, indexes): (_, _, _, Vec<u32>) = input.take()?;
+        let (id, hash, overview, indexes): (_, _, _, Vec<u32>) = input.take()?;
         let plan = |index| plans.get(usize::try_from(index).ok()?).cloned();
         let plans: Option<Vec<_>> = indexes.into_iter().map(plan).collect();
         let plans = plans.ok_or_else(|| invalid("the index of a plan is out of range"))?;
         let (bytes, unpack) = (input.take::<&[u8]>()?.into(), run_body::unpack);
-        state.runs.insert_packed(id, PackedRun { glance, hash, bytes, plans, unpack }.into());
+        state.runs.insert_packed(id, PackedRun { overview, hash, bytes, plans, unpack }.into());
     }
     expect_end(input)?;
     Ok(state)
@@ -223,14 +223,14 @@ fn decode_values(state: &mut State, input: &mut Values<'_>) -> io::Result<()> {
     state.in_flight_by_tag = input.take_many()?;
     state.due = input.take_many()?;
     state.questions = input.take_many()?;
-    take_changes(input, &mut state.dealt)
+    take_changes(input, &mut state.dispatched)
 }
 
 /// Read the plans of the runs that follow. A plan without a text is taken from the base.
 fn decode_plans(base: &State, input: &mut Values<'_>) -> io::Result<Vec<Arc<PackedPlan>>> {
     let mut in_base = BTreeMap::new();
-    for (_, form) in base.runs.forms() {
-        if let Form::Packed(packed) = form {
+    for (_, form) in base.runs.stored() {
+        if let StoredRun::Packed(packed) = form {
             in_base.extend(packed.plans.iter().map(|plan| (plan.key, plan)));
         }
     }

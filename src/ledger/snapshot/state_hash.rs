@@ -23,8 +23,9 @@ pub(crate) fn run_hash(run: &Run) -> ContentHash {
 
 fn write_values(state: &State, out: &mut impl io::Write) -> io::Result<()> {
     let State { seq, time, runs, names, ended, summaries, caps, account, .. } = state;
-    let State { in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dealt, .. } =
-        state;
+    let State {
+        in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dispatched, ..
+    } = state;
     put(out, &(seq, time, account))?;
     put_many(out, names)?;
     put_many(out, ended)?;
@@ -35,8 +36,8 @@ fn write_values(state: &State, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, in_flight_by_tag)?;
     put_many(out, due)?;
     put_many(out, questions)?;
-    put_many(out, dealt)?;
+    put_many(out, dispatched)?;
     put_count(out, runs.len())?;
-    let mut rows = runs.hashes(run_hash).zip(runs.glances());
-    rows.try_for_each(|((id, hash), (_, glance))| put(out, &(id, hash, glance)))
+    let mut rows = runs.hashes(run_hash).zip(runs.overviews());
+    rows.try_for_each(|((id, hash), (_, overview))| put(out, &(id, hash, overview)))
 }

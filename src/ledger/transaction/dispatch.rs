@@ -26,7 +26,7 @@ pub(crate) fn dispatch_if(
     let build = |state: &State| {
         let worker = worker.to_owned();
         let dispatch = Command::Dispatch { run, step: None, worker, lease: None };
-        let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, in_doubt: 0 };
+        let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, outcome_unknown: 0 };
         condition(state).then_some(dispatch).ok_or_else(|| nothing.into())
     };
     match dispatch(engine, &build, |_, task| task) {
@@ -90,7 +90,7 @@ pub fn next_dispatch(
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
     let is_recorded = events.iter().any(is_recorded) || mutant!(RejectedReceiptDispatches);
-    let (run, _) = state.dealt.get(&token).filter(|_| is_recorded)?;
+    let (run, _) = state.dispatched.get(&token).filter(|_| is_recorded)?;
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
 }
 

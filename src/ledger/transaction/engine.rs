@@ -237,7 +237,7 @@ impl Engine {
         let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let state = &shared.state;
-        let Some((run, step)) = state.dealt.get(&token) else { return Ok(None) };
+        let Some((run, step)) = state.dispatched.get(&token) else { return Ok(None) };
         let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
         Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
     }

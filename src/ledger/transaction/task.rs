@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ledger::history::attempts::{self, EarlierAttempt};
 use crate::plan::{
-    AttemptToken, CompactPlan, Dispatched, Event, Json, Micros, Near, RunId, State, Step,
+    AttemptToken, CompactPlan, Dispatched, Event, Json, Micros, Neighbours, RunId, State, Step,
     StepEvent, StepNumber, Verdict,
 };
 
@@ -25,7 +25,7 @@ pub struct Task {
     /// The whole plan.
     pub plan: Arc<CompactPlan>,
     /// The neighbours of the step in the plan.
-    pub near: Near,
+    pub near: Neighbours,
     /// The secret that proves the claim.
     pub token: AttemptToken,
     /// The attempt's number at this step, from 1.
@@ -75,7 +75,7 @@ impl Task {
             number,
             inputs: step.inputs.iter().map(value).collect(),
             planned_files: Vec::new(),
-            near: run.near(number),
+            near: run.neighbours(number),
             step,
             plan,
             token: AttemptToken(seq),

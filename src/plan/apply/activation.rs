@@ -1,14 +1,14 @@
-//! A version becomes the one that the run executes.
+//! Applies the activation of a plan version.
 //!
-//! Everything derived is rebuilt here from the statuses: an activation is rare, and a version may
-//! change any dependency of any step.
+//! All derived data of the run is rebuilt from the statuses of its steps: an activation is rare, and a
+//! version may change any dependency.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::counts::count_up;
 use crate::plan::event::plan_event::PlanActivated;
-use crate::plan::event::question::{Question, QuestionId, RELEASE, Subject, WAIT};
+use crate::plan::event::question::{Question, QuestionId, QuestionSubject, RELEASE, WAIT};
 use crate::plan::event::run_event::ReplanTrigger;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::plan::{Barrier, BarrierNeeds, OnBreak};
@@ -20,7 +20,7 @@ use crate::plan::state::links::Links;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::{Hold, StepState};
 use crate::plan::value::ids::{Micros, StepNumber};
-use crate::plan::value::rare_field::Seldom;
+use crate::plan::value::rare_field::RareField;
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
@@ -34,8 +34,10 @@ impl Run {
         for (step, number) in plan.steps().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
                 Some(state) if held.contains(number) => state.hold_attempt(),
-                // No plan tells what a lost attempt did to the world: its doubt stays.
-                Some(state) if fallen.contains(number) && state.status != StepStatus::InDoubt => {
+                // A new plan does not resolve an unknown outcome.
+                Some(state)
+                    if fallen.contains(number) && state.status != StepStatus::OutcomeUnknown =>
+                {
                     state.come_back();
                 }
                 Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
@@ -70,8 +72,8 @@ impl Run {
         self.set_timers();
     }
 
-    /// Steps of which the new version says something else than the active one, so that what was
-    /// asked and judged about them no longer counts.
+    /// Steps whose definition differs from the active version, so that questions and evaluations about
+    /// them no longer count.
     fn changed(&self, plan: &CompactPlan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
         let version = usize::try_from(activated.version).ok().and_then(|n| n.checked_sub(1));
         let hashes = version.and_then(|place| self.versions.get(place));
@@ -86,23 +88,23 @@ impl Run {
         numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
     }
 
-    /// A step waits only for one that still is its fallback, and only on inputs that are settled:
-    /// otherwise its work begins anew with them.
+    /// Ends the wait for a fallback step that is no longer the fallback. A step whose dependencies are not
+    /// settled any longer starts over.
     fn drop_stand_ins(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (plan_step, number) in plan.steps().zip(numbers) {
             let fallback = self.links.fallback_of(*number);
             let dependencies = self.links.dependencies(plan_step);
             let is_based = dependencies.iter().all(|each| self.is_settled(each));
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
-            if step.hold().stand_in != fallback {
-                step.change_hold(|hold| hold.stand_in = None);
-            } else if step.hold().stand_in.is_some() && !is_based {
+            if step.hold().fallback_step != fallback {
+                step.change_hold(|hold| hold.fallback_step = None);
+            } else if step.hold().fallback_step.is_some() && !is_based {
                 step.reset();
             }
         }
     }
 
-    /// Closes questions about what the active version no longer has, or has in another form.
+    /// Closes questions whose subject the active version removed or changed.
     fn close_questions_in_vain(&mut self) {
         let in_vain = |(id, question): &(&QuestionId, &Question)| {
             let is_about = |open: Option<QuestionId>| open == Some(**id);
@@ -110,11 +112,14 @@ impl Run {
                 (_, Some(step)) => {
                     !self.step(step).is_some_and(|step| is_about(step.hold().question))
                 }
-                (Subject::Plan(version), None) => *version <= self.active,
-                (Subject::Barrier(barrier), None) => {
+                (QuestionSubject::Plan(version), None) => *version <= self.active,
+                (QuestionSubject::Barrier(barrier), None) => {
                     !self.barriers.get(barrier).is_some_and(|each| is_about(each.question))
                 }
-                (Subject::Gate | Subject::Failure(_) | Subject::Budget, None) => false,
+                (
+                    QuestionSubject::Gate | QuestionSubject::Failure(_) | QuestionSubject::Budget,
+                    None,
+                ) => false,
             }
         };
         let closed: Vec<_> = self.questions.iter().filter(in_vain).map(|(id, _)| *id).collect();
@@ -123,7 +128,7 @@ impl Run {
         }
     }
 
-    /// Verdicts name criteria by their places: in another list they would name others.
+    /// Drops verdicts that name criteria by index if the list of criteria changed.
     fn forget_other_criteria(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (step, number) in plan.steps().zip(numbers) {
             if self.step(*number).is_none_or(|state| state.failed_criteria().is_empty()) {
@@ -133,7 +138,7 @@ impl Run {
             if !before.is_some_and(|before| before.is_judged_like(step))
                 && let Some(state) = self.steps.get_mut(number.index())
             {
-                state.change(|detail| detail.failed_criteria = Seldom::NONE);
+                state.change(|detail| detail.failed_criteria = RareField::NONE);
             }
         }
     }
@@ -147,29 +152,29 @@ impl Run {
             self.replans = self.replans.saturating_add(1);
         }
         let count = |list: &[StepNumber]| u64::try_from(list.len()).unwrap_or(u64::MAX);
-        let tally = &mut self.tally;
-        tally.invalidated = tally.invalidated.saturating_add(count(&activated.invalidated));
-        tally.preserved = tally.preserved.saturating_add(count(&activated.preserved));
+        let counters = &mut self.counters;
+        counters.invalidated = counters.invalidated.saturating_add(count(&activated.invalidated));
+        counters.preserved = counters.preserved.saturating_add(count(&activated.preserved));
     }
 
-    /// Steps that are only there to stand in for others wait until they are called.
+    /// Marks the fallback steps that no step uses yet.
     fn put_on_call(&mut self, numbers: &[StepNumber]) {
         for number in numbers {
-            let stands_in = self.links.stands_in_for(*number);
+            let stands_in = self.links.fallback_for(*number);
             let is_called = |other: &StepNumber| {
-                self.step(*other).is_some_and(|step| step.hold().stand_in == Some(*number))
+                self.step(*other).is_some_and(|step| step.hold().fallback_step == Some(*number))
             };
-            let is_on_call = !stands_in.is_empty() && !stands_in.iter().any(is_called);
+            let is_standby = !stands_in.is_empty() && !stands_in.iter().any(is_called);
             if let Some(step) = self.steps.get_mut(number.index())
-                && step.hold().is_on_call != is_on_call
+                && step.hold().is_standby != is_standby
             {
-                step.change_hold(|hold| hold.is_on_call = is_on_call);
+                step.change_hold(|hold| hold.is_standby = is_standby);
             }
         }
     }
 
-    /// The version's plan, if it is complete and the numbers fit: known ones belong to steps of
-    /// the same id, new ones follow without a gap, none stands twice.
+    /// The plan of the version, if it is complete and its numbers are valid: known numbers have the same
+    /// id, new numbers follow without a gap, and no number occurs twice.
     fn activatable(&mut self, activated: &PlanActivated) -> Option<Arc<CompactPlan>> {
         let version = self.version_mut(activated.version)?;
         let plan = Arc::clone(&version.plan);
@@ -184,7 +189,7 @@ impl Run {
                 Some(state) => state.id() == step.id(),
                 None => number.index() == next,
             };
-            // What fits is one of those that were there or are new.
+            // A valid number is a known or a new one.
             let is_seen = is_seen.get_mut(number.index()).filter(|_| fits)?;
             if std::mem::replace(is_seen, true) {
                 return None;
@@ -194,7 +199,7 @@ impl Run {
         Some(plan)
     }
 
-    /// Whoever was removed before keeps what was held then.
+    /// Marks all other steps as removed. A step that was removed before keeps its attempt.
     fn remove_all_but(&mut self, numbers: &[StepNumber], held: &BTreeSet<StepNumber>) {
         let mut is_kept = vec![false; self.steps.len()];
         for number in numbers {
@@ -216,10 +221,10 @@ impl Run {
         }
     }
 
-    /// Derives everything from the statuses of the steps.
+    /// Rebuilds all derived data from the statuses of the steps.
     fn rebuild(&mut self, plan: &CompactPlan, activated: &PlanActivated) {
         self.reported.clear();
-        self.in_doubt.clear();
+        self.outcome_unknown.clear();
         self.counts.clear();
         self.due.clear();
         self.due_barriers.clear();
@@ -285,8 +290,8 @@ impl Run {
         state
     }
 
-    /// How many members must arrive. A member that an earlier version had and this one removed
-    /// leaves the count; a name that no version ever knew never arrives.
+    /// How many members must arrive. A member that this version removed does not count; an unknown name
+    /// counts and never arrives.
     fn needed(&self, barrier: &Barrier, members: usize) -> u32 {
         match barrier.needs {
             BarrierNeeds::Any => 1,
@@ -302,8 +307,8 @@ impl Run {
 }
 
 impl BarrierState {
-    /// What stays of a barrier of the version before: that it was released, as long as its need is
-    /// met, and what somebody said about it.
+    /// Carries over from the previous version: a release, while enough members have arrived, and the
+    /// answer about it.
     fn take_over(&mut self, before: &Self, answer: Option<&str>) {
         let was_released = before.status == BarrierStatus::Released;
         if was_released && (self.has_enough() || answer == Some(RELEASE)) {
@@ -318,7 +323,7 @@ impl BarrierState {
     }
 }
 
-/// Whether a version says the same of a step as the one before.
+/// Whether a version changed the definition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Same,
@@ -326,14 +331,14 @@ enum Work {
 }
 
 impl StepState {
-    /// Takes the step over into a new version in which its work counts.
+    /// Carries the step over into a version that keeps its work.
     fn carry_over(&mut self, work: Work) {
-        // A new version is a new chance.
+        // A new version reopens failed steps.
         if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
             self.come_back();
         }
         if work == Work::Changed {
-            // A failure that somebody was asked about stays asked.
+            // A question about a failure stays open.
             let is_asked = self.attempt().is_some();
             self.change_hold(|hold| {
                 let Hold { delay, question, answer, .. } = std::mem::take(hold);
@@ -343,7 +348,7 @@ impl StepState {
         }
     }
 
-    /// What the plan says of it, for what is looked up often.
+    /// Copies the plan values that are looked up often.
     fn take_from(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
         let owner = match step.fallback() {
             Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.into()),
@@ -356,35 +361,34 @@ impl StepState {
         });
     }
 
-    /// Begins anew, unless it failed or was removed with an attempt of which somebody must say what
-    /// it did.
+    /// Starts over, or asks for the outcome of the attempt with which the step failed or was removed.
     fn come_back(&mut self) {
         let is_out = matches!(self.status, StepStatus::Failed | StepStatus::Removed);
         let held = self.take_attempt().filter(|_| is_out);
         self.reset();
         if held.is_some() {
             self.change(|detail| detail.attempt = held);
-            self.status = StepStatus::InDoubt;
+            self.status = StepStatus::OutcomeUnknown;
         }
     }
 
-    /// Takes the step over with its attempt: whoever was asked about it is asked again, with what
-    /// the step is now, and of all others somebody must say what it did.
+    /// Carries the step over with its attempt. A question about it is asked again with the new definition;
+    /// otherwise the outcome of the attempt must be resolved.
     fn hold_attempt(&mut self) {
         if self.attempt().is_none() {
             self.reset();
             return;
         }
-        self.change(|detail| detail.hold = Seldom::NONE);
+        self.change(|detail| detail.hold = RareField::NONE);
         if self.status != StepStatus::Gated {
-            self.status = StepStatus::InDoubt;
+            self.status = StepStatus::OutcomeUnknown;
         }
     }
 
     fn reset(&mut self) {
         self.status = StepStatus::Waiting;
         self.failures = 0;
-        self.change(|detail| (detail.hold, detail.attempt) = (Seldom::NONE, None));
+        self.change(|detail| (detail.hold, detail.attempt) = (RareField::NONE, None));
         self.accept(None);
         self.has_fallen_back = false;
     }

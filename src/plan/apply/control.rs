@@ -1,7 +1,7 @@
-//! What events about a run as a whole change: its end, pauses, budgets, requests, forks, timers.
+//! Applies events of a run as a whole: end, pause, budget, replan requests, forks and timers.
 //!
-//! Invariants: of each run the first timer stands in the ledger's list. A run that has ended has
-//! no timer and no open question.
+//! Invariants: the ledger's due list has the first timer of each run. An ended run has no open question
+//! and no timer except leases.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -17,7 +17,7 @@ use crate::plan::state::{ENDED_KEPT, State};
 use crate::plan::value::ids::{Micros, RunId};
 
 impl State {
-    /// Changes a run in a way that may open or close one question, and no other.
+    /// Changes a run in a way that may open or close this question only.
     pub(super) fn with_question(
         &mut self,
         id: RunId,
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Strikes out the questions of a run that were open, and enters those that are.
+    /// Replaces the open questions of a run in the index of the ledger.
     pub(super) fn replace_questions(
         &mut self,
         run: RunId,
@@ -107,27 +107,26 @@ impl State {
         }
     }
 
-    /// Leaves a summary of the runs that ended first, where too many that have ended are whole.
+    /// Replaces the runs that ended first by summaries, beyond the number of ended runs to keep.
     pub(super) fn retire(&mut self) {
         while self.ended.len() > ENDED_KEPT
             && let Some((_, id)) = self.ended.pop_first()
         {
-            // What a list shows of it is all that is left: nothing is unpacked for that.
-            let Some(glance) = self.runs.glance(&id) else { continue };
-            let summary = glance.summary();
+            // The summary comes from the overview, so the run is not unpacked.
+            let Some(overview) = self.runs.overview(&id) else { continue };
+            let summary = overview.summary();
             match self.runs.discard(&id) {
                 Some(run) => self.forget_attempts(&run),
-                None => self.dealt.retain(|_, (run, _)| *run != id),
+                None => self.dispatched.retain(|_, (run, _)| *run != id),
             }
             self.summaries.extend(summary.map(|summary| (id, summary)));
         }
     }
 
-    /// Whoever asks for an attempt of that run is told that there is none. All that are known of it
-    /// are its own, and few beside those of other runs.
+    /// Removes the attempts of a run from the index of the ledger.
     fn forget_attempts(&mut self, run: &Run) {
-        for token in &run.dealt {
-            if let Entry::Occupied(attempt) = self.dealt.entry(*token)
+        for token in &run.dispatched {
+            if let Entry::Occupied(attempt) = self.dispatched.entry(*token)
                 && attempt.get().0 == run.id
             {
                 attempt.remove();
@@ -145,7 +144,7 @@ impl Run {
             from: requested.from,
             reason: requested.reason.clone(),
         });
-        // Whoever was about to ask for another plan, too, need not.
+        // Steps that were about to request a plan no longer have to.
         self.due.clone().into_iter().for_each(|number| self.review(number));
     }
 
@@ -160,13 +159,13 @@ impl Run {
         self.set_wall_timer();
     }
 
-    /// The run goes on after it had failed.
+    /// Reopens the run after a failure.
     fn reopen(&mut self) {
         self.status = RunStatus::Running;
         self.abort = None;
-        // What failed the plan as a whole is judged anew once its steps are closed again.
+        // The plan criteria are judged again once all steps are closed.
         self.plan_verdicts.clear();
-        // Its end closed all questions: who still needs an answer asks again.
+        // The end closed all questions; steps that still need an answer ask again.
         self.step_numbers().for_each(|number| self.review(number));
         for id in self.barriers.keys().cloned().collect::<Vec<_>>() {
             self.review_barrier(&id);
@@ -196,7 +195,7 @@ impl Run {
         self.barriers.values_mut().for_each(|barrier| barrier.question = None);
     }
 
-    /// The tags with a cap in the ledger are these now.
+    /// Updates the set of capped tags.
     pub(super) fn cap_tags(&mut self, in_ledger: &BTreeSet<String>) {
         let planned = self.plan().map(|plan| plan.header().caps.tags.keys().cloned().collect());
         let capped: BTreeSet<String> =
@@ -207,8 +206,7 @@ impl Run {
         }
     }
 
-    /// Sets the timers that follow from how the run stands, after all of them may have changed.
-    /// Those of leases are kept by whoever keeps the attempts in flight.
+    /// Rebuilds all timers except leases, which change with the attempts in flight.
     pub(super) fn set_timers(&mut self) {
         self.timers.retain(|(_, timer)| matches!(timer, Timer::Lease(_)));
         for number in self.step_numbers() {
@@ -239,7 +237,7 @@ impl Run {
         }
     }
 
-    /// How some steps of a forked run stand when it begins.
+    /// The initial status of steps of a forked run.
     pub(super) fn inherit(&mut self, inherited: &StepsInherited) {
         for each in &inherited.steps {
             let Some(step) = self.steps.get_mut(each.step.index()) else { continue };

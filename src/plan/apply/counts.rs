@@ -1,8 +1,6 @@
-//! TODO
+//! Counters by key. An entry that reaches 0 is removed, so that equal states have equal maps.
 
 use std::collections::BTreeMap;
-
-// An entry that is down to 0 is dropped, so that equal states have equal maps.
 
 pub(crate) fn count_up<K: Ord + Clone>(counts: &mut BTreeMap<K, u32>, key: &K) {
     match counts.get_mut(key) {

@@ -1,7 +1,7 @@
-//! Attempts in flight, as the lists of their run and of the ledger hold them.
+//! Indexes of the attempts in flight, of each run and of the ledger.
 //!
-//! Invariant: both lists are what the steps' own attempts come to. Whoever changes a step compares
-//! what is in flight before and after.
+//! Invariant: both indexes match the attempts of the steps. Code that changes a step compares its attempt
+//! before and after, and updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(super) struct Flight {
     lease_until: Micros,
 }
 
-/// How many are in flight, by owner or by tag.
+/// Number of attempts in flight by owner or tag.
 type Counts = BTreeMap<String, u32>;
 
 impl Flight {
@@ -38,7 +38,7 @@ impl Flight {
 }
 
 impl State {
-    /// Strikes out the attempts that were in flight, and enters those that are.
+    /// Replaces attempts in the indexes of the ledger.
     pub(super) fn replace_flights<'a>(
         &mut self,
         before: impl IntoIterator<Item = &'a Flight>,
@@ -50,14 +50,14 @@ impl State {
         }
         for flight in after {
             self.in_flight.insert(flight.token, (flight.run, flight.step));
-            self.dealt.insert(flight.token, (flight.run, flight.step));
+            self.dispatched.insert(flight.token, (flight.run, flight.step));
             flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 }
 
 impl Run {
-    /// The same in the run's own lists.
+    /// Replaces attempts in the indexes of the run.
     pub(super) fn replace_flights<'a>(
         &mut self,
         before: impl IntoIterator<Item = &'a Flight>,
@@ -70,13 +70,13 @@ impl Run {
         }
         for flight in after {
             self.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
-            self.dealt.insert(flight.token);
+            self.dispatched.insert(flight.token);
             self.in_flight = self.in_flight.saturating_add(1);
             flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 
-    /// The step's attempt, if it is in flight.
+    /// The attempt of a step, if it is in flight.
     pub(super) fn flight(&self, number: StepNumber) -> Option<Flight> {
         let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
         let attempt = step.attempt()?;

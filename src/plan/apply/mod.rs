@@ -1,13 +1,13 @@
-//! The fold: what each event changes.
+//! The fold: applies events to the state.
+//!
+//! Applying judges nothing. Commands are judged in `decide` and consequences in `settle`; both produce
+//! events, and only events change the state.
 //!
 //! Invariants:
-//! - Total, infallible and deterministic. An event that makes no sense (only a forged log holds
-//!   one) changes nothing but the sequence number and the time.
-//! - Whatever is derived (ready queue, counts, barriers) is kept up to date here and nowhere
-//!   else, by touching only what depends on the thing that changed.
-//!
-//! Left out on purpose: every judgement. Commands are judged in `decide`, consequences in
-//! `settle`; both leave events, and only these are folded.
+//! - Total, infallible and deterministic. An event that does not fit the state, which only a forged log
+//!   can contain, changes only the sequence number and the time.
+//! - Derived data (ready queues, counts, barriers) is updated here and nowhere else. An update touches
+//!   only what depends on the change.
 
 mod activation;
 mod control;
@@ -33,23 +33,23 @@ use crate::plan::value::expression;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
 use flights::Flight;
 
-/// What the ledger's lists hold of a step.
+/// The parts of a step that the indexes of the ledger hold.
 struct Listed {
     flight: Option<Flight>,
     question: Option<QuestionId>,
 }
 
 impl State {
-    /// Pass over a record that concerns the log only.
+    /// Advances over a record that belongs to the log only.
     pub fn pass(&mut self, seq: u64, time: Micros) {
         self.seq = seq;
         self.time = self.time.max(time);
     }
 
-    /// Folds in the event that is record `seq`, written at `time`.
+    /// Applies the event of record `seq`, written at `time`.
     pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
         match event {
-            // They are many, and are packed where they stand.
+            // Steps are encoded directly from the borrowed event: cloning them would cost most.
             Event::PlanSteps(added) => {
                 self.pass(seq, time);
                 self.with(added.run, |run| run.add_plan_steps(added.version, &added.steps));
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// The same, of an event that nobody needs afterwards: what stays of it is not copied.
+    /// Applies an owned event, without cloning the parts that the state keeps.
     pub fn take(&mut self, seq: u64, time: Micros, event: Event) {
         self.pass(seq, time);
         self.fold(seq, time, event);
@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Changes a run, and keeps the list of first timers: whatever may move a timer is done here.
+    /// Changes a run, and updates its first timer in the due list. Every change of a timer goes through here.
     fn change<T>(&mut self, id: RunId, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
         let run = self.runs.get_mut(&id)?;
         let before = run.next_due();
@@ -197,7 +197,7 @@ impl State {
         }
     }
 
-    /// Changes a run in a way that may end or rename any of its attempts in flight.
+    /// Changes a run in a way that may change any of its attempts in flight.
     fn with_flights(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
         let changed = self.change(id, |run| {
             let (before, asked) = (run.flights(), run.open_questions());
@@ -245,7 +245,7 @@ impl Run {
         let plan = Arc::make_mut(&mut version.plan);
         version.step_hashes.extend(added.iter().map(|added| added.hash));
         plan.extend(added.iter().map(|added| &added.step));
-        // All of them stay for long, and no more come.
+        // The version is complete.
         if u32::try_from(total) == Ok(version.step_count) {
             version.step_hashes.shrink_to_fit();
             plan.shrink_to_fit();
@@ -263,7 +263,7 @@ impl Run {
             is_trusted: true,
         };
         self.variables.insert(set.name, variable);
-        // What was judged by the old value is judged again.
+        // Preconditions that read the variable are evaluated again.
         for (number, place) in watchers.chain(links.watchers(expression::ALL)) {
             if let Some(step) = self.steps.get_mut(number.index()) {
                 step.change_hold(|hold| hold.preconditions.retain(|at, _| at != place));
@@ -281,7 +281,7 @@ impl Run {
         self.questions.keys().copied().collect()
     }
 
-    /// When the first of its timers is due.
+    /// When its first timer is due.
     fn next_due(&self) -> Option<Micros> {
         self.timers.first().map(|(due, _)| *due)
     }

@@ -1,7 +1,7 @@
-//! What step events change in the books: of money, and of what was done to the world.
+//! Applies the effect of step events on accounts and on side effects.
 //!
-//! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the
-//! lost attempts whose cost nobody said.
+//! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the lost
+//! attempts whose cost is unknown.
 
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::step_event::StepEvent;
@@ -10,7 +10,7 @@ use crate::plan::state::account::Account;
 use crate::plan::state::run::{Effect, Run};
 use crate::plan::value::ids::{AttemptToken, StepNumber};
 
-/// A change of the books: what is no longer there, and what is new.
+/// A change of an account: the amounts removed and added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(super) spent: (Cost, Cost),
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 }
 
 impl Run {
-    /// Enters what an event says about money, by how things stand before it.
+    /// Charges an event, by the state before it.
     pub(super) fn note_money(&mut self, number: StepNumber, event: &StepEvent) -> Entry {
         let entry = self.entry(number, event);
         self.account.enter(entry);
@@ -41,7 +41,7 @@ impl Run {
                 spent: (nothing, recorded.receipt.cost),
                 ..Entry::default()
             },
-            // Nobody knows what it cost: as much as was set aside for it.
+            // The cost is unknown: charge the reservation as an estimate.
             StepEvent::AttemptLost(_) => Entry {
                 reserved: (reserved, nothing),
                 spent: (nothing, reserved),
@@ -52,8 +52,8 @@ impl Run {
             StepEvent::CostCorrected(corrected) => {
                 let estimate = self.estimate(corrected.token);
                 let vouched = self.account.spent.minus(self.account.estimated);
-                // Whoever corrects a receipt says what it was charged with, and may be wrong: no
-                // more is taken back than the run has spent, in its own books and the ledger's.
+                // The previous charge comes from the caller and may be wrong: never take back more than
+                // the run has spent.
                 let charged = if self.estimates.contains_key(&corrected.token) {
                     estimate
                 } else {
@@ -69,7 +69,7 @@ impl Run {
         }
     }
 
-    /// A late receipt may not count as work, but what it cost was spent.
+    /// A late receipt does not count as work, but its cost was spent.
     fn late(&self, token: AttemptToken, receipt: &Receipt) -> Entry {
         if !self.estimates.contains_key(&token) {
             return Entry::default();
@@ -87,7 +87,7 @@ impl Run {
         self.estimates.get(&token).copied().unwrap_or_default()
     }
 
-    /// Keeps the list of attempts whose cost nobody said.
+    /// Updates the list of attempts with estimated cost.
     fn note_estimate(&mut self, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::AttemptLost(lost) => {
@@ -101,7 +101,7 @@ impl Run {
         }
     }
 
-    /// Enters what workers mean to do to the world, and did.
+    /// Records announced and confirmed side effects.
     pub(super) fn note_effect(&mut self, seq: u64, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::EffectIntended(intended) => {
@@ -143,7 +143,7 @@ impl Run {
         }
     }
 
-    /// Enters an effect with the attempt whose it is.
+    /// Adds a side effect to the attempt of a step.
     fn note_effect_of(&mut self, number: StepNumber, key: &str) {
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.change_attempt(|attempt| attempt.effects.insert(key.to_owned()));
@@ -152,7 +152,7 @@ impl Run {
 }
 
 impl Account {
-    /// Enters a change.
+    /// Applies a change.
     pub(super) fn enter(&mut self, entry: Entry) {
         let change = |held: Cost, (gone, new): (Cost, Cost)| held.minus(gone).plus(new);
         self.spent = change(self.spent, entry.spent);

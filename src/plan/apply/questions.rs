@@ -1,7 +1,8 @@
-//! What questions and answers change: what is open, until when, and what waits for it.
+//! Applies questions, answers and timeouts.
 
 use crate::plan::event::question::{
-    ABORT, Answered, Asked, Expired, FAIL, Question, QuestionId, Subject, TIMEOUT, WAIT, YES,
+    ABORT, FAIL, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
+    QuestionSubject, TIMEOUT, WAIT, YES,
 };
 use crate::plan::event::step_event::StepEvent;
 use crate::plan::model::plan::OnBreak;
@@ -12,7 +13,7 @@ use crate::plan::state::step_state::Hold;
 use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
-    /// Enters a question about a step, or its end.
+    /// Opens or closes the question about a step.
     pub(super) fn note_question(
         &mut self,
         seq: u64,
@@ -33,7 +34,7 @@ impl Run {
                 self.with_hold(number, |hold| {
                     hold.question = None;
                     match question.asked.subject {
-                        Subject::Gate if is_yes => hold.is_gate_open = true,
+                        QuestionSubject::Gate if is_yes => hold.is_gate_open = true,
                         _ => hold.answer = Some(answer),
                     }
                 });
@@ -50,7 +51,7 @@ impl Run {
                     }
                 });
             }
-            // Whatever was asked about it no longer matters.
+            // The question no longer matters.
             StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {
                 self.close_question_of(number);
             }
@@ -58,12 +59,12 @@ impl Run {
         }
     }
 
-    /// Whether a question is the one that is open about a step.
+    /// Whether a question is the open one about a step.
     fn asks(&self, number: StepNumber, question: QuestionId) -> bool {
         self.step(number).is_some_and(|step| step.hold().question == Some(question))
     }
 
-    /// Whether a question is about the run as a whole: those about steps have events of their own.
+    /// Whether a question is about the run as a whole; those about steps have separate events.
     fn is_of_run(&self, question: QuestionId) -> bool {
         self.questions.get(&question).is_some_and(|each| each.step.is_none())
     }
@@ -82,14 +83,20 @@ impl Run {
         }
     }
 
-    fn ask(&mut self, id: QuestionId, time: Micros, step: Option<StepNumber>, asked: &Asked) {
+    fn ask(
+        &mut self,
+        id: QuestionId,
+        time: Micros,
+        step: Option<StepNumber>,
+        asked: &QuestionBody,
+    ) {
         if let Some(deadline) = asked.deadline {
             self.timers.insert((deadline, Timer::Question(id)));
         }
         self.questions.insert(id, Question { step, time, asked: asked.clone() });
     }
 
-    /// Takes a question from the list of open ones.
+    /// Closes a question.
     pub(super) fn close(&mut self, id: QuestionId) -> Option<Question> {
         let question = self.questions.remove(&id)?;
         if let Some(deadline) = question.asked.deadline {
@@ -98,8 +105,8 @@ impl Run {
         Some(question)
     }
 
-    pub(super) fn question_asked(&mut self, seq: u64, time: Micros, asked: &Asked) {
-        if let Subject::Barrier(id) = &asked.subject {
+    pub(super) fn question_asked(&mut self, seq: u64, time: Micros, asked: &QuestionBody) {
+        if let QuestionSubject::Barrier(id) = &asked.subject {
             let Some(barrier) = self.barriers.get_mut(id) else { return };
             if barrier.status != BarrierStatus::Broken {
                 return;
@@ -110,20 +117,20 @@ impl Run {
         self.ask(QuestionId(seq), time, None, asked);
     }
 
-    pub(super) fn question_answered(&mut self, answered: &Answered) {
+    pub(super) fn question_answered(&mut self, answered: &QuestionAnswer) {
         if !self.is_of_run(answered.question) {
             return;
         }
         let Some(question) = self.close(answered.question) else { return };
         if answered.answer == ABORT {
-            self.abort = Some(format!("{} said so: {}", answered.by, question.asked.text));
+            self.abort = Some(format!("{} answered abort: {}", answered.by, question.asked.text));
         }
-        if let Subject::Barrier(id) = question.asked.subject {
+        if let QuestionSubject::Barrier(id) = question.asked.subject {
             self.barrier_answered(&id, &answered.answer);
         }
     }
 
-    /// What a broken barrier does from now on. That it is released is an event of its own.
+    /// Applies the answer about a broken barrier. A release is a separate event.
     fn barrier_answered(&mut self, id: &str, answer: &str) {
         let Some(barrier) = self.barriers.get_mut(id) else { return };
         barrier.question = None;
@@ -138,10 +145,10 @@ impl Run {
         self.review_barrier(id);
     }
 
-    pub(super) fn question_expired(&mut self, expired: &Expired) {
+    pub(super) fn question_expired(&mut self, expired: &QuestionExpiry) {
         if self.is_of_run(expired.question)
             && let Some(question) = self.expire(expired)
-            && let Subject::Barrier(id) = question.asked.subject
+            && let QuestionSubject::Barrier(id) = question.asked.subject
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
             barrier.question = None;
@@ -149,15 +156,15 @@ impl Run {
         }
     }
 
-    /// The question that is no longer open because nobody answered it. One about which the plan
-    /// does not say what to do then stays open, without a deadline.
-    fn expire(&mut self, expired: &Expired) -> Option<Question> {
+    /// Closes a question that timed out and returns it. If the plan does not say what to do, the question
+    /// stays open without a deadline.
+    fn expire(&mut self, expired: &QuestionExpiry) -> Option<Question> {
         let id = expired.question;
         match expired.then {
             Some(OnTimeout::EscalateTo(_) | OnTimeout::Answer(_)) => self.close(id),
             Some(OnTimeout::Abort) => {
                 let question = self.close(id)?;
-                self.abort = Some(format!("nobody answered in time: {}", question.asked.text));
+                self.abort = Some(format!("question timed out: {}", question.asked.text));
                 Some(question)
             }
             None => {

@@ -1,7 +1,7 @@
-//! What follows from a step's status: queues, counts, barriers, and the steps that wait for it.
+//! Changes the status of steps, and updates everything derived from it: queues, counts, barriers and
+//! dependents.
 //!
-//! Invariants: a status changes only by `shift` (or by an activation, which rebuilds
-//! everything), so what is derived from it never lags behind.
+//! Invariant: a status changes only in `shift`, or in an activation, which rebuilds all derived data.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use crate::plan::value::expression;
 use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
-    /// Moves a step to another status, with all that follows.
+    /// Changes the status of a step and updates what depends on it.
     pub(super) fn shift(&mut self, number: StepNumber, to: StepStatus) {
         let Some(from) = self.step(number).map(|step| step.status) else { return };
         if from == to {
@@ -35,20 +35,20 @@ impl Run {
         self.enlist(number);
         let links = Arc::clone(&self.links);
         self.move_in_barriers(&links, number, to);
-        // A closed step is only opened by an activation, which rebuilds everything.
+        // Only an activation, which rebuilds everything, opens a closed step.
         if to.is_closed() && !from.is_closed() {
             for dependent in links.dependents(number) {
                 self.dependency_settled(*dependent);
             }
         }
-        self.tell_those_it_stands_in_for(&links, number);
+        self.review_fallback_links(&links, number);
         if from.is_left() && !to.is_left() && links.has_watchers() {
-            self.tell_those_that_wait_for_its_variables(&links, number);
+            self.review_variable_readers(&links, number);
         }
     }
 
-    /// A precondition that nobody is left to make true is false for good.
-    fn tell_those_that_wait_for_its_variables(&mut self, links: &Links, number: StepNumber) {
+    /// Reviews the steps whose preconditions read the outputs of a step that cannot set them any longer.
+    fn review_variable_readers(&mut self, links: &Links, number: StepNumber) {
         let outputs = self.plan_step(number).map(CompactStep::outputs).unwrap_or_default();
         if outputs.is_empty() {
             return;
@@ -60,9 +60,9 @@ impl Run {
         }
     }
 
-    /// Those that a step stands in for, or may, are looked at again.
-    fn tell_those_it_stands_in_for(&mut self, links: &Links, number: StepNumber) {
-        for other in links.stands_in_for(number) {
+    /// Reviews the steps that have this one as fallback, and its own fallback.
+    fn review_fallback_links(&mut self, links: &Links, number: StepNumber) {
+        for other in links.fallback_for(number) {
             self.review(*other);
         }
         if let Some(fallback) = links.fallback_of(number) {
@@ -70,7 +70,7 @@ impl Run {
         }
     }
 
-    /// Notes whether something follows by itself from how a step stands.
+    /// Updates whether a step has a pending consequence.
     pub(super) fn review(&mut self, number: StepNumber) {
         if has_consequence(self, number) {
             self.due.insert(number);
@@ -80,7 +80,7 @@ impl Run {
     }
 
     fn lane(&self, step: &StepState) -> Lane {
-        // Even to collect nothing takes its time.
+        // Skip the intersection if no tag is capped.
         let tags = if self.capped_tags.is_empty() {
             BTreeSet::new()
         } else {
@@ -89,7 +89,7 @@ impl Run {
         (step.owner().map(str::to_owned), tags)
     }
 
-    /// Sorts the ready steps into lanes anew, after the tags with a cap have changed.
+    /// Rebuilds the lanes after the set of capped tags changed.
     pub(super) fn rebuild_lanes(&mut self) {
         let mut lanes: BTreeMap<Lane, Vec<_>> = BTreeMap::new();
         for (step, number) in self.steps.iter().zip(self.step_numbers()) {
@@ -97,13 +97,13 @@ impl Run {
                 lanes.entry(self.lane(step)).or_default().push((Reverse(step.priority()), number));
             }
         }
-        // Made at once: a tree that grows in order is half empty.
+        // Bulk construction fills the tree nodes; insertion in order would leave them half empty.
         self.lanes =
             lanes.into_iter().map(|(lane, keys)| (lane, keys.into_iter().collect())).collect();
         self.find_heads();
     }
 
-    /// Changes the queue of a lane, and keeps its head in the list of heads.
+    /// Changes the queue of a lane and updates the index of heads.
     fn change_lane(&mut self, lane: Lane, change: impl FnOnce(&mut Queue)) {
         let queue = self.lanes.entry(lane.clone()).or_default();
         let before = queue.first().copied();
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// Enters a step in the queue, list and count that its status belongs to.
+    /// Adds a step to the queue, list and count of its status.
     pub(super) fn enlist(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
         let status = step.status;
@@ -130,7 +130,7 @@ impl Run {
                 self.change_lane(lane, |queue| _ = queue.insert(key));
             }
             StepStatus::Reported => drop(self.reported.insert(number)),
-            StepStatus::InDoubt => drop(self.in_doubt.insert(number)),
+            StepStatus::OutcomeUnknown => drop(self.outcome_unknown.insert(number)),
             StepStatus::Delayed => {
                 if let Some(until) = step.hold().delay {
                     self.timers.insert((until, Timer::Delay(number)));
@@ -152,28 +152,28 @@ impl Run {
                 self.change_lane(lane, |queue| _ = queue.remove(&key));
             }
             StepStatus::Reported => drop(self.reported.remove(&number)),
-            StepStatus::InDoubt => drop(self.in_doubt.remove(&number)),
-            // Whatever it waited for, the wait is over.
+            StepStatus::OutcomeUnknown => drop(self.outcome_unknown.remove(&number)),
+            // Leaving the status ends the delay.
             StepStatus::Delayed => self.drop_delay(number, delay),
             _ => {}
         }
         count_down(&mut self.counts, &status);
     }
 
-    /// Takes a step's wait from the timers.
+    /// Removes the delay of a step from the timers.
     pub(super) fn drop_delay(&mut self, number: StepNumber, delay: Option<Micros>) {
         if let Some(until) = delay {
             self.timers.remove(&(until, Timer::Delay(number)));
         }
     }
 
-    /// Ready or, if something keeps the step from being dealt, waiting, gated or delayed.
+    /// The status of an open step: ready, or waiting, gated or delayed if something holds it back.
     pub(super) fn open_status(&self, number: StepNumber) -> StepStatus {
         let Some(step) = self.step(number) else { return StepStatus::Waiting };
         let hold = step.hold();
-        let is_elsewhere = hold.is_on_call || hold.stand_in.is_some();
+        let is_elsewhere = hold.is_standby || hold.fallback_step.is_some();
         if step.attempt().is_some() {
-            // Somebody was asked what is done about it.
+            // There is a question about its failure.
             StepStatus::Gated
         } else if step.unmet > 0 || is_elsewhere || !self.conditions_hold(number) {
             StepStatus::Waiting
@@ -199,7 +199,7 @@ impl Run {
         !has_gate || self.step(number).is_some_and(|step| step.hold().is_gate_open)
     }
 
-    /// Looks again at a step that is open.
+    /// Recomputes the status of an open step.
     pub(super) fn reopen_step(&mut self, number: StepNumber) {
         if self.step(number).is_some_and(|step| step.status.is_open()) {
             self.shift(number, self.open_status(number));
@@ -207,7 +207,7 @@ impl Run {
         }
     }
 
-    /// Something that a step depends on need no longer be waited for.
+    /// Counts down the unsettled dependencies of a step.
     fn dependency_settled(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         step.unmet = step.unmet.saturating_sub(1);
@@ -223,8 +223,8 @@ impl Run {
         }
     }
 
-    /// Notes whether something follows from a barrier's members. A broken barrier whose failed
-    /// members were reopened or skipped is closed again.
+    /// Updates whether a barrier has a pending consequence. A broken barrier closes again if its failed
+    /// members were reopened or skipped.
     pub(super) fn review_barrier(&mut self, id: &str) {
         let Some(barrier) = self.barriers.get_mut(id) else { return };
         if barrier.status == BarrierStatus::Broken && !barrier.is_out_of_reach() {

@@ -1,4 +1,4 @@
-//! What a step event changes in its step.
+//! Applies step events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::money::Entry;
 use super::transition::{Next, transition};
 use crate::plan::event::step_event::{
     AcceptedBasis, AfterFailure, AfterLoss, Condition, ConditionJudged, Decision, Dispatched,
-    FailureDecided, Finding, Ruling, StepEvent, Verdict,
+    FailureDecided, ResolvedOutcome, Ruling, StepEvent, Verdict,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
@@ -16,10 +16,10 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::{Attempt, Hold, StepState};
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
-use crate::plan::value::rare_field::{Blank, Seldom};
+use crate::plan::value::rare_field::{RareField, StaticDefault};
 
 impl Run {
-    /// Folds an event in; what it changed in the books.
+    /// Applies an event and returns its change of the account.
     pub(super) fn apply_step(
         &mut self,
         seq: u64,
@@ -48,7 +48,7 @@ impl Run {
         entry
     }
 
-    /// Writes down what the event says, all but the status.
+    /// Applies everything but the status.
     fn note(&mut self, seq: u64, time: Micros, number: StepNumber, event: StepEvent) {
         let failure = match event {
             StepEvent::FailureDecided(_) => failure_of(self, number),
@@ -67,7 +67,7 @@ impl Run {
                 step.change_attempt(|attempt| attempt.lease_until = renewed.lease_until);
             }
             StepEvent::AttemptLost(lost) => {
-                if lost.then == AfterLoss::DealAgain {
+                if lost.then == AfterLoss::Redispatch {
                     step.take_attempt();
                 }
             }
@@ -97,7 +97,7 @@ impl Run {
             StepEvent::Skipped(_) => step.end(),
             StepEvent::Reopened(_) => step.reopen(),
             StepEvent::DoubtResolved(doubt) => {
-                if doubt.finding == Finding::DidNotHappen {
+                if doubt.finding == ResolvedOutcome::DidNotHappen {
                     step.take_attempt();
                 }
             }
@@ -119,26 +119,26 @@ impl Run {
         verdicts.filter(|verdict| verdict.ruling == Ruling::Fail).cloned().collect()
     }
 
-    /// What a decision about a failed attempt changes, all but the status.
+    /// Applies everything but the status of a decision about a failure.
     fn decide(&mut self, number: StepNumber, decided: &FailureDecided) {
         let fallback = self.plan_step(number).and_then(CompactStep::fallback);
-        let stand_in = self.links.fallback_of(number);
+        let fallback_step = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
         self.abort = self.abort.take().or(abort);
         if decided.is_exhausted() {
-            self.tally.exhausted = self.tally.exhausted.saturating_add(1);
+            self.counters.exhausted = self.counters.exhausted.saturating_add(1);
         }
         let Some(step) = self.steps.get_mut(number.index()) else { return };
-        // An answer only says what is done about a failure that was counted when it was asked.
+        // A failure is counted once: an answer about it comes later.
         if step.status == StepStatus::Reported {
             step.failures = step.failures.saturating_add(1);
-            self.tally.failures = self.tally.failures.saturating_add(1);
+            self.counters.failures = self.counters.failures.saturating_add(1);
         }
         step.change_hold(|hold| hold.answer = None);
         match &decided.decision {
             Decision::Escalate | Decision::Doubt => return,
             Decision::Retry | Decision::RetryAt(_) => {
-                self.tally.retries = self.tally.retries.saturating_add(1);
+                self.counters.retries = self.counters.retries.saturating_add(1);
                 let delay = match decided.decision {
                     Decision::RetryAt(due) => Some(due),
                     _ => None,
@@ -153,8 +153,10 @@ impl Run {
                         step.failures = 0;
                         step.change(|detail| detail.owner = Some(owner.into()));
                     }
-                    Some(Fallback::Step(_)) => step.change_hold(|hold| hold.stand_in = stand_in),
-                    // Its value comes with the acceptance that follows.
+                    Some(Fallback::Step(_)) => {
+                        step.change_hold(|hold| hold.fallback_step = fallback_step)
+                    }
+                    // The value is set by the acceptance that follows.
                     _ => {}
                 }
             }
@@ -162,9 +164,9 @@ impl Run {
         if decided.then == AfterFailure::Over {
             step.take_attempt();
         }
-        let called = step.hold().stand_in;
+        let called = step.hold().fallback_step;
         if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
-            called.change_hold(|hold| hold.is_on_call = false);
+            called.change_hold(|hold| hold.is_standby = false);
         }
         if let Some(called) = called {
             self.reopen_step(called);
@@ -196,28 +198,28 @@ impl StepState {
         self.accept(Some(basis));
         if self.last_failure().is_some() || !self.failed_criteria().is_empty() {
             self.change(|detail| {
-                (detail.last_failure, detail.failed_criteria) = (None, Seldom::NONE);
+                (detail.last_failure, detail.failed_criteria) = (None, RareField::NONE);
             });
         }
         self.end();
     }
 
-    /// Its work is over, in one way or another.
+    /// Ends the work of the step.
     fn end(&mut self) {
         self.take_attempt();
-        if self.hold() != Hold::BLANK {
+        if self.hold() != Hold::STATIC_DEFAULT {
             self.change_hold(|hold| {
                 hold.answer = None;
                 hold.delay = None;
-                hold.stand_in = None;
+                hold.fallback_step = None;
             });
         }
     }
 
-    /// It is tried again as if it had not failed.
+    /// Reopens the step as if it had not failed.
     fn reopen(&mut self) {
         self.failures = 0;
-        // What was judged false may be judged true now.
+        // Conditions that were false may hold now.
         self.change_hold(|hold| {
             hold.delay = None;
             hold.condition = None;
@@ -243,7 +245,7 @@ impl Attempt {
 }
 
 impl StepEvent {
-    /// The attempt that must be the step's current one for the event to count.
+    /// The attempt that must be the current one of the step; the event is ignored otherwise.
     fn attempt(&self) -> Option<AttemptToken> {
         match self {
             Self::LeaseRenewed(renewed) => Some(renewed.token),
@@ -254,7 +256,7 @@ impl StepEvent {
             Self::DoubtResolved(doubt) => Some(doubt.token),
             Self::EffectIntended(effect) => Some(effect.token),
             Self::EffectCommitted(effect) => Some(effect.token),
-            // The first makes an attempt, and the others are about the step.
+            // The first starts an attempt; the others concern the step.
             Self::Dispatched(_)
             | Self::ReceiptRefused(_)
             | Self::Accepted(_)

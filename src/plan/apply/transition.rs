@@ -1,20 +1,19 @@
-//! The total transition table: what each event means for a step in each status.
+//! The state machine of a step: the transition table by status and trigger.
 //!
-//! Invariants: every pair of status and trigger has one answer. What is not in a row is not
-//! allowed, and an event that is not allowed changes nothing but the step's last sequence number.
-//!
-//! Left out on purpose: whether an event names the step's current attempt. The fold checks that.
+//! The table is total. A trigger that is not in the row of a status is not allowed, and its event changes
+//! only the last sequence number of the step. Whether an event names the current attempt is checked by
+//! the caller.
 
-use crate::plan::event::step_event::{AfterLoss, Decision, Finding, StepEvent};
+use crate::plan::event::step_event::{AfterLoss, Decision, ResolvedOutcome, StepEvent};
 use crate::plan::event::step_status::StepStatus;
 
-/// What kind of thing happened to a step, as far as its status is concerned.
+/// Class of an event, as far as the status is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
     Dispatched,
     LeaseRenewed,
-    LostDealAgain,
-    LostInDoubt,
+    LostRedispatch,
+    LostOutcomeUnknown,
     ReceiptRecorded,
     ReceiptRefused,
     VerdictRecorded,
@@ -36,21 +35,21 @@ pub(crate) enum Trigger {
     Failed,
 }
 
-/// Where a step goes.
+/// Result of a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It stays where it is.
+    /// The status does not change.
     Same,
-    /// It is ready or, if something keeps it from being dealt, waiting, gated or delayed.
+    /// Ready, or waiting, gated or delayed if something holds the step back.
     Open,
-    /// It goes there.
+    /// This status.
     To(StepStatus),
 }
 
 type Row = &'static [(Trigger, Next)];
 
-// A receipt that may not count, and what an attempt really cost, are facts about a step in any
-// status. A question may be open about any step whose work is not over.
+// A refused receipt and a corrected cost are allowed in any status. A question may be open about any step
+// that is not closed.
 const WAITING: Row = &[
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
@@ -76,11 +75,11 @@ const GATED: Row = &[
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
     (Trigger::Failed, Next::To(StepStatus::Failed)),
-    // What was decided about a failure that somebody was asked about.
+    // The decision about a failure after a question.
     (Trigger::FailureRetry, Next::Open),
     (Trigger::FailureFail, Next::To(StepStatus::Failed)),
     (Trigger::FailureFallback, Next::Open),
-    (Trigger::FailureDoubt, Next::To(StepStatus::InDoubt)),
+    (Trigger::FailureDoubt, Next::To(StepStatus::OutcomeUnknown)),
     (Trigger::ConditionJudged, Next::Open),
     (Trigger::Question, Next::Open),
     (Trigger::ReceiptRefused, Next::Same),
@@ -101,15 +100,15 @@ const DELAYED: Row = &[
 const DISPATCHED: Row = &[
     (Trigger::ReceiptRecorded, Next::To(StepStatus::Reported)),
     (Trigger::LeaseRenewed, Next::Same),
-    (Trigger::LostDealAgain, Next::Open),
-    (Trigger::LostInDoubt, Next::To(StepStatus::InDoubt)),
+    (Trigger::LostRedispatch, Next::Open),
+    (Trigger::LostOutcomeUnknown, Next::To(StepStatus::OutcomeUnknown)),
     (Trigger::Effect, Next::Same),
     (Trigger::ReceiptRefused, Next::Same),
     (Trigger::CostCorrected, Next::Same),
 ];
 
-const IN_DOUBT: Row = &[
-    // Its acceptance follows as an event of its own, with its grounds.
+const OUTCOME_UNKNOWN: Row = &[
+    // The acceptance follows as a separate event.
     (Trigger::DoubtLanded, Next::Same),
     (Trigger::DoubtDidNotHappen, Next::Open),
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
@@ -125,7 +124,7 @@ const REPORTED: Row = &[
     (Trigger::FailureFail, Next::To(StepStatus::Failed)),
     (Trigger::FailureFallback, Next::Open),
     (Trigger::FailureEscalate, Next::To(StepStatus::Gated)),
-    (Trigger::FailureDoubt, Next::To(StepStatus::InDoubt)),
+    (Trigger::FailureDoubt, Next::To(StepStatus::OutcomeUnknown)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
     (Trigger::ReceiptRefused, Next::Same),
     (Trigger::CostCorrected, Next::Same),
@@ -140,13 +139,13 @@ const FAILED: Row = &[
 
 const OVER: Row = &[(Trigger::ReceiptRefused, Next::Same), (Trigger::CostCorrected, Next::Same)];
 
-/// Where a trigger takes a step; `None` if it is not allowed.
+/// The transition of a status by a trigger; `None` if it is not allowed.
 pub(crate) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
     let row = match status {
         StepStatus::Waiting => WAITING,
         StepStatus::Ready => READY,
         StepStatus::Dispatched => DISPATCHED,
-        StepStatus::InDoubt => IN_DOUBT,
+        StepStatus::OutcomeUnknown => OUTCOME_UNKNOWN,
         StepStatus::Reported => REPORTED,
         StepStatus::Failed => FAILED,
         StepStatus::Gated => GATED,
@@ -160,14 +159,14 @@ pub(crate) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
 }
 
 impl StepEvent {
-    /// What the event is to the table.
+    /// The trigger of the event.
     pub(crate) fn trigger(&self) -> Trigger {
         match self {
             Self::Dispatched(_) => Trigger::Dispatched,
             Self::LeaseRenewed(_) => Trigger::LeaseRenewed,
             Self::AttemptLost(lost) => match lost.then {
-                AfterLoss::DealAgain => Trigger::LostDealAgain,
-                AfterLoss::InDoubt => Trigger::LostInDoubt,
+                AfterLoss::Redispatch => Trigger::LostRedispatch,
+                AfterLoss::OutcomeUnknown => Trigger::LostOutcomeUnknown,
             },
             Self::ReceiptRecorded(_) => Trigger::ReceiptRecorded,
             Self::ReceiptRefused(_) => Trigger::ReceiptRefused,
@@ -183,8 +182,8 @@ impl StepEvent {
             Self::Skipped(_) => Trigger::Skipped,
             Self::Reopened(_) => Trigger::Reopened,
             Self::DoubtResolved(doubt) => match doubt.finding {
-                Finding::Landed => Trigger::DoubtLanded,
-                Finding::DidNotHappen => Trigger::DoubtDidNotHappen,
+                ResolvedOutcome::Landed => Trigger::DoubtLanded,
+                ResolvedOutcome::DidNotHappen => Trigger::DoubtDidNotHappen,
             },
             Self::ConditionJudged(_) => Trigger::ConditionJudged,
             Self::DelayElapsed(_) => Trigger::DelayElapsed,
@@ -200,13 +199,13 @@ impl StepEvent {
 mod tests {
     use super::*;
 
-    /// Every trigger with what it does in each status of `StepStatus::ALL`: `.` not allowed, `=`
-    /// stays, `o` open, else the first letter of the status that it goes to (`I` for in doubt).
+    /// For each trigger, its result in each status of `StepStatus::ALL`: `.` not allowed, `=` unchanged,
+    /// `o` open, otherwise the first letter of the new status (`I` for outcome unknown).
     const MATRIX: [(Trigger, &str); 23] = [
         (Trigger::Dispatched, ".D.........."),
         (Trigger::LeaseRenewed, "..=........."),
-        (Trigger::LostDealAgain, "..o........."),
-        (Trigger::LostInDoubt, "..I........."),
+        (Trigger::LostRedispatch, "..o........."),
+        (Trigger::LostOutcomeUnknown, "..I........."),
         (Trigger::ReceiptRecorded, "..R........."),
         (Trigger::ReceiptRefused, "============"),
         (Trigger::VerdictRecorded, "....=......."),
@@ -229,7 +228,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_combination_of_status_and_trigger_has_its_one_answer() {
+    fn transition_table_matches_the_matrix() {
         for (trigger, row) in MATRIX {
             let found: String =
                 StepStatus::ALL.map(|status| letter(transition(status, trigger))).iter().collect();
@@ -243,7 +242,7 @@ mod tests {
             Some(Next::Same) => '=',
             Some(Next::Open) => 'o',
             Some(Next::To(StepStatus::Dispatched)) => 'D',
-            Some(Next::To(StepStatus::InDoubt)) => 'I',
+            Some(Next::To(StepStatus::OutcomeUnknown)) => 'I',
             Some(Next::To(StepStatus::Reported)) => 'R',
             Some(Next::To(StepStatus::Accepted)) => 'A',
             Some(Next::To(StepStatus::Failed)) => 'F',

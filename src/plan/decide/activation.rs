@@ -1,12 +1,11 @@
-//! What a new version means for the work that was done under the one before.
+//! Computes the activation of a plan version: which work is preserved and which is invalidated.
 //!
-//! A step *falls* if it cannot count on what it was built on: it is new, its own work changed, it
-//! failed (and so is open again), or something that it depends on fell. A fallen step that had
-//! work is invalidated; work that did not fall is preserved. Nothing is lost or kept silently:
-//! the lists stand in the record of the activation.
+//! A step is affected if it is new, if its work changed, if it failed, or if a step that it depends on is
+//! affected. An affected step that had work is invalidated; all other work is preserved. Both lists are
+//! part of the activation record.
 //!
-//! Invariants: steps are matched by id, over all versions of the run; a number is never given to
-//! another id. Cycles and names that nobody knows end the walk, not the program.
+//! Invariants: steps are matched by id across all versions of the run, and a number is never reused for
+//! another id. Cycles and unknown names do not prevent termination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use crate::plan::state::run::{Run, Variable};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{ContentHash, StepNumber};
 
-/// The activation of a version of a run's plan, computed.
+/// The activation of a plan version.
 pub(crate) fn activation(
     run: &Run,
     version: u32,
@@ -80,18 +79,18 @@ pub(crate) fn activation(
     }
 }
 
-/// Whether the last attempt of a step did, or may have done, what must not be done twice. One in
-/// flight is lost first.
+/// Whether the last attempt of a step may have done work that must not be repeated. An attempt in flight
+/// is lost first.
 fn is_held(run: &Run, number: StepNumber) -> bool {
     match run.step(number).map(|step| step.status) {
-        Some(StepStatus::InDoubt) => true,
+        Some(StepStatus::OutcomeUnknown) => true,
         Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt().is_some()),
         Some(StepStatus::Dispatched) => is_doubtful_once_lost(run, number, LostCause::Revoked),
         _ => may_have_landed(run, number),
     }
 }
 
-/// What somebody said about a barrier, as far as it is not carried out and over.
+/// The answer about a barrier that is still in effect.
 fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
     let before = run.plan()?.header().barriers.iter().find(|before| before.id == barrier.id)?;
     let state = run.barriers.get(&barrier.id).filter(|_| before == barrier)?;
@@ -102,7 +101,7 @@ fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
     }
 }
 
-/// The number of each step of a plan: the one that its id ever had in the run, or the next.
+/// The number of each step of a plan: the one its id already has in the run, or the next.
 fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
     let known: BTreeMap<&str, StepNumber> =
         run.steps.iter().map(StepState::id).zip(run.step_numbers()).collect();
@@ -116,15 +115,15 @@ fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
     plan.steps().map(&mut number_of).collect()
 }
 
-/// How many steps the run will have had.
+/// Number of steps of the run after the activation.
 fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
     let last = numbers.iter().max().map_or(0, |number| number.index().saturating_add(1));
     run.steps.len().max(last)
 }
 
-/// Whether a step has something to lose.
+/// Whether a step has work to lose.
 fn has_work(step: &StepState) -> bool {
-    // Somebody may have been asked about a failed attempt.
+    // A question about a failed attempt may be open.
     let is_asked = step.status == StepStatus::Gated && step.attempt().is_some();
     is_asked
         || matches!(
@@ -133,7 +132,7 @@ fn has_work(step: &StepState) -> bool {
                 | StepStatus::Skipped
                 | StepStatus::Reported
                 | StepStatus::Dispatched
-                | StepStatus::InDoubt
+                | StepStatus::OutcomeUnknown
         )
 }
 
@@ -162,12 +161,12 @@ struct Walk<'a> {
     run: &'a Run,
     links: &'a Links,
     plan: &'a CompactPlan,
-    /// Barriers of which as many members as are needed had arrived.
+    /// Barriers with enough arrived members.
     met: BTreeSet<&'a str>,
     fallen: BTreeSet<StepNumber>,
-    /// Barriers whose waiting steps fell with a member.
+    /// Barriers whose dependents were affected through a member.
     passed_on: BTreeSet<&'a str>,
-    /// The steps that read what a step has set.
+    /// The steps that read the variables of a step.
     readers: BTreeMap<StepNumber, Vec<StepNumber>>,
 }
 
@@ -213,7 +212,7 @@ impl<'a> Walk<'a> {
                 open.push(*number);
             }
         }
-        // What a step that is no longer there had set, nothing may stand on.
+        // Steps that read variables of a removed step are affected.
         let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
         let gone = self.readers.iter().filter(|(writer, _)| !present.contains(writer));
         open.extend(gone.flat_map(|(_, readers)| readers));
@@ -227,16 +226,15 @@ impl<'a> Walk<'a> {
             }
             open.extend(self.links.dependents(number));
             open.extend(self.readers.get(&number).into_iter().flatten());
-            open.extend(self.links.stands_in_for(number).iter().filter(|other| {
+            open.extend(self.links.fallback_for(number).iter().filter(|other| {
                 let basis = self.run.step(**other).and_then(|step| step.accepted());
-                basis == Some(&AcceptedBasis::StoodIn { step: number })
+                basis == Some(&AcceptedBasis::FallbackStep { step: number })
             }));
             open.extend(self.spare_of(number));
             if !self.had_arrived(number) {
                 continue;
             }
-            // A member that had arrived takes with it what passed the barrier. Of one that had
-            // not, nobody who passed knew anything.
+            // An arrived member affects the steps that passed the barrier; another member does not.
             for id in self.links.memberships(number) {
                 if self.passed_on.insert(id) {
                     open.extend(self.links.waiters(id));
@@ -245,21 +243,21 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A step's fallback, if it was skipped without ever having been dealt: it may be called again.
+    /// The fallback of a step, if it was skipped without an attempt: it may be needed again.
     fn spare_of(&self, number: StepNumber) -> Option<StepNumber> {
         let is_spare = |step: &StepState| step.status == StepStatus::Skipped && step.attempts == 0;
         let fallback = self.links.fallback_of(number);
         fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_spare))
     }
 
-    /// Open steps that have fallen back, and whose fallback the version takes away: it has another one,
-    /// or other work for it. Without this they would have none.
+    /// Open steps that used their fallback, if the version changes that fallback. They start over, since
+    /// they would otherwise have none.
     fn begins_anew(&self, numbers: &[StepNumber], hashes: &[ContentHash]) -> BTreeSet<StepNumber> {
         let before = self.hashes_before();
         let is_taken = |number: StepNumber, step: CompactStep<'_>, hash: &ContentHash| {
             let Some(state) = self.run.step(number) else { return false };
             let Some(was) = self.run.plan_step(number) else { return false };
-            let waits = state.hold().stand_in.is_some();
+            let waits = state.hold().fallback_step.is_some();
             let is_kept = before.get(&number) == Some(hash)
                 && was.fallback() == step.fallback()
                 && (!waits || was.is_held_like(step));
@@ -271,8 +269,7 @@ impl<'a> Walk<'a> {
         taken.map(|((_, number), _)| *number).collect()
     }
 
-    /// The answers that still count: the version says the same of the barrier, and no member that
-    /// had arrived falls.
+    /// The answers that remain valid: the barrier is unchanged, and no arrived member is affected.
     fn answers(&self) -> Vec<(String, String)> {
         let is_as_it_was = |barrier: &&Barrier| {
             let state = self.run.barriers.get(&barrier.id);
@@ -297,9 +294,8 @@ impl<'a> Walk<'a> {
         active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
     }
 
-    /// Whether a step waits for something that is not settled and that it did not wait for
-    /// before: another name, or a barrier that now needs more. (Work that was taken over may
-    /// stand on inputs that never were settled; that alone does not make it fall.)
+    /// Whether a step has a new unsettled dependency: another name, or a barrier that now needs more.
+    /// Unsettled dependencies that it had before, as steps done before the run can have, do not count.
     fn has_new_unsettled_input(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
         let waited_before = |name: &str| {

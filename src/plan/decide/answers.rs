@@ -1,4 +1,4 @@
-//! Answers, and what happens when nobody gives one.
+//! Answers to questions, and questions that time out.
 
 use super::ask::barrier_changed;
 use super::lookup::open_run;
@@ -6,7 +6,8 @@ use crate::plan::decide::versions;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::Review;
 use crate::plan::event::question::{
-    Answered, Asked, Expired, NO, Question, QuestionId, RELEASE, REPLAN, Subject, TIMEOUT, YES,
+    NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId, QuestionSubject,
+    RELEASE, REPLAN, TIMEOUT, YES,
 };
 use crate::plan::event::run_event::{
     BarrierChange, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanTrigger,
@@ -18,7 +19,7 @@ use crate::plan::state::State;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
 
-/// What somebody answers.
+/// An answer.
 pub(super) struct Reply<'a> {
     pub(super) answer: &'a str,
     pub(super) by: &'a str,
@@ -46,7 +47,7 @@ pub(crate) fn answer(
     answered(state, now, run, (id, question), reply)
 }
 
-/// An answer, with what follows from it and needs a command.
+/// The events of an answer.
 pub(crate) fn answered(
     state: &State,
     now: Micros,
@@ -55,7 +56,7 @@ pub(crate) fn answered(
     reply: &Reply<'_>,
 ) -> Result<Vec<Event>, Rejection> {
     let Reply { answer, by, note } = *reply;
-    let answered = Answered {
+    let answered = QuestionAnswer {
         question: id,
         answer: answer.to_owned(),
         by: by.to_owned(),
@@ -67,7 +68,7 @@ pub(crate) fn answered(
     }
     let mut events = vec![Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })];
     match &question.asked.subject {
-        Subject::Plan(version) => {
+        QuestionSubject::Plan(version) => {
             let review = match answer {
                 YES => Some(Review::Approved),
                 NO => Some(Review::Rejected),
@@ -77,15 +78,15 @@ pub(crate) fn answered(
                 events.extend(versions::reviewed(state, now, run, (*version, review), (by, note))?);
             }
         }
-        Subject::Budget if answer == REPLAN && run.has_room_for_request() => {
+        QuestionSubject::Budget if answer == REPLAN && run.has_room_for_request() => {
             events.push(Event::ReplanRequested(ReplanRequested {
                 run: run.id,
                 trigger: ReplanTrigger::BudgetExhausted,
                 from: None,
-                reason: format!("{by} said so: {}", question.asked.text),
+                reason: format!("{by} answered replan: {}", question.asked.text),
             }));
         }
-        Subject::Barrier(barrier) if answer == RELEASE => {
+        QuestionSubject::Barrier(barrier) if answer == RELEASE => {
             events.extend(barrier_changed(run, barrier, BarrierChange::Overruled));
         }
         _ => {}
@@ -93,7 +94,7 @@ pub(crate) fn answered(
     Ok(events)
 }
 
-/// What happens when nobody answered a question in time.
+/// The events of a question that times out.
 pub(crate) fn question_expired(
     state: &State,
     run: &Run,
@@ -105,13 +106,13 @@ pub(crate) fn question_expired(
     if let Some(OnTimeout::Answer(answer)) = &asked.on_timeout
         && asked.options.contains(answer)
     {
-        let reply = Reply { answer, by: TIMEOUT, note: "nobody answered in time" };
-        // An answer that is refused, like a yes to one version too many, is left to people.
-        let refused = |_| of_run(run.id, Expired { question: id, then: None }, None);
+        let reply = Reply { answer, by: TIMEOUT, note: "the question timed out" };
+        // If the answer is rejected, for example by the replan limit, the question stays open.
+        let refused = |_| of_run(run.id, QuestionExpiry { question: id, then: None }, None);
         return answered(state, now, run, (id, question), &reply).unwrap_or_else(refused);
     }
     let then = match &asked.on_timeout {
-        // An answer that means nothing is none.
+        // An answer that is not an option is ignored.
         Some(OnTimeout::Answer(_)) | None => None,
         Some(then) => Some(then.clone()),
     };
@@ -119,25 +120,35 @@ pub(crate) fn question_expired(
         Some(OnTimeout::EscalateTo(who)) => {
             let span = asked.deadline.map(|deadline| deadline.saturating_sub(question.time));
             let deadline = span.map(|span| now.saturating_add(span));
-            // Whoever is asked then has as long, and after that the question stays open.
-            Some(Asked { to: Some(who.clone()), deadline, on_timeout: None, ..asked.clone() })
+            // The new addressee has the same time; after that the question stays open.
+            Some(QuestionBody {
+                to: Some(who.clone()),
+                deadline,
+                on_timeout: None,
+                ..asked.clone()
+            })
         }
         _ => None,
     };
-    let expired = Expired { question: id, then };
+    let expired = QuestionExpiry { question: id, then };
     match question.step {
         Some(step) => of_step(run.id, step, expired, again),
         None => of_run(run.id, expired, again),
     }
 }
 
-fn of_step(run: RunId, step: StepNumber, expired: Expired, again: Option<Asked>) -> Vec<Event> {
+fn of_step(
+    run: RunId,
+    step: StepNumber,
+    expired: QuestionExpiry,
+    again: Option<QuestionBody>,
+) -> Vec<Event> {
     let again = again.map(StepEvent::Asked);
     let events = std::iter::once(StepEvent::Expired(expired)).chain(again);
     events.map(|event| Event::step(run, step, event)).collect()
 }
 
-fn of_run(run: RunId, expired: Expired, again: Option<Asked>) -> Vec<Event> {
+fn of_run(run: RunId, expired: QuestionExpiry, again: Option<QuestionBody>) -> Vec<Event> {
     let again = again.map(|asked| Event::QuestionAsked(QuestionAsked { run, asked }));
     std::iter::once(Event::QuestionExpired(QuestionExpired { run, expired })).chain(again).collect()
 }

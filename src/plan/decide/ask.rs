@@ -1,9 +1,9 @@
-//! TODO
+//! Events that ask and withdraw questions, and that change barriers.
 
 use crate::plan::command::PlanDraft;
 use crate::plan::event::Event;
 use crate::plan::event::question::{
-    ABORT, Answered, Asked, NO, Question, QuestionId, Subject, WITHDRAWN, YES,
+    ABORT, NO, Question, QuestionAnswer, QuestionBody, QuestionId, QuestionSubject, WITHDRAWN, YES,
 };
 use crate::plan::event::run_event::{
     BarrierChange, BarrierChanged, QuestionAnswered, QuestionAsked,
@@ -12,7 +12,7 @@ use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, RunId};
 
-/// A change of a barrier, with its counts.
+/// A change of a barrier, with its current counts.
 pub(crate) fn barrier_changed(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
     let barrier = run.barriers.get(id).filter(|each| each.status != BarrierStatus::Released)?;
     Some(Event::Barrier(BarrierChanged {
@@ -24,11 +24,11 @@ pub(crate) fn barrier_changed(run: &Run, id: &str, change: BarrierChange) -> Opt
     }))
 }
 
-/// The end of the questions about something that no longer matters.
-pub(crate) fn questions_withdrawn(run: &Run, subject: &Subject, by: &str) -> Vec<Event> {
+/// Withdraws the questions about a subject that no longer needs an answer.
+pub(crate) fn questions_withdrawn(run: &Run, subject: &QuestionSubject, by: &str) -> Vec<Event> {
     let about = run.questions.iter().filter(|(_, each)| each.asked.subject == *subject);
     let event = |(id, question): (&QuestionId, &Question)| {
-        let answered = Answered {
+        let answered = QuestionAnswer {
             question: *id,
             answer: WITHDRAWN.to_owned(),
             by: by.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn questions_withdrawn(run: &Run, subject: &Subject, by: &str) -> Vec
     about.map(event).collect()
 }
 
-/// The question whether a version may become active, as its plan asks it.
+/// The question of the plan gate: whether a version may become active.
 pub(crate) fn plan_question(
     run: RunId,
     version: u32,
@@ -49,8 +49,8 @@ pub(crate) fn plan_question(
 ) -> Option<Event> {
     let gate = draft.header.gate.as_ref()?;
     let deadline = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000_000));
-    let asked = Asked {
-        subject: Subject::Plan(version),
+    let asked = QuestionBody {
+        subject: QuestionSubject::Plan(version),
         text: gate.question.clone(),
         shown: draft.hash,
         options: [YES, NO, ABORT].map(str::to_owned).to_vec(),

@@ -1,4 +1,4 @@
-//! What becomes of an attempt: renewals, losses, receipts and verdicts.
+//! Commands about attempts: lease renewals, losses, receipts and verdicts.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
 
-/// An attempt that is in flight.
+/// Finds an attempt in flight.
 fn in_flight(
     state: &State,
     token: AttemptToken,
@@ -43,7 +43,7 @@ pub(super) fn renew(
     let (run, number, attempt) = in_flight(state, token)?;
     let planned = || run.plan().zip(run.plan_step(number)).map(|(plan, step)| plan.lease_of(step));
     let lease = lease.or_else(planned).unwrap_or(0);
-    // A sign of life never shortens a lease, whatever a new plan version says.
+    // A renewal never shortens a lease, even if a new plan version has a shorter one.
     let lease_until = now.saturating_add(lease).max(attempt.lease_until);
     let lease_until = if mutant!(LeaseRenewalIgnored) { attempt.lease_until } else { lease_until };
     let renewed = LeaseRenewed { token, lease_until };
@@ -69,12 +69,12 @@ pub(crate) fn lost(
     detail: &str,
 ) -> Event {
     let is_doubtful = is_doubtful_once_lost(run, number, cause);
-    let then = if is_doubtful { AfterLoss::InDoubt } else { AfterLoss::DealAgain };
+    let then = if is_doubtful { AfterLoss::OutcomeUnknown } else { AfterLoss::Redispatch };
     let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
     Event::step(run.id, number, StepEvent::AttemptLost(lost))
 }
 
-/// Whether an attempt in flight, once it is lost, may have done what must not be done twice.
+/// Whether a lost attempt may have done work that must not be repeated.
 pub(crate) fn is_doubtful_once_lost(run: &Run, number: StepNumber, cause: LostCause) -> bool {
     let idempotence = run
         .plan()
@@ -82,12 +82,12 @@ pub(crate) fn is_doubtful_once_lost(run: &Run, number: StepNumber, cause: LostCa
         .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
     let attempt = run.step(number).and_then(|step| step.attempt());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
-    // Work that was given back before it began did nothing to the world.
+    // A released attempt did nothing, unless it announced a side effect.
     let is_harmful = idempotence == Idempotence::No && !mutant!(NonIdempotentStepRedispatched);
     is_harmful && (cause != LostCause::Released || has_intent)
 }
 
-/// The losses of those of a run's attempts in flight that a decision takes away.
+/// The losses of attempts in flight that a decision revokes.
 pub(crate) fn revoked(
     run: &Run,
     numbers: impl Iterator<Item = StepNumber>,
@@ -101,13 +101,13 @@ pub(crate) fn revoked(
     numbers.filter_map(revoke).collect()
 }
 
-/// Whether an attempt cost more than one of its step may.
+/// Whether an attempt exceeded the cost limit of its step.
 fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
     let limit = run.plan_step(number).and_then(CompactStep::cost_limit);
     limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
 }
 
-/// That what a receipt brings can be read again.
+/// Rejects a receipt with a value that nests too deeply.
 fn expect_readable(receipt: &Receipt) -> Result<(), Rejection> {
     if let Outcome::Failed { payload, .. } = &receipt.outcome {
         payload.expect_readable()?;
@@ -125,7 +125,7 @@ pub(super) fn record_receipt(
 ) -> Result<Vec<Event>, Rejection> {
     expect_readable(receipt)?;
     let receipt = receipt.clone();
-    mutant!(StaleTokenAccepted => if let Some((run, step)) = state.dealt.get(&token)
+    mutant!(StaleTokenAccepted => if let Some((run, step)) = state.dispatched.get(&token)
         && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt())
         && other.token != token {
         return record_receipt(state, other.token, &receipt);
@@ -139,12 +139,12 @@ pub(super) fn record_receipt(
         }
         return Ok(events);
     }
-    let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let (run, number) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
     let reason = match state.runs.get(run).and_then(|run| run.step(*number)) {
         Some(step) if step.attempt().is_some_and(|attempt| attempt.token == token) => {
             format!("the attempt is no longer in flight: the step is {}", step.status)
         }
-        Some(step) => format!("the attempt is over: the step is {}", step.status),
+        Some(step) => format!("the attempt has ended: the step is {}", step.status),
         None => return Err(Rejection::StaleToken(token)),
     };
     let refused = ReceiptRefused { token, reason, receipt };
@@ -157,7 +157,7 @@ pub(super) fn judge(
     verdicts: &[Verdict],
 ) -> Result<Vec<Event>, Rejection> {
     let is_over = Rejection::StaleToken(token);
-    let (run, number) = state.dealt.get(&token).ok_or(is_over.clone())?;
+    let (run, number) = state.dispatched.get(&token).ok_or(is_over.clone())?;
     let run = state.runs.get(run).ok_or(is_over.clone())?;
     if let RunStatus::Ended(ending) = run.status {
         return Err(Rejection::RunHasEnded(ending));
@@ -182,7 +182,7 @@ pub(super) fn judge(
     Ok(verdicts.iter().map(event).collect())
 }
 
-/// Refuses a criterion that does not exist or has a verdict, and notes that it has one now.
+/// Rejects a criterion that does not exist or has a verdict, and marks it as judged.
 pub(crate) fn check_criterion(
     judged: &mut BTreeSet<u32>,
     criteria: usize,

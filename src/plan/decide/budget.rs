@@ -1,9 +1,9 @@
-//! Budgets: what is covered, what happens when it is not, and who may change that.
+//! Budgets: whether they cover an attempt, and the commands that pause, unpause and change them.
 
 use super::ask::questions_withdrawn;
 use super::lookup::{not_available, open_run, running, step_of};
 use crate::plan::event::Event;
-use crate::plan::event::question::Subject;
+use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
     BudgetChanged, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused, RunResumed,
 };
@@ -13,19 +13,19 @@ use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::account::Account;
-use crate::plan::state::overview::Glance;
+use crate::plan::state::overview::RunOverview;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId};
 
 /// Whether a budget covers another attempt.
 pub(crate) enum Cover {
     Yes,
-    /// Only if attempts in flight cost less than was set aside for them.
+    /// Only if attempts in flight cost less than their reservations.
     Later(BudgetPart),
     No(PauseCause),
 }
 
-/// Whether the budgets of a run and of the ledger cover an attempt that may cost so much.
+/// Whether the budgets of a run and of the ledger cover an attempt of this cost.
 pub(crate) fn cover(state: &State, run: &Run, now: Micros, cost: Cost) -> Cover {
     let of_ledger = state.account.limits.unwrap_or_default();
     covered(state, run, (run.limits(), of_ledger), now, cost)
@@ -55,9 +55,9 @@ fn covered(
 }
 
 impl Account {
-    /// The part that does not cover another attempt of so much, if any.
+    /// The part that does not cover another attempt of this cost, if any.
     fn lacks(&self, limits: &Limits, cost: Cost) -> Option<BudgetPart> {
-        // An attempt of which nobody knows what it costs needs something to be left.
+        // An attempt of unknown cost needs a budget that is not exhausted.
         let lacks = |limit: Option<u64>, spent: u64, more: u64| {
             limit.is_some_and(|limit| spent.saturating_add(more.max(1)) > limit)
         };
@@ -83,7 +83,7 @@ pub(super) fn set_budget(
     }
     let event = BudgetChanged { run: changed, limits, by: by.to_owned() };
     let mut events = vec![Event::BudgetChanged(event)];
-    let waiting = state.runs.glances().filter(|(_, glance)| waits_for_budget(glance));
+    let waiting = state.runs.overviews().filter(|(_, overview)| waits_for_budget(overview));
     for run in waiting.filter_map(|(id, _)| state.runs.get(&id)) {
         let planned = || run.plan().map(|plan| plan.header().budget.into()).unwrap_or_default();
         let of_run =
@@ -98,8 +98,7 @@ pub(super) fn set_budget(
     Ok(events)
 }
 
-/// What follows for a run that pauses for what it costs when another version becomes active, whose
-/// budget this is: it goes on, if that covers more.
+/// Unpauses a run that a budget had paused, if the budget of a newly activated version covers more.
 pub(super) fn resumed_by_plan(
     state: &State,
     now: Micros,
@@ -113,29 +112,29 @@ pub(super) fn resumed_by_plan(
     if pauses && is_covered(state, run, both, now) { resumed(run, by) } else { Vec::new() }
 }
 
-/// Whether the budgets of a run and of the ledger cover an attempt that costs little.
+/// Whether the budgets of a run and of the ledger cover an attempt of minimal cost.
 fn is_covered(state: &State, run: &Run, limits: (Limits, Limits), now: Micros) -> bool {
     !matches!(covered(state, run, limits, now, Cost::default()), Cover::No(_))
 }
 
-fn waits_for_budget(glance: &Glance) -> bool {
-    matches!(glance.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
+fn waits_for_budget(overview: &RunOverview) -> bool {
+    matches!(overview.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
 }
 
-/// The run goes on, and nobody needs to answer for that any more.
+/// Unpauses a run and withdraws the question about its budget.
 fn resumed(run: &Run, by: &str) -> Vec<Event> {
-    let mut events = questions_withdrawn(run, &Subject::Budget, by);
+    let mut events = questions_withdrawn(run, &QuestionSubject::Budget, by);
     events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
     events
 }
 
-/// The end of a request for another plan that was the answer to a used-up budget: the run goes on
-/// without it. While a step has failed, or a version waits for a review, somebody may count on it.
+/// Withdraws a replan request that an exhausted budget caused, unless a step has failed or a version
+/// waits for a review.
 fn lapsed(run: &Run) -> Option<Event> {
     let request = run.request.as_ref()?;
     let is_free = run.count(StepStatus::Failed) == 0 && run.newest_proposal().is_none();
     (request.trigger == ReplanTrigger::BudgetExhausted && is_free).then(|| {
-        let (by, reason) = ("policy:replan".to_owned(), "its cause is gone".to_owned());
+        let (by, reason) = ("policy:replan".to_owned(), "its cause no longer applies".to_owned());
         Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })
     })
 }
@@ -174,7 +173,7 @@ pub(super) fn resume(
     }
 }
 
-/// What an attempt really cost, where its receipt said something else, or there is none.
+/// Corrects the cost of an attempt that ended.
 pub(super) fn correct(
     state: &State,
     token: AttemptToken,
@@ -182,7 +181,7 @@ pub(super) fn correct(
     charged: Option<Cost>,
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let (run, number) = state.dealt.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let (run, number) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
     let run = open_run(state, *run)?;
     if state.in_flight.contains_key(&token) {
         return Err(not_available(step_of(run, *number)?, *number));
@@ -193,7 +192,7 @@ pub(super) fn correct(
     {
         return Err(Rejection::ChargedDiffers { expected, found });
     }
-    // What a receipt said is in the log, and whoever corrects it has read it there.
+    // The cost of a receipt is in the log only, so the caller passes it.
     let charged = estimated.or(charged).ok_or(Rejection::NotEstimated(token))?;
     let corrected = CostCorrected { token, cost, charged, by: by.to_owned() };
     Ok(vec![Event::step(run.id, *number, StepEvent::CostCorrected(corrected))])

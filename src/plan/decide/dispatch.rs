@@ -1,5 +1,4 @@
-//! Dealing a step: one winner per claim, never more in flight than a cap allows, nothing dealt
-//! that a budget does not cover.
+//! Dispatch: chooses a ready step within caps and budgets, and leases it to one worker.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +18,7 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
-use crate::plan::value::names::Named;
+use crate::plan::value::names::NameKind;
 
 pub(super) fn dispatch(
     state: &State,
@@ -29,7 +28,7 @@ pub(super) fn dispatch(
     (worker, lease): (&str, Option<Micros>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
-    expect_name(Named::Worker, worker)?;
+    expect_name(NameKind::Worker, worker)?;
     let number = match step {
         Some(number) => named(state, run, number)?,
         None => first(state, run)?,
@@ -55,12 +54,12 @@ pub(super) fn dispatch(
     Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
 }
 
-/// What is set aside for an attempt: what it is expected to cost, or else what it may.
+/// The reservation of an attempt: its cost estimate, else its cost limit.
 pub(crate) fn reservation(step: CompactStep<'_>) -> Cost {
     step.cost_estimate().or(step.cost_limit()).unwrap_or_default()
 }
 
-/// The same for every attempt where the world refuses a second use of it, else one per attempt.
+/// Idempotency key: the same for all attempts if the step is idempotent with a key, else one each.
 fn idempotency_key(
     run: &Run,
     step: &StepState,
@@ -78,7 +77,7 @@ fn idempotency_key(
 }
 
 impl Run {
-    /// The key that the side effects of a step's last attempt should carry to the outside.
+    /// Idempotency key for the side effects of the last attempt of a step.
     #[must_use]
     pub fn idempotency_key(&self, number: StepNumber) -> Option<String> {
         let step = self.step(number).filter(|step| step.attempts > 0)?;
@@ -87,7 +86,7 @@ impl Run {
     }
 }
 
-/// The step that was asked for, if it may be dealt.
+/// A given step, if it may be dispatched.
 fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
     let step = step_of(run, number)?;
     if step.status != StepStatus::Ready && !mutant!(ClaimedStepDispatched) {
@@ -99,14 +98,14 @@ fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rej
     Ok(number)
 }
 
-/// The first step of the queue whose owner and tags may have one more.
+/// The first ready step within all caps.
 fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
     check_stopping(run)?;
     check_shared_caps(state, run)?;
-    // A lane that a full cap holds back is passed over in one move, however long it is.
+    // A lane with a full cap is passed over as a whole.
     let mut refused = None;
     for ((_, number), (owner, tags)) in &run.heads {
         #[cfg(test)]
@@ -124,7 +123,7 @@ fn nothing_ready(run: &Run) -> Rejection {
     Rejection::NothingReady {
         in_flight: run.in_flight,
         reported: count(StepStatus::Reported),
-        in_doubt: count(StepStatus::InDoubt),
+        outcome_unknown: count(StepStatus::OutcomeUnknown),
     }
 }
 
@@ -146,7 +145,7 @@ fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
     check_cap(scope, limit, run.in_flight)
 }
 
-/// The caps of an owner and of tags: the ledger's over all runs, the plan's within the run.
+/// The caps of an owner and of tags: the ledger's across all runs, the plan's within the run.
 fn check_lane(
     state: &State,
     run: &Run,

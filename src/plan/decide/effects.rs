@@ -1,6 +1,6 @@
-//! What workers do to the world: said before it is done, and after.
+//! Side effects: announced before they happen and confirmed after.
 //!
-//! A key is used once in a run: whoever finds it committed must not do it again.
+//! Each key is used once per run. A side effect that is confirmed must not be repeated.
 
 use crate::plan::event::Event;
 use crate::plan::event::step_event::{EffectCommitted, EffectIntended, StepEvent};
@@ -35,7 +35,7 @@ pub(super) fn commit(
     match state.runs.get(run).and_then(|run| run.effects.get(key)) {
         Some(known) if known.committed == 0 => {
             let mut events = Vec::new();
-            // Whoever does what another attempt had meant to do has it for its own.
+            // The side effect that another attempt announced now belongs to this one.
             if known.token != token {
                 let (effect, key) = (known.effect.clone(), key.to_owned());
                 events.push(StepEvent::EffectIntended(EffectIntended { token, effect, key }));

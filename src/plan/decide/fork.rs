@@ -1,5 +1,5 @@
-//! A run that begins as another one was at some record: the same versions, the same numbers, the
-//! same finished work and variables. What was in flight then is dealt anew.
+//! Forks: a new run that starts with the plan versions, step numbers, finished work and variables of
+//! another run at a given record. Attempts that were in flight are dispatched again.
 
 use super::ask::plan_question;
 use crate::plan::command::PlanDraft;
@@ -16,7 +16,7 @@ use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
 
-/// How many steps one record describes.
+/// Number of steps per record.
 const CHUNK: usize = 1_000;
 
 pub(super) fn fork(
@@ -50,7 +50,7 @@ pub(super) fn fork(
             since: variable.time.max(1),
         })
     }));
-    // In the middle of a batch, the last version may not have all of its steps yet.
+    // Within a batch the last version may be incomplete.
     let is_whole =
         |version: &&PlanVersion| u32::try_from(version.plan.len()) == Ok(version.step_count);
     for (version, number) in parent.versions.iter().take_while(is_whole).zip(1..) {
@@ -64,7 +64,7 @@ pub(super) fn fork(
     Ok(events)
 }
 
-/// What waits for a barrier that somebody let go, goes on in the fork, too.
+/// Barriers that a decision released are released in the fork, too.
 fn overruled(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
     let released = parent.barriers.iter().filter(|(_, barrier)| barrier.is_overruled());
     released.map(move |(id, barrier)| {
@@ -78,7 +78,7 @@ fn overruled(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
     })
 }
 
-/// A version of the parent's plan, proposed, reviewed and made active as it was there.
+/// Copies a plan version of the parent: its proposal, review and activation.
 fn copied(
     run: RunId,
     now: Micros,
@@ -121,14 +121,14 @@ fn copied(
             request: 0,
             held: Vec::new(),
             answers: Vec::new(),
-            // Also what was active only for a while is a copy, and no replan of the fork.
+            // A copied version does not count as a replan of the fork.
             since: parent.activated.max(1),
         }));
     }
     Ok(events)
 }
 
-/// The variables that the parent's work, or somebody, vouches for, and the others.
+/// The trusted variables of the parent, and the others.
 fn trust(parent: &Run) -> (Vec<String>, Vec<String>) {
     type Named<'a> = Vec<(&'a String, &'a Variable)>;
     let (trusted, untrusted): (Named<'_>, Named<'_>) =
@@ -137,7 +137,7 @@ fn trust(parent: &Run) -> (Vec<String>, Vec<String>) {
     (names(trusted), names(untrusted))
 }
 
-/// The steps that had come to an end, or to something that counts.
+/// The steps of the parent that ended or had attempts.
 fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
     parent.steps.iter().zip(1..).filter_map(|(step, number)| {
         let is_over =

@@ -1,4 +1,4 @@
-//! TODO
+//! Lookups of runs and steps that reject a command if there is none.
 
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::rejection::Rejection;
@@ -6,7 +6,7 @@ use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{RunId, StepNumber};
-use crate::plan::value::names::{Named, name_fault};
+use crate::plan::value::names::{NameKind, name_error};
 
 pub(crate) fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
     state.runs.get(&run).ok_or_else(|| match state.summaries.get(&run) {
@@ -15,12 +15,12 @@ pub(crate) fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
     })
 }
 
-/// That something new may be called that.
-pub(crate) fn expect_name(of: Named, name: &str) -> Result<(), Rejection> {
-    name_fault(of, name).map_or(Ok(()), |fault| Err(Rejection::BadName(fault)))
+/// Rejects an invalid name.
+pub(crate) fn expect_name(of: NameKind, name: &str) -> Result<(), Rejection> {
+    name_error(of, name).map_or(Ok(()), |fault| Err(Rejection::BadName(fault)))
 }
 
-/// The run, if it has not ended.
+/// A run that has not ended.
 pub(crate) fn open_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
     let run = run_of(state, run)?;
     match run.status {
@@ -29,7 +29,7 @@ pub(crate) fn open_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
     }
 }
 
-/// The run, if it executes a plan.
+/// A run that executes a plan.
 pub(crate) fn running(state: &State, run: RunId) -> Result<&Run, Rejection> {
     let run = open_run(state, run)?;
     if run.status == RunStatus::Proposed { Err(Rejection::NoActivePlan) } else { Ok(run) }
@@ -42,7 +42,7 @@ pub(crate) fn step_of(run: &Run, number: StepNumber) -> Result<&StepState, Rejec
         .ok_or(Rejection::NoSuchStep(number))
 }
 
-/// Why a step that somebody has in flight, or that is in a wrong status, may not be had.
+/// Why a step is not available: in flight, or in another status.
 pub(crate) fn not_available(step: &StepState, number: StepNumber) -> Rejection {
     match step.attempt() {
         Some(attempt) if step.status == StepStatus::Dispatched => Rejection::HeldBy {

@@ -1,13 +1,13 @@
-//! Judging a command: which events it leads to, or why it is refused.
+//! Judges commands: returns the events that a command leads to, or a rejection.
+//!
+//! The validity of a plan is checked by [`crate::plan::validate`] before a draft is made. Here only plans
+//! that would corrupt the state are rejected.
 //!
 //! Invariants:
-//! - Nothing changes here: the state is only read. A refusal leaves no event, with one exception:
-//!   a receipt that may not count is itself a fact.
-//! - The clock is an argument, and only commands look at it.
-//! - Whatever a caller sends, the answer is events or a [`Rejection`], never a panic.
-//!
-//! Left out on purpose: the validity of a plan ([`crate::plan::Plan`] in, all problems out), which the
-//! caller asks about before it makes a draft. Here only what would break the books is refused.
+//! - The state is only read. A rejected command leaves no event, except a late receipt, which is recorded
+//!   as refused.
+//! - The clock is an argument.
+//! - Any input leads to events or a [`Rejection`], never to a panic.
 
 mod activation;
 mod answers;
@@ -30,11 +30,11 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::value::ids::Micros;
 
-/// How many events one command may lead to: they are one atomic batch in the log.
+/// Maximum number of events of a command, which are one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
-/// The events that a command leads to in this state, or why it is refused. What names another
-/// record (`previous` of step events, `request` of activations) is filled in by [`crate::plan::execute`].
+/// The events that a command leads to, or why it is rejected. References to other records (`previous` of
+/// step events, `request` of activations) are filled in by [`crate::plan::execute`].
 pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     let events = judge(state, now, command)?;
     if events.len() > MAX_BATCH_EVENTS {

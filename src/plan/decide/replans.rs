@@ -1,4 +1,4 @@
-//! Requests for another plan, and decisions about failures that somebody else makes.
+//! Replan requests, and decisions of an external decider about failures.
 
 use super::lookup::{open_run, running, step_of};
 use crate::plan::event::Event;
@@ -12,7 +12,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::policy::Decider;
 use crate::plan::model::step::{FailureClass, Fallback};
 use crate::plan::rejection::Rejection;
-use crate::plan::settle::failure::Failure;
+use crate::plan::settle::failure::FailedAttempt;
 use crate::plan::settle::fallback::may_fall_back;
 use crate::plan::settle::outcome::carried_out;
 use crate::plan::settle::reported::failure_of;
@@ -57,8 +57,8 @@ pub(super) fn withdraw(
     Ok(std::iter::once(withdrawn).chain(end).collect())
 }
 
-/// What it means that there will be no other plan, where the plan as it is cannot go on: without
-/// this, the same request would be made again at once.
+/// Fails the step or the run whose request was withdrawn. Otherwise the same request would be made again
+/// at once.
 fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<Event> {
     if let ReplanTrigger::PreconditionFalse { step: number, precondition } = trigger {
         let step = run.step(*number).filter(|step| step.status == StepStatus::Waiting)?;
@@ -66,19 +66,19 @@ fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<
         let failed = StepFailed {
             class: FailureClass::AssumptionBroken,
             rule: "precondition.withdrawn".to_owned(),
-            reason: format!("{by} wants no other plan for a precondition that does not hold"),
+            reason: format!("{by} withdrew the replan request for a false precondition"),
         };
         let event = Event::step(run.id, *number, StepEvent::Failed(failed));
         return (*ruling == Ruling::Fail).then_some(event);
     }
     let has_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
     let ending = Ending::Failed;
-    let reason = format!("{by} wants no other plan, and a criterion of this one does not hold");
+    let reason = format!("{by} withdrew the replan request, and a plan criterion does not hold");
     (run.all_closed() && has_failed && *trigger != ReplanTrigger::Extension)
         .then_some(Event::RunEnded(RunEnded { run: run.id, ending, reason }))
 }
 
-/// A decision about a failure from outside, where the plan leaves it to somebody else.
+/// A decision of the external decider about a failure.
 pub(super) fn decide_failure(
     state: &State,
     now: Micros,
@@ -101,7 +101,7 @@ pub(super) fn decide_failure(
     if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
         return Err(Rejection::NoFallback(number));
     }
-    let failure = Failure::of(run, number, attempt, class, message);
+    let failure = FailedAttempt::of(run, number, attempt, class, message);
     if is_done_again(run, number, *decision) && !failure.may_be_repeated() {
         return Err(Rejection::MustNotBeRepeated(number, failure.disposition()));
     }
@@ -118,8 +118,7 @@ pub(super) fn decide_failure(
     Ok(carried_out(run, number, decided, None, now))
 }
 
-/// Whether a decision has the work of a failed attempt done once more: as it was, by somebody else, or
-/// in another way.
+/// Whether a decision repeats the work of a failed attempt, by the same or another owner or step.
 fn is_done_again(run: &Run, number: StepNumber, decision: Decision) -> bool {
     match decision {
         Decision::Retry | Decision::RetryAt(_) => true,

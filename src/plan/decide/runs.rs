@@ -1,4 +1,4 @@
-//! What people and harnesses say about a run as a whole, its variables, and caps.
+//! Commands about runs, steps, variables and caps.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,13 @@ use super::lookup::{expect_name, not_available, open_run, run_of, running, step_
 use crate::plan::decide::fallbacks;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
-use crate::plan::event::question::{Asked, Subject};
+use crate::plan::event::question::{QuestionBody, QuestionSubject};
 use crate::plan::event::run_event::{
     CapChanged, CapScope, Ending, Origin, QuestionAsked, RunEnded, RunReopened, VariableSet,
 };
 use crate::plan::event::step_event::{
-    Accepted, AcceptedBasis, DoubtResolved, Finding, Reopened, Ruling, Skipped, StepEvent, Verdict,
+    Accepted, AcceptedBasis, DoubtResolved, Reopened, ResolvedOutcome, Ruling, Skipped, StepEvent,
+    Verdict,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::rejection::Rejection;
@@ -20,10 +21,9 @@ use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::value::ids::{RunId, StepNumber};
 use crate::plan::value::json::Json;
-use crate::plan::value::names::Named;
+use crate::plan::value::names::NameKind;
 
-/// The plan's own criteria are judged once every step is closed: before, there is nothing to
-/// judge, and no criterion waits for a verdict.
+/// Verdicts on plan criteria are accepted only once all steps are closed.
 pub(super) fn judge_plan(
     state: &State,
     run: RunId,
@@ -91,18 +91,18 @@ pub(super) fn resolve_doubt(
     state: &State,
     run: RunId,
     number: StepNumber,
-    finding: Finding,
+    finding: ResolvedOutcome,
     (by, evidence): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running(state, run)?;
     let step = step_of(run, number)?;
-    let (StepStatus::InDoubt, Some(attempt)) = (step.status, step.attempt()) else {
+    let (StepStatus::OutcomeUnknown, Some(attempt)) = (step.status, step.attempt()) else {
         return Err(not_available(step, number));
     };
     let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());
     let resolved = DoubtResolved { token: attempt.token, finding, by: by_whom, evidence };
     let mut events = vec![Event::step(run.id, number, StepEvent::DoubtResolved(resolved))];
-    if finding == Finding::Landed {
+    if finding == ResolvedOutcome::Landed {
         let basis = AcceptedBasis::Landed { by: by.to_owned() };
         events.push(Event::step(run.id, number, StepEvent::Accepted(Accepted { basis })));
     }
@@ -131,19 +131,19 @@ pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Ev
     Ok(events)
 }
 
-/// A run that waits for another plan, since criteria of this one do not hold, is to be judged again:
-/// it ends by them, as it would without that plan, and goes on. Every step is closed then, and the
-/// versions that somebody is asked about still wait for an answer.
+/// Judges the plan criteria of a run again that waits for a replan because they do not hold: the run ends
+/// as failed and is reopened. Questions about proposed versions stay open.
 fn judged_again(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
     }
     let (ending, by) = (Ending::Failed, by.to_owned());
-    let reason = format!("{by} wants its own criteria judged again");
+    let reason = format!("{by} requested a new judgement of the plan criteria");
     let asked = run.questions.values().map(|question| &question.asked);
-    let reviews = asked.filter(|asked| matches!(asked.subject, Subject::Plan(_)));
-    let again =
-        |asked: &Asked| Event::QuestionAsked(QuestionAsked { run: run.id, asked: asked.clone() });
+    let reviews = asked.filter(|asked| matches!(asked.subject, QuestionSubject::Plan(_)));
+    let again = |asked: &QuestionBody| {
+        Event::QuestionAsked(QuestionAsked { run: run.id, asked: asked.clone() })
+    };
     let ended = Event::RunEnded(RunEnded { run: run.id, ending, reason });
     let reopened = Event::RunReopened(RunReopened { run: run.id, by });
     Ok([ended, reopened].into_iter().chain(reviews.map(again)).collect())
@@ -166,8 +166,8 @@ pub(super) fn retry(
     Ok(events)
 }
 
-/// Whether a run that has something to try again is over. Where a late barrier would fail it again
-/// at once, nothing is.
+/// Checks that a run can be retried, and returns whether it has ended. A late barrier would fail it again
+/// at once.
 fn has_failed(run: &Run) -> Result<IsOver, Rejection> {
     let is_over = match run.status {
         RunStatus::Proposed => return Err(Rejection::NoActivePlan),
@@ -179,7 +179,7 @@ fn has_failed(run: &Run) -> Result<IsOver, Rejection> {
     late.map_or(Ok(is_over), Err)
 }
 
-/// Whether a run is over.
+/// Whether a run has ended as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IsOver {
     No,
@@ -208,7 +208,7 @@ pub(super) fn set_variable(
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
-    expect_name(Named::Variable, name)?;
+    expect_name(NameKind::Variable, name)?;
     value.expect_readable()?;
     let found = run.variables.get(name).map_or(0, |variable| variable.version);
     if let Some(expected) = expected_version
@@ -242,8 +242,7 @@ pub(super) fn set_cap(
     Ok(vec![Event::CapChanged(CapChanged { scope: scope.clone(), limit, by: by.to_owned() })])
 }
 
-/// Attempts in flight are taken away first: what an ended run holds would fill the caps of the
-/// others.
+/// Attempts in flight are revoked first: they would otherwise count towards caps for ever.
 pub(super) fn cancel(
     state: &State,
     run: RunId,

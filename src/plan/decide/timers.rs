@@ -1,4 +1,4 @@
-//! TODO
+//! The tick: fires timers that are due.
 
 use super::answers::question_expired;
 use super::ask::barrier_changed;
@@ -12,8 +12,8 @@ use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
 use crate::plan::value::ids::Micros;
 
-/// What the first timer that is due leads to. The next one is judged by what this one leaves:
-/// [`crate::plan::execute`] asks again until nothing is due.
+/// The events of the first timer that is due. [`crate::plan::execute`] repeats this until none is due,
+/// so that each timer sees the effect of the ones before it.
 pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
     for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
         let Some(run) = state.runs.get(id) else { continue };
@@ -31,7 +31,7 @@ fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) 
     match timer {
         Timer::Lease(token) => {
             let number = state.in_flight.get(token).map(|(_, step)| *step);
-            let detail = "no sign of life before the lease ran out";
+            let detail = "the lease expired without a renewal";
             let lost = number.map(|step| lost(run, step, *token, LostCause::LeaseExpired, detail));
             lost.into_iter().collect()
         }

@@ -1,4 +1,4 @@
-//! Runs and plan versions: started, proposed, reviewed, activated.
+//! Commands that start runs, and propose, review and activate plan versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::plan::event::Event;
 use crate::plan::event::plan_event::{
     HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, Review,
 };
-use crate::plan::event::question::Subject;
+use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
     ApprovalPolicy, Ending, ReplanRequested, ReplanTrigger, RunPolicy, RunReopened, RunStarted,
 };
@@ -24,31 +24,31 @@ use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::{PlanVersion, Run, RunStatus};
 use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::canonical;
-use crate::plan::value::names::Named;
+use crate::plan::value::names::NameKind;
 
-/// Who approves where nobody has to.
+/// Reviewer of versions that need no approval.
 const AUTOMATIC: &str = "policy:automatic";
 
-/// How many bytes of canonical JSON the steps of one record may take.
+/// Maximum size of the steps of a record, in bytes of canonical JSON.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// What a reviewer says about which version.
+/// A review of a version.
 pub(super) struct Reviewed {
     pub(super) version: u32,
     pub(super) hash: ContentHash,
     pub(super) review: Review,
 }
 
-/// Why a version is proposed, and what it waits for.
+/// Reason, trigger and approval of a proposal.
 pub(super) struct Why<'a> {
     pub(super) reason: &'a str,
     pub(super) trigger: Option<&'a ReplanTrigger>,
     pub(super) approval: ApprovalPolicy,
 }
 
-/// The number of a new run of that name.
+/// The number of a new run with this name.
 pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
-    expect_name(Named::Run, name)?;
+    expect_name(NameKind::Run, name)?;
     if let Some(run) = state.names.get(name) {
         return Err(Rejection::RunExists(*run));
     }
@@ -92,7 +92,7 @@ pub(super) fn start_run(
     Ok(events)
 }
 
-/// Whether somebody must say yes: the run's policy wants it, or the plan itself.
+/// Whether approval is required by the policy of the run or by the plan.
 fn needs_review(policy: RunPolicy, draft: &PlanDraft) -> bool {
     policy.approval == ApprovalPolicy::Required || draft.header.gate.is_some()
 }
@@ -113,7 +113,7 @@ pub(super) fn propose(
     check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = Vec::new();
-    // Before the first version there is no plan that another one could be asked for.
+    // Before the first version there is no plan to replace.
     let may_ask = run.request.is_none() && run.active > 0;
     if let Some(trigger) = trigger.filter(|_| may_ask) {
         events.push(Event::ReplanRequested(ReplanRequested {
@@ -125,7 +125,7 @@ pub(super) fn propose(
     }
     events.extend(proposal(run.id, version, draft, count, reason));
     if wanted == ApprovalPolicy::Required || needs_review(run.policy, draft) {
-        // Nobody is asked about a run that is over: whoever wants it to go on reviews the version.
+        // No question is asked about an ended run; a review of the version reopens it.
         let is_open = !matches!(run.status, RunStatus::Ended(_));
         let asked = is_open.then(|| plan_question(run.id, version, draft, now));
         events.extend(asked.flatten());
@@ -140,8 +140,7 @@ pub(super) fn propose(
     Ok(events)
 }
 
-/// Refuses more later versions than the active plan allows. What a person wants changed, and what
-/// extends a plan, is not counted.
+/// Enforces the replan limit of the active plan. Changes of scope and extensions do not count.
 fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejection> {
     let open = run.request.as_ref().map(|request| &request.trigger);
     let is_free = matches!(
@@ -167,7 +166,7 @@ pub(super) fn review(
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = questions_withdrawn(run, &Subject::Plan(version), said.0);
+    let mut events = questions_withdrawn(run, &QuestionSubject::Plan(version), said.0);
     events.extend(reviewed(state, now, run, (version, review), said)?);
     Ok(events)
 }
@@ -177,12 +176,12 @@ fn proposed(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
     usize::try_from(version)
         .ok()
         .and_then(|version| run.versions.get(version.checked_sub(1)?))
-        // A version that was overtaken is never activated: numbers only go up.
+        // A version below the active one can no longer be activated.
         .filter(|proposed| proposed.review.is_none() && version > run.active)
         .ok_or(Rejection::NoSuchVersion(version))
 }
 
-/// The review of a version, with who said so and why, and its activation if it was approved.
+/// The review of a version, and its activation if it is approved.
 pub(super) fn reviewed(
     state: &State,
     now: Micros,
@@ -192,7 +191,7 @@ pub(super) fn reviewed(
 ) -> Result<Vec<Event>, Rejection> {
     let proposed = proposed(run, version)?;
     if review == Review::Approved {
-        // Others may have become active since it was proposed.
+        // Other versions may have been activated since the proposal.
         check_limit(run, None)?;
     }
     let mut events = vec![Event::PlanReviewed(PlanReviewed {
@@ -210,13 +209,13 @@ pub(super) fn reviewed(
     Ok(events)
 }
 
-/// A run whose plan may still change: it goes on, or it failed and a new plan may save it.
+/// A run whose plan may still change: it has not ended, or it failed.
 fn revisable(state: &State, run: RunId) -> Result<&Run, Rejection> {
     let run = run_of(state, run)?;
     if run.status == RunStatus::Ended(Ending::Failed) { Ok(run) } else { open_run(state, run.id) }
 }
 
-/// Refuses a draft that would break the books, and counts its steps.
+/// Rejects a draft that would corrupt the state, and counts its steps.
 pub(super) fn check_draft(draft: &PlanDraft) -> Result<u32, Rejection> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, HashedStep { step, .. }) in draft.steps.iter().enumerate() {
@@ -255,7 +254,7 @@ fn approval(run: RunId, version: u32, hash: ContentHash) -> Event {
     })
 }
 
-/// The version's header, and its steps in as few records as may hold them.
+/// The proposal of a version: its header, then its steps in as few records as possible.
 pub(super) fn proposal(
     run: RunId,
     version: u32,
@@ -282,7 +281,7 @@ pub(super) fn proposal(
     events
 }
 
-/// How many of the steps go into one record: at least one, however large it is.
+/// Number of steps that fit into one record, at least one.
 fn chunk_length(steps: &[HashedStep]) -> usize {
     let mut bytes: usize = 0;
     let fitting = steps.iter().take_while(|each| {
@@ -292,8 +291,8 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
     fitting.count().max(1)
 }
 
-/// That a version which is the first to become active, since those before it were rejected, is what
-/// people want, and not another plan for work that went wrong: it counts towards no limit.
+/// A change of scope for a version that is the first to become active because earlier ones were rejected,
+/// so that it does not count as a replan.
 fn first_choice(run: &Run, version: u32, by: &str) -> Option<Event> {
     let is_first = run.active == 0 && version > 1;
     (is_first && run.request.is_none()).then(|| {
@@ -306,8 +305,8 @@ fn first_choice(run: &Run, version: u32, by: &str) -> Option<Event> {
     })
 }
 
-/// The activation of a later version: attempts that it takes away are lost first, and a run that
-/// had failed, or paused for a budget that the version raises, goes on.
+/// The activation of a later version: attempts that it invalidates are lost first. A failed run is
+/// reopened, and a run that a budget paused is unpaused if the new budget covers more.
 fn activate(
     state: &State,
     now: Micros,
@@ -319,7 +318,7 @@ fn activate(
     let activated = activation(run, version, plan, hashes);
     let first = first_choice(run, version, by);
     let taken = activated.invalidated.iter().chain(&activated.removed).copied();
-    let mut events = revoked(run, taken, "a new plan version took the step away");
+    let mut events = revoked(run, taken, "revoked by a new plan version");
     if run.status == RunStatus::Ended(Ending::Failed) {
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }

@@ -1,13 +1,16 @@
-//! What happened: the only things that a ledger remembers.
+//! Events: the facts that a ledger stores.
+//!
+//! The log is a sequence of events, and the state is their fold. Each file of this module holds one
+//! family: plan versions, runs, steps, receipts and questions.
 //!
 //! Invariants:
-//! - An event is a fact, in the past tense. Whatever could be judged differently tomorrow (a
-//!   criterion, a policy, a clock) was judged before, and its outcome is what stands here.
-//! - Each variant has its own record kind on disk (`format/events.md`). Variants and fields are
-//!   only ever appended, each with a new schema number of its kind.
-//! - The structs are plain: no flattened, skipped or renamed fields. JSON travels as [`Json`].
-//! - A step event carries the sequence number of that step's previous event, so that a step's
-//!   history can be walked without an index.
+//! - An event states what happened. Everything that could be judged differently later (a criterion, a
+//!   policy, a clock) was judged before, and the event records the outcome.
+//! - Each variant has its own record kind on disk (`format/events.md`).
+//! - The structs are plain: no flattened, skipped or renamed fields. JSON is stored as
+//!   [`crate::plan::Json`].
+//! - A step event carries the sequence number of the step's previous event, so that the history of a
+//!   step can be read without an index.
 
 pub(crate) mod plan_event;
 pub(crate) mod question;
@@ -25,52 +28,52 @@ use run_event::{
 };
 use step_event::{StepEvent, StepRecord};
 
-/// One fact of the ledger.
+/// One event of the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A run exists.
+    /// A run was started.
     RunStarted(RunStarted),
-    /// A plan version was proposed; its steps follow in the same batch.
+    /// A plan version was proposed. Its steps follow in the same batch.
     PlanProposed(PlanProposed),
-    /// Some steps of the version that the same batch proposed, in plan order.
+    /// Steps of the version proposed in the same batch, in plan order.
     PlanSteps(PlanSteps),
     /// A proposed version was approved or rejected.
     PlanReviewed(PlanReviewed),
-    /// A version became the one that the run executes.
+    /// A version became the active one.
     PlanActivated(PlanActivated),
-    /// Something happened to a step.
+    /// An event of one step.
     Step(StepRecord),
-    /// A criterion of the plan as a whole was judged.
+    /// A criterion of the whole plan was judged.
     PlanVerdict(PlanVerdict),
-    /// A variable got a value.
+    /// A variable was set.
     VariableSet(VariableSet),
     /// A barrier was released or broken.
     Barrier(BarrierChanged),
-    /// A cap was set or lifted.
+    /// A cap was set or removed.
     CapChanged(CapChanged),
     /// A run ended.
     RunEnded(RunEnded),
-    /// A run that had failed goes on.
+    /// A failed run was reopened.
     RunReopened(RunReopened),
-    /// Nothing more is dealt in a run for now.
+    /// A run was paused.
     RunPaused(RunPaused),
-    /// A run that had paused goes on.
+    /// A run was unpaused.
     RunResumed(RunResumed),
     /// A budget was set.
     BudgetChanged(BudgetChanged),
-    /// Somebody was asked about a run.
+    /// A question about a run was asked.
     QuestionAsked(QuestionAsked),
     /// A question about a run was answered.
     QuestionAnswered(QuestionAnswered),
-    /// Nobody answered a question about a run in time.
+    /// A question about a run timed out.
     QuestionExpired(QuestionExpired),
-    /// Another plan version is needed.
+    /// A new plan version was requested.
     ReplanRequested(ReplanRequested),
-    /// Another plan version is not needed after all.
+    /// A replan request was withdrawn.
     ReplanWithdrawn(ReplanWithdrawn),
-    /// A run begins as another one was.
+    /// A run was started as a copy of another run.
     RunForked(RunForked),
-    /// How steps of a forked run stand when it begins.
+    /// The initial status of steps of a forked run.
     StepsInherited(StepsInherited),
 }
 
@@ -80,7 +83,7 @@ impl Event {
         Self::Step(StepRecord { run, step, previous: 0, event })
     }
 
-    /// The run that the event is about, if it is about one.
+    /// The run that the event belongs to; `None` for events of the whole ledger.
     #[must_use]
     pub fn run(&self) -> Option<RunId> {
         match self {

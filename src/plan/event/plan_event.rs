@@ -1,4 +1,7 @@
-//! TODO
+//! Events of plan versions: proposed, reviewed and activated, and verdicts on plan criteria.
+//!
+//! A proposal is a header and the steps, split over several records of one batch. An activation lists
+//! what it does to every step, so that nothing is kept or lost silently.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,30 +15,30 @@ use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
 pub struct PlanProposed {
     /// The run.
     pub run: RunId,
-    /// The version's number in the run, from 1.
+    /// Number of the version in the run, from 1.
     pub version: u32,
-    /// Hash of the whole plan's canonical bytes: what an approval binds to.
+    /// Hash of the plan's canonical bytes. An approval names it.
     pub hash: ContentHash,
-    /// Why there is a new version; empty for the first.
+    /// Why the version was proposed; may be empty for the first.
     pub reason: String,
-    /// The plan with its list of steps empty.
+    /// The plan without its steps.
     pub header: Box<Plan>,
-    /// How many steps follow.
+    /// Number of steps that follow.
     pub step_count: u32,
 }
 
-/// Some steps of a proposed version.
+/// Steps of a proposed version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanSteps {
     /// The run.
     pub run: RunId,
     /// The version.
     pub version: u32,
-    /// The steps, each with the hash of what makes it the same work.
+    /// The steps, each with the hash of its work.
     pub steps: Vec<HashedStep>,
 }
 
-/// A step and the hash of what makes it the same work.
+/// A step and the hash of its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HashedStep {
     /// Hash of goal, command, inputs, condition, changes and acceptance.
@@ -51,64 +54,64 @@ pub struct PlanReviewed {
     pub run: RunId,
     /// The version.
     pub version: u32,
-    /// The hash that the reviewer was shown.
+    /// Hash of the plan that the reviewer saw.
     pub hash: ContentHash,
-    /// What they said.
+    /// The decision.
     pub review: Review,
-    /// Who: a person, or `policy:automatic`.
+    /// The reviewer, or `policy:automatic`.
     pub by: String,
-    /// Why, in their words.
+    /// Note of the author.
     pub note: String,
 }
 
-/// What a reviewer said.
+/// Decision of a reviewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Review {
-    /// It may be activated.
+    /// The version may be activated.
     Approved,
-    /// It may not.
+    /// The version must not be activated.
     Rejected,
 }
 
-/// A version became the one that the run executes.
+/// A version became the active one of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanActivated {
     /// The run.
     pub run: RunId,
     /// The version.
     pub version: u32,
-    /// The number of each of its steps, in plan order.
+    /// The numbers of its steps, in plan order.
     pub numbers: Vec<StepNumber>,
-    /// Steps that keep what they had: same work, same trusted inputs.
+    /// Steps whose work is kept: same work, same trusted inputs.
     pub preserved: Vec<StepNumber>,
-    /// Steps whose work falls: changed, or downstream of one that fell.
+    /// Steps whose work is discarded: changed, or downstream of a discarded step.
     pub invalidated: Vec<StepNumber>,
-    /// Steps of the version before that are no longer there.
+    /// Steps of the previous version that are gone.
     pub removed: Vec<StepNumber>,
-    /// Steps that no version had before.
+    /// Steps that no earlier version had.
     pub added: Vec<StepNumber>,
-    /// Variables that what is preserved, or somebody, vouches for.
+    /// Variables set by kept work or by a person.
     pub trusted: Vec<String>,
-    /// Variables that were set by work that fell.
+    /// Variables set by discarded work.
     pub untrusted: Vec<String>,
-    /// The record that asked for this version; 0 if none did.
+    /// Sequence number of the replan request; 0 if there was none.
     pub request: u64,
-    /// Steps whose last attempt did, or may have done, what must not be done twice: they keep it,
-    /// whatever the version says of them, until somebody says what happened.
+    /// Steps whose last attempt did, or may have done, work that must not be repeated. They keep the
+    /// attempt until its outcome is resolved.
     pub held: Vec<StepNumber>,
-    /// Answers about barriers of which the version says the same: they still count.
+    /// Answers about unchanged barriers, which remain valid.
     pub answers: Vec<(String, String)>,
-    /// In a fork, when the version became active in the run that it was copied from; else 0.
+    /// In a fork, when the version became active in the parent run; otherwise 0.
     pub since: Micros,
 }
 
-/// A criterion of the plan as a whole was judged.
+/// A criterion of the whole plan was judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanVerdict {
     /// The run.
     pub run: RunId,
-    /// The version whose criterion it is.
+    /// The version that has the criterion.
     pub version: u32,
-    /// The judgement.
+    /// The verdict.
     pub verdict: Verdict,
 }

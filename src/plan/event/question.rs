@@ -1,119 +1,119 @@
-//! Questions to people: about a step, a plan version, a budget, a barrier.
+//! Questions to people: about a gate, a failure, a plan version, a budget or a barrier.
 //!
 //! Invariants:
-//! - A question's id is the sequence number of the record that asked it.
-//! - An answer is bound to what was shown: it names the same hash as the question.
-//! - A question is open until it is answered, expires, or what it is about is gone. Waiting needs
-//!   no process.
+//! - The id of a question is the sequence number of the record that asked it.
+//! - An answer names the same hash as the question, so it is bound to what its author saw.
+//! - A question stays open until it is answered, times out, or its subject is gone. No process has to
+//!   wait for it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::model::step::OnTimeout;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, StepNumber};
 
-/// Who answers where nobody did in time.
+/// Author of an answer that a timeout gives.
 pub(crate) const TIMEOUT: &str = "policy:timeout";
 
-/// A question: the sequence number of the record that asked it.
+/// Id of a question: the sequence number of the record that asked it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId(pub u64);
 
-/// Somebody was asked.
+/// The content of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
-    /// What about.
-    pub subject: Subject,
-    /// The question.
+pub struct QuestionBody {
+    /// What the question is about.
+    pub subject: QuestionSubject,
+    /// Text of the question.
     pub text: String,
-    /// Hash of what they are shown: of the step's work, or of the plan.
+    /// Hash of what is shown with it: the step's work, or the plan.
     pub shown: ContentHash,
-    /// Answers that mean something; the first is a yes.
+    /// The valid answers; the first one is the affirmative.
     pub options: Vec<String>,
-    /// Who, where it is known.
+    /// Addressee, if any.
     pub to: Option<String>,
-    /// Until when.
+    /// Deadline, if any.
     pub deadline: Option<Micros>,
-    /// What happens then.
+    /// What happens at the deadline.
     pub on_timeout: Option<OnTimeout>,
 }
 
 /// What a question is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Subject {
-    /// Whether a step may be dealt.
+pub enum QuestionSubject {
+    /// Whether a step may be dispatched.
     Gate,
-    /// What is done about a failed attempt.
+    /// What to do about a failed attempt.
     Failure(AttemptToken),
     /// Whether a plan version may become active.
     Plan(u32),
     /// Whether a run may spend more.
     Budget,
-    /// What is done about a barrier that can no longer be met.
+    /// What to do about a broken barrier.
     Barrier(String),
 }
 
-/// A question was answered.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answered {
-    /// Which.
+pub struct QuestionAnswer {
+    /// The question.
     pub question: QuestionId,
-    /// One of its options.
+    /// One of the options of the question.
     pub answer: String,
-    /// Who answered.
+    /// Author of the answer.
     pub by: String,
-    /// Why, in their words.
+    /// Note of the author.
     pub note: String,
-    /// Hash of what they were shown.
+    /// Hash of what the author saw.
     pub shown: ContentHash,
 }
 
-/// Nobody answered in time.
+/// A question timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expired {
-    /// Which question.
+pub struct QuestionExpiry {
+    /// The question.
     pub question: QuestionId,
-    /// What the plan says to do then, if anything. What follows from it are events of their own:
-    /// another question, an answer, the end of the run.
+    /// What the plan says to do. The consequence is a separate event: another question, an answer, or
+    /// the end of the run.
     pub then: Option<OnTimeout>,
 }
 
-/// An open question, as the state holds it.
+/// An open question in the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// The step that it is about, if it is about one.
+    /// The step, if the question is about one.
     pub step: Option<StepNumber>,
     /// When it was asked.
     pub time: Micros,
-    /// What was asked.
-    pub asked: Asked,
+    /// Content of the question.
+    pub asked: QuestionBody,
 }
 
-/// The first option of a question that asks for a yes.
+/// Answer: approve.
 pub const YES: &str = "yes";
 
-/// The answer that refuses.
+/// Answer: refuse.
 pub const NO: &str = "no";
 
-/// The answer to a failed attempt: try it again.
+/// Answer to a failure: try again.
 pub const RETRY: &str = "retry";
 
-/// The answer to a failed attempt, or a closed gate: go on without the step.
+/// Answer to a failure or a gate: skip the step.
 pub const SKIP: &str = "skip";
 
-/// The answer to a failed attempt: the step has failed for good.
+/// Answer to a failure or a broken barrier: fail.
 pub const FAIL: &str = "fail";
 
-/// The answer to a failed attempt: another plan is needed.
+/// Answer to a failure or a budget: request a new plan.
 pub const REPLAN: &str = "replan";
 
-/// The answer to a question that no longer matters.
+/// Recorded for a question that was withdrawn.
 pub const WITHDRAWN: &str = "withdrawn";
 
-/// The answer that ends the run.
+/// Answer: abort the run.
 pub const ABORT: &str = "abort";
 
-/// The answer to a broken barrier: go on waiting.
+/// Answer to a broken barrier: keep waiting.
 pub const WAIT: &str = "wait";
 
-/// The answer to a broken barrier: let what waits for it go on.
+/// Answer to a broken barrier: release it.
 pub const RELEASE: &str = "release";

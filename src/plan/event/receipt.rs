@@ -1,7 +1,10 @@
-//! What a worker produced: in the receipt itself, or by reference to a blob.
+//! Receipts: what a worker reports about an attempt.
 //!
-//! Invariants: nothing that `decide` or `settle` needs is in a blob: the values of the step's
-//! declared outputs stay with the reference.
+//! A receipt is a claim; only verdicts or an explicit policy accept a step. A large output is stored as
+//! a blob, and the receipt holds its hash.
+//!
+//! Invariant: `decide` and `settle` never read a blob. The values of the declared outputs are stored
+//! with the reference.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +14,28 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{ContentHash, Micros};
 use crate::plan::value::json::Json;
 
-/// What a worker produced.
+/// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// The value itself.
+    /// The value.
     Inline(Json),
-    /// Too large for a record: the value's canonical text is a blob of the ledger.
+    /// A value too large for a record, stored as a blob.
     Blob(BlobOutput),
 }
 
-/// An output that is a blob.
+/// An output that is stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlobOutput {
     /// BLAKE3 of the canonical text.
     pub hash: ContentHash,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// The values of the outputs that the step declared when the receipt came, by name.
+    /// The values of the declared outputs, by name.
     pub values: Vec<(String, Json)>,
 }
 
 impl Output {
-    /// The value, if it is here; `None` for a blob, which the ledger resolves.
+    /// The value; `None` for a blob, which the ledger resolves.
     #[must_use]
     pub fn inline(&self) -> Option<&Json> {
         match self {
@@ -41,7 +44,7 @@ impl Output {
         }
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.inline().is_some_and(|value| value.as_str() == "null")
@@ -61,30 +64,30 @@ impl From<Json> for Output {
     }
 }
 
-/// What a worker returns for an attempt: a claim, not a completion.
+/// Report of a worker about an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// How it went.
+    /// Outcome of the attempt.
     pub outcome: Outcome,
-    /// What it produced.
+    /// Output of the attempt.
     pub output: Output,
-    /// Variables that it wants set, beyond those that its outputs name.
+    /// Variables to set in addition to the declared outputs.
     pub variables: Vec<(String, Json)>,
-    /// Files that it made.
+    /// Files that the attempt produced.
     pub artifacts: Vec<Artifact>,
-    /// Side effects that it committed, by name or key.
+    /// Side effects that happened, by name or key.
     pub side_effects: Vec<String>,
-    /// What it cost.
+    /// Actual cost.
     pub cost: Cost,
-    /// How long it took, in microseconds.
+    /// Duration in microseconds.
     pub duration: Micros,
-    /// The end of what it wrote to standard error, or other notes.
+    /// The end of the standard error output, or other notes.
     pub log_tail: String,
-    /// What a failed attempt left in the world, where the worker knows.
+    /// Whether the work of a failed attempt took effect, if the worker knows.
     pub disposition: Option<Disposition>,
 }
 
-/// How an attempt went, in the worker's own view.
+/// Outcome of an attempt, as the worker reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// The work is done.
@@ -92,25 +95,25 @@ pub enum Outcome {
     Succeeded,
     /// The work is not done.
     Failed {
-        /// Why.
+        /// Class of the failure.
         class: FailureClass,
-        /// Why, for people.
+        /// Human-readable reason.
         message: String,
-        /// Why, for programs.
+        /// Machine-readable details.
         payload: Json,
     },
-    /// The plan should change first.
+    /// The worker requests a new plan.
     ReplanRequested {
-        /// Why.
+        /// Human-readable reason.
         reason: String,
     },
 }
 
-/// A file that a worker made.
+/// A file that a worker produced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// Hash of its bytes, in hexadecimal, as the worker or the runner computed it.
+    /// Hash of the content in hexadecimal, computed by the worker or the runner.
     pub hash: String,
 }

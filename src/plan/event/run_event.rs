@@ -1,13 +1,11 @@
-//! Events about a run as a whole, beyond its plan and its end: pauses, budgets, questions,
-//! requests for another plan, forks.
-//!
-//! The invariants are those of [`crate::plan::Event`].
+//! Events of a run as a whole: start and end, variables, barriers, caps, pauses, budgets, questions,
+//! replan requests and forks.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::question::{Answered, Asked, Expired};
+use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::step_event::AcceptedBasis;
 use super::step_status::StepStatus;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
@@ -15,65 +13,65 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
 
-/// Nothing more is dealt in a run until it is resumed.
+/// A run was paused: no step is dispatched until it is unpaused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPaused {
     /// The run.
     pub run: RunId,
-    /// Why.
+    /// Cause.
     pub cause: PauseCause,
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: String,
 }
 
 /// Why a run pauses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PauseCause {
-    /// Somebody said so.
+    /// A person or program paused it; the actor.
     Person(String),
-    /// Its own budget is used up.
+    /// The budget of the run is exhausted.
     RunBudget(BudgetPart),
-    /// The ledger's budget is used up.
+    /// The budget of the ledger is exhausted.
     LedgerBudget(BudgetPart),
-    /// An attempt of a step cost more than one may.
+    /// An attempt of the step exceeded its cost limit.
     StepLimit(StepNumber),
 }
 
 impl PauseCause {
-    /// Whether the run pauses for what it costs, and not for what somebody said.
+    /// Whether a budget or a cost limit paused the run, not a person.
     #[must_use]
     pub fn is_of_cost(&self) -> bool {
         !matches!(self, Self::Person(_))
     }
 }
 
-/// A run that had paused goes on.
+/// A paused run was unpaused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunResumed {
     /// The run.
     pub run: RunId,
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
 /// A budget was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetChanged {
-    /// Of a run, or of the whole ledger.
+    /// The run; `None` is the whole ledger.
     pub run: Option<RunId>,
-    /// What may be spent in all, what was spent before included; `None` leaves it to the plan.
+    /// Total limits, past spending included; `None` uses the plan's budget.
     pub limits: Option<Limits>,
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
-/// Somebody was asked about a run.
+/// A question about a run was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAsked {
     /// The run.
     pub run: RunId,
     /// The question.
-    pub asked: Asked,
+    pub asked: QuestionBody,
 }
 
 /// A question about a run was answered.
@@ -82,159 +80,159 @@ pub struct QuestionAnswered {
     /// The run.
     pub run: RunId,
     /// The answer.
-    pub answered: Answered,
+    pub answered: QuestionAnswer,
 }
 
-/// Nobody answered a question about a run in time.
+/// A question about a run timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionExpired {
     /// The run.
     pub run: RunId,
-    /// Which, and what then.
-    pub expired: Expired,
+    /// The question, and what happens next.
+    pub expired: QuestionExpiry,
 }
 
-/// Another plan version is needed.
+/// A new plan version was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanRequested {
     /// The run.
     pub run: RunId,
-    /// Why.
+    /// Trigger.
     pub trigger: ReplanTrigger,
-    /// The step from which work is done anew, if it is known.
+    /// The first step whose work should be redone, if known.
     pub from: Option<StepNumber>,
-    /// Why, for people and for the planner.
+    /// Reason, shown to people and to the planner.
     pub reason: String,
 }
 
-/// Why another plan version is needed.
+/// Why a new plan version is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReplanTrigger {
-    /// A precondition is false, and nothing that is left to do can change that.
+    /// A precondition is false, and no remaining step can change that.
     PreconditionFalse {
         /// The step.
         step: StepNumber,
-        /// The precondition's 0-based place in its list.
+        /// 0-based index of the precondition.
         precondition: u32,
     },
-    /// Something that the plan takes for granted is not so.
+    /// An assumption of the plan does not hold.
     AssumptionBroken {
-        /// The attempt that found it.
+        /// The attempt that found out.
         token: AttemptToken,
     },
-    /// The attempts of a step are used up.
+    /// A step has no attempts left.
     RetriesExhausted {
-        /// The last of them.
+        /// The last attempt.
         token: AttemptToken,
     },
-    /// A worker asks for another plan.
+    /// A worker requested a new plan.
     ExecutorRequest {
-        /// Its attempt.
+        /// The attempt.
         token: AttemptToken,
     },
-    /// The budget is used up with work left.
+    /// The budget is exhausted before all work is done.
     BudgetExhausted,
-    /// Somebody wants something else.
+    /// The goal changed.
     ScopeChange {
-        /// Who.
+        /// Actor.
         by: String,
     },
-    /// Something has become known.
+    /// New information is available.
     NewEvidence {
-        /// Who says so.
+        /// Actor.
         by: String,
     },
-    /// A plan that is extended as it goes has few open steps left.
+    /// A plan that continues has few open steps left.
     Extension,
-    /// A rule, or somebody who was asked about a failure, wants it.
+    /// A failure rule, or the answer to a question about a failure, requested it.
     Failure {
         /// The attempt that failed.
         token: AttemptToken,
     },
 }
 
-/// A request for another plan version is no longer open.
+/// A replan request was withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanWithdrawn {
     /// The run.
     pub run: RunId,
-    /// Who said so.
+    /// Actor.
     pub by: String,
     /// Why.
     pub reason: String,
 }
 
-/// A run begins as what another one was at some record. Its plan versions and its steps follow in
+/// A run was started as a copy of another run at a given record. Its plan versions and steps follow in
 /// the same batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunForked {
     /// The new run.
     pub run: RunId,
-    /// The run that it was.
+    /// The run that was copied.
     pub parent: RunId,
-    /// The last record that counts.
+    /// Sequence number of the last record that was copied.
     pub at_seq: u64,
-    /// chain(`at_seq`) of the log.
+    /// Chain hash of the log at `at_seq`.
     pub chain: ContentHash,
-    /// What the parent had spent until then. It does not count against the fork's own budget.
+    /// What the parent had spent. It does not count against the budget of the fork.
     pub spent: Cost,
 }
 
-/// How some steps of a forked run stand when it begins.
+/// The initial status of steps of a forked run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepsInherited {
     /// The new run.
     pub run: RunId,
-    /// The steps. All that are not named are open.
+    /// The steps; all others are open.
     pub steps: Vec<InheritedStep>,
 }
 
-/// How one step of a forked run stands when it begins.
+/// The initial status of one step of a forked run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InheritedStep {
     /// Its number.
     pub step: StepNumber,
-    /// Its status: accepted, skipped or failed; all others begin anew.
+    /// Accepted, skipped or failed; a step of any other status starts from the beginning.
     pub status: StepStatus,
-    /// How many attempts it had.
+    /// Number of attempts so far.
     pub attempts: u32,
-    /// How many of them failed.
+    /// Number of failures so far.
     pub failures: u32,
-    /// On what grounds it was accepted.
+    /// Why it was accepted.
     pub accepted: Option<AcceptedBasis>,
-    /// Class and message of its last failure.
+    /// Class and message of the last failure.
     pub last_failure: Option<(FailureClass, String)>,
 }
 
-/// A run exists.
+/// A run was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// Its number.
+    /// Number of the run.
     pub run: RunId,
-    /// Its name: unique in the ledger.
+    /// Name of the run, unique in the ledger.
     pub name: String,
-    /// How it treats approval, criteria and failures.
+    /// How the run handles approval, text criteria and failures.
     pub policy: RunPolicy,
 }
 
-/// How a run treats approval, criteria and failures.
+/// How a run handles approval, text criteria and failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunPolicy {
-    /// Whether a version waits for a person.
+    /// Whether a plan version needs approval.
     pub approval: ApprovalPolicy,
     /// Who judges `text` criteria.
     pub text: TextPolicy,
-    /// What a failed step means for the others.
+    /// What a failed step means for the other steps.
     pub on_failure: OnFailure,
 }
 
-/// Whether a proposed version waits for a person.
+/// Whether a proposed version needs approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ApprovalPolicy {
-    /// It is approved by the policy itself.
+    /// It is approved automatically.
     #[default]
     Automatic,
-    /// It waits for an approval bound to its hash.
+    /// A reviewer must approve its hash.
     Required,
 }
 
@@ -244,21 +242,21 @@ pub enum TextPolicy {
     /// A person or a judge.
     #[default]
     Judge,
-    /// Nobody: the worker's word is taken, and the verdict says so.
+    /// No one: the worker is trusted, and the verdict records that.
     Trust,
 }
 
-/// What a failed step means for the others.
+/// What a failed step means for the other steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
-    /// Branches that do not depend on it go on.
+    /// Steps that do not depend on it continue.
     #[default]
     Continue,
-    /// Nothing more is dealt.
+    /// No further step is dispatched.
     FailFast,
 }
 
-/// A variable got a value.
+/// A variable was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VariableSet {
     /// The run.
@@ -267,82 +265,82 @@ pub struct VariableSet {
     pub name: String,
     /// Its value.
     pub value: Json,
-    /// How often it has been set, this time included.
+    /// Version of the variable: how often it was set, this time included.
     pub version: u64,
     /// Who set it.
     pub origin: Origin,
-    /// In a fork, when it was set in the run that it was copied from; else 0.
+    /// In a fork, when the parent run set it; otherwise 0.
     pub since: Micros,
 }
 
 /// Who set a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// A step's accepted work.
+    /// An accepted step.
     Step {
         /// The step.
         step: StepNumber,
         /// The attempt.
         token: AttemptToken,
     },
-    /// Somebody, by hand.
+    /// A person or program; the actor.
     Person(String),
-    /// The value that stands in for a step that failed.
+    /// The fallback value of a failed step.
     Fallback {
         /// The step.
         step: StepNumber,
     },
 }
 
-/// A barrier changed.
+/// A barrier was released or broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BarrierChanged {
     /// The run.
     pub run: RunId,
-    /// The barrier's id, as its author wrote it.
+    /// Id of the barrier in the plan.
     pub barrier: String,
-    /// What happened to it.
+    /// The change.
     pub change: BarrierChange,
-    /// How many members had arrived.
+    /// Number of members that had arrived.
     pub arrived: u32,
-    /// How many were needed.
+    /// Number of members that were needed.
     pub needed: u32,
 }
 
-/// What happened to a barrier.
+/// A change of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BarrierChange {
     /// Enough members arrived.
     Released,
     /// Too few members can still arrive.
     Broken,
-    /// Its deadline passed: it is broken, whoever may still arrive.
+    /// The deadline passed: the barrier is broken even if members can still arrive.
     Late,
-    /// Somebody let what waits for it go on.
+    /// A decision released it although not enough members had arrived.
     Overruled,
 }
 
-/// A cap was set or lifted.
+/// A cap was set or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapChanged {
-    /// What it holds for.
+    /// Scope of the cap.
     pub scope: CapScope,
-    /// How many attempts may be in flight at once; `None` lifts it.
+    /// Maximum number of attempts in flight; `None` removes the cap.
     pub limit: Option<u32>,
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
-/// What a cap holds for.
+/// Scope of a cap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CapScope {
     /// The whole ledger.
     Ledger,
-    /// One run.
+    /// The state of a run.
     Run(RunId),
-    /// One owner, over all runs.
+    /// One owner, across all runs.
     Owner(String),
-    /// One tag or resource, over all runs.
+    /// One tag or resource, across all runs.
     Tag(String),
 }
 
@@ -351,31 +349,31 @@ pub enum CapScope {
 pub struct RunEnded {
     /// The run.
     pub run: RunId,
-    /// How.
+    /// How the run ended.
     pub ending: Ending,
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: String,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// Every step is accepted or skipped, and the plan's own criteria hold.
+    /// All steps are accepted or skipped, and the plan's criteria hold.
     Done,
-    /// It cannot get there.
+    /// The run cannot complete.
     Failed,
-    /// Somebody ended it.
+    /// A person or program cancelled it.
     Cancelled,
-    /// A rule, or the answer to a question, ended it.
+    /// A failure rule or the answer to a question aborted it.
     Aborted,
 }
 
-/// A run that had failed goes on.
+/// A failed run was reopened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReopened {
     /// The run.
     pub run: RunId,
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
@@ -393,10 +391,12 @@ impl fmt::Display for CapScope {
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Person(by) => write!(f, "{by} said so"),
-            Self::RunBudget(part) => write!(f, "its budget of {part} is used up"),
-            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is used up"),
-            Self::StepLimit(step) => write!(f, "an attempt of step {step} cost more than it may"),
+            Self::Person(by) => write!(f, "paused by {by}"),
+            Self::RunBudget(part) => write!(f, "its budget of {part} is exhausted"),
+            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is exhausted"),
+            Self::StepLimit(step) => {
+                write!(f, "an attempt of step #{step} exceeded its cost limit")
+            }
         }
     }
 }

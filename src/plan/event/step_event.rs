@@ -1,10 +1,9 @@
-//! What can happen to a step: the events of [`crate::plan::Event::Step`].
-//!
-//! The invariants are those of [`crate::plan::Event`].
+//! Events of one step: dispatch, lease, receipt, verdicts, failure decisions, conditions, side effects
+//! and cost.
 
 use serde::{Deserialize, Serialize};
 
-use super::question::{Answered, Asked, Expired};
+use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::receipt::Receipt;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
@@ -12,170 +11,170 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
 
 impl FailureDecided {
-    /// Whether the step was given up, or given to its fallback, because its attempts were used up.
+    /// Whether the attempts were exhausted, so that the step failed or its fallback was used.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.rule.ends_with(".attempts_exhausted")
     }
 }
 
-/// Something happened to a step.
+/// An event of one step, with its place in the history of the step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRecord {
     /// The run.
     pub run: RunId,
     /// The step.
     pub step: StepNumber,
-    /// Sequence number of the step's previous event; 0 for its first.
+    /// Sequence number of the previous event of the step; 0 for the first.
     pub previous: u64,
-    /// What happened.
+    /// The event.
     pub event: StepEvent,
 }
 
-/// What can happen to a step.
+/// An event of one step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepEvent {
-    /// It was dealt to a worker. The record's sequence number is the attempt's token.
+    /// Dispatched to a worker. The sequence number of the record is the token of the attempt.
     Dispatched(Dispatched),
-    /// The worker showed that it lives.
+    /// The worker renewed its lease.
     LeaseRenewed(LeaseRenewed),
-    /// The attempt will never report.
+    /// The attempt was lost: it will never return a receipt.
     AttemptLost(AttemptLost),
-    /// The worker reported.
+    /// The worker returned a receipt.
     ReceiptRecorded(ReceiptRecorded),
-    /// A report came that may not count.
+    /// A receipt came too late and was refused.
     ReceiptRefused(ReceiptRefused),
-    /// One of its criteria was judged.
+    /// A criterion of the step was judged.
     VerdictRecorded(VerdictRecorded),
-    /// It counts as done.
+    /// The step was accepted.
     Accepted(Accepted),
-    /// It failed in one attempt, and this was decided.
+    /// An attempt failed, and this is the decision about it.
     FailureDecided(FailureDecided),
-    /// It will not be done, and that is all right.
+    /// The step was skipped.
     Skipped(Skipped),
-    /// It had failed for good and may be tried again.
+    /// The failed step was reopened.
     Reopened(Reopened),
-    /// Somebody said what became of a lost attempt.
+    /// The unknown outcome of an attempt was resolved.
     DoubtResolved(DoubtResolved),
-    /// Its condition, or one of its preconditions, was judged.
+    /// Its condition, or one of its preconditions, was evaluated.
     ConditionJudged(ConditionJudged),
-    /// The time that it had to wait is over.
+    /// The delay before the next attempt elapsed.
     DelayElapsed(DelayElapsed),
-    /// Somebody was asked about it.
-    Asked(Asked),
-    /// A question about it was answered.
-    Answered(Answered),
-    /// Nobody answered a question about it in time.
-    Expired(Expired),
-    /// Its worker is about to do something to the world.
+    /// A question about the step was asked.
+    Asked(QuestionBody),
+    /// A question about the step was answered.
+    Answered(QuestionAnswer),
+    /// A question about the step timed out.
+    Expired(QuestionExpiry),
+    /// The worker announced a side effect.
     EffectIntended(EffectIntended),
-    /// Its worker has done it.
+    /// The worker confirmed a side effect.
     EffectCommitted(EffectCommitted),
-    /// What an attempt cost became known, or was put right.
+    /// The cost of an attempt was corrected.
     CostCorrected(CostCorrected),
-    /// It failed for good without an attempt.
+    /// The step failed without an attempt.
     Failed(StepFailed),
 }
 
-/// A step was dealt to a worker.
+/// A step was dispatched to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatched {
-    /// The attempt's number at this step, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Who got it.
+    /// The worker.
     pub worker: String,
-    /// Until when it is theirs without a sign of life.
+    /// End of the lease, unless it is renewed.
     pub lease_until: Micros,
-    /// The key that a side effect should carry to the outside; the same for every attempt of a
-    /// step whose idempotence is `with_key`, else one per attempt.
+    /// Idempotency key for the side effects of the attempt: the same for all attempts of a step that is
+    /// idempotent `with_key`, otherwise one per attempt.
     pub idempotency_key: String,
-    /// What it may cost: reserved until the receipt says what it did cost.
+    /// Reserved cost, released by the receipt.
     pub reserved: Cost,
 }
 
-/// The worker showed that it lives.
+/// The worker renewed its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRenewed {
     /// The attempt.
     pub token: AttemptToken,
-    /// Until when it is theirs now.
+    /// New end of the lease.
     pub lease_until: Micros,
 }
 
-/// The attempt will never report.
+/// An attempt was lost: it will never return a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptLost {
     /// The attempt.
     pub token: AttemptToken,
     /// Why.
     pub cause: LostCause,
-    /// Details for people.
+    /// Human-readable details.
     pub detail: String,
-    /// What becomes of the step.
+    /// What happens to the step.
     pub then: AfterLoss,
 }
 
-/// Why an attempt is lost.
+/// Why an attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LostCause {
-    /// Its lease ran out.
+    /// Its lease expired.
     LeaseExpired,
-    /// The process that hosted the worker ended.
+    /// The process that ran the worker ended.
     RunnerDied,
-    /// The worker gave it back, or was stopped before it began.
+    /// The worker released it, or was stopped before it started.
     Released,
-    /// A new plan version took the step away.
+    /// A new plan version revoked it.
     Revoked,
 }
 
-/// What becomes of a step whose attempt was lost.
+/// What happens to a step whose attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterLoss {
-    /// It is dealt again.
-    DealAgain,
-    /// Somebody must say what happened first, since doing it twice would do harm.
-    InDoubt,
+    /// It is dispatched again.
+    Redispatch,
+    /// The outcome must be resolved first, since the work must not be repeated.
+    OutcomeUnknown,
 }
 
-/// The worker reported.
+/// The worker returned a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRecorded {
     /// The attempt.
     pub token: AttemptToken,
-    /// What it said.
+    /// The receipt.
     pub receipt: Receipt,
 }
 
-/// A report came that may not count.
+/// A receipt came too late and was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptRefused {
-    /// The attempt that it names.
+    /// The attempt that the receipt names.
     pub token: AttemptToken,
-    /// Why it may not count.
+    /// Why it was refused.
     pub reason: String,
-    /// What it said.
+    /// The receipt.
     pub receipt: Receipt,
 }
 
 /// A criterion of a step was judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictRecorded {
-    /// The attempt whose work was judged.
+    /// The attempt that was judged.
     pub token: AttemptToken,
-    /// The judgement.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// The judgement of one criterion.
+/// The verdict on one criterion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The criterion's 0-based place in the list.
+    /// 0-based index of the criterion.
     pub criterion: u32,
-    /// The judgement.
+    /// Whether the criterion holds.
     pub ruling: Ruling,
-    /// Who judged: never the worker itself. `policy:trust` marks the worker's word.
+    /// The judge: never the worker itself. `policy:trust` marks a trusted receipt.
     pub by: String,
-    /// On what grounds.
+    /// Evidence.
     pub evidence: String,
 }
 
@@ -184,204 +183,204 @@ pub struct Verdict {
 pub enum Ruling {
     /// It holds.
     Pass,
-    /// It does not.
+    /// It does not hold.
     Fail,
 }
 
-/// A step counts as done.
+/// A step was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// On what grounds.
+    /// Why it was accepted.
     pub basis: AcceptedBasis,
 }
 
-/// On what grounds a step counts as done.
+/// Why a step was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AcceptedBasis {
-    /// It has no criteria: its successful receipt is enough.
+    /// It has no criteria: a successful receipt suffices.
     Receipt,
-    /// Every criterion was judged by somebody other than the worker.
+    /// Every criterion passed, judged by others than the worker.
     Verdicts,
-    /// Every criterion was judged, some of them on the worker's word.
+    /// Every criterion passed, some of them by trusting the worker.
     WorkersWord,
     /// It was done before the run began.
     DoneBefore {
-        /// Where that was written.
+        /// The source that lists it as done.
         source: String,
     },
-    /// A lost attempt turned out to have done it.
+    /// A lost attempt turned out to have done the work.
     Landed {
-        /// Who said so.
+        /// Actor.
         by: String,
     },
-    /// The step that stands in for it is accepted.
-    StoodIn {
-        /// That step.
+    /// Its fallback step was accepted.
+    FallbackStep {
+        /// The fallback step.
         step: StepNumber,
     },
-    /// A value stands in for its output.
+    /// A fallback value replaced its output.
     Fallback {
-        /// Where the value is from, and how old it was.
+        /// Source and age of the value.
         reason: String,
     },
 }
 
-/// What was decided about a failed attempt.
+/// The decision about a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureDecided {
     /// The attempt that failed.
     pub token: AttemptToken,
-    /// The failure's class.
+    /// Class of the failure.
     pub class: FailureClass,
-    /// What is done about it.
+    /// The decision.
     pub decision: Decision,
-    /// The rule that decided.
+    /// Name of the rule that decided.
     pub rule: String,
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: String,
-    /// What the attempt left in the world, as far as it is known.
+    /// Whether the work of the attempt took effect, as far as is known.
     pub disposition: Disposition,
-    /// What becomes of the attempt where the step has failed for good.
+    /// What happens to the attempt if the step failed.
     pub then: AfterFailure,
 }
 
-/// What becomes of the attempt of a step that has failed for good.
+/// What happens to the last attempt of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterFailure {
-    /// It is over.
+    /// It is finished.
     #[default]
     Over,
-    /// It did, or may have done, what must not be done twice: before the step is ever dealt again
-    /// somebody says what happened.
+    /// It did, or may have done, work that must not be repeated: its outcome must be resolved before
+    /// the step is dispatched again.
     Held,
 }
 
-/// What is done about a failed attempt.
+/// A decision about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
-    /// The step is dealt again.
+    /// Dispatch the step again.
     Retry,
-    /// The step has failed for good.
+    /// Fail the step.
     Fail,
-    /// The step is dealt again, but not before that time.
+    /// Dispatch the step again, not before that time.
     RetryAt(Micros),
-    /// The step's fallback stands in for it.
+    /// Use the fallback of the step.
     Fallback,
-    /// Another plan is asked for; until it comes, the step has failed.
+    /// Fail the step and request a new plan.
     Replan,
-    /// Somebody is asked.
+    /// Ask a person.
     Escalate,
-    /// The run ends.
+    /// Abort the run.
     Abort,
-    /// Somebody must say what the attempt did, before anything else is decided.
+    /// Resolve the unknown outcome of the attempt first.
     Doubt,
 }
 
-/// A step will not be done, and that is all right.
+/// A step was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Who said so.
+    /// Actor.
     pub by: String,
     /// Why.
     pub reason: String,
 }
 
-/// A step that had failed for good may be tried again.
+/// A failed step was reopened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reopened {
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
-/// Somebody said what became of a lost attempt.
+/// The unknown outcome of an attempt was resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoubtResolved {
-    /// The lost attempt.
+    /// The attempt.
     pub token: AttemptToken,
-    /// What happened.
-    pub finding: Finding,
-    /// Who said so.
+    /// Whether the work was done.
+    pub finding: ResolvedOutcome,
+    /// Actor.
     pub by: String,
-    /// On what grounds: what a probe found, or what they saw.
+    /// Evidence: the output of a probe, or an observation.
     pub evidence: String,
 }
 
-/// What became of a lost attempt.
+/// The resolved outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Finding {
-    /// It did its work.
+pub enum ResolvedOutcome {
+    /// The work was done.
     Landed,
-    /// It did nothing.
+    /// The work was not done.
     DidNotHappen,
 }
 
-/// A condition or a precondition of a step was judged.
+/// A condition or a precondition of a step was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionJudged {
-    /// Which.
+    /// The condition.
     pub which: Condition,
-    /// Whether it holds.
+    /// Whether the expression holds.
     pub ruling: Ruling,
-    /// What it was judged by: the variables that it names, or why it could not be evaluated.
+    /// The variables that it read, or why it could not be evaluated.
     pub evidence: String,
 }
 
 /// A condition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Condition {
-    /// Its run-if condition.
+    /// The condition under which the step runs at all.
     RunIf,
-    /// One of its preconditions, by its 0-based place.
+    /// A precondition, by its 0-based index.
     Pre(u32),
 }
 
-/// The time that a step had to wait is over.
+/// The delay before the next attempt elapsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayElapsed {
-    /// When it was over.
+    /// When the delay ended.
     pub due: Micros,
 }
 
-/// A worker is about to do something to the world.
+/// A worker announced a side effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectIntended {
-    /// Its attempt.
+    /// The attempt.
     pub token: AttemptToken,
-    /// What, in the words of the plan or the worker.
+    /// Description of the side effect.
     pub effect: String,
-    /// The key that makes it happen once: the attempt's, or one of the worker's own.
+    /// Idempotency key: that of the attempt, or one chosen by the worker.
     pub key: String,
 }
 
-/// A worker has done something to the world.
+/// A worker confirmed a side effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectCommitted {
-    /// Its attempt.
+    /// The attempt.
     pub token: AttemptToken,
-    /// The key of the intent.
+    /// Key of the announced side effect.
     pub key: String,
 }
 
-/// What an attempt cost became known, or was put right.
+/// The cost of an attempt was corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CostCorrected {
     /// The attempt.
     pub token: AttemptToken,
-    /// What it cost.
+    /// The actual cost.
     pub cost: Cost,
-    /// What it was charged with before.
+    /// The previous charge.
     pub charged: Cost,
-    /// Who said so.
+    /// Actor.
     pub by: String,
 }
 
-/// A step failed for good without an attempt: a precondition, a gate, or what stood in for it.
+/// A step failed without an attempt: by a precondition, a gate, or a failed fallback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailed {
-    /// The failure's class.
+    /// Class of the failure.
     pub class: FailureClass,
-    /// The rule that decided.
+    /// Name of the rule that decided.
     pub rule: String,
-    /// Why, for people.
+    /// Human-readable reason.
     pub reason: String,
 }

@@ -1,33 +1,33 @@
-//! How a step stands, in a word.
+//! The status of a step.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a step stands.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepStatus {
-    /// Something that it depends on is not settled, or a condition is not known to hold.
+    /// A dependency is not settled, or a condition does not hold or is not evaluated yet.
     Waiting,
-    /// It may be dealt.
+    /// It may be dispatched.
     Ready,
-    /// A worker has it.
+    /// A worker executes it.
     Dispatched,
-    /// An attempt may have done it: somebody must say.
-    InDoubt,
-    /// The worker reported; verdicts, or a decision, are missing.
+    /// An attempt may have done the work, and the outcome must be resolved.
+    OutcomeUnknown,
+    /// The worker returned a receipt; verdicts or a decision are missing.
     Reported,
-    /// It counts as done.
+    /// It is done.
     Accepted,
-    /// It failed for good.
+    /// It failed, and no attempt is left.
     Failed,
-    /// It will not be done, and that is all right.
+    /// It does not have to be done.
     Skipped,
     /// The active version has no such step.
     Removed,
-    /// Somebody must answer first.
+    /// A question about it is open.
     Gated,
-    /// It failed, and is dealt again when some time has passed.
+    /// It failed, and is dispatched again after a delay.
     Delayed,
     /// Its run ended before it was done.
     Cancelled,
@@ -39,7 +39,7 @@ impl StepStatus {
         Self::Waiting,
         Self::Ready,
         Self::Dispatched,
-        Self::InDoubt,
+        Self::OutcomeUnknown,
         Self::Reported,
         Self::Accepted,
         Self::Failed,
@@ -50,19 +50,19 @@ impl StepStatus {
         Self::Cancelled,
     ];
 
-    /// Whether what waits for the step need wait no longer.
+    /// Whether dependents no longer wait for the step.
     #[must_use]
     pub fn is_closed(self) -> bool {
         matches!(self, Self::Accepted | Self::Skipped)
     }
 
-    /// Whether its work may still be done without anybody changing the plan.
+    /// Whether its work may still be done under the current plan.
     #[must_use]
     pub fn is_left(self) -> bool {
-        self.is_open() || matches!(self, Self::Dispatched | Self::InDoubt | Self::Reported)
+        self.is_open() || matches!(self, Self::Dispatched | Self::OutcomeUnknown | Self::Reported)
     }
 
-    /// Whether the step may still be dealt without anybody changing the plan.
+    /// Whether the step may still be dispatched under the current plan.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Ready | Self::Gated | Self::Delayed)
@@ -75,7 +75,7 @@ impl fmt::Display for StepStatus {
             Self::Waiting => "waiting",
             Self::Ready => "ready",
             Self::Dispatched => "dispatched",
-            Self::InDoubt => "in doubt",
+            Self::OutcomeUnknown => "outcome_unknown",
             Self::Reported => "reported",
             Self::Accepted => "accepted",
             Self::Failed => "failed",

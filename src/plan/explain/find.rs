@@ -48,7 +48,7 @@ impl Context<'_> {
             StepStatus::Dispatched => {
                 self.active_attempt(number).map(BlockReason::Dispatched).into_iter().collect()
             }
-            StepStatus::InDoubt => {
+            StepStatus::OutcomeUnknown => {
                 self.active_attempt(number).map(BlockReason::OutcomeUnknown).into_iter().collect()
             }
             StepStatus::Reported => self.reported(number, step),
@@ -60,10 +60,10 @@ impl Context<'_> {
 
     fn open(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let mut reasons = Vec::new();
-        if step.hold().is_on_call {
-            reasons.push(BlockReason::FallbackFor(self.run.links.stands_in_for(number).to_vec()));
+        if step.hold().is_standby {
+            reasons.push(BlockReason::FallbackFor(self.run.links.fallback_for(number).to_vec()));
         }
-        reasons.extend(step.hold().stand_in.map(BlockReason::Fallback));
+        reasons.extend(step.hold().fallback_step.map(BlockReason::Fallback));
         let waiting = self.run.waiting_for(number);
         reasons.extend(waiting.into_iter().map(|dependency| self.dependency(dependency)));
         if step.unmet == 0 {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::event::question::{QuestionId, Subject};
+use crate::plan::event::question::{QuestionId, QuestionSubject};
 use crate::plan::event::run_event::{CapScope, Ending, PauseCause};
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -65,7 +65,7 @@ pub enum BlockReason {
         /// Its id.
         question: QuestionId,
         /// Its subject.
-        subject: Subject,
+        subject: QuestionSubject,
         /// Its text.
         text: String,
         /// The person to ask, if named.

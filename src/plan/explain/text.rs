@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::explanation::{Explanation, StepReasons};
 use super::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
-use crate::plan::event::question::Subject;
+use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::CapScope;
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -159,7 +159,7 @@ impl BlockReason {
             Self::Question { question, subject, text, to, deadline, options } => {
                 let to = to.as_deref().unwrap_or("a person");
                 let mut about = String::new();
-                if let Subject::Failure(token) = subject {
+                if let QuestionSubject::Failure(token) = subject {
                     about = format!(" about attempt {token}");
                 }
                 let until = deadline.map_or(String::new(), |at| format!(", {}", of.until(at)));

@@ -1,4 +1,6 @@
-//! TODO
+//! Costs, budgets and their limits.
+//!
+//! Money is counted in millionths of the currency unit. Arithmetic saturates.
 
 use std::fmt;
 
@@ -7,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fields::is_default;
 use crate::plan::value::ids::Micros;
 
-/// What may be spent, as a record holds it.
+/// Limits of a budget; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Money, in millionths of the currency unit.
@@ -21,7 +23,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Until when a run that started then may go on.
+    /// The end of the wall-time budget for a run that started at `started`.
     #[must_use]
     pub fn until(&self, started: Micros) -> Option<Micros> {
         let seconds = self.wall_seconds?;
@@ -36,7 +38,7 @@ impl From<Budget> for Limits {
     }
 }
 
-/// A part of a budget.
+/// A dimension of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BudgetPart {
     /// Money, in millionths of the currency unit.
@@ -61,7 +63,7 @@ impl fmt::Display for BudgetPart {
 }
 
 impl Cost {
-    /// The sum, at most as much as can be counted.
+    /// The sum, saturating.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -70,7 +72,7 @@ impl Cost {
         }
     }
 
-    /// The smaller of both, part by part.
+    /// The minimum of each part.
     #[must_use]
     pub fn at_most(self, other: Self) -> Self {
         Self {
@@ -79,7 +81,7 @@ impl Cost {
         }
     }
 
-    /// The difference, at least nothing.
+    /// The difference, saturating at zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -89,7 +91,7 @@ impl Cost {
     }
 }
 
-/// What a run may spend.
+/// The budget of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -108,7 +110,7 @@ pub struct Budget {
     pub wall_seconds: Option<u64>,
 }
 
-/// What one attempt costs.
+/// Cost of an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -1,8 +1,8 @@
-//! The bytes that a plan is stored and hashed as, and what makes a step the same work.
+//! The canonical text of a plan, which is stored and hashed, and the identity of a step's work.
 //!
-//! Invariant: two plans have the same text exactly when they are equal, because defaults are
-//! left out and everything else is written in one way only (RFC 8785). Numbers are exact up to
-//! 2^53; [`crate::plan::validate`] refuses larger ones.
+//! Invariant: two plans have the same text exactly if they are equal. Defaults are omitted and
+//! everything else has one encoding (RFC 8785). Numbers are exact up to 2^53;
+//! [`crate::plan::validate`] rejects larger ones.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::plan::{Defaults, Plan};
 use super::step::Step;
 use crate::plan::value::json::canonical;
 
-/// What a step's own hash covers: the work, not when, by whom or how often it is done.
+/// The fields that a step's hash covers: the work itself, not when, by whom or how often it is done.
 #[derive(Serialize)]
 struct Work<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -29,7 +29,7 @@ struct Work<'a> {
 }
 
 impl Plan {
-    /// The canonical text: what is stored, and what the plan's hash is taken over.
+    /// The canonical text that is stored and hashed.
     #[must_use]
     pub fn canonical(&self) -> String {
         canonical(self)
@@ -37,8 +37,8 @@ impl Plan {
 }
 
 impl Step {
-    /// The canonical text of what makes it the same work: goal, command, inputs, condition,
-    /// changes and acceptance. A new title, priority, owner, cost or retry policy is not new work.
+    /// The canonical text of the step's work: goal, command, inputs, condition, changes and
+    /// acceptance. A new title, priority, owner, cost or retry policy does not change it.
     #[must_use]
     pub fn identity(&self, defaults: &Defaults) -> String {
         canonical(&Work {
@@ -51,7 +51,7 @@ impl Step {
         })
     }
 
-    /// The step with the plan's defaults where it does not say.
+    /// The step with the plan's defaults filled in.
     #[must_use]
     pub fn with_defaults(&self, defaults: &Defaults) -> Self {
         let mut step = self.clone();

@@ -1,7 +1,7 @@
-//! What must hold before a step, or a whole run, counts as done.
+//! Criteria: what must hold before a step or a run is done.
 //!
-//! In a file a criterion is either a plain string, which is a `text` criterion, or a map with
-//! exactly one of the keys `text`, `command` and `cel`. It is always written as the map.
+//! In a plan file a criterion is a string, which is a `text` criterion, or a map with exactly one of
+//! the keys `text`, `command` and `cel`. It is always written as a map.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Criterion {
-    /// Judged by a person or a judge, or taken on the worker's word, as the run's policy says.
+    /// Judged by a person or a judge, or trusted, as the run's policy says.
     Text(String),
     /// A shell command that the runner executes; exit status 0 passes.
     Command(String),

@@ -1,7 +1,7 @@
-//! What differs between two versions of a plan, for a person who must decide about it.
+//! The difference between two plan versions, for a reviewer.
 //!
-//! Steps and barriers are the same if their ids are. Left out on purpose: what a difference
-//! means for work that is done already; that needs a run.
+//! Steps and barriers are matched by id. The diff compares plans only; what a change means for finished
+//! work depends on the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::plan::{Barrier, Plan};
 use super::step::Step;
 
-/// How many names a line of the summary shows.
+/// How many names a summary line shows.
 const NAMES_MAX: usize = 8;
 
 /// The differences between two plans.
@@ -24,55 +24,55 @@ pub struct PlanDiff {
     pub removed: Vec<String>,
     /// Steps that both have, with different fields, in the new plan's order.
     pub changed: Vec<ChangedStep>,
-    /// Steps that both have and that must be moved to come from the old order to the new one: as
-    /// few as possible, in the new plan's order.
+    /// A smallest set of common steps whose move turns the old order into the new one, in the new plan's
+    /// order.
     pub reordered: Vec<String>,
     /// Ids of barriers that were added, removed or changed.
     pub barriers: Vec<String>,
-    /// The plan's other fields that differ.
+    /// Other fields of the plan that differ.
     pub fields: Vec<FieldChange>,
 }
 
-/// A step that differs.
+/// A step that both plans have, with differences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedStep {
-    /// Its id.
+    /// Id of the step.
     pub id: String,
-    /// The fields that differ. It is empty if only the plan's defaults differ.
+    /// The fields that differ; empty if only the plan's defaults differ.
     pub fields: Vec<FieldChange>,
-    /// Whether it is other work now, so that what was done of it does not count.
+    /// Whether the work itself changed, so that earlier work is discarded.
     pub work: WorkChange,
 }
 
 /// A field that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldChange {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// What the old plan says; `None` if it says nothing, or the default.
+    /// The old value; `None` for the default.
     pub old: Option<Value>,
-    /// What the new plan says.
+    /// The new value; `None` for the default.
     pub new: Option<Value>,
 }
 
-/// Whether a changed step is still the same work.
+/// Whether the work of a changed step is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkChange {
-    /// Only how, when or by whom it is done has changed.
+    /// Only how, when or by whom it is done changed.
     Same,
-    /// What is to be done has changed.
+    /// The work itself changed.
     Other,
 }
 
 impl PlanDiff {
-    /// Whether nothing differs.
+    /// Whether the plans are equal.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What differs between two plans.
+/// Compares two plans.
 #[must_use]
 pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
     let before: BTreeMap<&str, &Step> = by_id(&old.steps, |step| &step.id);
@@ -119,7 +119,7 @@ fn changed_barriers(old: &[Barrier], new: &[Barrier]) -> Vec<String> {
     changed.map(str::to_owned).collect()
 }
 
-/// The plan without what is compared by name.
+/// The plan without its steps and barriers, which are compared by id.
 fn header(plan: &Plan) -> Plan {
     Plan {
         title: plan.title.clone(),
@@ -143,7 +143,7 @@ fn header(plan: &Plan) -> Plan {
     }
 }
 
-/// The steps that are not where they were: all but a longest run of steps whose order is kept.
+/// The common steps that are not in a longest subsequence with unchanged order.
 fn moved(old: &[Step], new: &[Step]) -> Vec<String> {
     let places: BTreeMap<&str, usize> =
         old.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect();
@@ -156,8 +156,8 @@ fn moved(old: &[Step], new: &[Step]) -> Vec<String> {
     all.map(|(_, (_, id))| (*id).to_owned()).collect()
 }
 
-/// The indexes of a longest rising subsequence: for each length, the one found so far that ends
-/// lowest (patience sorting).
+/// The indexes of a longest increasing subsequence, by patience sorting: for each length, the
+/// subsequence found so far with the smallest last value.
 fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
     let mut ends: Vec<(usize, usize)> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
@@ -178,7 +178,7 @@ fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
     kept
 }
 
-/// The fields that differ. A field that holds its default is not in the JSON form.
+/// The fields that differ. A field with its default value is not in the JSON form.
 fn changed_fields<T: Serialize>(old: &T, new: &T) -> Vec<FieldChange> {
     let fields = |value: &T| match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
@@ -194,14 +194,14 @@ fn changed_fields<T: Serialize>(old: &T, new: &T) -> Vec<FieldChange> {
     names.into_iter().map(change).filter(|change| change.old != change.new).collect()
 }
 
-/// The names of fields, for a line of a summary.
+/// The names of fields, for a summary line.
 fn field_names(fields: &[FieldChange]) -> String {
     let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
     names.join(", ")
 }
 
 impl fmt::Display for PlanDiff {
-    /// A few lines for people, without an end of line after the last.
+    /// A summary in a few lines, without a trailing newline.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         if !self.fields.is_empty() {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_differs() {
+    fn summary_lists_every_difference() {
         let old = plan(vec![step("a", "x"), step("b", "y"), step("c", "z")]);
         let mut new = plan(vec![step("c", "z"), step("a", "w"), step("d", "")]);
         new.title = "t".into();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn another_default_command_is_other_work() {
+    fn changed_default_command_changes_the_work() {
         let old = plan(vec![step("a", "x")]);
         let new = Plan {
             defaults: Defaults { command: Some("true".into()), ..Defaults::default() },
@@ -303,10 +303,10 @@ mod tests {
         assert!(diff.to_string().contains("a (by the plan's defaults)"), "{diff}");
     }
 
-    /// Taking the moved steps out of both plans leaves the same order, and fewer would not do:
-    /// checked against every subset for all orders of five steps.
+    /// Without the moved steps both plans have the same order, and no smaller set has that property:
+    /// checked against every subset, for all orders of five steps.
     #[test]
-    fn the_moved_steps_are_as_few_as_can_be() {
+    fn moved_steps_are_a_smallest_set() {
         let old: Vec<Step> = ["a", "b", "c", "d", "e"].iter().map(|id| step(id, "")).collect();
         for order in 0..120_usize {
             let (mut rest, mut code, mut new) = (old.clone(), order, Vec::new());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut() {
+    fn long_lists_are_truncated() {
         let new = plan((0..100).map(|n| step(&format!("s{n}"), "")).collect());
         let text = diff(&plan(Vec::new()), &new).to_string();
         assert!(text.starts_with("100 steps added: s0, s1,"), "{text}");

@@ -1,11 +1,10 @@
-//! Completing a rough plan: what is known about its tools goes into the steps that use them.
+//! Completes the steps of a plan with what a tool registry knows about their tools.
 //!
 //! Invariants:
-//! - Only what a step does not say is filled in; what the plan's defaults say for all steps counts
-//!   as said. What was filled in is marked in the step.
-//! - The result is a pure function of plan and registry, and completing it again changes nothing.
-//!
-//! Left out on purpose: guessing. A tool that the registry does not know adds nothing.
+//! - Only unset fields are filled in; a default of the plan counts as set. The step lists the fields
+//!   that were filled in.
+//! - The result is a pure function of plan and registry, and idempotent.
+//! - A tool that is not in the registry adds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,41 +15,41 @@ use super::fields::is_default;
 use super::plan::Plan;
 use super::step::{Idempotence, RetryPolicy, Step};
 
-/// Where a step says what was filled in.
+/// The extra field of a step that lists what was filled in.
 const MARK: &str = "enriched";
 
-/// What is known about tools.
+/// A registry of tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolRegistry {
-    /// Each tool, by the name that steps use.
+    /// The tools, by the name that steps use.
     pub tools: BTreeMap<String, Tool>,
 }
 
-/// What is known about a tool.
+/// Defaults for steps that use a tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tool {
-    /// How often, and how soon, its work is tried again.
+    /// Retry policy.
     #[serde(skip_serializing_if = "is_default")]
     pub retry: Option<RetryPolicy>,
-    /// Seconds after which it is stopped.
+    /// Timeout in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub timeout_seconds: Option<u32>,
-    /// Seconds for which an attempt is held without a sign of life.
+    /// Lease of an attempt in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,
-    /// What it does to the world outside.
+    /// Side effects.
     #[serde(skip_serializing_if = "is_default")]
     pub side_effects: Vec<String>,
-    /// Whether using it twice is as good as using it once.
+    /// Whether using it twice has the same effect as using it once.
     #[serde(skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
 }
 
-/// The plan with what the registry knows in its steps. Of several tools of a step the most
-/// careful counts: fewest attempts, longest timeout and lease, all side effects, and `no` before
-/// `with_key` before `yes`.
+/// Fills in the unset fields of all steps. If a step has several tools the most careful value wins:
+/// fewest attempts, longest timeout and lease, all side effects, and `no` before `with_key` before
+/// `yes`.
 #[must_use]
 pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
     let mut rich = plan.clone();
@@ -63,7 +62,7 @@ pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
     rich
 }
 
-/// What holds for a step that uses all of these tools.
+/// The combined values for a step that uses all of these tools.
 fn all_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Option<Tool> {
     tools.cloned().reduce(|one, other| {
         let mut effects = BTreeSet::new();
@@ -78,7 +77,7 @@ fn all_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Option<Tool> {
     })
 }
 
-/// The policy with fewer attempts; of equals the one with the longer wait, and else the first.
+/// The policy with fewer attempts; of equals the one with the longer backoff, else the first.
 fn fewer(one: Option<RetryPolicy>, other: Option<RetryPolicy>) -> Option<RetryPolicy> {
     let care = |policy: &RetryPolicy| (policy.max_attempts, u32::MAX - policy.backoff_seconds);
     match (one, other) {
@@ -87,7 +86,7 @@ fn fewer(one: Option<RetryPolicy>, other: Option<RetryPolicy>) -> Option<RetryPo
     }
 }
 
-/// The more careful of two answers.
+/// The more careful of two values.
 fn careful(one: Option<Idempotence>, other: Option<Idempotence>) -> Option<Idempotence> {
     let care = |each: &Option<Idempotence>| match each {
         None => 0,
@@ -129,7 +128,7 @@ fn fill<T>(field: &mut Option<T>, known: Option<T>, name: &'static str, filled: 
     }
 }
 
-/// Adds to what was filled in before, from another registry.
+/// Adds the names to those that an earlier run filled in.
 fn mark(step: &mut Step, filled: &[&str]) {
     let before = step.extra.get(MARK).and_then(Value::as_array).cloned().unwrap_or_default();
     let before = before.iter().filter_map(Value::as_str);
@@ -140,7 +139,7 @@ fn mark(step: &mut Step, filled: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: only gaps are filled, all that is filled is marked, and twice is as good as once.
+    //! Only unset fields are filled in, each of them is listed, and the operation is idempotent.
 
     use proptest::prelude::*;
 
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_careful_tool_counts() {
+    fn most_careful_tool_wins() {
         let found = enriched(step(&["shell", "mail", "pay", "unknown"]));
         assert_eq!(found.retry.map(|retry| retry.max_attempts), Some(1));
         assert_eq!((found.timeout_seconds, found.lease_seconds), (Some(60), Some(90)));
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_stays() {
+    fn set_fields_are_kept() {
         let said = Step {
             timeout_seconds: Some(5),
             idempotent: Some(Idempotence::Yes),
@@ -216,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn twice_is_as_good_as_once(
+        fn enrich_is_idempotent(
             tools in prop::collection::vec(prop::sample::select(vec!["shell", "mail", "pay", "x"]), 0..4),
             timeout in prop::option::of(1_u32..9),
             default in prop::option::of(1_u32..9),

@@ -1,13 +1,13 @@
-//! TODO
+//! Helpers for the fields of plan files: unknown fields, and defaults that are omitted.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Names and settings of fields that the author's tool wrote and this crate does not know.
+/// Unknown fields of the author's tool, by name.
 pub type Extra = BTreeMap<String, Value>;
 
-/// Whether a field holds its default and is left out of the canonical form.
+/// Whether a field holds its default, so that it is omitted from the canonical form.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

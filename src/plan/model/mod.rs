@@ -1,4 +1,7 @@
-//! TODO
+//! The plan model: plans, steps, criteria, policies and budgets, as their author wrote them.
+//!
+//! A plan is plain data. The functions here are pure: canonical text, defaults, differences between
+//! versions, completion from a tool registry, and the dependency graph.
 
 pub(crate) mod budget;
 pub(crate) mod canonical;

@@ -1,12 +1,11 @@
-//! What a plan *is*: typed data that can be read, compared, hashed and stored.
+//! The plan: typed data that can be read, compared, hashed and stored.
 //!
-//! Invariants: a `Plan` is only data. Nothing here reads a clock or a file, and a plan that is
-//! not valid (a cycle, a dangling name) can still be held and shown; [`crate::plan::validate`] judges.
-//! Every field that an importer may leave out has a default and is omitted from the canonical
-//! form when it holds it, so a plan's hash does not move when a field is added to the type.
+//! A plan has no step numbers, which a run assigns, and nothing that changes during a run. An invalid
+//! plan, with a cycle or an unknown name, can still be held and shown; [`crate::plan::validate`] reports
+//! its problems.
 //!
-//! Left out on purpose: step numbers (a run assigns them), done marks (they are facts about a
-//! run, not about the plan) and anything that changes while a run goes on.
+//! Invariant: every optional field has a default and is omitted from the canonical form while it holds
+//! it, so a new field does not change the hashes of existing plans.
 
 use std::collections::BTreeMap;
 
@@ -18,62 +17,62 @@ use super::fields::{Extra, is_default};
 use super::policy::FailurePolicy;
 use super::step::{Gate, Idempotence, RetryPolicy, Step};
 
-/// A whole plan, as its author wrote it.
+/// A plan, as its author wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// One line that names the plan.
+    /// Title in one line.
     #[serde(skip_serializing_if = "is_default")]
     pub title: String,
-    /// What is true when the plan has succeeded.
+    /// What is true once the plan has succeeded.
     #[serde(skip_serializing_if = "is_default")]
     pub outcome: String,
-    /// Why the plan exists; every worker is told.
+    /// Purpose of the plan, passed to every worker.
     #[serde(skip_serializing_if = "is_default")]
     pub goal: String,
-    /// Background that every worker is told.
+    /// Background, passed to every worker.
     #[serde(skip_serializing_if = "is_default")]
     pub context: String,
-    /// Named groups of steps, in order. They order nothing by themselves.
+    /// Named groups of steps. They impose no order.
     #[serde(skip_serializing_if = "is_default")]
     pub phases: Vec<Phase>,
     /// The steps, in plan order.
     pub steps: Vec<Step>,
-    /// Join points over named steps; a step waits for one by naming it in `after`.
+    /// Join points over steps; a step depends on one by naming it in `after`.
     #[serde(skip_serializing_if = "is_default")]
     pub barriers: Vec<Barrier>,
-    /// How many attempts may be in flight at once in a run of this plan.
+    /// Maximum numbers of attempts in flight in a run of this plan.
     #[serde(skip_serializing_if = "is_default")]
     pub caps: Caps,
-    /// What a run of this plan may spend.
+    /// Budget of a run of this plan.
     #[serde(skip_serializing_if = "is_default")]
     pub budget: Budget,
-    /// What must hold, beyond every step, before a run is done.
+    /// Criteria of the whole plan, which must hold before a run is done.
     #[serde(skip_serializing_if = "is_default")]
     pub test_criteria: Vec<Criterion>,
-    /// What is done about failures.
+    /// How failures are handled.
     #[serde(skip_serializing_if = "is_default")]
     pub failure: FailurePolicy,
-    /// A person who must say yes before a version becomes active.
+    /// A person must approve the plan before it becomes active.
     #[serde(skip_serializing_if = "is_default")]
     pub gate: Option<Gate>,
-    /// What may go wrong.
+    /// Known risks.
     #[serde(skip_serializing_if = "is_default")]
     pub risks: Vec<String>,
-    /// What is not yet known.
+    /// Open questions.
     #[serde(skip_serializing_if = "is_default")]
     pub open_questions: Vec<String>,
-    /// The plan is extended as it goes: it does not end when its steps do.
+    /// The plan continues: the run does not end with its steps, and the planner adds more.
     #[serde(skip_serializing_if = "is_default")]
     pub continues: bool,
-    /// Below this many open steps the planner is asked for more.
+    /// The planner is asked for more steps below this number of open ones.
     #[serde(skip_serializing_if = "is_default")]
     pub extend_at: Option<u32>,
-    /// Values for steps that do not say.
+    /// Default values for steps.
     #[serde(skip_serializing_if = "is_default")]
     pub defaults: Defaults,
-    /// Fields of the author's tool, kept as they were.
+    /// Unknown fields of the author's tool, kept unchanged.
     #[serde(skip_serializing_if = "is_default")]
     pub extra: Extra,
 }
@@ -83,9 +82,9 @@ pub struct Plan {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// The name that steps use.
+    /// Name that steps use.
     pub id: String,
-    /// One line for people.
+    /// Title in one line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub title: String,
 }
@@ -95,20 +94,20 @@ pub struct Phase {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Barrier {
-    /// The name that `after` uses: unique among steps and barriers.
+    /// Name that `after` uses, unique among steps and barriers.
     pub id: String,
-    /// One line for people.
+    /// Title in one line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub title: String,
-    /// Ids of its member steps.
+    /// Ids of the member steps.
     pub members: Vec<String>,
     /// How many members must arrive.
     #[serde(default, skip_serializing_if = "is_default")]
     pub needs: BarrierNeeds,
-    /// Seconds after the run's start by which it should be released.
+    /// Seconds after the start of the run until it breaks unless it was released.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deadline_seconds: Option<u32>,
-    /// What happens when it can no longer be met.
+    /// What happens when it breaks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_break: OnBreak,
 }
@@ -127,7 +126,7 @@ pub enum BarrierNeeds {
     AtLeast(u32),
 }
 
-/// What happens when a barrier can no longer be met.
+/// What happens when a barrier breaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -135,13 +134,13 @@ pub enum OnBreak {
     /// The run fails.
     #[default]
     Fail,
-    /// The run goes on; what waits for the barrier goes on waiting.
+    /// The run continues; dependents keep waiting.
     Wait,
-    /// Somebody is asked.
+    /// Ask a person.
     Ask,
 }
 
-/// How many attempts may be in flight at once.
+/// Maximum numbers of attempts in flight.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -157,7 +156,7 @@ pub struct Caps {
     pub tags: BTreeMap<String, u32>,
 }
 
-/// Values for steps that do not say.
+/// Default values for steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

@@ -1,33 +1,31 @@
-//! What is done about failures: rules, as data of the plan.
+//! Failure policy of a plan: rules that decide what happens after a failed attempt.
 //!
-//! Invariants: the first rule that matches decides, and each has an id that the record of the
-//! decision names. Where no rule of the plan matches, the built-in table does (`settle`).
-//!
-//! Left out on purpose: judging. The types only say what somebody wants.
+//! The first rule that matches decides, and the record of the decision names its id. If no rule
+//! matches, the built-in rules of `settle` decide.
 
 use serde::{Deserialize, Serialize};
 
 use super::fields::is_default;
 use super::step::{FailureClass, OnTimeout};
 
-/// What is done about failures in a run of the plan.
+/// How failures are handled in a run of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailurePolicy {
-    /// Who decides.
+    /// Decider.
     #[serde(skip_serializing_if = "is_default")]
     pub decider: Decider,
-    /// The plan's own rules: the first that matches decides.
+    /// Rules of the plan: the first that matches decides.
     #[serde(skip_serializing_if = "is_default")]
     pub rules: Vec<FailureRule>,
-    /// How many later versions may become active in one run, those that a person proposes as a
-    /// change of scope not counted.
+    /// Maximum number of later versions in one run, not counting changes of scope that a person
+    /// proposes.
     #[serde(skip_serializing_if = "is_default")]
     pub max_replans: Option<u32>,
 }
 
-/// Who decides what is done about a failure.
+/// The decider about failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,97 +33,97 @@ pub enum Decider {
     /// The rules.
     #[default]
     Rules,
-    /// Somebody else: a failed attempt waits until a decision is brought.
+    /// An external decider: a failed attempt waits for a decision.
     External,
 }
 
-/// One rule.
+/// A failure rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
-    /// Its name in the records of its decisions: unique among the rules.
+    /// Name in the records of its decisions, unique among the rules.
     pub id: String,
-    /// Which failures it is about: all, where nothing is said.
+    /// The failures that it matches; all by default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub when: FailureMatch,
-    /// What is done about them.
+    /// The action.
     pub then: FailureAction,
 }
 
-/// Which failures a rule is about. Everything that is said must be so.
+/// The failures that a rule matches: every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureMatch {
-    /// Of this class.
+    /// Class of the failure.
     #[serde(skip_serializing_if = "is_default")]
     pub class: Option<FailureClass>,
-    /// With this left of the attempt in the world.
+    /// Whether the work of the attempt took effect.
     #[serde(skip_serializing_if = "is_default")]
     pub disposition: Option<Disposition>,
-    /// Of the step with this id.
+    /// Id of the step.
     #[serde(skip_serializing_if = "is_default")]
     pub step: Option<String>,
-    /// Of a step with this owner.
+    /// Owner of the step.
     #[serde(skip_serializing_if = "is_default")]
     pub owner: Option<String>,
-    /// Of a step with this tag.
+    /// A tag of the step.
     #[serde(skip_serializing_if = "is_default")]
     pub tag: Option<String>,
-    /// With this text in the message.
+    /// Text that the message contains.
     #[serde(skip_serializing_if = "is_default")]
     pub message: Option<String>,
-    /// From this failure of the step on, counted from 1.
+    /// Minimum number of failures of the step, from 1.
     #[serde(skip_serializing_if = "is_default")]
     pub failures: Option<u32>,
 }
 
-/// What is done about a failure.
+/// The action of a failure rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureAction {
-    /// The step is dealt again, as its retry policy says; once that is exhausted, the next rule
-    /// that matches decides.
+    /// Dispatch the step again as its retry policy says. Once that is exhausted, the next matching rule
+    /// decides.
     #[default]
     Retry,
-    /// The step's fallback stands in.
+    /// Use the fallback of the step.
     Fallback,
-    /// Another plan is asked for, from this step or, where none is named, from the failed one.
+    /// Request a new plan, from a named step or from the failed one.
     Replan {
-        /// The id of the step from which work is done anew.
+        /// Id of the first step whose work should be redone.
         #[serde(default, skip_serializing_if = "is_default")]
         from: Option<String>,
     },
-    /// Somebody is asked.
+    /// Ask a person.
     Escalate {
-        /// Who, where it is known.
+        /// Addressee.
         #[serde(default, skip_serializing_if = "is_default")]
         to: Option<String>,
-        /// Seconds to answer in.
+        /// Seconds until the question times out.
         #[serde(default, skip_serializing_if = "is_default")]
         deadline_seconds: Option<u64>,
-        /// What happens when nobody answers.
+        /// What happens if there is no answer in time.
         #[serde(default, skip_serializing_if = "is_default")]
         on_timeout: Option<OnTimeout>,
     },
-    /// The step has failed for good.
+    /// Fail the step.
     Fail,
     /// The run ends.
     Abort,
 }
 
-/// What a failed or lost attempt left in the world.
+/// Whether the work of a failed or lost attempt took effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
-    /// Nothing.
+    /// It did not.
     #[default]
     DidNotHappen,
-    /// Nobody knows.
+    /// That is unknown.
     InDoubt,
-    /// What it was meant to do.
+    /// It did.
     Landed,
 }

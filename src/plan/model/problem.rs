@@ -1,13 +1,13 @@
-//! What is wrong with a plan, and where.
+//! Problems and warnings about a plan.
 
 use std::fmt;
 
-/// One problem of a plan, with its place.
+/// A problem of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Where: a path such as `steps[3] (build).after[1]`.
+    /// Path in the plan, such as `steps[3] (build).after[1]`.
     pub place: String,
-    /// What is wrong, what was expected and found, and what to do.
+    /// What is wrong, what was expected, and how to fix it.
     pub message: String,
 }
 

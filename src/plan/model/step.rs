@@ -1,6 +1,4 @@
-//! What a step *is*, and the values that only steps have.
-//!
-//! The invariants are those of [`crate::plan::Plan`].
+//! The step of a plan, with its retry policy, fallback, gate and failure classes.
 
 use std::collections::BTreeMap;
 
@@ -10,98 +8,98 @@ use serde_json::Value;
 use super::budget::Cost;
 use super::criterion::Criterion;
 use super::fields::{Extra, is_default};
-use crate::plan::value::rare_field::Seldom;
+use crate::plan::value::rare_field::RareField;
 
 /// One piece of work, done by one worker in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// The author's name for the step: unique among steps and barriers.
+    /// Name of the step, unique among steps and barriers.
     pub id: String,
-    /// One line for people.
+    /// Title in one line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub title: String,
-    /// What the worker is asked to achieve.
+    /// What the worker is to achieve.
     #[serde(default, skip_serializing_if = "is_default")]
     pub goal: String,
-    /// The phase it belongs to.
+    /// Phase of the step.
     #[serde(default, skip_serializing_if = "is_default")]
     pub phase: Option<String>,
     /// The role or capability that may do it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub owner: Option<String>,
-    /// A shell command that does it, for steps that need no agent.
+    /// Shell command that does the work, for steps without an agent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub command: Option<String>,
-    /// Names of the variables that it reads.
+    /// Variables that it reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub inputs: Vec<String>,
-    /// Names of the variables that its output sets.
+    /// Variables that its output sets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub outputs: Vec<String>,
-    /// Ids of the steps and barriers that it waits for.
+    /// Ids of the steps and barriers that it depends on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub after: Vec<String>,
-    /// CEL expressions that must hold before it is dealt.
+    /// CEL expressions that must hold before it is dispatched.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub preconditions: Seldom<Vec<String>>,
+    pub preconditions: RareField<Vec<String>>,
     /// What happens while a precondition is false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_false: OnFalse,
-    /// CEL expression: run only if it holds, else skip.
+    /// CEL expression: the step is skipped unless it holds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub condition: Option<String>,
     /// Tools that the worker may use.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub tools: Seldom<Vec<String>>,
-    /// Tags and resources, for caps.
+    pub tools: RareField<Vec<String>>,
+    /// Tags and resources, used by caps.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub tags: Seldom<Vec<String>>,
-    /// Files that it is expected to change.
+    pub tags: RareField<Vec<String>>,
+    /// Files that it may change.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub changes: Seldom<Vec<String>>,
-    /// What must hold before it counts as accepted.
+    pub changes: RareField<Vec<String>>,
+    /// Criteria that must hold before it is accepted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub acceptance: Vec<Criterion>,
-    /// What a failure of this step most likely means, by a word found in its message.
+    /// Failure classes by a word in the failure message.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub failure_hints: Seldom<BTreeMap<String, FailureClass>>,
-    /// How often, and how soon, it is tried again.
+    pub failure_hints: RareField<BTreeMap<String, FailureClass>>,
+    /// Retry policy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retry: Option<Box<RetryPolicy>>,
-    /// What stands in for it when it fails for good.
+    /// Fallback, used when it fails.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fallback: Option<Box<Fallback>>,
-    /// What it does to the world outside.
+    /// Side effects.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub side_effects: Seldom<Vec<String>>,
-    /// Whether doing it twice is as good as doing it once.
+    pub side_effects: RareField<Vec<String>>,
+    /// Whether it may be repeated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
-    /// A shell command that tells what a lost attempt did: exit status 0 if it landed, 1 if it
-    /// did not happen.
+    /// Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1 if
+    /// it did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub probe: Option<String>,
-    /// Seconds after which the worker is stopped.
+    /// Seconds until the worker is stopped.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout_seconds: Option<u32>,
-    /// Seconds for which an attempt is held without a sign of life.
+    /// Lease of an attempt in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,
-    /// What one attempt is expected to cost.
+    /// Expected cost of an attempt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cost_estimate: Option<Cost>,
-    /// What one attempt may cost.
+    /// Maximum cost of an attempt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cost_limit: Option<Cost>,
-    /// Higher is dealt first; equal priorities go in plan order.
+    /// Steps with a higher priority are dispatched first; equal ones in plan order.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i32,
-    /// A person who must say yes first.
+    /// A person must approve the step first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gate: Option<Box<Gate>>,
-    /// Fields of the author's tool, kept as they were.
+    /// Unknown fields of the author's tool, kept unchanged.
     #[serde(default, skip_serializing_if = "is_default")]
     pub extra: Extra,
 }
@@ -111,39 +109,39 @@ pub struct Step {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// It may work when tried again.
+    /// A retry may succeed.
     Transient,
-    /// It will fail again in the same way.
+    /// A retry would fail in the same way.
     Deterministic,
-    /// Something that the plan takes for granted is not so.
+    /// An assumption of the plan does not hold.
     AssumptionBroken,
-    /// The money, tokens or time ran out.
+    /// Money, tokens or time ran out.
     BudgetExhausted,
-    /// Nobody said.
+    /// Not reported.
     #[default]
     Unknown,
 }
 
-/// How often, and how soon, a failed step is tried again.
+/// Retry policy: how often and how soon a failed step is dispatched again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included; at least 1.
+    /// Maximum number of attempts, at least 1.
     pub max_attempts: u32,
     /// Seconds before the second attempt.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_seconds: u32,
-    /// By how much each further wait grows, in percent; 100 keeps it equal.
+    /// Growth of each further delay in percent; 100 keeps it constant.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_percent: Option<u32>,
-    /// The longest wait in seconds, however often it grew.
+    /// Maximum delay in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_max_seconds: Option<u32>,
-    /// By how much a wait may differ, in percent, so that not all come back at once.
+    /// Random variation of a delay in percent, so that retries spread out.
     #[serde(skip_serializing_if = "is_default")]
     pub jitter_percent: Option<u32>,
-    /// Attempts in all, for one failure class.
+    /// Maximum number of attempts by failure class.
     #[serde(skip_serializing_if = "is_default")]
     pub per_class: BTreeMap<String, u32>,
 }
@@ -162,40 +160,39 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What stands in for a step that failed for good.
+/// The fallback of a step, used when it fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
     /// Another step of the plan.
     Step(String),
-    /// The same step by another owner.
+    /// The same step, done by another owner.
     Owner(String),
-    /// A value instead of an output, no older than so many seconds.
+    /// A value used as its output, up to a maximum age.
     Value {
         /// The value.
         value: Value,
-        /// Its greatest age in seconds.
+        /// Maximum age in seconds.
         #[serde(default, skip_serializing_if = "is_default")]
         max_age_seconds: Option<u64>,
     },
-    /// The value of a variable, if it was set no longer ago than so many seconds.
+    /// The value of a variable, up to a maximum age.
     Variable {
         /// The variable.
         name: String,
-        /// Its greatest age in seconds.
+        /// Maximum age in seconds.
         #[serde(default, skip_serializing_if = "is_default")]
         max_age_seconds: Option<u64>,
     },
 }
 
-/// What happens to a step while one of its preconditions is false.
+/// What happens to a step while a precondition is false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFalse {
-    /// It waits. When nothing that is left to do can make the precondition true, another plan is
-    /// asked for.
+    /// It waits. If no remaining step can make the precondition true, a new plan is requested.
     #[default]
     Wait,
     /// It fails.
@@ -204,46 +201,46 @@ pub enum OnFalse {
     Skip,
 }
 
-/// Whether doing a step twice is as good as doing it once.
+/// Whether a step may be repeated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Idempotence {
-    /// It may be dealt again after a lost attempt.
+    /// It may be dispatched again after a lost attempt.
     #[default]
     Yes,
-    /// A lost attempt leaves it in doubt: somebody must say what happened first.
+    /// A lost attempt leaves its outcome unknown, which must be resolved first.
     No,
-    /// It may be dealt again, because the world refuses a second use of its key.
+    /// It may be dispatched again, because its idempotency key prevents a second effect.
     WithKey,
 }
 
-/// A person who must say yes before a step is dealt.
+/// A gate: a person must approve before the step is dispatched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
-    /// What they are asked.
+    /// The question.
     pub question: String,
-    /// Who, where it is known.
+    /// Addressee.
     #[serde(default, skip_serializing_if = "is_default")]
     pub to: Option<String>,
-    /// Seconds to answer in.
+    /// Seconds until the question times out.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deadline_seconds: Option<u64>,
-    /// What happens when nobody answers.
+    /// What happens if there is no answer in time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_timeout: Option<OnTimeout>,
 }
 
-/// What happens when nobody answers a gate in time.
+/// What happens when a question times out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
-    /// Ask somebody else.
+    /// Ask another person.
     EscalateTo(String),
-    /// Take this answer.
+    /// Use this answer.
     Answer(String),
     /// Abort the run.
     Abort,

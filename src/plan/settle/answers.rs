@@ -1,7 +1,7 @@
-//! TODO
+//! Answers to questions about failed attempts, and questions that must be asked again.
 
 use super::disposition::disposition_of;
-use super::failure::Failure;
+use super::failure::FailedAttempt;
 use super::outcome::{asked, carried_out};
 use crate::plan::event::Event;
 use crate::plan::event::question::{ABORT, REPLAN, RETRY, SKIP};
@@ -10,15 +10,15 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, StepNumber};
 
-/// Whether a failure that somebody was asked about has an answer that is not carried out yet.
+/// Whether the question about a failure has an answer that is not carried out yet.
 pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated && step.attempt().is_some() && step.hold().answer.is_some()
     })
 }
 
-/// Whether somebody must be asked again about a failure: the run's end closed the question, and
-/// then the run went on.
+/// Whether the question about a failure must be asked again: the end of the run closed it, and the run
+/// was reopened.
 pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated
@@ -28,7 +28,7 @@ pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
     })
 }
 
-/// Whoever is asked again has as much time as at first.
+/// Asks the question about a failure again, with its full deadline.
 pub(super) fn asked_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.step(number);
     let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
@@ -36,13 +36,13 @@ pub(super) fn asked_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Ev
     };
     let (class, message) = step.last_failure().cloned().unwrap_or_default();
     let mut events = vec![asked(run, number, attempt.token, message.clone())];
-    if let Some(ask) = Failure::of(run, number, attempt, class, message).ask() {
+    if let Some(ask) = FailedAttempt::of(run, number, attempt, class, message).ask() {
         ask.complete(&mut events, time);
     }
     events
 }
 
-/// What follows from the answer to a question about a failure.
+/// The consequence of the answer to a question about a failure.
 pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
         return Vec::new();

@@ -1,26 +1,28 @@
-//! What happens when a budget is used up: the run pauses and somebody is asked. Nothing is killed.
+//! An exhausted budget pauses the run and asks a question. Attempts in flight continue.
 
 use crate::plan::event::Event;
-use crate::plan::event::question::{ABORT, Asked, REPLAN, Subject};
+use crate::plan::event::question::{ABORT, QuestionBody, QuestionSubject, REPLAN};
 use crate::plan::event::run_event::{PauseCause, QuestionAsked, RunPaused};
 use crate::plan::state::run::Run;
 
-/// The run pauses, and somebody is asked.
+/// The events that pause a run and ask about its budget.
 pub(crate) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
     let what = match &cause {
-        PauseCause::RunBudget(part) => format!("the run's budget of {part} is used up"),
-        PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is used up"),
-        PauseCause::StepLimit(step) => format!("an attempt of step {step} cost more than it may"),
-        PauseCause::Person(by) => format!("{by} said so"),
+        PauseCause::RunBudget(part) => format!("the run's budget of {part} is exhausted"),
+        PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is exhausted"),
+        PauseCause::StepLimit(step) => {
+            format!("an attempt of step #{step} exceeded its cost limit")
+        }
+        PauseCause::Person(by) => format!("paused by {by}"),
     };
     let how = match &cause {
         PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_) => "raise it",
-        // Of what was spent already, nothing can be raised.
-        PauseCause::StepLimit(_) | PauseCause::Person(_) => "resume the run",
+        // The cost was spent already, so there is no limit to raise.
+        PauseCause::StepLimit(_) | PauseCause::Person(_) => "unpause the run",
     };
-    let asked = Asked {
-        subject: Subject::Budget,
-        text: format!("{what}: {how} to go on"),
+    let asked = QuestionBody {
+        subject: QuestionSubject::Budget,
+        text: format!("{what}: {how} to continue"),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [REPLAN, ABORT].map(str::to_owned).to_vec(),
         to: None,
@@ -31,7 +33,7 @@ pub(crate) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
     if run.pause.is_none() {
         events.push(Event::RunPaused(RunPaused { run: run.id, cause, reason: what }));
     }
-    if !run.questions.values().any(|each| each.asked.subject == Subject::Budget) {
+    if !run.questions.values().any(|each| each.asked.subject == QuestionSubject::Budget) {
         events.push(Event::QuestionAsked(QuestionAsked { run: run.id, asked }));
     }
     events

@@ -1,4 +1,4 @@
-//! Criteria: which are judged, by whom, and what a verdict says.
+//! Verdicts on criteria: which are missing, and which the engine gives itself.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use crate::plan::value::expression;
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::json::Json;
 
-/// Who judges `text` criteria where the run takes the worker's word.
+/// Judge of `text` criteria in runs that trust the worker.
 pub(crate) const TRUST: &str = "policy:trust";
 
-/// Who judges expressions.
+/// Judge of expressions.
 const CEL: &str = "policy:cel";
 
 pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
     let place = usize::try_from(verdict.criterion).ok();
     let body = place.and_then(|place| criteria.get(place)).map_or("", Criterion::body);
-    // People count from 1.
+    // Messages count from 1.
     let number = u64::from(verdict.criterion) + 1;
     format!("criterion {number} (`{body}`) does not hold: {}", verdict.evidence)
 }
 
-/// The criteria that no verdict names.
+/// The criteria without a verdict.
 pub(crate) fn unjudged(criteria: &[Criterion], verdicts: &BTreeMap<u32, Verdict>) -> Vec<u32> {
     (0..u32::try_from(criteria.len()).unwrap_or(u32::MAX))
         .filter(|index| !verdicts.contains_key(index))
@@ -42,12 +42,12 @@ fn those(missing: &[u32], criteria: &[Criterion], is_meant: fn(&Criterion) -> bo
     missing.iter().copied().filter(is_meant).collect()
 }
 
-/// Those of the missing criteria that are expressions.
+/// The missing criteria that are expressions.
 pub(crate) fn of_cel(criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
     those(missing, criteria, |each| matches!(each, Criterion::Cel(_)))
 }
 
-/// Those of the missing criteria for which the run takes the worker's word.
+/// The missing criteria that the run trusts the worker for.
 pub(crate) fn trusted(run: &Run, criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
     if run.policy.text != TextPolicy::Trust {
         return Vec::new();
@@ -60,16 +60,16 @@ pub(crate) fn trust(criterion: u32) -> Verdict {
         criterion,
         ruling: Ruling::Pass,
         by: TRUST.to_owned(),
-        evidence: "the run takes the worker's word for text criteria".to_owned(),
+        evidence: "the run trusts the worker on text criteria".to_owned(),
     }
 }
 
-/// The judgement of a criterion of a step that is an expression, over variables and output.
+/// Evaluates an expression criterion of a step, over variables and output.
 pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u32) -> Verdict {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let output = attempt.receipt.as_ref().map(|receipt| match &receipt.output {
         Output::Inline(value) => value.clone(),
-        // What was taken out of the blob when it came.
+        // The declared outputs, which are stored with the blob reference.
         Output::Blob(blob) => {
             let values = blob.values.iter().map(|(name, value)| (name.clone(), value.value()));
             Json::new(&serde_json::Value::Object(values.collect()))
@@ -78,7 +78,7 @@ pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u3
     verdict(run, &criteria, place, output.as_ref())
 }
 
-/// The judgement of a criterion of the plan that is an expression, over variables.
+/// Evaluates an expression criterion of the plan, over variables.
 pub(crate) fn judged_of_plan(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
     verdict(run, criteria, place, None)
 }
@@ -91,7 +91,7 @@ fn verdict(run: &Run, criteria: &[Criterion], place: u32, output: Option<&Json>)
     Verdict { criterion: place, ruling, by: CEL.to_owned(), evidence }
 }
 
-/// An expression, judged by the variables of a run.
+/// Evaluates an expression over the variables of a run.
 pub(crate) fn judge(run: &Run, body: &str, output: Option<&Json>) -> expression::Judgement {
     let value = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
     let all = || {

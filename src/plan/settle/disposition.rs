@@ -1,4 +1,4 @@
-//! TODO
+//! Whether the work of a failed or lost attempt took effect.
 
 use super::reported::failure_of;
 use crate::plan::event::receipt::Outcome;
@@ -9,7 +9,7 @@ use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 
-/// What a failed attempt left in the world, as far as it is known.
+/// Whether the work of a failed attempt took effect, as far as is known.
 pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -> Disposition {
     let receipt = attempt.receipt.as_ref();
     if let Some(disposition) = receipt.and_then(|receipt| receipt.disposition) {
@@ -19,10 +19,10 @@ pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
         return Disposition::DidNotHappen;
     }
     if receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded) {
-        // Who says that it is done says that it landed, whatever a criterion says of it.
+        // A worker that reports success did the work, even if a criterion failed.
         return Disposition::Landed;
     }
-    // What its own receipt names it did, whoever meant to do that, or did it, before.
+    // Side effects in the receipt count as its own, even if another attempt announced them.
     let said = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
     let keys = attempt.effects.iter().chain(said);
     let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
@@ -35,23 +35,23 @@ pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
     }
 }
 
-/// Whether a step must not be done twice.
+/// Whether a step must not be repeated.
 pub(crate) fn is_once(run: &Run, number: StepNumber) -> bool {
     let step = run.plan().zip(run.plan_step(number));
     step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
 }
 
-/// Whether the worker of a step's last attempt said itself that it landed, though that failed.
+/// Whether the worker of a failed attempt reported that its work took effect.
 #[doc(hidden)]
-pub fn is_said_to_have_landed(run: &Run, number: StepNumber) -> bool {
+pub fn worker_reported_landed(run: &Run, number: StepNumber) -> bool {
     let attempt = run.step(number).and_then(|step| step.attempt());
     attempt.is_some_and(|attempt| {
         attempt.receipt.is_some() && disposition_of(run, number, attempt) == Disposition::Landed
     })
 }
 
-/// Whether the failed attempt of a step did, or may have done, what must not be done twice, and
-/// nobody has said yet what is done about it.
+/// Whether the failed attempt of a step may have done work that must not be repeated, and is not decided
+/// about yet.
 pub(crate) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
     let step = run.step(number);
     step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {

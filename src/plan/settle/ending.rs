@@ -1,11 +1,11 @@
-//! What follows for barriers and for a run as a whole, once nothing follows for a step.
+//! Consequences for barriers and for the run as a whole, once no step has a consequence.
 
 use super::budget::used_up;
 use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
 use crate::plan::event::question::{
-    Answered, Asked, FAIL, QuestionId, RELEASE, Subject, WAIT, WITHDRAWN,
+    FAIL, QuestionAnswer, QuestionBody, QuestionId, QuestionSubject, RELEASE, WAIT, WITHDRAWN,
 };
 use crate::plan::event::run_event::{
     BarrierChange, BarrierChanged, Ending, OnFailure, PauseCause, QuestionAnswered, QuestionAsked,
@@ -32,8 +32,8 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
     }
     let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
     let how = barrier.how_broken();
-    let asked = Asked {
-        subject: Subject::Barrier(id.to_owned()),
+    let asked = QuestionBody {
+        subject: QuestionSubject::Barrier(id.to_owned()),
         text: format!("barrier {id} {how}: {arrived} of {needed} arrived"),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [WAIT, RELEASE, FAIL].map(str::to_owned).to_vec(),
@@ -44,8 +44,8 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
     vec![Event::QuestionAsked(QuestionAsked { run: run.id, asked })]
 }
 
-/// Whoever waits for a barrier whose deadline has passed is let through once its members have come.
-/// For the fold it stays broken, so that it is released as by somebody's word.
+/// Releases a late barrier with `on_break: wait` once enough members have arrived. The barrier is broken
+/// by then, so the release is recorded as a decision.
 pub(super) fn of_late_barrier(run: &Run, id: &str) -> Vec<Event> {
     let late = run.barriers.get(id).filter(|barrier| {
         let waits = barrier.status == BarrierStatus::Broken && barrier.on_break == OnBreak::Wait;
@@ -64,20 +64,20 @@ fn changed(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -
     })
 }
 
-/// The end of a question about a barrier that is no longer broken.
+/// Withdraws the question about a barrier that is no longer broken.
 fn withdrawn(run: &Run, question: QuestionId) -> Event {
     let shown = run.questions.get(&question).map(|each| each.asked.shown).unwrap_or_default();
-    let answered = Answered {
+    let answered = QuestionAnswer {
         question,
         answer: WITHDRAWN.to_owned(),
         by: "policy:barrier".to_owned(),
-        note: "it is no longer broken".to_owned(),
+        note: "the barrier is no longer broken".to_owned(),
         shown,
     };
     Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })
 }
 
-/// A run that somebody ended before its first version became active.
+/// The end of a run that was aborted before its first version became active.
 pub(super) fn of_proposed(run: &Run) -> Vec<Event> {
     let ending = Ending::Aborted;
     let end = |reason: &String| RunEnded { run: run.id, ending, reason: reason.clone() };
@@ -86,7 +86,7 @@ pub(super) fn of_proposed(run: &Run) -> Vec<Event> {
 
 pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
     if is_lapsed(state, run) {
-        let (by, reason) = ("policy:replan".to_owned(), "its cause is gone".to_owned());
+        let (by, reason) = ("policy:replan".to_owned(), "its cause no longer applies".to_owned());
         return vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })];
     }
     if let Some(extension) = extension(run) {
@@ -113,21 +113,20 @@ pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
     if run.can_go_on() {
         return Vec::new();
     }
-    // What could have made a precondition true may have ended without doing so.
+    // A step that could have made a precondition true may have ended without doing so.
     let mut waiting =
-        run.step_numbers().map(|number| opening::consequence(run, number, state.time));
+        run.step_numbers().map(|number| opening::consequence_events(run, number, state.time));
     if let Some(events) = waiting.find(|events| !events.is_empty()) {
         return events;
     }
     let failed = run.count(StepStatus::Failed);
     let waiting = run.count(StepStatus::Waiting);
-    let reason =
-        format!("no step can go on: {failed} failed, {waiting} waiting for what will not come");
+    let reason = format!("no step can continue: {failed} failed, {waiting} blocked");
     end(Ending::Failed, reason)
 }
 
-/// Whether nothing calls any more for the plan that is asked for: the step that asked goes on, or need not.
-/// While another one has failed, or a version waits for a review, somebody may count on the request.
+/// Whether the cause of the replan request is gone: the step that caused it continues or was skipped. The
+/// request stays open while another step has failed or a version waits for a review.
 fn is_lapsed(state: &State, run: &Run) -> bool {
     let Some(request) = &run.request else { return false };
     let is_gone = match &request.trigger {
@@ -141,7 +140,7 @@ fn is_lapsed(state: &State, run: &Run) -> bool {
         | ReplanTrigger::RetriesExhausted { token }
         | ReplanTrigger::ExecutorRequest { token }
         | ReplanTrigger::Failure { token } => {
-            let step = state.dealt.get(token).and_then(|(_, number)| run.step(*number));
+            let step = state.dispatched.get(token).and_then(|(_, number)| run.step(*number));
             step.is_some_and(|step| {
                 let is_another = step.attempt().is_none_or(|attempt| attempt.token != *token);
                 let goes_on = step.status.is_left() && is_another;
@@ -156,7 +155,7 @@ fn is_lapsed(state: &State, run: &Run) -> bool {
     is_gone && run.count(StepStatus::Failed) == 0 && run.newest_proposal().is_none()
 }
 
-/// Why a run pauses that has spent more than it may.
+/// Why a run must pause because it is over budget.
 fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
     if run.pause.is_some() {
         return None;
@@ -166,14 +165,14 @@ fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
     part.or_else(|| state.account.overrun(&of_ledger).map(PauseCause::LedgerBudget))
 }
 
-/// A plan that is extended as it goes asks for more when few steps are open.
+/// Requests more steps for a plan that continues when few are open.
 fn extension(run: &Run) -> Option<Event> {
     let plan = run.plan().filter(|plan| plan.header().continues)?;
     if run.request.is_some() || run.is_complete || run.abort.is_some() {
         return None;
     }
     let open = run.open_steps();
-    // Without an open step it always asks: nothing else would end the run.
+    // Always ask when no step is open: nothing else would end the run.
     let is_low = open < plan.header().extend_at.unwrap_or(1).max(1);
     is_low.then(|| {
         Event::ReplanRequested(ReplanRequested {
@@ -185,13 +184,12 @@ fn extension(run: &Run) -> Option<Event> {
     })
 }
 
-/// What follows when every step is accepted or skipped.
+/// Consequence of all steps being accepted or skipped.
 fn of_closed(run: &Run) -> Vec<Event> {
     let Some(plan) = run.plan() else { return Vec::new() };
     let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
     if plan.header().continues && !run.is_complete {
-        // It is the planner who says that there is no more to do; what must hold then need not
-        // hold now.
+        // Only the planner can declare such a plan complete, and its criteria must hold only then.
         return Vec::new();
     }
     if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
@@ -214,7 +212,7 @@ fn of_closed(run: &Run) -> Vec<Event> {
     trusted(run, &plan.header().test_criteria, &missing).into_iter().map(trust).map(event).collect()
 }
 
-/// A plan whose own criteria do not hold is changed where its author allows it.
+/// A plan whose criteria do not hold is replanned if its replan limit allows that.
 fn of_failed_plan(run: &Run, reason: String) -> Vec<Event> {
     let max = run.plan().and_then(|plan| plan.header().failure.max_replans);
     if max.is_none_or(|max| run.replans >= max) {
@@ -233,7 +231,7 @@ fn of_failed_plan(run: &Run, reason: String) -> Vec<Event> {
 }
 
 impl Run {
-    /// Whether every step of the active version is accepted or skipped.
+    /// Whether all steps of the active version are accepted or skipped.
     #[must_use]
     pub fn all_closed(&self) -> bool {
         let closed =
@@ -241,7 +239,7 @@ impl Run {
         self.active_version().is_some_and(|version| version.step_count == closed)
     }
 
-    /// How many steps of the active version may still become accepted.
+    /// Number of steps of the active version that may still be accepted.
     #[must_use]
     pub fn open_steps(&self) -> u32 {
         let over = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
@@ -249,13 +247,12 @@ impl Run {
         self.active_version().map_or(0, |version| version.step_count.saturating_sub(over))
     }
 
-    /// Whether there is anything that may still happen without anybody changing the plan: work to
-    /// deal, or somebody who was asked.
+    /// Whether the run can continue under its current plan: by a step, an open question or a request.
     fn can_go_on(&self) -> bool {
         let live = [
             StepStatus::Ready,
             StepStatus::Reported,
-            StepStatus::InDoubt,
+            StepStatus::OutcomeUnknown,
             StepStatus::Gated,
             StepStatus::Delayed,
         ];
@@ -264,15 +261,14 @@ impl Run {
             || !self.questions.is_empty()
     }
 
-    /// A barrier that fails the run because its deadline has passed: nothing that is tried again
-    /// mends that.
+    /// A barrier that fails the run because its deadline passed. Retrying steps cannot fix that.
     #[must_use]
     pub fn late_barrier(&self) -> Option<&str> {
         let is_late = |id: &&String| self.barriers.get(*id).is_some_and(|each| each.is_late);
         self.fatal_barriers.iter().find(is_late).map(String::as_str)
     }
 
-    /// Why nothing more is dealt although the run goes on until nothing is in flight.
+    /// Why nothing is dispatched while the run waits for its attempts in flight, if it is stopping.
     #[must_use]
     pub fn why_stopping(&self) -> Option<String> {
         if let Some(reason) = &self.abort {
@@ -286,6 +282,6 @@ impl Run {
         }
         let failed = self.count(StepStatus::Failed);
         (self.policy.on_failure == OnFailure::FailFast && failed > 0)
-            .then(|| format!("{failed} failed, and the run stops at the first failure"))
+            .then(|| format!("{failed} failed, and the run fails fast"))
     }
 }

@@ -1,10 +1,10 @@
-//! What is done about a failed attempt: the plan's rules, then the built-in ones.
+//! Decides about a failed attempt: by the rules of the plan, then by the built-in ones.
 //!
 //! Invariants:
-//! - The same failure in the same state is always decided alike: also a wait that differs a little
-//!   (jitter) is a function of the attempt's token.
-//! - A decision that cannot be carried out (no attempts left, no fallback left) is passed over, so
-//!   that the next rule decides; the last built-in rule always can.
+//! - The decision is a pure function of the failure and the state. Even the jitter of a delay is derived
+//!   from the token of the attempt.
+//! - A rule that cannot be carried out, because no attempt or fallback is left, is passed over. The last
+//!   built-in rule can always be carried out.
 
 use super::disposition::{disposition_of, is_once};
 use super::fallback::may_fall_back;
@@ -21,37 +21,37 @@ use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::{Micros, SECOND, StepNumber};
 
-/// A failed attempt, with all that a rule may look at.
+/// A failed attempt, with everything that a rule can match.
 #[derive(Debug)]
-pub(crate) struct Failure<'a> {
+pub(crate) struct FailedAttempt<'a> {
     run: &'a Run,
     number: StepNumber,
     attempt: &'a Attempt,
     class: FailureClass,
     message: String,
     disposition: Disposition,
-    /// Failures of the step, this one included.
+    /// Number of failures of the step, this one included.
     failures: u32,
     retry: RetryPolicy,
 }
 
-/// What was decided, and by which rule.
-struct Ruled {
+/// A decision and the rule that made it.
+struct RuleDecision {
     decision: Decision,
     rule: String,
     reason: String,
     from: Option<StepNumber>,
-    ask: Option<Ask>,
+    ask: Option<Escalation>,
 }
 
-/// Whom a rule has asked, by when, and what happens if nobody answers.
-pub(super) struct Ask {
+/// The question of an `escalate` rule: addressee, deadline and timeout.
+pub(super) struct Escalation {
     to: Option<String>,
     deadline_seconds: Option<u64>,
     on_timeout: Option<OnTimeout>,
 }
 
-impl Ask {
+impl Escalation {
     fn of(action: &FailureAction) -> Option<Self> {
         match action {
             FailureAction::Escalate { to, deadline_seconds, on_timeout } => Some(Self {
@@ -63,7 +63,7 @@ impl Ask {
         }
     }
 
-    /// Completes the question that is among events.
+    /// Fills in the question among events.
     pub(super) fn complete(self, events: &mut [Event], time: Micros) {
         let question = events.iter_mut().find_map(|event| match event {
             Event::Step(StepRecord { event: StepEvent::Asked(asked), .. }) => Some(asked),
@@ -78,13 +78,13 @@ impl Ask {
     }
 }
 
-impl Ruled {
+impl RuleDecision {
     fn new(decision: Decision, rule: &str, reason: impl Into<String>) -> Self {
         Self { decision, rule: rule.to_owned(), reason: reason.into(), from: None, ask: None }
     }
 }
 
-impl<'a> Failure<'a> {
+impl<'a> FailedAttempt<'a> {
     pub(crate) fn of(
         run: &'a Run,
         number: StepNumber,
@@ -109,12 +109,12 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// What the attempt left in the world, as far as it is known.
+    /// Whether the work of the attempt took effect, as far as is known.
     pub(crate) fn disposition(&self) -> Disposition {
         self.disposition
     }
 
-    /// Whether doing the work again can do no harm: it did not happen, or may happen twice.
+    /// Whether the work may be repeated: it was not done, or the step is idempotent.
     pub(crate) fn may_be_repeated(&self) -> bool {
         self.disposition == Disposition::DidNotHappen || self.is_idempotent()
     }
@@ -123,20 +123,20 @@ impl<'a> Failure<'a> {
         !is_once(self.run, self.number)
     }
 
-    /// The decision, and what comes with it.
+    /// The events of the decision.
     pub(super) fn consequence(&self, time: Micros) -> Vec<Event> {
         let ruled = self.rule(time);
         self.events(ruled, time)
     }
 
-    fn rule(&self, time: Micros) -> Ruled {
+    fn rule(&self, time: Micros) -> RuleDecision {
         match self.disposition {
             Disposition::InDoubt if !self.is_idempotent() => {
-                return Ruled::new(Decision::Doubt, "doubt.disposition", &*self.message);
+                return RuleDecision::new(Decision::Doubt, "doubt.disposition", &*self.message);
             }
             Disposition::Landed if !self.is_idempotent() => {
-                let reason = format!("it landed, and then failed: {}", self.message);
-                return Ruled::new(Decision::Escalate, "escalate.landed", reason);
+                let reason = format!("the work was done, and then failed: {}", self.message);
+                return RuleDecision::new(Decision::Escalate, "escalate.landed", reason);
             }
             _ => {}
         }
@@ -144,17 +144,17 @@ impl<'a> Failure<'a> {
         answers.next().unwrap_or_else(|| self.built_in(time))
     }
 
-    /// The plan's rules that match.
+    /// The matching rules of the plan.
     fn rules(&self) -> impl Iterator<Item = &FailureRule> {
         let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
         rules.iter().filter(|rule| self.matches(&rule.when))
     }
 
-    /// What the plan's rule says of the question about this failure, if it is a rule that asks: one that
-    /// goes before it could not be carried out when it was decided.
-    pub(super) fn ask(&self) -> Option<Ask> {
+    /// The first matching `escalate` rule. Earlier rules could not be carried out when the failure was
+    /// decided.
+    pub(super) fn ask(&self) -> Option<Escalation> {
         let is_ruled = is_decided_by_rules(self.run) && self.may_be_repeated();
-        self.rules().filter(|_| is_ruled).find_map(|rule| Ask::of(&rule.then))
+        self.rules().filter(|_| is_ruled).find_map(|rule| Escalation::of(&rule.then))
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
@@ -171,9 +171,9 @@ impl<'a> Failure<'a> {
             && failures.is_none_or(|failures| self.failures >= failures)
     }
 
-    /// What a rule says, if it can be carried out.
-    fn act(&self, id: &str, action: &FailureAction, time: Micros) -> Option<Ruled> {
-        let ruled = |decision| Ruled::new(decision, id, &*self.message);
+    /// The decision of a rule, if it can be carried out.
+    fn act(&self, id: &str, action: &FailureAction, time: Micros) -> Option<RuleDecision> {
+        let ruled = |decision| RuleDecision::new(decision, id, &*self.message);
         match action {
             FailureAction::Retry => {
                 let limit = self.limit().unwrap_or(self.retry.max_attempts);
@@ -182,25 +182,25 @@ impl<'a> Failure<'a> {
             FailureAction::Fallback => self.fallback(id, time),
             FailureAction::Replan { from } => {
                 let from = from.as_ref().and_then(|id| self.run.step_named(id));
-                Some(Ruled { from, ..ruled(Decision::Replan) })
+                Some(RuleDecision { from, ..ruled(Decision::Replan) })
             }
             FailureAction::Escalate { .. } => {
-                Some(Ruled { ask: Ask::of(action), ..ruled(Decision::Escalate) })
+                Some(RuleDecision { ask: Escalation::of(action), ..ruled(Decision::Escalate) })
             }
             FailureAction::Fail => Some(ruled(Decision::Fail)),
             FailureAction::Abort => Some(ruled(Decision::Abort)),
         }
     }
 
-    /// How many attempts the class has, where the author or the class itself says so.
+    /// The attempt limit that the retry policy sets for the class.
     fn limit(&self) -> Option<u32> {
         let (name, _) = named(self.class);
         self.retry.per_class.get(name).copied()
     }
 
-    fn built_in(&self, time: Micros) -> Ruled {
+    fn built_in(&self, time: Micros) -> RuleDecision {
         let (_, hopeless) = named(self.class);
-        // What the author wrote for a class goes before what is known about the class.
+        // An explicit limit for a class overrides the built-in knowledge about it.
         let limit = match (self.limit(), hopeless) {
             (Some(limit), _) => Some(limit),
             (None, Some(_)) => None,
@@ -227,28 +227,28 @@ impl<'a> Failure<'a> {
         let max = self.run.plan().and_then(|plan| plan.header().failure.max_replans);
         match max {
             Some(max) if self.run.replans < max => {
-                Ruled::new(Decision::Replan, &rule.replacen("fail", "replan", 1), reason)
+                RuleDecision::new(Decision::Replan, &rule.replacen("fail", "replan", 1), reason)
             }
-            _ => Ruled::new(Decision::Fail, rule, reason),
+            _ => RuleDecision::new(Decision::Fail, rule, reason),
         }
     }
 
-    fn retry(&self, rule: &str, limit: u32, time: Micros) -> Ruled {
+    fn retry(&self, rule: &str, limit: u32, time: Micros) -> RuleDecision {
         let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
         let decision = match wait {
             0 => Decision::Retry,
             wait => Decision::RetryAt(time.saturating_add(wait)),
         };
-        Ruled::new(decision, rule, reason)
+        RuleDecision::new(decision, rule, reason)
     }
 
-    fn fallback(&self, rule: &str, time: Micros) -> Option<Ruled> {
+    fn fallback(&self, rule: &str, time: Micros) -> Option<RuleDecision> {
         may_fall_back(self.run, self.number, time)
-            .then(|| Ruled::new(Decision::Fallback, rule, &*self.message))
+            .then(|| RuleDecision::new(Decision::Fallback, rule, &*self.message))
     }
 
-    fn events(&self, ruled: Ruled, time: Micros) -> Vec<Event> {
+    fn events(&self, ruled: RuleDecision, time: Micros) -> Vec<Event> {
         let decided = FailureDecided {
             token: self.attempt.token,
             class: self.class,
@@ -266,7 +266,7 @@ impl<'a> Failure<'a> {
     }
 }
 
-/// A class's name in retry policies, and the rule by which it is not worth another attempt.
+/// Name of a class in retry policies, and the built-in rule if a retry is pointless.
 fn named(class: FailureClass) -> (&'static str, Option<&'static str>) {
     match class {
         FailureClass::Transient => ("transient", None),
@@ -279,7 +279,7 @@ fn named(class: FailureClass) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// How long a step waits after its `failures`-th failure, in microseconds.
+/// Delay after the `failures`-th failure.
 fn backoff(policy: &RetryPolicy, failures: u32, token: u64) -> Micros {
     let mut wait = Micros::from(policy.backoff_seconds).saturating_mul(SECOND);
     let most = policy.backoff_max_seconds.map(|most| Micros::from(most).saturating_mul(SECOND));
@@ -290,11 +290,11 @@ fn backoff(policy: &RetryPolicy, failures: u32, token: u64) -> Micros {
     let wait = wait.min(most.unwrap_or(Micros::MAX));
     let Some(percent) = policy.jitter_percent.filter(|percent| *percent > 0) else { return wait };
     let span = wait / 100 * u64::from(percent.min(100));
-    // Up to `span` sooner, so that a longest wait stays the longest.
+    // Jitter only shortens the delay, so that the maximum holds.
     wait.saturating_sub(mixed(token) % span.saturating_add(1))
 }
 
-/// The finalizer of `SplitMix64`: neighbouring tokens give numbers that have nothing in common.
+/// The `SplitMix64` finalizer, which spreads consecutive tokens.
 fn mixed(token: u64) -> u64 {
     let mut z = token.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

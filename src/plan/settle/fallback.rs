@@ -1,8 +1,8 @@
-//! TODO
+//! Fallbacks: whether one is available, and the acceptance by a fallback value.
 
 use std::collections::BTreeMap;
 
-use super::variables::{declared, set_all};
+use super::variables::{output_values, set_all};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::Origin;
 use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent};
@@ -13,14 +13,14 @@ use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, SECOND, StepNumber};
 use crate::plan::value::json::Json;
 
-/// Whether a step has a fallback that was not used yet and can stand in now.
+/// Whether a step has a fallback that is unused and available.
 pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
     let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
     match run.plan_step(number).and_then(CompactStep::fallback) {
         None => false,
         Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
-            // One that was skipped did nothing that could stand in.
+            // A skipped step has no result to use.
             other != number && (status.is_left() || status == StepStatus::Accepted)
         }),
         Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
@@ -30,7 +30,7 @@ pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool
     }
 }
 
-/// The value that stands in, and where it is from, if it is not too old.
+/// The fallback value and its source, unless it is too old.
 fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
     let fresh = |since: Micros, most: Option<u64>| {
         let age = time.saturating_sub(since) / SECOND;
@@ -50,7 +50,7 @@ fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json,
     }
 }
 
-/// The acceptance of a step for which a value stands in, and the variables that it sets.
+/// The acceptance of a step by a fallback value, and the variables that it sets.
 pub(crate) fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.plan_step(number);
     let fallback = step.and_then(CompactStep::fallback);
@@ -59,7 +59,7 @@ pub(crate) fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<E
     };
     let basis = AcceptedBasis::Fallback { reason };
     let mut events = vec![Event::step(run.id, number, StepEvent::Accepted(Accepted { basis }))];
-    let values = step.map_or_else(BTreeMap::new, |step| declared(step.outputs(), &value));
+    let values = step.map_or_else(BTreeMap::new, |step| output_values(step.outputs(), &value));
     events.extend(set_all(run, values, &Origin::Fallback { step: number }));
     events
 }

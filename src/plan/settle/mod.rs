@@ -1,12 +1,14 @@
-//! What follows by itself: acceptance, failure, barriers, and the end of a run.
+//! Consequences: events that follow from the state without a command.
+//!
+//! A reported step is accepted or fails, conditions are evaluated, questions are asked, barriers are
+//! released or break, and a run ends. Timers are not consequences: they need a clock and fire in
+//! `Command::Tick`.
 //!
 //! Invariants:
-//! - A consequence is judged from the state alone: no clock, no command.
-//! - One call answers with the events of one consequence. Folding them in makes that one
-//!   disappear, so that asking again until nothing follows always ends.
-//! - Nothing is searched for: the fold keeps the lists of what is due.
-//!
-//! Left out on purpose: what falls due, which needs a clock (`Command::Tick`).
+//! - A consequence is a function of the state alone: no clock, no command.
+//! - One call returns the events of one consequence, and applying them removes it. Settling until nothing
+//!   follows therefore terminates.
+//! - Nothing is searched: `apply` maintains the lists of steps and barriers with consequences.
 
 mod answers;
 pub(crate) mod budget;
@@ -28,11 +30,11 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
 use answers::{asked_again, is_answered, is_unasked, of_answer};
 use criteria::{TRUST, judged, trust};
-use failure::Failure;
-use reported::{Call, call, is_decided_by_rules};
+use failure::FailedAttempt;
+use reported::{ReportedConsequence, is_decided_by_rules, reported_consequence};
 use variables::variables;
 
-/// The events of one thing that follows by itself in a run; none when all is settled.
+/// The events of one consequence in a run; none if everything is settled.
 #[must_use]
 pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     let Some(run) = state.runs.get(&run) else { return Vec::new() };
@@ -48,10 +50,10 @@ pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     first.unwrap_or_else(|| ending::of_run(state, run))
 }
 
-/// Whether something follows from how a step stands.
+/// Whether a step has a consequence.
 pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
-    match call(run, number) {
-        Some(Call::Decide(..)) => is_decided_by_rules(run),
+    match reported_consequence(run, number) {
+        Some(ReportedConsequence::Decide(..)) => is_decided_by_rules(run),
         Some(_) => true,
         None => {
             is_answered(run, number)
@@ -63,27 +65,29 @@ pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
 
 fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
-        return opening::consequence(run, number, time);
+        return opening::consequence_events(run, number, time);
     };
     let event = |event| Event::step(run.id, number, event);
     let verdict = |verdict| {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
-    match call(run, number) {
+    match reported_consequence(run, number) {
         None if is_unasked(run, number) => asked_again(run, number, time),
         None => of_answer(run, number, time),
-        Some(Call::Judge(criteria)) => {
+        Some(ReportedConsequence::Judge(criteria)) => {
             criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()
         }
-        Some(Call::Trust(criteria)) => criteria.into_iter().map(trust).map(verdict).collect(),
-        Some(Call::Accept) => {
+        Some(ReportedConsequence::Trust(criteria)) => {
+            criteria.into_iter().map(trust).map(verdict).collect()
+        }
+        Some(ReportedConsequence::Accept) => {
             let accepted = Accepted { basis: basis(run, number, attempt) };
             let mut events = vec![event(StepEvent::Accepted(accepted))];
             events.extend(variables(run, number, attempt));
             events
         }
-        Some(Call::Decide(class, message, attempt)) => {
-            let failure = Failure::of(run, number, attempt, class, message);
+        Some(ReportedConsequence::Decide(class, message, attempt)) => {
+            let failure = FailedAttempt::of(run, number, attempt, class, message);
             failure.consequence(time)
         }
     }

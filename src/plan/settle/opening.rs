@@ -1,13 +1,13 @@
-//! What follows from a step that is open: conditions, preconditions, gates, and standing in.
+//! Consequences of an open step: condition, preconditions, gate and fallback.
 //!
-//! Invariant: a step whose dependencies are settled is asked about in this order, and each question
-//! has its own event: run it at all, are its preconditions met, may it go ahead.
+//! Once the dependencies of a step are settled, its condition is evaluated, then its preconditions, then
+//! its gate asks a question. Each result is a separate event.
 
 use std::collections::BTreeSet;
 
 use super::criteria::judge;
 use crate::plan::event::Event;
-use crate::plan::event::question::{Asked, NO, SKIP, Subject, YES};
+use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{
     Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped, StepEvent, StepFailed,
@@ -20,15 +20,15 @@ use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
 use crate::plan::value::ids::{Micros, StepNumber};
 
-/// What an open step calls for.
-enum Call<'a> {
-    /// It is only there to stand in for others, and none of them will call it.
+/// The consequence of an open step.
+enum OpenConsequence<'a> {
+    /// It is only a fallback, and no step can use it any longer.
     NotNeeded,
-    /// What stood in for it is done.
-    StoodIn(StepNumber),
-    /// What stood in for it will not be done.
+    /// Its fallback step was accepted.
+    FallbackStep(StepNumber),
+    /// Its fallback step cannot be done.
     StandInFailed(StepNumber),
-    /// Its gate was not opened.
+    /// Its gate was refused.
     Refused(&'a str, &'a str),
     JudgeCondition,
     ConditionFalse,
@@ -37,39 +37,43 @@ enum Call<'a> {
     Ask,
 }
 
-/// Whether something follows from how an open step stands.
+/// Whether an open step has a consequence.
 pub(super) fn has_consequence(run: &Run, number: StepNumber) -> bool {
-    call(run, number).is_some()
+    open_consequence(run, number).is_some()
 }
 
-fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
+fn open_consequence(run: &Run, number: StepNumber) -> Option<OpenConsequence<'_>> {
     let step = run.step(number).filter(|step| step.status.is_open() && step.attempt().is_none())?;
     let hold = step.hold();
-    if hold.is_on_call {
-        return (!may_be_called(run, number)).then_some(Call::NotNeeded);
+    if hold.is_standby {
+        return (!may_be_called(run, number)).then_some(OpenConsequence::NotNeeded);
     }
-    if let Some(other) = hold.stand_in {
+    if let Some(other) = hold.fallback_step {
         return match run.step(other).map(|step| step.status) {
-            Some(StepStatus::Accepted) => Some(Call::StoodIn(other)),
+            Some(StepStatus::Accepted) => Some(OpenConsequence::FallbackStep(other)),
             Some(status) if status.is_left() => None,
-            _ => Some(Call::StandInFailed(other)),
+            _ => Some(OpenConsequence::StandInFailed(other)),
         };
     }
     if let Some((answer, by)) = &hold.answer {
-        return Some(Call::Refused(answer, by));
+        return Some(OpenConsequence::Refused(answer, by));
     }
     if step.unmet > 0 {
         return None;
     }
-    condition_call(run, number, step).or_else(|| gate_call(run, number, step))
+    condition_consequence(run, number, step).or_else(|| gate_consequence(run, number, step))
 }
 
-fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
+fn condition_consequence(
+    run: &Run,
+    number: StepNumber,
+    step: &StepState,
+) -> Option<OpenConsequence<'static>> {
     let plan = run.plan_step(number)?;
     if plan.condition().is_some() {
         match step.hold().condition {
-            None => return Some(Call::JudgeCondition),
-            Some(Ruling::Fail) => return Some(Call::ConditionFalse),
+            None => return Some(OpenConsequence::JudgeCondition),
+            Some(Ruling::Fail) => return Some(OpenConsequence::ConditionFalse),
             Some(Ruling::Pass) => {}
         }
     }
@@ -77,53 +81,57 @@ fn condition_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Cal
     let judged = &step.hold().preconditions;
     let unjudged: Vec<u32> = places.clone().filter(|each| !judged.contains_key(each)).collect();
     if !unjudged.is_empty() {
-        return Some(Call::JudgePreconditions(unjudged));
+        return Some(OpenConsequence::JudgePreconditions(unjudged));
     }
     let failed = places.into_iter().find(|each| judged.get(each) == Some(&Ruling::Fail))?;
     match plan.on_false() {
         on_false @ (OnFalse::Fail | OnFalse::Skip) => {
-            Some(Call::PreconditionFalse(failed, on_false))
+            Some(OpenConsequence::PreconditionFalse(failed, on_false))
         }
         OnFalse::Wait => (run.request.is_none() && is_false_for_good(run, number, failed))
-            .then_some(Call::PreconditionFalse(failed, OnFalse::Wait)),
+            .then_some(OpenConsequence::PreconditionFalse(failed, OnFalse::Wait)),
     }
 }
 
-fn gate_call(run: &Run, number: StepNumber, step: &StepState) -> Option<Call<'static>> {
+fn gate_consequence(
+    run: &Run,
+    number: StepNumber,
+    step: &StepState,
+) -> Option<OpenConsequence<'static>> {
     let hold = step.hold();
     let passes = |ruling: &Ruling| *ruling == Ruling::Pass;
     run.plan_step(number).filter(|step| step.has_gate())?;
     let is_free = hold.preconditions.values().all(passes);
-    (is_free && !hold.is_gate_open && hold.question.is_none()).then_some(Call::Ask)
+    (is_free && !hold.is_gate_open && hold.question.is_none()).then_some(OpenConsequence::Ask)
 }
 
-/// Whether a step that stands in for others may still be called by one of them.
+/// Whether a step may still use this one as its fallback.
 fn may_be_called(run: &Run, number: StepNumber) -> bool {
-    run.links.stands_in_for(number).iter().any(|other| {
+    run.links.fallback_for(number).iter().any(|other| {
         let status = run.step(*other).map_or(StepStatus::Removed, |step| step.status);
-        // One that failed may be tried again, but only by somebody who says so.
+        // A failed step can be reopened, but only by a command.
         status.is_left()
     })
 }
 
-/// Whether nothing that is left to do can change what a precondition is judged by.
+/// Whether no remaining step can change the variables of a precondition.
 fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
     let writers = writers_left(run, number, place);
     let is_free = |writer: &&StepNumber| {
         run.step(**writer).is_some_and(|step| step.unmet == 0 || !step.status.is_open())
     };
-    // Whoever waits for nothing does not wait for this step.
+    // A writer without unsettled dependencies does not depend on this step.
     if writers.iter().any(|writer| is_free(&writer)) {
         return false;
     }
     if writers.is_empty() {
         return true;
     }
-    let behind = run.behind(number);
-    writers.iter().all(|writer| behind.contains(writer))
+    let dependents = run.downstream_of(number);
+    writers.iter().all(|writer| dependents.contains(writer))
 }
 
-/// The other steps whose work is left to do and may set what a precondition is judged by.
+/// The other steps that remain and may set a variable of a precondition.
 pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSet<StepNumber> {
     let index = usize::try_from(place).ok();
     let plan = run.plan_step(number);
@@ -140,11 +148,11 @@ pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSe
 }
 
 impl Run {
-    /// A step and all that wait for it, directly or not.
-    pub(crate) fn behind(&self, number: StepNumber) -> BTreeSet<StepNumber> {
-        let (mut behind, mut open) = (BTreeSet::new(), vec![number]);
+    /// A step and all its direct and indirect dependents.
+    pub(crate) fn downstream_of(&self, number: StepNumber) -> BTreeSet<StepNumber> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![number]);
         while let Some(next) = open.pop() {
-            if !behind.insert(next) {
+            if !found.insert(next) {
                 continue;
             }
             open.extend(self.links.dependents(next));
@@ -152,40 +160,44 @@ impl Run {
                 open.extend(self.links.waiters(id));
             }
         }
-        behind
+        found
     }
 }
 
-/// The events of what an open step calls for.
-pub(super) fn consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
-    let Some(call) = call(run, number) else { return Vec::new() };
+/// The events of the consequence of an open step.
+pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+    let Some(consequence) = open_consequence(run, number) else { return Vec::new() };
     let event = |event| vec![Event::step(run.id, number, event)];
-    match call {
-        Call::NotNeeded => event(skipped("policy:fallback", "nothing called it to stand in")),
-        Call::StoodIn(step) => {
-            event(StepEvent::Accepted(Accepted { basis: AcceptedBasis::StoodIn { step } }))
+    match consequence {
+        OpenConsequence::NotNeeded => {
+            event(skipped("policy:fallback", "no step needed this fallback"))
         }
-        Call::StandInFailed(other) => {
+        OpenConsequence::FallbackStep(step) => {
+            event(StepEvent::Accepted(Accepted { basis: AcceptedBasis::FallbackStep { step } }))
+        }
+        OpenConsequence::StandInFailed(other) => {
             let id = run.step(other).map_or("", |step| step.id());
-            let reason = format!("step {other} ({id}), which stood in for it, will not be done");
+            let reason = format!("fallback step #{other} ({id}) cannot be done");
             event(failed(FailureClass::Unknown, "fallback.failed", reason))
         }
-        Call::Refused(answer, by) => event(refusal(answer, by)),
-        Call::JudgeCondition => {
+        OpenConsequence::Refused(answer, by) => event(refusal(answer, by)),
+        OpenConsequence::JudgeCondition => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
             event(judged(run, Condition::RunIf, body.unwrap_or_default()))
         }
-        Call::ConditionFalse => event(skipped("policy:condition", "its condition does not hold")),
-        Call::JudgePreconditions(places) => {
+        OpenConsequence::ConditionFalse => {
+            event(skipped("policy:condition", "its condition does not hold"))
+        }
+        OpenConsequence::JudgePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
             let one = |place| judged(run, Condition::Pre(place), body(place).unwrap_or_default());
             places.into_iter().map(|place| Event::step(run.id, number, one(place))).collect()
         }
-        Call::PreconditionFalse(place, on_false) => {
+        OpenConsequence::PreconditionFalse(place, on_false) => {
             precondition_false(run, number, place, on_false)
         }
-        Call::Ask => ask(run, number, time).map_or_else(Vec::new, event),
+        OpenConsequence::Ask => ask(run, number, time).map_or_else(Vec::new, event),
     }
 }
 
@@ -206,7 +218,7 @@ fn failed(class: FailureClass, rule: &str, reason: String) -> StepEvent {
 fn refusal(answer: &str, by: &str) -> StepEvent {
     match answer {
         SKIP => skipped(by, "the answer to its gate"),
-        _ => failed(FailureClass::Deterministic, "gate.refused", format!("{by} said {answer}")),
+        _ => failed(FailureClass::Deterministic, "gate.refused", format!("{by} answered {answer}")),
     }
 }
 
@@ -215,7 +227,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
         .ok()
         .and_then(|place| run.plan_step(number)?.preconditions().get(place))
         .unwrap_or_default();
-    // People count from 1.
+    // Messages count from 1.
     let precondition = u64::from(place) + 1;
     let what = format!("precondition {precondition} (`{body}`) does not hold");
     match on_false {
@@ -228,7 +240,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
             run: run.id,
             trigger: ReplanTrigger::PreconditionFalse { step: number, precondition: place },
             from: Some(number),
-            reason: format!("{what}, and nothing that is left to do can change that"),
+            reason: format!("{what}, and no remaining step can change that"),
         })],
     }
 }
@@ -236,8 +248,8 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
 fn ask(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
     let gate = run.plan_step(number)?.gate()?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
-    Some(StepEvent::Asked(Asked {
-        subject: Subject::Gate,
+    Some(StepEvent::Asked(QuestionBody {
+        subject: QuestionSubject::Gate,
         text: gate.question,
         shown: run.step_hash(number).unwrap_or_default(),
         options: [YES, NO, SKIP].map(str::to_owned).to_vec(),

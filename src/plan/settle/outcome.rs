@@ -1,11 +1,13 @@
-//! Decisions about failed attempts, carried out: fallbacks, questions and their answers, requests.
+//! Events of a decision about a failed attempt: the decision itself, and what carries it out.
 //!
-//! Invariant: every decision is one event, and what carries it out follows in the same batch.
+//! Invariant: a decision is one event, and its consequences follow in the same batch.
 
 use super::disposition::may_have_landed;
 use super::fallback::value_events;
 use crate::plan::event::Event;
-use crate::plan::event::question::{ABORT, Asked, FAIL, REPLAN, RETRY, SKIP, Subject};
+use crate::plan::event::question::{
+    ABORT, FAIL, QuestionBody, QuestionSubject, REPLAN, RETRY, SKIP,
+};
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, StepEvent};
@@ -13,7 +15,7 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
 
-/// A decision about a failed attempt, with the events that carry it out.
+/// The events of a decision about a failed attempt.
 pub(crate) fn carried_out(
     run: &Run,
     number: StepNumber,
@@ -39,7 +41,7 @@ pub(crate) fn carried_out(
                 FailureClass::Transient | FailureClass::Unknown => {
                     ReplanTrigger::RetriesExhausted { token }
                 }
-                // The budget of the run may have much left: what failed is a step.
+                // The step ran out of its own limit; the budget of the run may still cover more.
                 FailureClass::Deterministic | FailureClass::BudgetExhausted => {
                     ReplanTrigger::Failure { token }
                 }
@@ -60,8 +62,8 @@ pub(crate) fn carried_out(
 }
 
 impl Run {
-    /// Whether another plan may be asked for. One that is asked for because few steps are left waits
-    /// for any that is needed: the planner is asked for more again behind it.
+    /// Whether a new plan may be requested. A request for an extension yields to any other: it is made
+    /// again afterwards.
     pub(crate) fn has_room_for_request(&self) -> bool {
         let open = self.request.as_ref();
         open.is_none_or(|request| request.trigger == ReplanTrigger::Extension)
@@ -69,8 +71,8 @@ impl Run {
 }
 
 pub(crate) fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {
-    let asked = Asked {
-        subject: Subject::Failure(token),
+    let asked = QuestionBody {
+        subject: QuestionSubject::Failure(token),
         text,
         shown: run.step_hash(number).unwrap_or_default(),
         options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),

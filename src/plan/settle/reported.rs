@@ -1,4 +1,4 @@
-//! TODO
+//! Consequences of a reported step: verdicts to give, acceptance, or a failure to decide.
 
 use super::criteria::{failed_criterion, of_cel, trusted, unjudged};
 use crate::plan::event::receipt::Outcome;
@@ -11,8 +11,8 @@ use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 
-/// The class of a failure: the worker's, or where it does not know, the one that the plan hints
-/// at by a word of the message.
+/// The class of a failure: as reported, or if that is unknown, by a word of the message that the plan
+/// lists.
 pub(super) fn classified(
     run: &Run,
     number: StepNumber,
@@ -27,61 +27,70 @@ pub(super) fn classified(
     hinted.map_or(class, |(_, class)| class)
 }
 
-/// What a reported step calls for.
-pub(crate) enum Call<'a> {
+/// The consequence of a reported step.
+pub(crate) enum ReportedConsequence<'a> {
     Judge(Vec<u32>),
     Trust(Vec<u32>),
     Accept,
     Decide(FailureClass, String, &'a Attempt),
 }
 
-/// Whether the rules decide about failures, and nobody else.
+/// Whether the rules of the plan decide about failures, not an external decider.
 pub(crate) fn is_decided_by_rules(run: &Run) -> bool {
     run.plan().is_none_or(|plan| plan.header().failure.decider == Decider::Rules)
 }
 
-/// Class and message of a reported step's failure, if it failed.
+/// Class and message of the failure of a reported step, if it failed.
 pub(crate) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
-    match call(run, number)? {
-        Call::Decide(class, message, _) => Some((class, message)),
-        Call::Judge(_) | Call::Trust(_) | Call::Accept => None,
+    match reported_consequence(run, number)? {
+        ReportedConsequence::Decide(class, message, _) => Some((class, message)),
+        ReportedConsequence::Judge(_)
+        | ReportedConsequence::Trust(_)
+        | ReportedConsequence::Accept => None,
     }
 }
 
-/// The criteria of a reported step that wait for a verdict.
+/// The criteria of a reported step without a verdict.
 pub(crate) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
     let attempt = run.step(number).and_then(|step| step.attempt());
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
 }
 
-pub(crate) fn call(run: &Run, number: StepNumber) -> Option<Call<'_>> {
+pub(crate) fn reported_consequence(
+    run: &Run,
+    number: StepNumber,
+) -> Option<ReportedConsequence<'_>> {
     let step = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
     let attempt = step.attempt()?;
     match &attempt.receipt.as_ref()?.outcome {
         Outcome::Succeeded => {}
         Outcome::Failed { class, message, .. } => {
             let class = classified(run, number, *class, message);
-            return Some(Call::Decide(class, message.clone(), attempt));
+            return Some(ReportedConsequence::Decide(class, message.clone(), attempt));
         }
         Outcome::ReplanRequested { reason } => {
-            let message = format!("the worker asks for another plan: {reason}");
-            return Some(Call::Decide(FailureClass::AssumptionBroken, message, attempt));
+            let message = format!("the worker requested a new plan: {reason}");
+            return Some(ReportedConsequence::Decide(
+                FailureClass::AssumptionBroken,
+                message,
+                attempt,
+            ));
         }
     }
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
         let message = failed_criterion(&criteria, failed);
-        return Some(Call::Decide(FailureClass::Unknown, message, attempt));
+        return Some(ReportedConsequence::Decide(FailureClass::Unknown, message, attempt));
     }
     let missing = unjudged(&criteria, &attempt.verdicts);
     if missing.is_empty() {
-        return Some(Call::Accept);
+        return Some(ReportedConsequence::Accept);
     }
     let judgeable = of_cel(&criteria, &missing);
     if !judgeable.is_empty() {
-        return Some(Call::Judge(judgeable));
+        return Some(ReportedConsequence::Judge(judgeable));
     }
     let trusted = trusted(run, &criteria, &missing);
-    (!trusted.is_empty()).then_some(Call::Trust(trusted))
+    (!trusted.is_empty()).then_some(ReportedConsequence::Trust(trusted))
 }

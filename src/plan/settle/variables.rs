@@ -1,4 +1,4 @@
-//! TODO
+//! The variables that an accepted step sets.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::json::Json;
 
-/// The variables that an accepted attempt sets: the step's outputs, then what its receipt adds.
+/// The variables that an accepted attempt sets: the outputs of the step, then those of its receipt.
 pub(crate) fn variables(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
     let Some(receipt) = &attempt.receipt else { return Vec::new() };
     let mut values =
@@ -35,11 +35,10 @@ pub(crate) fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin
     values.into_iter().map(set).collect()
 }
 
-/// The values of a step's outputs. With an output that is a blob they are those that were taken
-/// out of it when the receipt came.
+/// The values of the outputs of a step. For a blob they are stored with its reference.
 fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
     match output {
-        Output::Inline(value) => declared(step.outputs(), value),
+        Output::Inline(value) => output_values(step.outputs(), value),
         Output::Blob(blob) => {
             let named = |(name, _): &&(String, Json)| step.outputs().contains(name);
             blob.values.iter().filter(named).cloned().collect()
@@ -47,9 +46,9 @@ fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
     }
 }
 
-/// The values of the outputs that a step declares, by their names: each its key of the output, or a single one
-/// all of it.
-pub(crate) fn declared<'a>(
+/// The values of declared outputs by name: each is a key of the output value, and a single one without a
+/// key is the whole value.
+pub(crate) fn output_values<'a>(
     outputs: impl Iterator<Item = &'a str> + Clone,
     output: &Json,
 ) -> BTreeMap<String, Json> {

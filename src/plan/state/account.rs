@@ -1,32 +1,32 @@
-//! What was spent, what is reserved, and what may be spent: of a run, or of the whole ledger.
+//! The account of a run or of the whole ledger: what was spent, what is reserved, and the limits.
 //!
 //! Invariants:
-//! - A reservation is made with the dispatch, in the same record, and gone with the receipt, which
-//!   says what it really was. A lost attempt stays charged with its reservation, marked as
-//!   estimated, until somebody knows better.
-//! - What is spent is settled truly, also over a limit.
+//! - A dispatch reserves its cost in the same record. The receipt releases the reservation and
+//!   charges the actual cost. A lost attempt stays charged with its reservation, marked as
+//!   estimated, until its cost is corrected.
+//! - The actual cost is always charged, even if it exceeds a limit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 
-/// The books of a run, or of the whole ledger.
+/// Spending, reservations and limits of a run or of the whole ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// What may be spent, as the last record about it says; `None`: as the plan says.
+    /// The limits set by the last budget record; `None` uses the plan's budget.
     pub limits: Option<Limits>,
-    /// What receipts said, and what lost attempts are charged with.
+    /// Costs from receipts, and the charges for lost attempts.
     pub spent: Cost,
-    /// The part of `spent` that nobody vouched for: charged for lost attempts.
+    /// The part of `spent` that is estimated: charged for lost attempts.
     pub estimated: Cost,
-    /// What attempts in flight may still cost.
+    /// Set aside for attempts in flight.
     pub reserved: Cost,
-    /// Attempts that were dealt.
+    /// Attempts dispatched so far.
     pub attempts: u64,
 }
 
 impl Account {
-    /// The part of which more was spent than may be, if any.
+    /// The first part of the budget that is overspent, if any.
     #[must_use]
     pub fn overrun(&self, limits: &Limits) -> Option<BudgetPart> {
         let over = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent > limit);

@@ -1,6 +1,8 @@
-//! One barrier, as the state holds it.
+//! The state of one barrier: which members arrived or failed, and whether it is released or broken.
 //!
-//! The invariants are those of [`crate::plan::State`].
+//! A barrier is released when enough members are accepted or skipped. It breaks when too few members
+//! can still arrive, or when its deadline passes. A broken barrier closes again if its failed members
+//! are reopened or skipped.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +15,7 @@ use crate::plan::model::plan::OnBreak;
 use crate::plan::value::ids::{Micros, StepNumber};
 
 impl BarrierState {
-    /// Enters a member of that status where it belongs.
+    /// Records the new status of a member.
     pub(crate) fn place(&mut self, member: StepNumber, status: StepStatus) {
         self.arrived.remove(&member);
         self.failed.remove(&member);
@@ -24,18 +26,18 @@ impl BarrierState {
         }
     }
 
-    /// Whether somebody let go what waits for it, and its need is still not met.
+    /// Whether a decision released the barrier although not enough members arrived.
     pub(crate) fn is_overruled(&self) -> bool {
         self.status == BarrierStatus::Released && !self.has_enough()
     }
 
-    /// Whether as many as are needed have arrived.
+    /// Whether enough members arrived.
     pub(crate) fn has_enough(&self) -> bool {
         let needed = self.needed.saturating_sub(u32::from(mutant!(BarrierReleasedEarly)));
         u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
     }
 
-    /// Whether as many as are needed can no longer arrive.
+    /// Whether too few members can still arrive.
     pub(crate) fn is_out_of_reach(&self) -> bool {
         if self.is_late {
             return true;
@@ -44,19 +46,19 @@ impl BarrierState {
         u32::try_from(possible).is_ok_and(|possible| possible < self.needed)
     }
 
-    /// Whether somebody must be asked what is done about it.
+    /// Whether a question about the broken barrier must be asked.
     pub(crate) fn asks(&self) -> bool {
         self.status == BarrierStatus::Broken
             && self.on_break == OnBreak::Ask
             && self.question.is_none()
     }
 
-    /// The open question about it, if it is no longer broken.
+    /// The open question, if the barrier is no longer broken.
     pub(crate) fn asked_in_vain(&self) -> Option<QuestionId> {
         self.question.filter(|_| self.status != BarrierStatus::Broken)
     }
 
-    /// What follows from how the members stand.
+    /// The change that follows from the members, if any.
     pub(crate) fn due(&self) -> Option<BarrierChange> {
         if self.status != BarrierStatus::Closed {
             None
@@ -70,43 +72,43 @@ impl BarrierState {
     }
 }
 
-/// A barrier of the active version.
+/// A barrier of the active plan version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BarrierState {
-    /// Its members.
+    /// The member steps.
     pub members: BTreeSet<StepNumber>,
-    /// Members that arrived: accepted or skipped.
+    /// Members that are accepted or skipped.
     pub arrived: BTreeSet<StepNumber>,
-    /// Members that have failed for good.
+    /// Members that failed.
     pub failed: BTreeSet<StepNumber>,
-    /// How many are needed.
+    /// How many members must arrive.
     pub needed: u32,
-    /// What happens when it can no longer be met.
+    /// What happens when it breaks.
     pub on_break: OnBreak,
-    /// Until when it should be released.
+    /// When the barrier breaks unless it was released.
     pub deadline: Option<Micros>,
-    /// Whether that time has passed.
+    /// Whether the deadline passed before the release.
     pub is_late: bool,
-    /// The open question about it.
+    /// The open question about it, if any.
     pub question: Option<QuestionId>,
-    /// How it stands.
+    /// Closed, released or broken.
     pub status: BarrierStatus,
 }
 
 impl BarrierState {
-    /// What is wrong with a broken barrier, behind its name.
+    /// Why a barrier is broken, as a predicate that follows its name.
     pub(crate) fn how_broken(&self) -> &'static str {
         if self.is_late { "was not released in time" } else { "is broken" }
     }
 }
 
-/// How a barrier stands.
+/// Whether a barrier is closed, released or broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BarrierStatus {
-    /// Members are missing.
+    /// Not enough members have arrived yet.
     Closed,
-    /// Enough arrived.
+    /// Enough members arrived.
     Released,
-    /// Enough can no longer arrive.
+    /// Enough members can no longer arrive.
     Broken,
 }

@@ -1,8 +1,10 @@
-//! Who waits for whom in the active version: names made into numbers, once per activation.
+//! Indexes of the active plan version: dependencies, barriers, fallbacks and variables by step number.
 //!
-//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is no part of
-//! the state hash. A name that the plan does not know is a dependency that is never settled:
-//! validation reports it, and here it only keeps its step from being dealt.
+//! They are built once per activation and shared by runs of the same plan.
+//!
+//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is not part of the
+//! state hash. An unknown name is a dependency that is never settled: validation reports it, and here
+//! it keeps its step from being dispatched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,53 +15,53 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::expression;
 use crate::plan::value::ids::StepNumber;
 
-/// Something that a step waits for.
+/// A dependency of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dependency {
     /// A step.
     Step(StepNumber),
     /// A barrier, by id.
     Barrier(String),
-    /// A name that the plan does not know: it is never settled.
+    /// A name that the plan does not define; it is never settled.
     Unknown(String),
 }
 
-/// The steps around one, by their places in the active plan, ascending.
+/// Direct dependencies and dependents of a step, as ascending indexes into the active plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Near {
-    /// Those that it waits for, also through a barrier.
+pub struct Neighbours {
+    /// Steps that it depends on, directly or through a barrier.
     pub before: Vec<usize>,
-    /// Those that wait for it, also through a barrier.
+    /// Steps that depend on it, directly or through a barrier.
     pub after: Vec<usize>,
 }
 
 /// Lookups by step number and by name.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// Whose links they are: the names are read there.
+    /// The plan, for its names.
     plan: Arc<CompactPlan>,
-    /// The place of each step, by number; [`NOWHERE`] of one that the plan does not have.
+    /// Plan index of each step, by number; [`NOWHERE`] for a step that is not in the plan.
     places: Vec<u32>,
-    /// Its steps, by id.
+    /// The step numbers, sorted by id.
     by_id: Vec<StepNumber>,
-    /// Each step that another one waits for, and that one.
+    /// Pairs of a step and a direct dependent, sorted.
     dependents: Vec<(StepNumber, StepNumber)>,
     memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
-    /// The barriers that have a deadline.
+    /// The barriers with a deadline.
     timed: Vec<String>,
     fallbacks: BTreeMap<StepNumber, StepNumber>,
-    stands_in_for: BTreeMap<StepNumber, Vec<StepNumber>>,
+    fallback_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
     writers: BTreeMap<String, Vec<StepNumber>>,
-    /// The steps that set any variable, if a precondition looks at all of them.
+    /// The steps that set any variable; filled if a precondition reads all variables.
     all_writers: Vec<StepNumber>,
 }
 
-/// The place of a step that is not in the plan.
+/// Marks a step that is not in the plan.
 const NOWHERE: u32 = u32::MAX;
 
-/// Lookups that runs of one plan have in common, if their steps have the same numbers.
+/// Links shared by runs of one plan whose steps have the same numbers.
 #[derive(Debug)]
 pub struct SharedLinks {
     pub(crate) numbers: Vec<StepNumber>,
@@ -68,7 +70,7 @@ pub struct SharedLinks {
 }
 
 impl Links {
-    /// The links of a plan whose steps have these numbers, in a run that ever had `steps` steps.
+    /// The links of a plan with these step numbers, in a run with `steps` steps in total.
     pub(crate) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
         let mut links =
             Self { plan: Arc::clone(plan), places: vec![NOWHERE; steps], ..Self::default() };
@@ -78,7 +80,7 @@ impl Links {
                 links.by_id.push(*number);
             }
         }
-        // Each id is found once, and not whenever two are compared.
+        // Look up each id once instead of at every comparison.
         let named = links.by_id.iter().map(|number| (links.id_of(*number), *number));
         let mut named: Vec<_> = named.collect();
         named.sort_by_key(|(id, _)| *id);
@@ -104,16 +106,16 @@ impl Links {
                 && let Some(other) = links.step_named(&name)
             {
                 links.fallbacks.insert(*number, other);
-                links.stands_in_for.entry(other).or_default().push(*number);
+                links.fallback_for.entry(other).or_default().push(*number);
             }
         }
         if links.watchers.contains_key(expression::ALL) {
             let writers = plan.steps().zip(numbers).filter(|(step, _)| !step.outputs().is_empty());
             links.all_writers = writers.map(|(_, number)| *number).collect();
         }
-        // Those of one step stay in plan order.
+        // A stable sort keeps the dependents of a step in plan order.
         links.dependents.sort_by_key(|(on, _)| *on);
-        // They stay as they are for long.
+        // They do not change until the next activation.
         links.dependents.shrink_to_fit();
         links.writers.values_mut().for_each(Vec::shrink_to_fit);
         links
@@ -131,7 +133,7 @@ impl Links {
         }
     }
 
-    /// A step is named once, however often it names the variable.
+    /// Adds a step once, even if it lists the variable twice.
     fn add_writer(&mut self, variable: &str, number: StepNumber) {
         match self.writers.get_mut(variable) {
             Some(writers) if writers.last() == Some(&number) => {}
@@ -140,17 +142,17 @@ impl Links {
         }
     }
 
-    /// The barriers that have a deadline.
+    /// The barriers with a deadline.
     pub(crate) fn timed_barriers(&self) -> &[String] {
         &self.timed
     }
 
-    /// What a step waits for, each thing once.
+    /// The dependencies of a step, without duplicates.
     pub(crate) fn dependencies(&self, step: CompactStep<'_>) -> BTreeSet<Dependency> {
         step.after().map(|name| self.dependency(name)).collect()
     }
 
-    /// What a name in `after` means.
+    /// Resolves a name in `after`.
     pub(crate) fn dependency(&self, name: &str) -> Dependency {
         match self.step_named(name) {
             Some(number) => Dependency::Step(number),
@@ -159,18 +161,18 @@ impl Links {
         }
     }
 
-    /// The steps of those names.
+    /// The steps with these names.
     pub(crate) fn members(&self, names: &[String]) -> BTreeSet<StepNumber> {
         names.iter().filter_map(|name| self.step_named(name)).collect()
     }
 
     pub(crate) fn step_named(&self, id: &str) -> Option<StepNumber> {
-        let behind = self.by_id.partition_point(|number| self.id_of(*number) <= id);
-        let number = *self.by_id.get(behind.checked_sub(1)?)?;
+        let end = self.by_id.partition_point(|number| self.id_of(*number) <= id);
+        let number = *self.by_id.get(end.checked_sub(1)?)?;
         (self.id_of(number) == id).then_some(number)
     }
 
-    /// The step's place in the plan's list.
+    /// The index of a step in the plan.
     pub(crate) fn place(&self, number: StepNumber) -> Option<usize> {
         let place = *self.places.get(number.index())?;
         usize::try_from(place).ok().filter(|_| place != NOWHERE)
@@ -181,34 +183,34 @@ impl Links {
         step.map_or("", CompactStep::id)
     }
 
-    /// The steps that name this one in `after`.
+    /// The direct dependents of a step.
     pub(crate) fn dependents(&self, number: StepNumber) -> impl Iterator<Item = &StepNumber> {
         let from = self.dependents.partition_point(|(on, _)| *on < number);
         let rest = self.dependents.get(from..).unwrap_or_default().iter();
         rest.take_while(move |(on, _)| *on == number).map(|(_, dependent)| dependent)
     }
 
-    /// The barriers that a step is a member of.
+    /// The barriers of which a step is a member.
     pub(crate) fn memberships(&self, number: StepNumber) -> &[String] {
         self.memberships.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// The step that stands in for this one when it fails for good.
+    /// The fallback step of a step.
     pub(crate) fn fallback_of(&self, number: StepNumber) -> Option<StepNumber> {
         self.fallbacks.get(&number).copied()
     }
 
-    /// Whether any precondition names a variable.
+    /// Whether any precondition reads a variable.
     pub(crate) fn has_watchers(&self) -> bool {
         !self.watchers.is_empty()
     }
 
-    /// The preconditions that name a variable, each with its step.
+    /// The preconditions that read a variable, each with its step.
     pub(crate) fn watchers(&self, variable: &str) -> &[(StepNumber, u32)] {
         self.watchers.get(variable).map_or(&[], Vec::as_slice)
     }
 
-    /// The steps whose outputs set a variable.
+    /// The steps that set a variable.
     pub(crate) fn writers(&self, variable: &str) -> &[StepNumber] {
         if variable == expression::ALL {
             return &self.all_writers;
@@ -216,12 +218,12 @@ impl Links {
         self.writers.get(variable).map_or(&[], Vec::as_slice)
     }
 
-    /// The steps that this one stands in for when they fail for good.
-    pub(crate) fn stands_in_for(&self, number: StepNumber) -> &[StepNumber] {
-        self.stands_in_for.get(&number).map_or(&[], Vec::as_slice)
+    /// The steps that have this one as their fallback.
+    pub(crate) fn fallback_for(&self, number: StepNumber) -> &[StepNumber] {
+        self.fallback_for.get(&number).map_or(&[], Vec::as_slice)
     }
 
-    /// The steps that name this barrier in `after`.
+    /// The steps that depend on a barrier.
     pub(crate) fn waiters(&self, barrier: &str) -> &[StepNumber] {
         self.waiters.get(barrier).map_or(&[], Vec::as_slice)
     }

@@ -1,6 +1,7 @@
-//! What a list shows of a run.
+//! The overview of a run for lists, and the summary that remains of a run that ended long ago.
 //!
-//! Invariant: a pure function of the run.
+//! Both are pure functions of the run. An overview is stored beside a packed run, so that lists do not
+//! unpack it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,37 +11,37 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::value::ids::{ContentHash, Micros};
 
-/// How a run stands, in the few values that are kept beside it: enough for a list of many.
+/// The values of a run that a list shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Glance {
-    /// Its name.
+pub struct RunOverview {
+    /// Name of the run.
     pub name: String,
-    /// How it stands.
+    /// Status of the run.
     pub status: RunStatus,
-    /// Why nothing is dealt for now.
+    /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
     /// When it started.
     pub started: Micros,
-    /// The record that ended it, and when that was.
+    /// Sequence number and time of the record that ended it.
     pub ended: Option<(u64, Micros)>,
-    /// The active version's title, number and hash.
+    /// Title, number and hash of the active version.
     pub version: Option<(String, u32, ContentHash)>,
-    /// How many steps that version has.
+    /// Number of steps of that version.
     pub steps: u32,
-    /// How many of them were accepted.
+    /// Number of accepted steps.
     pub accepted: u32,
-    /// How many of them were skipped.
+    /// Number of skipped steps.
     pub skipped: u32,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub attempts: u64,
-    /// What they cost.
+    /// Amount spent.
     pub spent: Cost,
-    /// Attempts in flight.
+    /// Number of attempts in flight.
     pub in_flight: u32,
 }
 
-impl Glance {
-    /// What a list shows of that run.
+impl RunOverview {
+    /// The overview of a run.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let version = run.active_version();
@@ -61,7 +62,7 @@ impl Glance {
         }
     }
 
-    /// What is left of a run that has ended, when it is not kept any more.
+    /// The summary of an ended run, kept when the run itself is dropped.
     #[must_use]
     pub fn summary(&self) -> Option<RunSummary> {
         let (RunStatus::Ended(ending), Some((seq, ended))) = (self.status, self.ended) else {
@@ -84,18 +85,18 @@ impl Glance {
         })
     }
 
-    /// Whether work may still go on in it.
+    /// Whether the run has not ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self.status, RunStatus::Ended(_))
     }
 }
 
-/// What is left of a run that ended long ago. Its records are in the log, and the state at the
-/// record that ended it shows it whole.
+/// The summary of a run that ended long ago. Its records remain in the log, and the state at the record
+/// that ended it still has the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Its name.
+    /// Name of the run.
     pub name: String,
     /// How it ended.
     pub ending: Ending,
@@ -105,16 +106,16 @@ pub struct RunSummary {
     pub ended: Micros,
     /// The record that ended it.
     pub seq: u64,
-    /// The version of its plan that was active last, and that plan's hash.
+    /// Number and hash of the last active version.
     pub version: (u32, ContentHash),
-    /// How many steps that version had.
+    /// Number of steps of that version.
     pub steps: u32,
-    /// How many of them were accepted.
+    /// Number of accepted steps.
     pub accepted: u32,
-    /// How many of them were skipped.
+    /// Number of skipped steps.
     pub skipped: u32,
-    /// How many attempts it took.
+    /// Number of attempts.
     pub attempts: u64,
-    /// What they cost.
+    /// Amount spent.
     pub spent: Cost,
 }

@@ -1,7 +1,9 @@
-//! The queue of a run: the steps that may be dealt, out of their lanes.
+//! The ready queue of a run, merged from its lanes.
 //!
-//! Invariant: a step that may be dealt stands in exactly one lane, and no lane is empty. So the queue is
-//! kept once, and is put in order while somebody goes through it.
+//! Ready steps are stored in lanes: all steps of a lane are subject to the same caps. The iterator merges
+//! the lanes by priority and step number.
+//!
+//! Invariant: every ready step is in exactly one lane, and no lane is empty.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, btree_set};
@@ -12,16 +14,16 @@ use crate::plan::value::ids::StepNumber;
 /// A step in the queue: higher priorities come first, then lower numbers.
 type Key = (Reverse<i32>, StepNumber);
 
-/// Goes through the queue of a run, in the order of dealing.
+/// Iterator over the ready steps of a run, in dispatch order.
 #[derive(Debug, Clone)]
 pub struct Ready<'a> {
-    /// The rest of each lane, by what comes next in it.
+    /// The rest of each lane, by its next step.
     rests: BTreeMap<Key, btree_set::Iter<'a, Key>>,
     left: usize,
 }
 
 impl Run {
-    /// Steps that may be dealt now, in the order of dealing.
+    /// The steps that are ready, in dispatch order.
     #[must_use]
     pub fn ready(&self) -> Ready<'_> {
         let rests = self.lanes.values().filter_map(|queue| {
@@ -31,7 +33,7 @@ impl Run {
         Ready { rests: rests.collect(), left: self.ready_count() }
     }
 
-    /// How many they are.
+    /// Number of ready steps.
     #[must_use]
     pub fn ready_count(&self) -> usize {
         self.lanes.values().map(Queue::len).sum()

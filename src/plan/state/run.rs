@@ -1,6 +1,7 @@
-//! One run, as the state holds it.
+//! The state of one run: plan versions, steps, barriers, variables, questions, queues and timers.
 //!
-//! The invariants are those of [`crate::plan::State`].
+//! Everything that can be derived from the statuses of the steps (lanes, counts, timers, due lists) is
+//! kept up to date by `apply`, so that no command scans the steps.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::barrier_state::{BarrierState, BarrierStatus};
-use super::links::{Dependency, Links, Near, SharedLinks};
+use super::links::{Dependency, Links, Neighbours, SharedLinks};
 use super::step_state::StepState;
 use crate::plan::event::plan_event::Review;
 use crate::plan::event::question::{Question, QuestionId};
@@ -24,12 +25,12 @@ use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
-use crate::plan::value::names::number_meant;
+use crate::plan::value::names::parse_number;
 
 impl Run {
-    /// The steps around one of the active plan. It costs what they are, however long the plan is.
+    /// Direct dependencies and dependents of a step. The cost depends on their number only.
     #[must_use]
-    pub fn near(&self, number: StepNumber) -> Near {
+    pub fn neighbours(&self, number: StepNumber) -> Neighbours {
         let links = &self.links;
         let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
         let step = self.plan_step(number);
@@ -46,12 +47,11 @@ impl Run {
         let waiters = links.memberships(number).iter().flat_map(|barrier| links.waiters(barrier));
         let dependents = links.dependents(number).chain(waiters);
         after.extend(dependents.filter_map(|step| links.place(*step)));
-        Near { before: before.into_iter().collect(), after: after.into_iter().collect() }
+        Neighbours { before: before.into_iter().collect(), after: after.into_iter().collect() }
     }
 
-    /// Make the lookups of the active version anew: for a run that was put together from its
-    /// fields, and not by folding. Those that runs of the same plan have are taken, or left for
-    /// them.
+    /// Rebuilds the links of the active version, for a run that was decoded instead of folded. It uses
+    /// the shared links of the plan, or creates them.
     pub fn relink(&mut self, shared: &OnceLock<SharedLinks>) {
         let numbers = self.active_version().map(|version| version.numbers.as_slice());
         let numbers = numbers.unwrap_or_default();
@@ -72,14 +72,14 @@ impl Run {
         Arc::new(links.unwrap_or_default())
     }
 
-    /// Makes the list of the lanes' heads anew.
+    /// Rebuilds the index of lane heads.
     pub(crate) fn find_heads(&mut self) {
         let heads = self.lanes.iter();
         let head = |(lane, queue): (&Lane, &Queue)| Some((*queue.first()?, lane.clone()));
         self.heads = heads.filter_map(head).collect();
     }
 
-    /// What a step of the active version still waits for.
+    /// The dependencies of a step that are not settled.
     #[must_use]
     pub fn waiting_for(&self, number: StepNumber) -> Vec<Dependency> {
         let Some(step) = self.plan_step(number) else { return Vec::new() };
@@ -87,7 +87,7 @@ impl Run {
         all.into_iter().filter(|dependency| !self.is_settled(dependency)).collect()
     }
 
-    /// Whether what waits for this need wait no longer.
+    /// Whether a dependency is settled.
     pub(crate) fn is_settled(&self, dependency: &Dependency) -> bool {
         match dependency {
             Dependency::Step(on) => self.step(*on).is_some_and(|step| step.status.is_closed()),
@@ -99,46 +99,46 @@ impl Run {
     }
 }
 
-/// Steps that may be dealt, in the order of dealing.
+/// Ready steps in dispatch order.
 pub type Queue = BTreeSet<(Reverse<i32>, StepNumber)>;
 
-/// Steps that the same caps hold for: an owner, and those tags of theirs for which there is a cap.
+/// Key of a lane: steps with this owner and these capped tags are subject to the same caps.
 pub type Lane = (Option<String>, BTreeSet<String>);
 
-/// One run.
+/// The state of a run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Its number.
+    /// Number of the run.
     pub id: RunId,
-    /// Its name.
+    /// Name of the run.
     pub name: String,
-    /// Its policy.
+    /// Policy of the run.
     pub policy: RunPolicy,
     /// When it started.
     pub started: Micros,
-    /// The run that it was forked from, if it was.
+    /// The fork that created it, if it is one.
     pub forked: Option<RunForked>,
-    /// How it stands.
+    /// Status of the run.
     pub status: RunStatus,
-    /// The record that ended it, and when that was.
+    /// Sequence number and time of the record that ended it.
     pub ended: Option<(u64, Micros)>,
-    /// Why nothing is dealt for now.
+    /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
-    /// Why it is to end as soon as nothing is in flight.
+    /// Why it is aborting, if it is: it ends once nothing is in flight.
     pub abort: Option<String>,
-    /// Every version of its plan, proposed or active, in order: version n is at n - 1.
+    /// All plan versions in order: version n is at index n - 1.
     pub versions: Vec<PlanVersion>,
-    /// The active version's number; 0 before the first.
+    /// Number of the active version; 0 if there is none.
     pub active: u32,
     /// When the active version became active.
     pub activated: Micros,
-    /// The request for another version that is open.
+    /// The open replan request.
     pub request: Option<ReplanRequest>,
-    /// Whether the planner said that a plan which is extended as it goes needs no more.
+    /// Whether the planner declared a plan that continues to be complete.
     pub is_complete: bool,
-    /// How many later versions became active that count towards the plan's limit.
+    /// Number of activated versions that count towards the plan's replan limit.
     pub replans: u32,
-    /// Every step it ever had: step n is at n - 1.
+    /// All steps that the run ever had: step n is at index n - 1.
     pub steps: Vec<StepState>,
     /// Barriers of the active version, by id.
     pub barriers: BTreeMap<String, BarrierState>,
@@ -146,148 +146,146 @@ pub struct Run {
     pub variables: BTreeMap<String, Variable>,
     /// Open questions.
     pub questions: BTreeMap<QuestionId, Question>,
-    /// What its workers meant to do to the world, and did, by key.
+    /// Side effects by key.
     pub effects: BTreeMap<String, Effect>,
-    /// The tags for which there is a cap, in the plan or in the ledger.
+    /// The tags with a cap in the plan or in the ledger.
     pub capped_tags: BTreeSet<String>,
-    /// Steps that may be dealt now, by lane, so that all that a full cap holds back is passed over in
-    /// one move.
+    /// Ready steps by lane, so that a claim passes over all steps of a full cap at once.
     pub lanes: BTreeMap<Lane, Queue>,
-    /// The lane of each lane's first step, so that the first that may be dealt is found without
-    /// looking at what stands behind a full cap.
+    /// The first step of each lane, so that a claim finds the next step without scanning full lanes.
     pub(crate) heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
-    /// Steps that were reported and wait for verdicts.
+    /// Steps that are reported.
     pub reported: BTreeSet<StepNumber>,
-    /// Steps in doubt.
-    pub in_doubt: BTreeSet<StepNumber>,
-    /// Every attempt that was ever dealt in it.
-    pub dealt: BTreeSet<AttemptToken>,
-    /// Attempts in flight.
+    /// Steps whose outcome is unknown.
+    pub outcome_unknown: BTreeSet<StepNumber>,
+    /// Tokens of all attempts ever dispatched.
+    pub dispatched: BTreeSet<AttemptToken>,
+    /// Number of attempts in flight.
     pub in_flight: u32,
     /// Attempts in flight by owner.
     pub in_flight_by_owner: BTreeMap<String, u32>,
     /// Attempts in flight by tag.
     pub in_flight_by_tag: BTreeMap<String, u32>,
-    /// What falls due, soonest first.
+    /// Timers, soonest first.
     pub timers: BTreeSet<(Micros, Timer)>,
-    /// Steps about which something follows by itself: see [`crate::plan::settle`].
+    /// Steps with a pending consequence: see [`crate::plan::settle`].
     pub due: BTreeSet<StepNumber>,
-    /// Closed barriers that have what they need, or no longer can.
+    /// Barriers with a pending consequence.
     pub due_barriers: BTreeSet<String>,
     /// Broken barriers that fail the run.
     pub fatal_barriers: BTreeSet<String>,
-    /// How many steps of the active version have each status.
+    /// Number of steps of the active version by status.
     pub counts: BTreeMap<StepStatus, u32>,
-    /// Verdicts on the plan's own criteria, of the active version, by criterion.
+    /// Verdicts on the criteria of the active plan version, by criterion.
     pub plan_verdicts: BTreeMap<u32, Verdict>,
-    /// What it spent and may spend.
+    /// Spending, reservations and limits.
     pub account: Account,
-    /// What lost attempts are charged with, as long as nobody knows better.
+    /// Estimated charges of lost attempts.
     pub estimates: BTreeMap<AttemptToken, Cost>,
-    /// What happened how often.
-    pub tally: Tally,
-    /// Lookups that follow from the active version.
+    /// Counters for metrics.
+    pub counters: RunCounters,
+    /// Indexes of the active version.
     pub(crate) links: Arc<Links>,
 }
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunStatus {
     /// It has no active plan version yet.
     Proposed,
-    /// Work goes on.
+    /// It executes its active version.
     Running,
-    /// It is over.
+    /// It has ended.
     Ended(Ending),
 }
 
-/// One version of a run's plan.
+/// A plan version of a run.
 #[derive(Debug, Clone)]
 pub struct PlanVersion {
-    /// Hash of its canonical bytes.
+    /// Hash of the canonical plan.
     pub hash: ContentHash,
     /// Why it was proposed.
     pub reason: String,
-    /// What a reviewer said, if anybody did.
+    /// The review, if there was one.
     pub review: Option<Review>,
-    /// The whole plan, once all of its steps were read. Covered by `hash`.
+    /// The plan, complete once all of its step records are folded. Covered by `hash`.
     pub plan: Arc<CompactPlan>,
-    /// The hash of each step, in plan order.
+    /// Hashes of the steps, in plan order.
     pub step_hashes: Vec<ContentHash>,
-    /// The number of each step, in plan order; empty until it is activated.
+    /// Numbers of the steps, in plan order; empty before the activation.
     pub numbers: Vec<StepNumber>,
-    /// How many steps it has.
+    /// Number of steps.
     pub step_count: u32,
 }
 
-/// An open request for another plan version.
+/// An open replan request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanRequest {
-    /// The record that asked.
+    /// Sequence number of the request.
     pub seq: u64,
-    /// When it asked.
+    /// Time of the request.
     pub time: Micros,
-    /// Why.
+    /// Trigger.
     pub trigger: ReplanTrigger,
-    /// The step from which work is done anew, if it is known.
+    /// The first step whose work should be redone, if known.
     pub from: Option<StepNumber>,
-    /// Why, for people and for the planner.
+    /// Reason, shown to people and to the planner.
     pub reason: String,
 }
 
 /// A variable of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Variable {
-    /// Its value.
+    /// Value.
     pub value: Json,
     /// How often it was set.
     pub version: u64,
     /// Who set it last.
     pub origin: Origin,
-    /// When.
+    /// When it was set.
     pub time: Micros,
-    /// Whether the work that set it still counts. A value that somebody set always does.
+    /// Whether the work that set it still counts; always true for a value that a person set.
     pub is_trusted: bool,
 }
 
-/// Something that a worker does to the world.
+/// A side effect of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The step.
     pub step: StepNumber,
-    /// The attempt that meant to do it.
+    /// The attempt that announced it.
     pub token: AttemptToken,
-    /// What it is.
+    /// Description.
     pub effect: String,
-    /// The record that says that it was done; 0 as long as it was only meant to be.
+    /// Sequence number of the record that confirmed it; 0 before.
     pub committed: u64,
 }
 
-/// What happened how often, for the metrics.
+/// Counters of a run, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
-    /// Attempts that failed.
+pub struct RunCounters {
+    /// Failed attempts.
     pub failures: u64,
-    /// Failures after which a step was tried again.
+    /// Failures that were followed by a retry.
     pub retries: u64,
-    /// Steps that were given up, or given to their fallbacks, because their attempts were used up.
+    /// Steps that failed or fell back because their attempts were exhausted.
     pub exhausted: u64,
-    /// Steps that replans took work from.
+    /// Steps whose work a replan discarded.
     pub invalidated: u64,
-    /// Steps with work that replans kept.
+    /// Steps whose work a replan kept.
     pub preserved: u64,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// How often a step was looked at: what the tests of scale count.
+    /// Number of step lookups, counted by the scaling tests.
     pub(crate) static LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    /// How many lanes a claim looked at.
+    /// Number of lanes that a claim examined.
     pub(crate) static LANES_LOOKED_AT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 impl Run {
-    /// A run without a plan, as it starts.
+    /// A new run without a plan.
     #[must_use]
     pub fn new(id: RunId, name: &str, policy: RunPolicy, started: Micros) -> Self {
         Self {
@@ -315,8 +313,8 @@ impl Run {
             lanes: BTreeMap::new(),
             heads: BTreeMap::new(),
             reported: BTreeSet::new(),
-            in_doubt: BTreeSet::new(),
-            dealt: BTreeSet::new(),
+            outcome_unknown: BTreeSet::new(),
+            dispatched: BTreeSet::new(),
             in_flight: 0,
             in_flight_by_owner: BTreeMap::new(),
             in_flight_by_tag: BTreeMap::new(),
@@ -328,12 +326,12 @@ impl Run {
             plan_verdicts: BTreeMap::new(),
             account: Account::default(),
             estimates: BTreeMap::new(),
-            tally: Tally::default(),
+            counters: RunCounters::default(),
             links: Arc::new(Links::default()),
         }
     }
 
-    /// Holds the plans of another fold of the same run instead of equal ones of its own.
+    /// Shares the plans of another fold of the same run, to save memory.
     pub fn share(&mut self, other: &Self) {
         for (own, others) in self.versions.iter_mut().zip(&other.versions) {
             if own.hash == others.hash && own.step_hashes.len() == others.step_hashes.len() {
@@ -345,13 +343,13 @@ impl Run {
         }
     }
 
-    /// Whether something follows by itself for a step or a barrier.
+    /// Whether a step or a barrier has a pending consequence.
     pub(crate) fn is_unsettled(&self) -> bool {
         let is_due = !self.due.is_empty() || !self.due_barriers.is_empty();
         is_due && self.status == RunStatus::Running
     }
 
-    /// The number of every step that the run ever had.
+    /// The numbers of all steps that the run ever had.
     pub(crate) fn step_numbers(&self) -> impl Iterator<Item = StepNumber> + use<> {
         (1..=u32::try_from(self.steps.len()).unwrap_or(u32::MAX)).map(StepNumber)
     }
@@ -363,7 +361,7 @@ impl Run {
         self.versions.get(index)
     }
 
-    /// The newest version that may still become active when somebody approves it.
+    /// The newest version that an approval can still activate.
     #[must_use]
     pub fn newest_proposal(&self) -> Option<(u32, &PlanVersion)> {
         let (number, version) = (1..).zip(&self.versions).last()?;
@@ -384,7 +382,7 @@ impl Run {
         self.active_version().map(|version| &*version.plan)
     }
 
-    /// The plan's text of a step of the active version.
+    /// The definition of a step in the active version.
     #[must_use]
     pub fn plan_step(&self, number: StepNumber) -> Option<CompactStep<'_>> {
         self.plan()?.step(self.links.place(number)?)
@@ -397,18 +395,18 @@ impl Run {
         self.active_version()?.step_hashes.get(place).copied()
     }
 
-    /// The number of the step that the active version's author called `id`.
+    /// The number of the step with this id in the active version.
     #[must_use]
     pub fn step_named(&self, id: &str) -> Option<StepNumber> {
         self.links.step_named(id)
     }
 
-    /// The step that somebody means by a word: its id, of the active version or else of the newest
-    /// step that a later version removed, or its number as `#37`. Nobody is meant by a word that is
-    /// the id of one step and the number of another.
+    /// Finds a step by its id or by its number, written as `#37`. An id is looked up in the active version
+    /// and then among removed steps, newest first. A word that is the id of one step and the number of
+    /// another is ambiguous and finds none.
     #[must_use]
-    pub fn step_meant(&self, word: &str) -> Option<StepNumber> {
-        let number = number_meant(word).map(StepNumber);
+    pub fn find_step(&self, word: &str) -> Option<StepNumber> {
+        let number = parse_number(word).map(StepNumber);
         let numbered = number.filter(|number| self.step(*number).is_some());
         match (self.step_called(word), numbered) {
             (Some(called), Some(numbered)) if called != numbered => None,
@@ -416,7 +414,7 @@ impl Run {
         }
     }
 
-    /// The newest step of that id, removed or not.
+    /// The newest step with this id, removed or not.
     fn step_called(&self, id: &str) -> Option<StepNumber> {
         let removed = || {
             let last = self.steps.iter().rposition(|step| step.id() == id)?;
@@ -425,43 +423,43 @@ impl Run {
         self.step_named(id).or_else(removed)
     }
 
-    /// How many steps of the active version have that status.
+    /// Number of steps of the active version with a status.
     #[must_use]
     pub fn count(&self, status: StepStatus) -> u32 {
         self.counts.get(&status).copied().unwrap_or(0)
     }
 
-    /// What it may spend: as the last record about it says, or else as the plan does.
+    /// The limits of the last budget record, else the budget of the plan.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let planned = || self.plan().map(|plan| plan.header().budget.into());
         self.account.limits.or_else(planned).unwrap_or_default()
     }
 
-    /// Until when it may go on.
+    /// The end of its wall-time budget.
     #[must_use]
     pub fn wall_until(&self) -> Option<Micros> {
         self.limits().until(self.started)
     }
 
-    /// What the run has spent.
+    /// The amount spent.
     #[must_use]
     pub fn spent(&self) -> Cost {
         self.account.spent
     }
 }
 
-/// Something that happens when a time is reached and nothing else happened before.
+/// An event that becomes due at a given time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Timer {
-    /// A lease runs out.
+    /// A lease expires.
     Lease(AttemptToken),
-    /// A step need wait no longer.
+    /// The delay of a step ends.
     Delay(StepNumber),
-    /// Nobody answered a question.
+    /// A question times out.
     Question(QuestionId),
-    /// A barrier was not released in time.
+    /// The deadline of a barrier passes.
     Barrier(String),
-    /// The wall time of a run is used up.
+    /// The wall-time budget of a run ends.
     Wall,
 }

@@ -1,13 +1,11 @@
-//! The runs of a state: each whole, or as the bytes that it came in until somebody looks at it.
+//! The runs of a state. A run from a snapshot stays packed until its first access.
 //!
 //! Invariants:
-//! - Whether a run was unpacked yet makes no difference to anybody: not to what is found, and not
-//!   to the state's hash.
-//! - Bytes that turn out to be no run are never taken for one: it is as if the run were not there,
-//!   and [`Runs::fault`] says so from then on. Who folds or decides looks there before anything
-//!   follows from what was found.
+//! - Unpacking a run changes neither the results of lookups nor the state hash.
+//! - A run that cannot be unpacked is treated as missing, and [`Runs::fault`] reports it from then on.
+//!   Callers that fold or decide must check the fault before they use a result.
 //!
-//! Left out on purpose: what the bytes mean, which is for whoever packed them.
+//! The packed format is defined by the code that packs the runs, in the ledger.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +14,7 @@ use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
 use super::links::SharedLinks;
-use super::overview::Glance;
+use super::overview::RunOverview;
 use super::run::Run;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::value::ids::{ContentHash, RunId};
@@ -28,44 +26,44 @@ pub struct Runs {
     fault: OnceLock<String>,
 }
 
-/// A run that nobody looked at yet.
+/// A run that was not accessed yet.
 pub struct PackedRun {
-    /// What a list shows of it.
-    pub glance: Glance,
-    /// Hash of what `bytes` unpack to.
+    /// Its overview.
+    pub overview: RunOverview,
+    /// Hash of the unpacked run.
     pub hash: ContentHash,
-    /// The run, its plans left out, packed.
+    /// The packed run without its plans.
     pub bytes: Box<[u8]>,
     /// The plans of its versions, in order.
     pub plans: Vec<Arc<PackedPlan>>,
-    /// How the run is made of all that, or why it cannot be.
+    /// Unpacks the run, or returns why it cannot be unpacked.
     pub unpack: fn(&Self) -> Result<Run, String>,
 }
 
-/// A plan by the hash of a version that has it, and how many of its steps were read.
+/// Key of a plan: the hash of the version, and the number of its steps read so far.
 pub type PlanKey = (ContentHash, u64);
 
-/// A plan that nobody looked at yet.
+/// A plan that was not accessed yet.
 pub struct PackedPlan {
-    /// Which one it is.
+    /// Key of the plan.
     pub key: PlanKey,
-    /// Its text, packed.
+    /// The packed text.
     pub bytes: Box<[u8]>,
-    /// The plan, once somebody did.
+    /// The plan, after the first access.
     pub plan: OnceLock<Arc<CompactPlan>>,
-    /// The lookups of runs whose active version has it.
+    /// Links shared by the runs that execute it.
     pub links: OnceLock<SharedLinks>,
 }
 
 impl PackedPlan {
-    /// A plan whose text nobody looked at yet.
+    /// A plan that was not accessed yet.
     #[must_use]
     pub fn new(key: PlanKey, bytes: Box<[u8]>) -> Self {
         Self { key, bytes, plan: OnceLock::new(), links: OnceLock::new() }
     }
 }
 
-/// One run. It is there, or packed, or both.
+/// A run: unpacked, packed, or both.
 #[derive(Debug, Clone, Default)]
 struct Kept {
     run: OnceLock<Box<Run>>,
@@ -73,23 +71,23 @@ struct Kept {
     hash: OnceLock<ContentHash>,
 }
 
-/// How a run is kept.
+/// The stored form of a run.
 #[derive(Debug)]
-pub enum Form<'a> {
-    /// Nobody changed it since it was unpacked, if anybody did that.
+pub enum StoredRun<'a> {
+    /// Packed, and not changed since.
     Packed(&'a Arc<PackedRun>),
-    /// It is there.
+    /// Unpacked, and possibly changed.
     Whole(&'a Run),
 }
 
 impl Runs {
-    /// A run.
+    /// Looks up a run.
     #[must_use]
     pub fn get(&self, id: &RunId) -> Option<&Run> {
         self.runs.get(id)?.unpacked(*id, &self.fault)
     }
 
-    /// A run, to be changed.
+    /// Looks up a run to change it.
     pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
         let kept = self.runs.get_mut(id)?;
         kept.unpacked(*id, &self.fault)?;
@@ -99,58 +97,58 @@ impl Runs {
         kept.run.get_mut().map(AsMut::as_mut)
     }
 
-    /// What is wrong with the bytes of a run that somebody looked at.
+    /// Why a run could not be unpacked, if that happened.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
     }
 
-    /// Look at all of them: what is wrong with the bytes of any, if anything.
+    /// Unpacks all runs, and returns the first fault.
     #[must_use]
     pub fn check(&self) -> Option<&str> {
         self.values().for_each(drop);
         self.fault()
     }
 
-    /// Add a run, in the place of any of that number.
+    /// Adds or replaces a run.
     pub fn insert(&mut self, id: RunId, run: Run) {
         let kept = Kept { run: Box::new(run).into(), ..Kept::default() };
         self.runs.insert(id, kept);
     }
 
-    /// Add a run that is to be unpacked when somebody looks at it.
+    /// Adds a packed run.
     pub fn insert_packed(&mut self, id: RunId, packed: Arc<PackedRun>) {
         self.runs.insert(id, Kept { packed: Some(packed), ..Kept::default() });
     }
 
-    /// Take a run out.
+    /// Removes a run and returns it.
     pub fn remove(&mut self, id: &RunId) -> Option<Run> {
         self.get(id)?;
         self.runs.remove(id)?.run.into_inner().map(|run| *run)
     }
 
-    /// Leave a run out; it, if it is there: nothing is unpacked for that.
+    /// Removes a run without unpacking it, and returns it if it was unpacked.
     pub fn discard(&mut self, id: &RunId) -> Option<Box<Run>> {
         self.runs.remove(id)?.run.into_inner()
     }
 
-    /// Their numbers, ascending.
+    /// The numbers of the runs, ascending.
     #[must_use]
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = &RunId> {
         self.runs.keys()
     }
 
-    /// All of them, by number.
+    /// Unpacks and iterates over the runs by number.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&RunId, &Run)> {
         self.runs.iter().filter_map(|(id, kept)| Some((id, kept.unpacked(*id, &self.fault)?)))
     }
 
-    /// All of them, by number.
+    /// Unpacks and iterates over the runs by number.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Run> {
         self.iter().map(|(_, run)| run)
     }
 
-    /// All of them, by number, to be changed.
+    /// Changes all runs, by number.
     pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut Run)) {
         let ids: Vec<RunId> = self.keys().copied().collect();
         for id in ids {
@@ -160,39 +158,38 @@ impl Runs {
         }
     }
 
-    /// What a list shows of each of them, by number. Nothing is unpacked for it.
-    pub fn glances(&self) -> impl DoubleEndedIterator<Item = (RunId, Cow<'_, Glance>)> {
-        self.forms().map(|(id, form)| (id, form.glance()))
+    /// The overviews of all runs, by number, without unpacking.
+    pub fn overviews(&self) -> impl DoubleEndedIterator<Item = (RunId, Cow<'_, RunOverview>)> {
+        self.stored().map(|(id, form)| (id, form.overview()))
     }
 
-    /// What a list shows of one of them. Nothing is unpacked for it.
+    /// The overview of a run, without unpacking.
     #[must_use]
-    pub fn glance(&self, id: &RunId) -> Option<Cow<'_, Glance>> {
-        Some(self.runs.get(id)?.form()?.glance())
+    pub fn overview(&self, id: &RunId) -> Option<Cow<'_, RunOverview>> {
+        Some(self.runs.get(id)?.form()?.overview())
     }
 
-    /// The numbers of those in which work may still go on.
+    /// The numbers of the runs that have not ended.
     pub fn open(&self) -> impl DoubleEndedIterator<Item = RunId> {
-        self.glances().filter(|(_, glance)| glance.is_open()).map(|(id, _)| id)
+        self.overviews().filter(|(_, overview)| overview.is_open()).map(|(id, _)| id)
     }
 
-    /// The numbers of those of which something that follows is left over, because it had no room in
-    /// a batch. One that nobody looked at since it was read is not looked at for that: whoever
-    /// works on it does.
+    /// The runs with pending consequences that did not fit into a batch. A packed run is left to the
+    /// first command that works on it.
     pub(crate) fn unsettled(&self) -> Vec<RunId> {
         let is_left = |(id, form)| match form {
-            Form::Whole(run) if run.is_unsettled() => Some(id),
-            Form::Whole(_) | Form::Packed(_) => None,
+            StoredRun::Whole(run) if run.is_unsettled() => Some(id),
+            StoredRun::Whole(_) | StoredRun::Packed(_) => None,
         };
-        self.forms().filter_map(is_left).collect()
+        self.stored().filter_map(is_left).collect()
     }
 
-    /// How each of them is kept, by number.
-    pub fn forms(&self) -> impl DoubleEndedIterator<Item = (RunId, Form<'_>)> {
+    /// The stored form of each run, by number.
+    pub fn stored(&self) -> impl DoubleEndedIterator<Item = (RunId, StoredRun<'_>)> {
         self.runs.iter().filter_map(|(id, kept)| Some((*id, kept.form()?)))
     }
 
-    /// The hash of each of them, by number: `hash` is asked for those that are not known.
+    /// The hash of each run, by number; `hash` computes those that are not cached.
     pub fn hashes(
         &self,
         hash: impl Fn(&Run) -> ContentHash,
@@ -206,41 +203,41 @@ impl Runs {
         })
     }
 
-    /// How many there are.
+    /// Number of runs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Whether there is one of that number.
+    /// Whether a run with this number exists.
     #[must_use]
     pub fn contains_key(&self, id: &RunId) -> bool {
         self.runs.contains_key(id)
     }
 }
 
-impl<'a> Form<'a> {
-    fn glance(self) -> Cow<'a, Glance> {
+impl<'a> StoredRun<'a> {
+    fn overview(self) -> Cow<'a, RunOverview> {
         match self {
-            Self::Packed(packed) => Cow::Borrowed(&packed.glance),
-            Self::Whole(run) => Cow::Owned(Glance::of(run)),
+            Self::Packed(packed) => Cow::Borrowed(&packed.overview),
+            Self::Whole(run) => Cow::Owned(RunOverview::of(run)),
         }
     }
 }
 
 impl Kept {
-    fn form(&self) -> Option<Form<'_>> {
-        let packed = self.packed.as_ref().map(Form::Packed);
-        packed.or_else(|| self.run.get().map(|run| Form::Whole(run)))
+    fn form(&self) -> Option<StoredRun<'_>> {
+        let packed = self.packed.as_ref().map(StoredRun::Packed);
+        packed.or_else(|| self.run.get().map(|run| StoredRun::Whole(run)))
     }
 
-    /// The run; `None` if its bytes are none, and `fault` says so from then on.
+    /// Unpacks the run; `None` if that fails, which `fault` records.
     fn unpacked(&self, id: RunId, fault: &OnceLock<String>) -> Option<&Run> {
         if let Some(run) = self.run.get() {
             return Some(run);
@@ -251,7 +248,7 @@ impl Kept {
             Ok(run) => format!("run {id} is kept as run {}", run.id),
             Err(why) => format!("run {id} cannot be read: {why}"),
         };
-        // The first one counts.
+        // Only the first fault is kept.
         let _ = fault.set(why);
         None
     }
@@ -261,7 +258,7 @@ impl Index<&RunId> for Runs {
     type Output = Run;
 
     fn index(&self, id: &RunId) -> &Run {
-        self.get(id).expect("a run of that number")
+        self.get(id).expect("a run with this number exists")
     }
 }
 
@@ -273,9 +270,9 @@ impl fmt::Debug for Runs {
 
 impl fmt::Debug for PackedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { glance, hash, bytes, .. } = self;
+        let Self { overview, hash, bytes, .. } = self;
         let mut shown = f.debug_struct("PackedRun");
-        shown.field("glance", glance).field("hash", hash).field("bytes", &bytes.len());
+        shown.field("glance", overview).field("hash", hash).field("bytes", &bytes.len());
         shown.finish_non_exhaustive()
     }
 }

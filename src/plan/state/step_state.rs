@@ -1,6 +1,7 @@
-//! One step, as the state holds it.
+//! The state of one step: status, counters, what holds it back, and its current attempt.
 //!
-//! The invariants are those of [`crate::plan::State`].
+//! Most steps are waiting or accepted, so everything that only some steps have is in a separate
+//! allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,67 +15,67 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
-use crate::plan::value::rare_field::{Blank, Seldom};
+use crate::plan::value::rare_field::{RareField, StaticDefault};
 
-/// One step of a run. What most steps do not have takes next to no room.
+/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepState {
     id: EcoString,
-    /// How it stands.
+    /// Status of the step.
     pub status: StepStatus,
-    /// Sequence number of its last event; 0 before the first.
+    /// Sequence number of the last event of the step; 0 before the first.
     pub last_seq: u64,
-    /// How many attempts it had.
+    /// Number of attempts so far.
     pub attempts: u32,
-    /// How many of them failed since it was last reopened or invalidated.
+    /// Number of failures since it was last reopened or invalidated.
     pub failures: u32,
-    /// Dependencies that are not settled yet.
+    /// Number of dependencies that are not settled.
     pub unmet: u32,
     /// Whether its fallback was used.
     pub has_fallen_back: bool,
     grounds: Grounds,
-    detail: Seldom<StepDetail>,
+    detail: RareField<StepDetail>,
 }
 
-/// What a step has while somebody is at it, or when something happened to it.
+/// The part of a step that most steps do not need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StepDetail {
     pub(crate) priority: i32,
     pub(crate) owner: Option<EcoString>,
-    pub(crate) tags: Seldom<BTreeSet<String>>,
-    pub(crate) hold: Seldom<Hold>,
+    pub(crate) tags: RareField<BTreeSet<String>>,
+    pub(crate) hold: RareField<Hold>,
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) last_failure: Option<Box<(FailureClass, String)>>,
-    pub(crate) failed_criteria: Seldom<Vec<Verdict>>,
-    /// On what grounds it was accepted, where a word does not say it.
+    pub(crate) failed_criteria: RareField<Vec<Verdict>>,
+    /// Why it was accepted, if `Grounds` cannot express it.
     basis: Option<Box<AcceptedBasis>>,
 }
 
-/// On what grounds a step was accepted, in a word.
+/// The frequent reasons of acceptance, stored without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grounds {
-    /// It is not accepted, or they stand in the detail.
+    /// Not accepted, or the reason is in the detail.
     Elsewhere,
     Receipt,
     Verdicts,
     WorkersWord,
 }
 
-impl Blank for StepDetail {
-    const BLANK: &'static Self = &Self {
+impl StaticDefault for StepDetail {
+    const STATIC_DEFAULT: &'static Self = &Self {
         priority: 0,
         owner: None,
-        tags: Seldom::NONE,
-        hold: Seldom::NONE,
+        tags: RareField::NONE,
+        hold: RareField::NONE,
         attempt: None,
         last_failure: None,
-        failed_criteria: Seldom::NONE,
+        failed_criteria: RareField::NONE,
         basis: None,
     };
 }
 
 impl StepState {
-    /// A step to which nothing has happened.
+    /// A new step.
     pub(crate) fn new(id: &str) -> Self {
         Self {
             id: id.into(),
@@ -85,11 +86,11 @@ impl StepState {
             unmet: 0,
             has_fallen_back: false,
             grounds: Grounds::Elsewhere,
-            detail: Seldom::NONE,
+            detail: RareField::NONE,
         }
     }
 
-    /// Its author's name for it.
+    /// Id of the step in the plan.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -113,19 +114,19 @@ impl StepState {
         self.detail.priority
     }
 
-    /// What else keeps it from being dealt.
+    /// What holds it back besides its dependencies.
     #[must_use]
     pub fn hold(&self) -> &Hold {
         &self.detail.hold
     }
 
-    /// The attempt that is in flight, reported, in doubt, or asked about.
+    /// The current attempt: in flight, reported, of unknown outcome, or subject of a question.
     #[must_use]
     pub fn attempt(&self) -> Option<&Attempt> {
         self.detail.attempt.as_deref()
     }
 
-    /// On what grounds it was accepted.
+    /// Why it was accepted.
     #[must_use]
     pub fn accepted(&self) -> Option<&AcceptedBasis> {
         match self.grounds {
@@ -136,29 +137,29 @@ impl StepState {
         }
     }
 
-    /// Class and message of its last failure, until it is accepted.
+    /// Class and message of the last failure, until the step is accepted.
     #[must_use]
     pub fn last_failure(&self) -> Option<&(FailureClass, String)> {
         self.detail.last_failure.as_deref()
     }
 
-    /// The verdicts against its last attempt, until it is accepted.
+    /// The failed criteria of the last attempt, until the step is accepted.
     #[must_use]
     pub fn failed_criteria(&self) -> &[Verdict] {
         &self.detail.failed_criteria
     }
 
-    /// Changes what it seldom has.
+    /// Changes the detail.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut StepDetail) -> T) -> T {
         self.detail.change(change)
     }
 
-    /// Changes what keeps it from being dealt.
+    /// Changes what holds it back.
     pub(crate) fn change_hold(&mut self, change: impl FnOnce(&mut Hold)) {
         self.change(|detail| detail.hold.change(change));
     }
 
-    /// Changes its attempt, if it has one.
+    /// Changes the current attempt, if there is one.
     pub(crate) fn change_attempt<T>(
         &mut self,
         change: impl FnOnce(&mut Attempt) -> T,
@@ -167,13 +168,13 @@ impl StepState {
         self.change(|detail| detail.attempt.as_deref_mut().map(change))
     }
 
-    /// Lets go of its attempt.
+    /// Removes the current attempt.
     pub(crate) fn take_attempt(&mut self) -> Option<Box<Attempt>> {
         self.attempt()?;
         self.change(|detail| detail.attempt.take())
     }
 
-    /// Says on what grounds it is accepted, or that it is not.
+    /// Sets or clears the reason of its acceptance.
     pub(crate) fn accept(&mut self, basis: Option<AcceptedBasis>) {
         let (grounds, basis) = match basis {
             Some(AcceptedBasis::Receipt) => (Grounds::Receipt, None),
@@ -188,7 +189,7 @@ impl StepState {
     }
 }
 
-/// The fields of a step in snapshots and hashes, in their order.
+/// The fields of a step in the order of snapshots and hashes.
 #[derive(Serialize)]
 struct Row<'a> {
     id: &'a str,
@@ -208,23 +209,23 @@ struct Row<'a> {
     has_fallen_back: bool,
 }
 
-/// The same, as they are read.
+/// The same fields, for decoding.
 #[derive(Deserialize)]
 struct OwnedRow {
     id: EcoString,
     owner: Option<EcoString>,
-    tags: Seldom<BTreeSet<String>>,
+    tags: RareField<BTreeSet<String>>,
     priority: i32,
     status: StepStatus,
     last_seq: u64,
     attempts: u32,
     failures: u32,
     unmet: u32,
-    hold: Seldom<Hold>,
+    hold: RareField<Hold>,
     attempt: Option<Box<Attempt>>,
     accepted: Option<AcceptedBasis>,
     last_failure: Option<Box<(FailureClass, String)>>,
-    failed_criteria: Seldom<Vec<Verdict>>,
+    failed_criteria: RareField<Vec<Verdict>>,
     has_fallen_back: bool,
 }
 
@@ -283,59 +284,58 @@ impl<'de> Deserialize<'de> for StepState {
     }
 }
 
-/// What keeps a step from being dealt, once all that it depends on is settled.
+/// What holds a step back once its dependencies are settled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// Whether its condition holds, once it was judged.
+    /// The result of its condition, once evaluated.
     pub condition: Option<Ruling>,
-    /// Whether its preconditions hold, those that were judged since a variable that they name was
-    /// last set.
+    /// Results of the preconditions that were evaluated since their variables last changed.
     pub preconditions: BTreeMap<u32, Ruling>,
-    /// Whether its gate was opened.
+    /// Whether its gate was approved.
     pub is_gate_open: bool,
-    /// The open question about it.
+    /// The open question about it, if any.
     pub question: Option<QuestionId>,
-    /// What was answered about its failure, and by whom, until that is done.
+    /// The answer about its failure and its author, until it is carried out.
     pub answer: Option<(String, String)>,
-    /// Until when it waits after a failure.
+    /// End of the delay after a failure.
     pub delay: Option<Micros>,
-    /// The step that stands in for it.
-    pub stand_in: Option<StepNumber>,
-    /// Whether it is only there to stand in for another, and has not been called.
-    pub is_on_call: bool,
+    /// The fallback step that it waits for.
+    pub fallback_step: Option<StepNumber>,
+    /// Whether it is only a fallback of other steps, and none of them uses it yet.
+    pub is_standby: bool,
 }
 
-impl Blank for Hold {
-    const BLANK: &'static Self = &Self {
+impl StaticDefault for Hold {
+    const STATIC_DEFAULT: &'static Self = &Self {
         condition: None,
         preconditions: BTreeMap::new(),
         is_gate_open: false,
         question: None,
         answer: None,
         delay: None,
-        stand_in: None,
-        is_on_call: false,
+        fallback_step: None,
+        is_standby: false,
     };
 }
 
 /// The current attempt of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The right to report on it.
+    /// Token of the attempt.
     pub token: AttemptToken,
-    /// Who has it.
+    /// The worker.
     pub worker: String,
-    /// When it was dealt.
+    /// When it was dispatched.
     pub dispatched: Micros,
-    /// Until when it is theirs.
+    /// End of the lease.
     pub lease_until: Micros,
-    /// What it may cost, until the receipt says what it did.
+    /// Reserved cost, until the receipt.
     pub reserved: Cost,
-    /// What the worker returned, until it is judged.
+    /// The receipt.
     pub receipt: Option<Receipt>,
-    /// Verdicts on it so far, by criterion.
+    /// Verdicts so far, by criterion.
     pub verdicts: BTreeMap<u32, Verdict>,
-    /// The keys of what it meant to do to the world, or did.
+    /// Keys of its side effects.
     pub effects: BTreeSet<String>,
 }
 
@@ -343,18 +343,18 @@ pub struct Attempt {
 mod tests {
     use super::*;
 
-    /// Goal: whoever adds to a step sees what it costs each step of each run.
+    /// A new field costs memory for each step of each run.
     #[test]
-    fn a_step_to_which_nothing_happened_is_small() {
+    fn idle_step_takes_48_bytes() {
         assert_eq!(size_of::<StepState>(), 48);
         let mut step = StepState::new("a");
         step.change(|detail| detail.priority = 7);
         assert_ne!(step, StepState::new("a"));
         step.change(|detail| detail.priority = 0);
-        assert_eq!(step.detail, Seldom::NONE);
+        assert_eq!(step.detail, RareField::NONE);
         for basis in [AcceptedBasis::Receipt, AcceptedBasis::Verdicts, AcceptedBasis::WorkersWord] {
             step.accept(Some(basis.clone()));
-            assert_eq!((step.accepted(), &step.detail), (Some(&basis), &Seldom::NONE));
+            assert_eq!((step.accepted(), &step.detail), (Some(&basis), &RareField::NONE));
         }
         let landed = AcceptedBasis::Landed { by: "ana".to_owned() };
         step.accept(Some(landed.clone()));

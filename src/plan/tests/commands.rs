@@ -95,7 +95,7 @@ fn steps_are_dispatched_by_priority_then_plan_order() {
         ledger.execute(dispatch_command(None)).unwrap();
         assert_eq!(ledger.status(expected), StepStatus::Dispatched);
     }
-    let nothing = Rejection::NothingReady { in_flight: 3, reported: 0, in_doubt: 0 };
+    let nothing = Rejection::NothingReady { in_flight: 3, reported: 0, outcome_unknown: 0 };
     assert_eq!(ledger.execute(dispatch_command(None)), Err(nothing));
 }
 
@@ -186,7 +186,7 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
         ledger.status("a")
     };
     assert_eq!(lose(&mut ledger, LostCause::Released), StepStatus::Ready);
-    assert_eq!(lose(&mut ledger, LostCause::RunnerDied), StepStatus::InDoubt);
+    assert_eq!(lose(&mut ledger, LostCause::RunnerDied), StepStatus::OutcomeUnknown);
     let resolve = |finding| Command::ResolveDoubt {
         run: RunId(1),
         step: StepNumber(1),
@@ -194,9 +194,9 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
         by: "ann".to_owned(),
         evidence: String::new(),
     };
-    ledger.execute(resolve(Finding::DidNotHappen)).unwrap();
-    assert_eq!(lose(&mut ledger, LostCause::LeaseExpired), StepStatus::InDoubt);
-    let events = ledger.execute(resolve(Finding::Landed)).unwrap();
+    ledger.execute(resolve(ResolvedOutcome::DidNotHappen)).unwrap();
+    assert_eq!(lose(&mut ledger, LostCause::LeaseExpired), StepStatus::OutcomeUnknown);
+    let events = ledger.execute(resolve(ResolvedOutcome::Landed)).unwrap();
     assert_eq!(kinds(&events), "DoubtResolved Accepted");
     let landed = AcceptedBasis::Landed { by: "ann".to_owned() };
     assert_eq!(ledger.step("a").accepted(), Some(&landed));

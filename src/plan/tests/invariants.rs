@@ -48,15 +48,15 @@ pub(super) fn check_derived(state: &State) {
             let attempt = step.attempt().expect("a step in flight has an attempt");
             in_flight.insert(attempt.token, (run.id, number));
             step.tags().iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
-            assert_eq!(state.dealt.get(&attempt.token), Some(&(run.id, number)));
+            assert_eq!(state.dispatched.get(&attempt.token), Some(&(run.id, number)));
             if let Some(owner) = step.owner() {
                 *by_owner.entry(owner.to_owned()).or_default() += 1;
             }
         }
     }
-    for (token, (run, _)) in &state.dealt {
+    for (token, (run, _)) in &state.dispatched {
         assert!(
-            state.runs[run].dealt.contains(token),
+            state.runs[run].dispatched.contains(token),
             "the run lists the tokens that retire with it"
         );
     }
@@ -112,7 +112,7 @@ fn check_run(run: &Run) {
             _ => {}
         }
         let has_attempt = match state.status {
-            StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => true,
+            StepStatus::Dispatched | StepStatus::Reported | StepStatus::OutcomeUnknown => true,
             // A question about its failure is open, or it failed finally and may have landed.
             StepStatus::Gated | StepStatus::Failed => state.attempt().is_some(),
             _ => false,
@@ -126,8 +126,8 @@ fn check_run(run: &Run) {
 fn is_held_back(step: &Step, state: &StepState) -> bool {
     let hold = state.hold();
     let passed = hold.preconditions.values().filter(|ruling| **ruling == Ruling::Pass).count();
-    hold.is_on_call
-        || hold.stand_in.is_some()
+    hold.is_standby
+        || hold.fallback_step.is_some()
         || (step.condition.is_some() && hold.condition != Some(Ruling::Pass))
         || passed < step.preconditions.len()
         || (step.gate.is_some() && !hold.is_gate_open)
@@ -162,7 +162,7 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     let mut lanes: BTreeMap<Lane, Queue> = BTreeMap::new();
     let mut by_owner: BTreeMap<String, u32> = BTreeMap::new();
     let mut with = BTreeMap::from([(StepStatus::Reported, BTreeSet::new())]);
-    with.insert(StepStatus::InDoubt, BTreeSet::new());
+    with.insert(StepStatus::OutcomeUnknown, BTreeSet::new());
     let present: BTreeSet<StepNumber> = version.numbers.iter().copied().collect();
     for (place, step) in run.steps.iter().enumerate() {
         let number = StepNumber(u32::try_from(place + 1).unwrap());
@@ -193,7 +193,7 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     assert_eq!(run.in_flight_by_owner, by_owner);
     assert_eq!(run.in_flight, run.count(StepStatus::Dispatched));
     assert_eq!(run.reported, with[&StepStatus::Reported]);
-    assert_eq!(run.in_doubt, with[&StepStatus::InDoubt]);
+    assert_eq!(run.outcome_unknown, with[&StepStatus::OutcomeUnknown]);
 }
 
 /// The timers that the run must have.

@@ -288,7 +288,7 @@ fn changed_fallback_releases_the_waiting_step() {
     let mut ledger =
         TestLedger::with(&plan(vec![with(Some("b")), step("b", &[])]), RunPolicy::default());
     ledger.fail("a", FailureClass::Unknown);
-    assert_eq!(ledger.step("a").hold().stand_in, Some(StepNumber(2)));
+    assert_eq!(ledger.step("a").hold().fallback_step, Some(StepNumber(2)));
     ledger.propose(&plan(vec![with(None), step("b", &[])])).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     ledger.complete("b");
@@ -327,7 +327,7 @@ fn escalated_failure_counts_once() {
     let mut ledger = TestLedger::with(&one, RunPolicy::default());
     ledger.fail("a", FailureClass::Unknown);
     answer(&mut ledger, RETRY).unwrap();
-    assert_eq!((ledger.step("a").failures, ledger.run().tally.failures), (1, 1));
+    assert_eq!((ledger.step("a").failures, ledger.run().counters.failures), (1, 1));
 }
 
 /// No question is asked in a run that has ended.
@@ -371,7 +371,7 @@ fn external_decider_cannot_repeat_a_possible_effect() {
         assert_eq!(ledger.execute(decide(Decision::Retry)), Err(refused.clone()));
         assert_eq!(ledger.execute(decide(Decision::RetryAt(ledger.now + SECOND))), Err(refused));
         ledger.execute(decide(Decision::Doubt)).unwrap();
-        assert_eq!(ledger.status("a"), StepStatus::InDoubt);
+        assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     }
 }
 
@@ -407,8 +407,8 @@ fn step_changed_with_unknown_outcome_asks_its_gate_again() {
     let cause = LostCause::LeaseExpired;
     ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
     ledger.propose(&plan(vec![new])).unwrap();
-    assert_eq!(ledger.status("a"), StepStatus::InDoubt);
-    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::DidNotHappen);
+    assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
+    let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);
     let (by, evidence) = ("ann".to_owned(), String::new());
     ledger.execute(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::Gated);

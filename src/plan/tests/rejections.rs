@@ -37,7 +37,7 @@ fn unknown_run_is_rejected() {
         Command::ResolveDoubt {
             run: ABSENT,
             step,
-            finding: Finding::Landed,
+            finding: ResolvedOutcome::Landed,
             by: by(),
             evidence: by(),
         },
@@ -193,7 +193,7 @@ fn step_in_flight_cannot_be_skipped_or_taken_over() {
 #[test]
 fn resolve_and_retry_require_a_matching_status() {
     let mut ledger = one();
-    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::Landed);
+    let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::Landed);
     let resolve =
         Command::ResolveDoubt { run, step, finding, by: "ann".to_owned(), evidence: String::new() };
     assert_eq!(ledger.execute(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));

@@ -175,7 +175,7 @@ fn broken_barrier_fails_the_run_when_idle() {
     let token = ledger.dispatch("b");
     let events = ledger.fail("a", FailureClass::Unknown);
     assert_eq!(kinds(&events), "ReceiptRecorded FailureDecided Barrier");
-    let nothing = Rejection::NothingReady { in_flight: 1, reported: 0, in_doubt: 0 };
+    let nothing = Rejection::NothingReady { in_flight: 1, reported: 0, outcome_unknown: 0 };
     assert_eq!(ledger.try_dispatch("c"), Err(nothing));
     let events = ledger.report(token, Receipt::default());
     assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");

@@ -60,7 +60,7 @@ fn operator_view_shows_leases_failures_and_totals() {
     assert_eq!(view.last_failure.as_ref().map(|(step, class, _)| (step.0, *class)), {
         Some((1, FailureClass::Transient))
     });
-    assert_eq!((view.tally.failures, view.tally.retries, view.account.attempts), (1, 1, 2));
+    assert_eq!((view.counters.failures, view.counters.retries, view.account.attempts), (1, 1, 2));
     assert_eq!((view.versions.len(), view.active), (1, 1));
     assert_eq!(view.remaining.money_micros, Some(1000));
 }

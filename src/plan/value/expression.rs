@@ -1,16 +1,15 @@
-//! CEL expressions: what they name, and whether they hold.
+//! CEL expressions: which variables they read, and whether they hold.
+//!
+//! An expression can read each variable of the run whose name is an identifier, all variables in the
+//! map `variables`, and in a criterion the attempt's `output`.
 //!
 //! Invariants:
-//! - Only `decide` and `settle` judge an expression; what came out is an event, so that another
-//!   version of the evaluator never changes what a log folds into.
-//! - A value is a pure function of the expression and the values of the names in it: there is no
-//!   clock, no randomness and no function that reads anything.
-//! - An expression that cannot be evaluated does not hold, and says why.
-//! - Evaluation ends soon: what it may take at most is estimated before, from the expression and
-//!   the sizes of the values that it names, and too much is not begun. No clock decides that.
-//!
-//! Names: each variable of the run whose name is an identifier, all of them in the map
-//! `variables`, and in a criterion `output`, what the attempt returned.
+//! - Only `decide` and `settle` evaluate expressions, and the result becomes an event. Another version
+//!   of the evaluator therefore never changes the fold of a log.
+//! - The value is a pure function of the expression and its variables: no clock, no randomness, no I/O.
+//! - An expression that cannot be evaluated does not hold, and the evidence gives the reason.
+//! - Evaluation is bounded: its cost is estimated from the expression and the sizes of its variables,
+//!   and an expression that is too expensive is not evaluated. No clock is involved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,31 +20,31 @@ use serde_json::Value;
 
 use super::json::Json;
 
-/// How long an expression may be, in bytes.
+/// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_MAX: usize = 4096;
 
-/// How deep expressions may go through lists within lists.
+/// Maximum nesting depth of comprehensions.
 pub(crate) const NESTED_MAX: usize = 3;
 
-/// How many steps an evaluation may take at most, as far as can be said before it.
+/// Maximum estimated number of steps of an evaluation.
 pub(crate) const STEPS_MAX: u64 = 5_000_000;
 
 /// The name of the map of all variables.
 pub(crate) const ALL: &str = "variables";
 
-/// The name of what an attempt returned.
+/// The name of the output of an attempt.
 pub(crate) const OUTPUT: &str = "output";
 
-/// What an expression came to.
+/// The result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// Whether it holds.
+    /// Whether the expression holds.
     pub(crate) holds: bool,
-    /// The values that it was judged by, or why it could not be evaluated.
+    /// The values that it read, or why it could not be evaluated.
     pub(crate) evidence: String,
 }
 
-/// The expression, compiled; or what is wrong with it.
+/// Compiles an expression, or returns what is wrong with it.
 fn compile(expression: &str) -> Result<Program, String> {
     if expression.len() > EXPRESSION_MAX {
         let found = expression.len();
@@ -53,13 +52,11 @@ fn compile(expression: &str) -> Result<Program, String> {
     }
     let program = Program::compile(expression).map_err(|errors| {
         let text = errors.to_string();
-        text.lines().next().unwrap_or("it is no CEL expression").to_owned()
+        text.lines().next().unwrap_or("not a CEL expression").to_owned()
     })?;
     let found = nesting(program.expression());
     if found > NESTED_MAX {
-        return Err(format!(
-            "goes through lists within lists {found} deep, expected at most {NESTED_MAX}"
-        ));
+        return Err(format!("nested comprehensions {found} deep, expected at most {NESTED_MAX}"));
     }
     check_steps(Estimate::default().of(program.expression()).steps)?;
     Ok(program)
@@ -72,21 +69,21 @@ fn check_steps(steps: u64) -> Result<(), String> {
     Err(format!("could take {steps} steps with these values, expected at most {STEPS_MAX}"))
 }
 
-/// What is wrong with an expression before anything is known about its values.
+/// What is wrong with an expression, independent of its variables.
 pub(crate) fn problem(expression: &str) -> Option<String> {
     compile(expression).err()
 }
 
-/// The variables that an expression names. `variables` stands for all of them. One that cannot be
-/// compiled names none.
+/// The variables that an expression reads; `variables` means all of them. An invalid expression reads
+/// none.
 pub(crate) fn variables(expression: &str) -> BTreeSet<String> {
     let Ok(program) = compile(expression) else { return BTreeSet::new() };
     let references = program.references();
     references.variables().into_iter().map(str::to_owned).filter(|name| name != OUTPUT).collect()
 }
 
-/// Whether an expression holds. `value` is asked for the variables that it names, `all` for all of
-/// them if it names `variables`.
+/// Evaluates an expression. `value` looks up a variable; `all` returns all of them and is called only if
+/// the expression reads `variables`.
 pub(crate) fn judge(
     expression: &str,
     value: &dyn Fn(&str) -> Option<Json>,
@@ -114,7 +111,7 @@ pub(crate) fn judge(
                     evidence.push(format!("{name} = {}", shortened(value.as_str())));
                     value.value()
                 }
-                // An element of a list that the expression goes through, or not set.
+                // A variable of a comprehension, or not set.
                 None => continue,
             },
         };
@@ -134,7 +131,10 @@ pub(crate) fn judge(
             let kind = other.type_of();
             Judgement {
                 holds: false,
-                evidence: with(&evidence, &format!("it is a {kind}, expected true or false")),
+                evidence: with(
+                    &evidence,
+                    &format!("the value is a {kind}, expected true or false"),
+                ),
             }
         }
         Err(error) => Judgement { holds: false, evidence: with(&evidence, &error.to_string()) },
@@ -145,7 +145,7 @@ fn with(evidence: &str, what: &str) -> String {
     if evidence.is_empty() { what.to_owned() } else { format!("{evidence}; {what}") }
 }
 
-/// The most bytes of a value that evidence shows.
+/// How many bytes of a value the evidence shows.
 const SHOWN: usize = 120;
 
 fn shortened(text: &str) -> String {
@@ -156,13 +156,13 @@ fn shortened(text: &str) -> String {
     format!("{}...", text.get(..end).unwrap_or_default())
 }
 
-#[expect(clippy::disallowed_types, reason = "the evaluator's maps are made from no other")]
+#[expect(clippy::disallowed_types, reason = "the evaluator takes its maps only from this type")]
 fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::from(entries.collect::<std::collections::HashMap<_, _>>())
 }
 
-/// A JSON value as CEL has it. Whole numbers are `int`, so that they can be compared and added
-/// with the numbers that people write.
+/// Converts a JSON value. Whole numbers become `int`, so that they can be compared with and added to
+/// literals.
 fn cel(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -180,7 +180,7 @@ fn cel(value: &Value) -> Cel {
     }
 }
 
-/// How many values there are in a value, long texts counting for more.
+/// The number of values in a value; long strings count more.
 fn size(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,
@@ -199,15 +199,15 @@ fn size_of_text(length: usize) -> u64 {
     u64::try_from(length / 16).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// What the evaluation of an expression may take at most.
+/// Upper bound of the cost of an evaluation.
 #[derive(Debug, Clone, Copy)]
 struct Effort {
     steps: u64,
-    /// How large its value may be.
+    /// Upper bound of the size of its value.
     size: u64,
 }
 
-/// Reckons efforts, by the sizes of the values that names stand for; 1 where it is not known.
+/// Estimates costs from the sizes of the variables; an unknown size counts as 1.
 #[derive(Debug, Default)]
 struct Estimate {
     sizes: BTreeMap<String, u64>,
@@ -233,7 +233,7 @@ impl Estimate {
                         | operators::CONDITIONAL
                         | operators::INDEX
                 );
-                // Whatever else is asked may look at all of what it is asked about.
+                // Any other function may read all of its arguments.
                 let looks = if is_logic { 0 } else { all.size };
                 Effort { steps: all.steps.saturating_add(looks), ..all }
             }
@@ -242,7 +242,7 @@ impl Estimate {
         }
     }
 
-    /// One after the other, into one value.
+    /// The parts evaluated in sequence, combined to one value.
     fn all(&mut self, parts: &[&IdedExpr]) -> Effort {
         parts.iter().fold(Effort { steps: 1, size: 1 }, |all, part| {
             let Effort { steps, size } = self.of(part);
@@ -250,12 +250,12 @@ impl Estimate {
         })
     }
 
-    /// Once for each element.
+    /// The loop body evaluated once per element.
     fn comprehension(&mut self, each: &ComprehensionExpr) -> Effort {
         let range = self.of(&each.iter_range);
         let start = self.of(&each.accu_init);
-        // All elements together are as large as the whole: only what goes through an element again
-        // may take more than that.
+        // All elements together are as large as the list. Only a nested comprehension can cost more
+        // than that.
         let goes_on = nesting(&each.loop_step) > 0 || nesting(&each.result) > 0;
         let element = if goes_on { range.size } else { 1 };
         let mut inner = Self { sizes: self.sizes.clone() };
@@ -273,7 +273,7 @@ impl Estimate {
     }
 }
 
-/// How deep an expression goes through lists within lists.
+/// Nesting depth of comprehensions.
 fn nesting(expression: &IdedExpr) -> usize {
     let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| nesting(part)).max().unwrap_or(0);
     match &expression.expr {
@@ -292,7 +292,7 @@ fn of_entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// What an expression is put together from, other than one that goes through a list.
+/// The subexpressions, except those of a comprehension.
 fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_by_the_values_that_are_there() {
+    fn expressions_read_variables_and_output() {
         let values = serde_json::json!({
             "score": 640, "rate": 0.5, "flag": "system_error", "items": [1, 2, 3], "odd-name": 7
         });
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_does_not_hold_and_says_why() {
+    fn invalid_expressions_do_not_hold_and_give_a_reason() {
         let values = serde_json::json!({"score": "many"});
         for (expression, expected) in [
             ("missing > 1", "missing"),
@@ -364,9 +364,9 @@ mod tests {
         assert_eq!(problem("a && b"), None);
     }
 
-    /// An expression of a few words, over a list of a few thousand, would have gone on for years.
+    /// A short expression over a list of a few thousand elements could otherwise run for years.
     #[test]
-    fn an_expression_that_would_not_end_soon_is_not_begun() {
+    fn expensive_expressions_are_not_evaluated() {
         let many: Vec<u32> = (0..3_000).collect();
         let values =
             serde_json::json!({ "items": many, "text": "x".repeat(1 << 20), "few": [1, 2] });
@@ -387,7 +387,7 @@ mod tests {
         let wide = format!("{digits}.all(a, {digits}.all(b, {digits}.all(c, a + b + c > 0)))");
         let wider = wide.replace(",20]", &format!(",20{}]", ",1".repeat(280)));
         assert!(problem(&wider).unwrap().contains("could take"));
-        // What people write is judged, also over long lists.
+        // Ordinary expressions are evaluated, also over long lists.
         for (good, expected) in [
             ("items.all(each, each < 3000)", true),
             ("items.exists(each, each == 2999) && text.size() > 5", true),
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_it_depends_on() {
+    fn variables_lists_what_an_expression_reads() {
         let names = |text: &str| variables(text).into_iter().collect::<Vec<_>>();
         assert_eq!(names("score > 600 && output.ok && has(variables.x)"), ["score", "variables"]);
         assert_eq!(names("no expression ("), Vec::<String>::new());

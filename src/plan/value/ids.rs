@@ -1,4 +1,4 @@
-//! The names that events use for runs, steps and attempts.
+//! Identifiers of runs, steps and attempts, timestamps, and content hashes.
 
 use std::fmt;
 
@@ -8,46 +8,46 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A point in time, or a span, in microseconds; points count from the Unix epoch.
 pub type Micros = u64;
 
-/// Microseconds in a second.
+/// One second in microseconds.
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// A run of the ledger, numbered from 1 in the order of starting.
+/// Number of a run, from 1 in the order of their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub u32);
 
-/// A step of a run, numbered from 1 in plan order; fixed for the life of the run, never reused.
+/// Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepNumber(pub u32);
 
 impl StepNumber {
-    /// The 0-based place in a run's list of steps.
+    /// The 0-based index in the run's list of steps.
     #[must_use]
     pub fn index(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX).wrapping_sub(1)
     }
 }
 
-/// The right to report on one attempt: the sequence number of the record that dispatched it.
+/// Token of an attempt: the sequence number of the record that dispatched it.
 ///
-/// It is unique in the ledger and grows with every grant, so a stale one is recognised, and it
-/// names run, step and attempt by itself.
+/// It is unique in the ledger and increases with every dispatch, so a stale token is recognised. It
+/// identifies run, step and attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptToken(pub u64);
 
-/// A 32-byte content hash. This module never computes one: the caller brings it.
+/// A 32-byte content hash, computed by the caller.
 ///
-/// In JSON it is 64 hexadecimal digits, elsewhere its bytes.
+/// It is serialized as 64 hexadecimal digits in JSON, and as bytes elsewhere.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
-    /// The first eight hexadecimal digits, for people.
+    /// The first eight hexadecimal digits.
     #[must_use]
     pub fn short(&self) -> String {
         self.to_string().chars().take(8).collect()
     }
 
-    /// The hash that 64 hexadecimal digits spell.
+    /// Parses 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// Reads a hash where its digits stand: there is one for each step of a plan.
+/// Parses a hash without copying its digits.
 struct Digits;
 
 impl Visitor<'_> for Digits {

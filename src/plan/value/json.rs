@@ -1,16 +1,15 @@
-//! JSON values as the log holds them: canonical text (RFC 8785), in which whole numbers of up to 64
-//! bits keep their digits.
+//! JSON values as the log stores them: canonical text (RFC 8785) in which whole numbers of up to 64
+//! bits keep all digits.
 //!
-//! Two values are equal exactly when their texts are, and a record that holds one decodes
-//! without a self-describing format.
+//! Two values are equal exactly if their texts are equal. A record with a JSON value needs no
+//! self-describing format.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How many levels of lists and objects within each other a value may have: a reader of JSON reads no
-/// more.
+/// Maximum nesting depth of a value: the limit of the JSON parser.
 pub const JSON_DEPTH_MAX: usize = 127;
 
 /// A JSON value in canonical form.
@@ -26,7 +25,7 @@ impl Json {
         Self(text)
     }
 
-    /// A value by its canonical text, as the log or a blob holds it: it is not looked at.
+    /// A value from its canonical text, which is not checked.
     pub(crate) fn from_canonical(text: String) -> Self {
         Self(text)
     }
@@ -37,7 +36,7 @@ impl Json {
         &self.0
     }
 
-    /// How many levels of lists and objects it has within each other.
+    /// The nesting depth of lists and objects.
     #[must_use]
     pub fn depth(&self) -> usize {
         let (mut depth, mut deepest) = (0_usize, 0);
@@ -60,8 +59,8 @@ impl Json {
 }
 
 impl Json {
-    /// The value. Text that is not JSON (only possible in a record that somebody forged) is
-    /// given back as a JSON string, so that reading a ledger never fails on it.
+    /// The parsed value. Text that is not JSON, which only a forged record can contain, becomes a JSON
+    /// string, so that reading a ledger never fails on it.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
@@ -97,7 +96,7 @@ impl fmt::Display for Json {
 fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Number(number) if number.is_f64() => out.push_str(&canonical(number)),
-        // A double would not hold all of its digits.
+        // A double would lose digits.
         Value::Number(number) => out.push_str(&number.to_string()),
         Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&canonical(value)),
         Value::Array(items) => {
@@ -123,11 +122,11 @@ fn write_value(value: &Value, out: &mut String) {
     }
 }
 
-/// The canonical text (RFC 8785) of anything that serializes to JSON with string keys.
+/// The canonical text (RFC 8785) of a value that serializes to JSON with string keys.
 #[must_use]
 pub fn canonical<T: Serialize>(value: &T) -> String {
-    // Only a map with keys that are not strings, or a number that is not finite, can fail, and
-    // neither a `serde_json::Value` nor a type of this module holds one.
+    // Only a map with other keys than strings, or a number that is not finite, can fail. Neither a
+    // `serde_json::Value` nor a type of this module has one.
     serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
@@ -138,13 +137,13 @@ mod tests {
     use crate::plan::{Command, FailureClass, Outcome, Receipt, Rejection, RunId, RunPolicy};
 
     fn nested(depth: usize) -> Json {
-        // Brackets in texts do not count.
+        // Brackets in strings do not count.
         let inner = serde_json::json!({ "[{\"\\": "\\\"[[" });
         Json::new(&(1..depth).fold(inner, |value, _| serde_json::json!([value])))
     }
 
-    /// Story: a worker returned the number of an order, 1234567890123456789, and the next step was told to
-    /// ship 1234567890123456800.
+    /// A worker returned order number 1234567890123456789, and the next step was told to ship order
+    /// 1234567890123456800.
     #[test]
     fn whole_numbers_of_64_bits_keep_their_digits() {
         let text = r#"{"least":-9223372036854775808,"most":18446744073709551615,"order":1234567890123456789}"#;
@@ -153,9 +152,9 @@ mod tests {
         assert_eq!(Json::new(&value.value()), value);
     }
 
-    /// Goal: all other values are what they were, as the logs that are there hold them.
+    /// All other values have the standard canonical form.
     #[test]
-    fn other_values_are_canonical_as_ever() {
+    fn other_values_are_canonical() {
         for text in [
             "null",
             "-0",
@@ -177,10 +176,10 @@ mod tests {
         }
     }
 
-    /// Story: a value that nested deeper than a reader of JSON goes was taken, and came back as a text:
-    /// `[[...]]` as `"[[...]]"`, for workers and for expressions.
+    /// A value deeper than the limit of the JSON parser was accepted, and came back as a string: `[[...]]`
+    /// as `"[[...]]"`.
     #[test]
-    fn a_value_that_nests_too_deeply_to_be_read_again_is_refused() {
+    fn too_deeply_nested_values_are_rejected() {
         let mut world = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
         let token = world.dispatch("a");
         let set = |value| {

@@ -1,4 +1,4 @@
-//! TODO
+//! Basic values: identifiers, names, JSON, expressions, and fields that are rarely set.
 
 pub(crate) mod expression;
 pub(crate) mod ids;

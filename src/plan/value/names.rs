@@ -1,11 +1,11 @@
-//! What runs, workers and variables may be called: one rule, whoever asks.
+//! Rules for the names of runs, workers and variables.
 //!
-//! Invariant: only a command is refused for a name. What a log says already is never looked at again.
+//! Invariant: the rules apply to commands only. A name that is already in the log is always valid.
 
-/// What is called by a name that somebody gives it.
+/// What a name belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Named {
-    /// A run: in a line of text, and beside the numbers of runs.
+pub enum NameKind {
+    /// A run.
     Run,
     /// A worker.
     Worker,
@@ -15,33 +15,35 @@ pub enum Named {
 
 /// What is wrong with a new name, if anything.
 #[must_use]
-pub fn name_fault(of: Named, name: &str) -> Option<&'static str> {
+pub fn name_error(of: NameKind, name: &str) -> Option<&'static str> {
     let is_empty = name.trim().is_empty();
     let is_broken = name.chars().any(char::is_control);
     let is_number = || name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
     match of {
-        Named::Run if is_empty => Some("the run needs a name"),
-        Named::Run if is_broken => Some("a run's name is one line, without control characters"),
-        Named::Run if name.starts_with('-') => {
-            Some("a run's name does not begin with `-`: a command line takes that for an option")
+        NameKind::Run if is_empty => Some("the run needs a name"),
+        NameKind::Run if is_broken => {
+            Some("the run name has a control character; use one printable line")
         }
-        Named::Run if is_number() => {
-            Some("a run's name is not `#` and a number: that is the run of this number")
+        NameKind::Run if name.starts_with('-') => {
+            Some("the run name begins with `-`, like an option; choose another")
         }
-        Named::Worker if is_empty => Some("the worker needs a name"),
-        Named::Worker if is_broken => {
-            Some("a worker's name is one line, without control characters")
+        NameKind::Run if is_number() => {
+            Some("the run name looks like a run number; choose another")
         }
-        Named::Variable if is_empty || is_broken => {
-            Some("a variable's name is one line that says something, without control characters")
+        NameKind::Worker if is_empty => Some("the worker needs a name"),
+        NameKind::Worker if is_broken => {
+            Some("the worker name has a control character; use one printable line")
         }
-        Named::Run | Named::Worker | Named::Variable => None,
+        NameKind::Variable if is_empty || is_broken => {
+            Some("the variable name is empty or has a control character; use one printable line")
+        }
+        NameKind::Run | NameKind::Worker | NameKind::Variable => None,
     }
 }
 
-/// The number of a run or a step, as people write it to be none of a name or an id: `#37`.
+/// Parses the number of a run or a step, written as `#37`.
 #[doc(hidden)]
-pub fn number_meant(word: &str) -> Option<u32> {
+pub fn parse_number(word: &str) -> Option<u32> {
     word.strip_prefix('#')?.parse().ok()
 }
 
@@ -51,40 +53,45 @@ mod tests {
     use crate::plan::tests::support::*;
     use crate::plan::{Command, Json, Rejection, RunId, RunPolicy};
 
-    /// Story: the library took names that no program could type again, like that of a run which a
-    /// command line takes for an option; the acts of the binary alone refused them.
+    /// The library accepted names that cannot be typed on a command line, such as a run name that looks
+    /// like an option; only the program rejected them.
     #[test]
-    fn names_that_cannot_be_typed_are_refused_whoever_asks() {
+    fn names_that_cannot_be_typed_are_rejected() {
         let all = plan(vec![step("a", &[])]);
         let mut world = TestLedger::with(&all, RunPolicy::default());
         let mut ask = |of, name: &str| {
             let (run, by, name) = (RunId(1), "me".to_owned(), name.to_owned());
             world.execute(match of {
-                Named::Run => {
+                NameKind::Run => {
                     let (policy, draft) = (RunPolicy::default(), draft(&all));
                     Command::StartRun { name, policy, draft }
                 }
-                Named::Worker => Command::Dispatch { run, step: None, worker: name, lease: None },
-                Named::Variable => {
+                NameKind::Worker => {
+                    Command::Dispatch { run, step: None, worker: name, lease: None }
+                }
+                NameKind::Variable => {
                     let (value, expected_version) = (Json::default(), None);
                     Command::SetVariable { run, name, value, expected_version, by }
                 }
             })
         };
         let refused = [
-            (Named::Run, &["", " ", "a\nb", "\u{1b}[2J", "-x", "#3"][..]),
-            (Named::Worker, &["", "\t", "a\nb"]),
-            (Named::Variable, &["", "\u{7}"]),
+            (NameKind::Run, &["", " ", "a\nb", "\u{1b}[2J", "-x", "#3"][..]),
+            (NameKind::Worker, &["", "\t", "a\nb"]),
+            (NameKind::Variable, &["", "\u{7}"]),
         ];
         for (of, names) in refused {
             for name in names {
-                let fault = name_fault(of, name).unwrap();
+                let fault = name_error(of, name).unwrap();
                 assert_eq!(ask(of, name), Err(Rejection::BadName(fault)), "{of:?} {name:?}");
             }
         }
-        for (of, name) in
-            [(Named::Run, "#x"), (Named::Run, "3"), (Named::Variable, "-x"), (Named::Worker, "#3")]
-        {
+        for (of, name) in [
+            (NameKind::Run, "#x"),
+            (NameKind::Run, "3"),
+            (NameKind::Variable, "-x"),
+            (NameKind::Worker, "#3"),
+        ] {
             assert!(ask(of, name).is_ok(), "{of:?} {name:?}");
         }
     }

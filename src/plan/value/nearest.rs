@@ -1,13 +1,12 @@
-//! The name that somebody most likely meant.
+//! Suggestions for misspelled names.
 //!
-//! A misspelt name is the most frequent mistake in a plan; saying which name was close costs a
-//! scan of all names, so callers bound how often they ask.
+//! A misspelled name is the most frequent mistake in a plan. A suggestion costs a scan of all names, so
+//! callers limit how many they ask for.
 
-/// The closest of the names, if one is close enough to be a slip of the pen.
+/// The closest of the names, if it is close enough to be a typo.
 ///
-/// Close enough is one edit for every three characters, begun or whole, of what was written; of
-/// one or two characters nothing can be told but the case. Among equals the first wins, so the
-/// answer depends on the order of the names only.
+/// Close enough is one edit for each three characters or part of them; for one or two characters only
+/// the case may differ. The first of equally close names wins.
 #[doc(hidden)]
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written: Vec<char> = written.chars().collect();
@@ -25,9 +24,9 @@ pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> O
     best.map(|(_, name)| name)
 }
 
-/// The edit distance (insert, delete, replace) if it is not over the limit. Case does not count.
+/// The edit distance (insert, delete, replace) up to a limit, ignoring case.
 fn distance_within(written: &[char], name: &str, limit: usize) -> Option<usize> {
-    // Bytes bound characters from above, so most names are passed over without a table.
+    // The number of bytes bounds the number of characters, so most names need no table.
     if name.len() > (written.len().saturating_add(limit)).saturating_mul(4) {
         return None;
     }
@@ -59,7 +58,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn finds_slips_and_nothing_else() {
+    fn only_typos_are_suggested() {
         let names = ["build", "test", "deploy_canary", "3.1"];
         assert_eq!(nearest("biuld", names), Some("build"));
         assert_eq!(nearest("Test", names), Some("test"));
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_distance() {
+    fn distance_is_bounded_by_the_limit() {
         let chars: Vec<char> = "kitten".chars().collect();
         assert_eq!(super::distance_within(&chars, "sitting", 3), Some(3));
         assert_eq!(super::distance_within(&chars, "sitting", 2), None);

@@ -1,25 +1,24 @@
-//! Whole numbers in values, digit by digit: identifiers and amounts are often longer than a double
-//! holds.
+//! Finds whole numbers in JSON text that a parser would round.
 //!
-//! Invariant: what fits into 64 bits keeps its digits, and so does what a double holds as it is
-//! written. All other whole numbers are found here before a reader of JSON rounds them.
+//! Identifiers and amounts can have more digits than a double holds. A whole number keeps its digits if
+//! it fits into 64 bits, or if a double represents it exactly as written; all others are found here.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::json::canonical;
 
-/// Where the first whole number of a JSON text stands that no value can hold with all its digits.
+/// The first whole number of a JSON text that would lose digits.
 #[must_use]
 #[doc(hidden)]
-pub fn long_number(text: &str) -> Option<&str> {
+pub fn find_long_number(text: &str) -> Option<&str> {
     let place = next_long(text, 0)?;
     text.get(place)
 }
 
-/// A JSON text in which such numbers are texts of their digits.
+/// The JSON text with such numbers turned into strings.
 #[doc(hidden)]
-pub fn with_long_as_text(text: &str) -> Cow<'_, str> {
+pub fn quote_long_numbers(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut from = 0;
     while let Some(place) = next_long(text, from) {
@@ -36,7 +35,7 @@ pub fn with_long_as_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The next such number from there on, which is in no string.
+/// The next such number outside of strings, from an offset on.
 fn next_long(text: &str, from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = from;
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_would_be_rounded_are_found_wherever_they_stand() {
+    fn numbers_that_would_be_rounded_are_found() {
         for kept in [
             "1",
             "-0",
@@ -94,11 +93,11 @@ mod tests {
             "1e30",
             r#"{"99999999999999999999": "\"99999999999999999999\\"}"#,
         ] {
-            assert_eq!((long_number(kept), with_long_as_text(kept)), (None, kept.into()));
+            assert_eq!((find_long_number(kept), quote_long_numbers(kept)), (None, kept.into()));
         }
         let text = r#"[18446744073709551616, "a\\", {"b": -9223372036854775809}, 7]"#;
-        assert_eq!(long_number(text), Some("18446744073709551616"));
+        assert_eq!(find_long_number(text), Some("18446744073709551616"));
         let quoted = r#"["18446744073709551616", "a\\", {"b": "-9223372036854775809"}, 7]"#;
-        assert_eq!(with_long_as_text(text), quoted);
+        assert_eq!(quote_long_numbers(text), quoted);
     }
 }

@@ -1,7 +1,7 @@
-//! A value that is seldom other than its default, and takes next to no room while it is not.
+//! A field that usually has its default value and then takes only the space of a pointer.
 //!
-//! Invariants: it is on the heap exactly as long as it is other than its default, so that two equal
-//! ones are kept alike; and it is written, read and shown as the value itself.
+//! Invariants: the value is on the heap exactly while it differs from its default, so equal fields have
+//! equal representations. It is serialized and displayed as the value itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,39 +9,39 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value, or nothing in the place of its default.
+/// A value that is boxed only while it differs from its default.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Seldom<T>(Option<Box<T>>);
+pub struct RareField<T>(Option<Box<T>>);
 
-/// A type whose default there is one of, for whoever looks at it.
-pub trait Blank: Default + PartialEq + 'static {
+/// A type with a default value in static memory.
+pub trait StaticDefault: Default + PartialEq + 'static {
     /// The default.
-    const BLANK: &'static Self;
+    const STATIC_DEFAULT: &'static Self;
 }
 
-impl<T: Ord + 'static> Blank for BTreeSet<T> {
-    const BLANK: &'static Self = &Self::new();
+impl<T: Ord + 'static> StaticDefault for BTreeSet<T> {
+    const STATIC_DEFAULT: &'static Self = &Self::new();
 }
 
-impl<T: PartialEq + 'static> Blank for Vec<T> {
-    const BLANK: &'static Self = &Self::new();
+impl<T: PartialEq + 'static> StaticDefault for Vec<T> {
+    const STATIC_DEFAULT: &'static Self = &Self::new();
 }
 
-impl<K: Ord + 'static, V: PartialEq + 'static> Blank for BTreeMap<K, V> {
-    const BLANK: &'static Self = &Self::new();
+impl<K: Ord + 'static, V: PartialEq + 'static> StaticDefault for BTreeMap<K, V> {
+    const STATIC_DEFAULT: &'static Self = &Self::new();
 }
 
-impl<T> Seldom<T> {
+impl<T> RareField<T> {
     /// The default.
     pub(crate) const NONE: Self = Self(None);
 }
 
-impl<T: Blank> Seldom<T> {
+impl<T: StaticDefault> RareField<T> {
     /// Changes the value.
     pub(crate) fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
         if let Some(value) = &mut self.0 {
             let result = change(value);
-            if **value == *T::BLANK {
+            if **value == *T::STATIC_DEFAULT {
                 self.0 = None;
             }
             result
@@ -54,28 +54,28 @@ impl<T: Blank> Seldom<T> {
     }
 }
 
-impl<T: Blank> From<T> for Seldom<T> {
+impl<T: StaticDefault> From<T> for RareField<T> {
     fn from(value: T) -> Self {
-        Self((value != *T::BLANK).then(|| Box::new(value)))
+        Self((value != *T::STATIC_DEFAULT).then(|| Box::new(value)))
     }
 }
 
-impl<T: Blank + fmt::Debug> fmt::Debug for Seldom<T> {
+impl<T: StaticDefault + fmt::Debug> fmt::Debug for RareField<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: Blank> Deref for Seldom<T> {
+impl<T: StaticDefault> Deref for RareField<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_deref().unwrap_or(T::BLANK)
+        self.0.as_deref().unwrap_or(T::STATIC_DEFAULT)
     }
 }
 
 #[expect(clippy::into_iter_without_iter, reason = "the value itself has the method")]
-impl<'a, T: Blank> IntoIterator for &'a Seldom<T>
+impl<'a, T: StaticDefault> IntoIterator for &'a RareField<T>
 where
     &'a T: IntoIterator,
 {
@@ -87,21 +87,21 @@ where
     }
 }
 
-impl<T: Blank + Serialize> Serialize for Seldom<T> {
+impl<T: StaticDefault + Serialize> Serialize for RareField<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (**self).serialize(serializer)
     }
 }
 
-impl<'de, T: Blank + Deserialize<'de>> Deserialize<'de> for Seldom<T> {
+impl<'de, T: StaticDefault + Deserialize<'de>> Deserialize<'de> for RareField<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::deserialize(deserializer).map(Self::from)
     }
 }
 
-/// The schema of the value itself.
+/// The schema of the value.
 #[cfg(feature = "plan-files")]
-impl<T: schemars::JsonSchema> schemars::JsonSchema for Seldom<T> {
+impl<T: schemars::JsonSchema> schemars::JsonSchema for RareField<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }
@@ -124,18 +124,17 @@ mod tests {
     use super::*;
     use crate::plan::Hold;
 
-    /// However it came to what it is: two that are equal compare so, which deriving does not give
-    /// to a default that was allocated.
+    /// A field that was changed back to its default equals one that never changed.
     #[test]
-    fn equal_ones_are_kept_alike() {
-        let mut hold = Seldom::<Hold>::default();
+    fn default_values_are_never_allocated() {
+        let mut hold = RareField::<Hold>::default();
         hold.change(|hold| hold.is_gate_open = true);
         assert_eq!(hold, Hold { is_gate_open: true, ..Hold::default() }.into());
         assert!(hold.0.is_some());
         hold.change(|hold| hold.is_gate_open = false);
-        assert_eq!(hold, Seldom::default());
+        assert_eq!(hold, RareField::default());
         assert!(hold.0.is_none());
-        assert!(Seldom::from(Hold::default()).0.is_none());
-        assert_eq!(*Hold::BLANK, Hold::default());
+        assert!(RareField::from(Hold::default()).0.is_none());
+        assert_eq!(*Hold::STATIC_DEFAULT, Hold::default());
     }
 }

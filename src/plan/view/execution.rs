@@ -55,7 +55,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
         completed: BTreeMap::new(),
         pending: BTreeMap::new(),
         failed: BTreeMap::new(),
-        retries_used: run.tally.retries,
+        retries_used: run.counters.retries,
         elapsed,
         budget_remaining: Remaining::of(&run.account, &run.limits(), elapsed),
         side_effects_committed: BTreeMap::new(),
@@ -63,7 +63,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
     };
     for (step, number) in run.steps.iter().zip((1..).map(StepNumber)) {
         let list = match step.status {
-            StepStatus::Dispatched | StepStatus::Reported | StepStatus::InDoubt => {
+            StepStatus::Dispatched | StepStatus::Reported | StepStatus::OutcomeUnknown => {
                 &mut state.current
             }
             StepStatus::Accepted | StepStatus::Skipped => &mut state.completed,

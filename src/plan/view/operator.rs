@@ -13,7 +13,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::account::Account;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
-use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunStatus, Tally};
+use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunCounters, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 
@@ -41,7 +41,7 @@ pub struct OperatorView {
     /// The number of steps of the active version in each status.
     pub counts: BTreeMap<StepStatus, u32>,
     /// Failures, retries and replans so far.
-    pub tally: Tally,
+    pub counters: RunCounters,
     /// Spent, estimated and reserved costs, and attempts.
     pub account: Account,
     /// The rest of the budget.
@@ -51,7 +51,7 @@ pub struct OperatorView {
     /// Attempts in flight, by the end of their leases.
     pub in_flight: Vec<AttemptSummary>,
     /// Lost attempts whose outcome a person must resolve.
-    pub in_doubt: Vec<AttemptSummary>,
+    pub outcome_unknown: Vec<AttemptSummary>,
     /// Open questions.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Barriers that are not released.
@@ -133,12 +133,12 @@ pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
         active: run.active,
         request: run.request.clone(),
         counts: run.counts.clone(),
-        tally: run.tally,
+        counters: run.counters,
         account: run.account,
         remaining: Remaining::of(&run.account, &run.limits(), elapsed),
         last_failure: last_failure(run),
         in_flight,
-        in_doubt: flights(run, StepStatus::InDoubt),
+        outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
         questions: run.questions.clone(),
         barriers: barriers(run),
         next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),

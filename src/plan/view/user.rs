@@ -179,7 +179,7 @@ fn needs(run: &Run) -> Vec<RequiredAction> {
         .collect();
     let doubt =
         |number: &StepNumber| RequiredAction::Resolve { step: *number, what: what(run, *number) };
-    needs.extend(run.in_doubt.iter().map(doubt));
+    needs.extend(run.outcome_unknown.iter().map(doubt));
     let versions = run.versions.iter().zip(1..);
     let open = versions.filter(|(each, version)| each.review.is_none() && *version > run.active);
     needs.extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));

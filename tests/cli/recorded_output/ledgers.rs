@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use plan_ledger::ledger::{Clock, RetentionLimit, SegmentSizes};
 use plan_ledger::plan::{
-    ApprovalPolicy, CapScope, Cost, Disposition, FailureClass, Finding, Json, Limits, LostCause,
-    Outcome, Review, Ruling, RunStatus, Verdict,
+    ApprovalPolicy, CapScope, Cost, Disposition, FailureClass, Json, Limits, LostCause, Outcome,
+    ResolvedOutcome, Review, Ruling, RunStatus, Verdict,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{
@@ -203,7 +203,7 @@ fn perform(ledger: &Ledger, task: &Task) {
                 .execute(&Command::ResolveDoubt {
                     run: task.run,
                     step: task.number,
-                    finding: Finding::DidNotHappen,
+                    finding: ResolvedOutcome::DidNotHappen,
                     by: "ana".to_owned(),
                     evidence: "nothing was sent".to_owned(),
                 })

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Asked, Micros, OnTimeout, Subject};
+use plan_ledger::plan::{Micros, OnTimeout, QuestionBody, QuestionSubject};
 
 use super::escape::escape_control;
 
 /// A question, as `format/inspect-json.md` describes it.
-pub(crate) fn question_json(asked: &Asked) -> Value {
-    let Asked { subject, text, shown, options, to, deadline, on_timeout } = asked;
+pub(crate) fn question_json(asked: &QuestionBody) -> Value {
+    let QuestionBody { subject, text, shown, options, to, deadline, on_timeout } = asked;
     json!({
         "subject": question_subject_json(subject), "text": text, "shown": shown,
         "options": options, "to": to, "deadline": deadline.map(time_json),
@@ -18,24 +18,24 @@ pub(crate) fn question_json(asked: &Asked) -> Value {
 }
 
 /// What a question is about.
-pub(crate) fn question_subject_json(subject: &Subject) -> Value {
+pub(crate) fn question_subject_json(subject: &QuestionSubject) -> Value {
     match subject {
-        Subject::Gate => json!({ "is": "gate" }),
-        Subject::Failure(token) => json!({ "is": "failure", "token": token }),
-        Subject::Plan(version) => json!({ "is": "plan", "version": version }),
-        Subject::Budget => json!({ "is": "budget" }),
-        Subject::Barrier(id) => json!({ "is": "barrier", "barrier": id }),
+        QuestionSubject::Gate => json!({ "is": "gate" }),
+        QuestionSubject::Failure(token) => json!({ "is": "failure", "token": token }),
+        QuestionSubject::Plan(version) => json!({ "is": "plan", "version": version }),
+        QuestionSubject::Budget => json!({ "is": "budget" }),
+        QuestionSubject::Barrier(id) => json!({ "is": "barrier", "barrier": id }),
     }
 }
 
 /// What a question is about.
-pub(crate) fn question_subject_text(subject: &Subject) -> String {
+pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
     match subject {
-        Subject::Gate => "whether to dispatch it".to_owned(),
-        Subject::Failure(token) => format!("what to do about the failure of @{token}"),
-        Subject::Plan(version) => format!("whether to activate version {version}"),
-        Subject::Budget => "whether to raise the budget".to_owned(),
-        Subject::Barrier(id) => format!("what to do about barrier {}", escape_control(id)),
+        QuestionSubject::Gate => "whether to dispatch it".to_owned(),
+        QuestionSubject::Failure(token) => format!("what to do about the failure of @{token}"),
+        QuestionSubject::Plan(version) => format!("whether to activate version {version}"),
+        QuestionSubject::Budget => "whether to raise the budget".to_owned(),
+        QuestionSubject::Barrier(id) => format!("what to do about barrier {}", escape_control(id)),
     }
 }
 

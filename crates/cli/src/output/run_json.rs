@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{ContentHash, Finding, Json, Ruling};
+use plan_ledger::plan::{ContentHash, Json, ResolvedOutcome, Ruling};
 
 use crate::protocol::code_of;
 use crate::runner::{
@@ -74,10 +74,10 @@ fn step_of(progress: &Progress) -> Option<&StepName> {
     }
 }
 
-fn finding_name(finding: Finding) -> &'static str {
+fn finding_name(finding: ResolvedOutcome) -> &'static str {
     match finding {
-        Finding::Landed => "landed",
-        Finding::DidNotHappen => "did_not_happen",
+        ResolvedOutcome::Landed => "landed",
+        ResolvedOutcome::DidNotHappen => "did_not_happen",
     }
 }
 

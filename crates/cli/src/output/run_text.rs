@@ -5,7 +5,8 @@ use std::path::Path;
 
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::{
-    Asked, BudgetPart, Finding, Micros, PauseCause, QuestionId, ReplanTrigger, Ruling,
+    BudgetPart, Micros, PauseCause, QuestionBody, QuestionId, ReplanTrigger, ResolvedOutcome,
+    Ruling,
 };
 
 use crate::protocol::counted;
@@ -60,8 +61,8 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         }
         Progress::Probed { step, finding, evidence, status } => {
             let found = match finding {
-                Some(Finding::Landed) => "the lost attempt did its work",
-                Some(Finding::DidNotHappen) => "the lost attempt did nothing",
+                Some(ResolvedOutcome::Landed) => "the lost attempt did its work",
+                Some(ResolvedOutcome::DidNotHappen) => "the lost attempt did nothing",
                 None => "the probe cannot tell what the lost attempt did",
             };
             let evidence = evidence.lines().next().unwrap_or_default();
@@ -259,7 +260,7 @@ fn counted_of(number: u32, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-fn question(id: QuestionId, step: Option<&StepName>, asked: &Asked) -> String {
+fn question(id: QuestionId, step: Option<&StepName>, asked: &QuestionBody) -> String {
     let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
     let to = asked.to.as_ref().map(|to| format!(", for {to}")).unwrap_or_default();
     let until =

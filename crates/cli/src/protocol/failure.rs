@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Rejection, long_number};
+use plan_ledger::plan::{Rejection, find_long_number};
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub(crate) fn too_long(what: &str) -> Failure {
 
 /// Rejects a JSON text with a whole number that would lose digits.
 pub(crate) fn expect_short_numbers(text: &str) -> Result<(), Failure> {
-    match long_number(text) {
+    match find_long_number(text) {
         None => Ok(()),
         Some(number) => Err(Failure::Usage(format!(
             "the whole number {number} has more than 64 bits and would be rounded; write it as text, in \

@@ -9,7 +9,7 @@ use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKi
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::Environment;
 use plan_ledger::plan::{
-    Barrier, Criterion, FailureClass, Finding, Gate, Idempotence, OnTimeout, Plan, Receipt,
+    Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan, Receipt, ResolvedOutcome,
     RunPolicy, Step, StepNumber, TextPolicy,
 };
 
@@ -136,7 +136,7 @@ impl Workers for Scripted {
         self.stub.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         None
     }
 }
@@ -281,7 +281,7 @@ fn what_had_begun_when_the_machine_failed_is_in_doubt() {
     let mut plan = plan(1);
     plan.steps[0].idempotent = Some(Idempotence::No);
     let not_begun: fn(Error) -> StartFailure = StartFailure::NotBegun;
-    let cases = [(not_begun, StepStatus::Ready), (StartFailure::Begun, StepStatus::InDoubt)];
+    let cases = [(not_begun, StepStatus::Ready), (StartFailure::Begun, StepStatus::OutcomeUnknown)];
     for (failure, expected) in cases {
         let bench = Bench::new(&plan, TextPolicy::Judge);
         let mut workers = Scripted { cannot_start: Some(failure), ..Scripted::new() };
@@ -361,7 +361,7 @@ impl Workers for GivenUp<'_> {
         self.ended.push(token);
     }
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         None
     }
 }
@@ -416,7 +416,7 @@ impl Workers for Slow<'_> {
 
     fn stop_all(&mut self) {}
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         None
     }
 }

@@ -53,7 +53,7 @@ use std::time::Duration;
 
 use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::{PlannedFiles, Task};
-use plan_ledger::plan::{AttemptToken, CompactPlan, Finding, Json, Receipt, Ruling, RunId};
+use plan_ledger::plan::{AttemptToken, CompactPlan, Json, Receipt, ResolvedOutcome, Ruling, RunId};
 
 pub(crate) use check::may_hold;
 pub use drive::{Options, drive};
@@ -156,7 +156,7 @@ pub trait Workers {
 
     /// What is found about a lost attempt of a step that must not be done twice, where these
     /// workers can tell. `None` leaves it to a person.
-    fn resolve_doubt(&self) -> Option<Finding>;
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome>;
 }
 
 /// The kinds of workers that the loop can drive.

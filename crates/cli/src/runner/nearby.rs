@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use plan_ledger::plan::{CompactPlan, CompactStep, Near, Texts};
+use plan_ledger::plan::{CompactPlan, CompactStep, Neighbours, Texts};
 
 /// The steps around one, in plan order.
 #[derive(Debug, Clone, Serialize)]
@@ -29,7 +29,7 @@ pub struct Neighbour<'a> {
 }
 
 impl<'a> Nearby<'a> {
-    pub(super) fn of(plan: &'a CompactPlan, near: &Near) -> Self {
+    pub(super) fn of(plan: &'a CompactPlan, near: &Neighbours) -> Self {
         let at = |places: &[usize]| {
             let steps = places.iter().filter_map(|place| plan.step(*place));
             steps.map(Neighbour::of).collect()

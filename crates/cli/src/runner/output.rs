@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, with_long_as_text};
+use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, quote_long_numbers};
 
 /// The largest output, in bytes, that a receipt may carry.
 pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
@@ -90,7 +90,7 @@ pub(super) fn read_output(path: &Path) -> Result<Json, String> {
         return Ok(Json::default());
     }
     // Work that is done is not refused for a number: its digits are kept.
-    let value = serde_json::from_str(&with_long_as_text(text));
+    let value = serde_json::from_str(&quote_long_numbers(text));
     Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
 }
 

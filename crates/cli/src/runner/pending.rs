@@ -4,8 +4,8 @@
 //! all that somebody needs who is to do something about it.
 
 use plan_ledger::plan::{
-    Asked, Attempt, ContentHash, Micros, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling,
-    Run, StepNumber, StepState, StepStatus, Subject,
+    Attempt, ContentHash, Micros, Outcome, PauseCause, QuestionBody, QuestionId, QuestionSubject,
+    ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus,
 };
 
 use super::StepName;
@@ -34,7 +34,7 @@ pub enum Pending {
         /// The step that it is about, if it is about one.
         step: Option<StepName>,
         /// What was asked, of whom, until when.
-        asked: Asked,
+        asked: QuestionBody,
     },
     /// Somebody who approves or rejects a plan version that was proposed.
     Review {
@@ -101,7 +101,7 @@ pub fn pending(run: &Run) -> Vec<Pending> {
         reason: request.reason.clone(),
     }));
     pending.extend(run.reported.iter().map(|number| reported(run, *number)));
-    for number in &run.in_doubt {
+    for number in &run.outcome_unknown {
         pending.push(Pending::Doubt { step: StepName::of(run, *number) });
     }
     pending.extend(held(run));
@@ -130,7 +130,7 @@ fn questions(run: &Run) -> impl Iterator<Item = Pending> {
 /// Versions that may still become active, and about which no question says the same.
 fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
     let asked = |version: u32| {
-        let subject = Subject::Plan(version);
+        let subject = QuestionSubject::Plan(version);
         run.questions.values().any(|question| question.asked.subject == subject)
     };
     let proposed = (1..).zip(&run.versions).filter(move |(number, version)| {

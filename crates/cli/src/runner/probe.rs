@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use plan_ledger::plan::{
-    AttemptToken, Command, Finding, Json, Ruling, Run, StepNumber, is_said_to_have_landed,
+    AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
 };
 
 use super::drive::Drive;
@@ -18,7 +18,7 @@ impl Drive<'_> {
     pub(super) fn queue_probes(&mut self) {
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
-        for number in &run.in_doubt {
+        for number in &run.outcome_unknown {
             if let Some((token, check)) = probe_of(run, *number, &self.probed) {
                 self.probed.insert(token);
                 self.queued.push_back((Some(StepName::of(run, *number)), check));
@@ -30,10 +30,10 @@ impl Drive<'_> {
     pub(super) fn take_finding(&mut self, step: StepName, checked: Checked) {
         let Checked { ruling, mut evidence, .. } = checked;
         let mut finding = ruling.map(|ruling| match ruling {
-            Ruling::Pass => Finding::Landed,
-            Ruling::Fail => Finding::DidNotHappen,
+            Ruling::Pass => ResolvedOutcome::Landed,
+            Ruling::Fail => ResolvedOutcome::DidNotHappen,
         });
-        if finding == Some(Finding::DidNotHappen) && !self.has_attempts_left(&step) {
+        if finding == Some(ResolvedOutcome::DidNotHappen) && !self.has_attempts_left(&step) {
             // Nobody else ends what is begun, ended and found not to have happened over and over.
             finding = None;
             evidence.push_str("; it did not happen, and no attempt is left: a person must say");
@@ -60,7 +60,7 @@ impl Drive<'_> {
     }
 
     /// Whether the finding is recorded.
-    fn resolve(&mut self, step: &StepName, finding: Finding, evidence: &str) -> bool {
+    fn resolve(&mut self, step: &StepName, finding: ResolvedOutcome, evidence: &str) -> bool {
         let by = self.workers.kind().judge().to_owned();
         let evidence = format!("probe: {evidence}");
         let (run, step) = (self.run, step.number);
@@ -83,7 +83,7 @@ fn probe_of(
     probed: &BTreeSet<AttemptToken>,
 ) -> Option<(AttemptToken, Check)> {
     let attempt = run.step(number)?.attempt()?;
-    if is_said_to_have_landed(run, number) {
+    if worker_reported_landed(run, number) {
         return None;
     }
     let step = run.plan_step(number)?;

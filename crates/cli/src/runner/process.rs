@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plan_ledger::error::Result;
 use plan_ledger::ledger::{PlannedFiles, Task};
 use plan_ledger::plan::{
-    AttemptToken, CompactPlan, FailureClass, Finding, Idempotence, Receipt, RunId,
+    AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
 };
 
 use super::checked;
@@ -302,7 +302,7 @@ impl Workers for ProcessWorkers {
         std::mem::take(&mut self.remarks)
     }
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         None
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::plan::{
-    Disposition, Json, Near, Outcome, Plan, Ruling, Step, StepNumber, Verdict,
+    Disposition, Json, Neighbours, Outcome, Plan, Ruling, Step, StepNumber, Verdict,
 };
 
 /// A test that waits longer than this has found a hang.
@@ -81,7 +81,7 @@ fn task(token: u64, step: Step) -> Task {
         }],
         earlier: Vec::new(),
         planned_files: Vec::new(),
-        near: Near::default(),
+        near: Neighbours::default(),
     }
 }
 

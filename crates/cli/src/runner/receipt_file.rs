@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Artifact, Cost, Disposition, FailureClass, Json, Named, Outcome, Output, Receipt, name_fault,
-    with_long_as_text,
+    Artifact, Cost, Disposition, FailureClass, Json, NameKind, Outcome, Output, Receipt,
+    name_error, quote_long_numbers,
 };
 
 use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
@@ -63,7 +63,7 @@ pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
         let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
         let text = str::from_utf8(&bytes).map_err(|error| error.to_string())?;
         let file: ReceiptFile =
-            serde_json::from_str(&with_long_as_text(text)).map_err(|error| error.to_string())?;
+            serde_json::from_str(&quote_long_numbers(text)).map_err(|error| error.to_string())?;
         let output = match &file.output {
             Some(output) => Ok(Json::new(output)),
             None => read_output(output),
@@ -125,7 +125,7 @@ fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
         let fields = "`class`, `payload` and `disposition`";
         return Err(format!("{fields} go only with the outcome `failed`"));
     }
-    let fault = |name: &String| name_fault(Named::Variable, name);
+    let fault = |name: &String| name_error(NameKind::Variable, name);
     if let Some(fault) = file.variables.keys().find_map(fault) {
         return Err(fault.to_owned());
     }

@@ -189,7 +189,7 @@ impl Drive<'_> {
         let state = self.state();
         for remark in self.workers.remarks() {
             let step = state.as_ref().zip(remark.token).and_then(|(state, token)| {
-                let (_, number) = state.dealt.get(&token)?;
+                let (_, number) = state.dispatched.get(&token)?;
                 Some(StepName::of(state.runs.get(&self.run)?, *number))
             });
             self.note(step, remark.text);

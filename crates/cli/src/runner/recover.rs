@@ -48,9 +48,13 @@ pub fn recover(
     }
     if let Some(finding) = workers.resolve_doubt() {
         let by = workers.kind().judge().to_owned();
-        let in_doubt =
-            ledger.state()?.runs.get(&run).map(|run| run.in_doubt.clone()).unwrap_or_default();
-        for step in in_doubt {
+        let outcome_unknown = ledger
+            .state()?
+            .runs
+            .get(&run)
+            .map(|run| run.outcome_unknown.clone())
+            .unwrap_or_default();
+        for step in outcome_unknown {
             let (by, evidence) = (by.clone(), String::new());
             ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
         }

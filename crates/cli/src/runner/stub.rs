@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::Task;
-use plan_ledger::plan::{AttemptToken, Finding, Json, Receipt, Ruling, Step};
+use plan_ledger::plan::{AttemptToken, Json, Receipt, ResolvedOutcome, Ruling, Step};
 
 use super::scratch::Scratch;
 use super::{Check, Checked, Report, StartFailure, Subject, WorkerKind, Workers};
@@ -112,8 +112,8 @@ impl Workers for StubWorkers {
     }
 
     /// A stub changes nothing in the world, so a lost one did not happen.
-    fn resolve_doubt(&self) -> Option<Finding> {
-        Some(Finding::DidNotHappen)
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+        Some(ResolvedOutcome::DidNotHappen)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plan_ledger::plan::{AttemptToken, Finding, Micros, Ruling, StepNumber, StepStatus};
+use plan_ledger::plan::{AttemptToken, Micros, ResolvedOutcome, Ruling, StepNumber, StepStatus};
 
 /// What somebody outside wants of a loop that runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,7 +132,7 @@ pub enum Progress {
         /// The step.
         step: StepName,
         /// What it found; `None` if it cannot tell.
-        finding: Option<Finding>,
+        finding: Option<ResolvedOutcome>,
         /// On what grounds.
         evidence: String,
         /// How the step stands now.

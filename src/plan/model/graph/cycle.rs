@@ -1,43 +1,43 @@
-//! Cycles in a graph of what waits for what.
+//! Cycle detection in a dependency graph.
 //!
-//! Depth-first without recursion, so that a chain of a million steps needs no stack. Each edge
-//! that leads back into the path being walked closes one cycle; an edge is walked once, so a
-//! cycle is found once. A graph without such an edge has no cycle.
+//! Depth-first search without recursion, so that a chain of a million steps needs no stack. Each edge
+//! back into the current path closes one cycle. Every edge is visited once, so every such cycle is
+//! reported once.
 
-/// How many members of a cycle are kept for showing.
+/// How many members of a cycle a message shows.
 const SHOWN_MAX: usize = 16;
 
-/// One thing that a node waits for.
+/// A dependency of a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
-    /// The node that is waited for.
+    /// The dependency.
     pub(crate) to: usize,
-    /// Where in the waiting node's list it stands.
+    /// Its index in the dependency list of the node.
     pub(crate) position: usize,
 }
 
-/// A cycle: each node waits for the next, the last for the first.
+/// A cycle: each node depends on the next, the last on the first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cycle {
     /// The first node.
     pub(crate) first: usize,
-    /// Where in the first node's list the second stands.
+    /// Index of the second node in the dependency list of the first.
     pub(crate) position: usize,
-    /// How many nodes it has.
+    /// Number of nodes.
     pub(crate) length: usize,
-    /// The nodes from the first on, as far as they are shown.
+    /// The first nodes, for display.
     pub(crate) shown: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Visit {
     New,
-    /// On the path being walked, at this place.
+    /// On the current path, at this index.
     OnPath(usize),
     Done,
 }
 
-/// A node of the path, and the edge that the walk took from it.
+/// A node of the current path, and the edge that the search follows.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     node: usize,
@@ -51,7 +51,7 @@ impl Frame {
     }
 }
 
-/// All cycles that one walk over the graph closes; the graph is acyclic if there is none.
+/// All cycles that back edges close; none if the graph is acyclic.
 pub(crate) fn find_cycles(edges: &[Vec<Edge>]) -> Vec<Cycle> {
     let mut visits = vec![Visit::New; edges.len()];
     let mut found = Vec::new();

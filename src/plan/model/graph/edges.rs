@@ -1,7 +1,7 @@
-//! A plan as a graph of what waits for what, and the places of its nodes.
+//! The dependency graph of a plan, and the positions of its nodes for messages.
 //!
-//! Nodes are numbered: the steps in plan order, then the barriers. A step waits for what its
-//! `after` names, a barrier for its members. Names that lead nowhere are no edges.
+//! Nodes are numbered: the steps in plan order, then the barriers. A step depends on the names in
+//! `after`, a barrier on its members. Unknown names make no edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Fallback;
 
-/// A place in one of the plan's lists.
+/// A position in one of the plan's lists.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) list: &'static str,
@@ -36,7 +36,7 @@ impl Display for Item<'_> {
     }
 }
 
-/// An id as it can be printed.
+/// An id, escaped for display.
 pub(crate) fn shown(id: &str) -> String {
     id.escape_debug().to_string()
 }
@@ -47,7 +47,7 @@ pub(crate) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
     plan.steps.iter().map(|step| step.id.as_str()).chain(barriers)
 }
 
-/// Everybody who does a step of the plan, or stands in for who does.
+/// The owners of all steps and fallbacks.
 pub(crate) fn owners(plan: &Plan) -> BTreeSet<&str> {
     let own = plan.steps.iter().filter_map(|step| plan.owner_of(step));
     let stand_ins = plan.steps.iter().filter_map(|step| match step.fallback.as_deref() {
@@ -57,7 +57,7 @@ pub(crate) fn owners(plan: &Plan) -> BTreeSet<&str> {
     own.chain(stand_ins).collect()
 }
 
-/// What each node waits for. A name that is listed twice is one edge.
+/// The dependencies of each node. A name that is listed twice makes one edge.
 pub(crate) fn edges(plan: &Plan, nodes: &BTreeMap<&str, usize>) -> Vec<Vec<Edge>> {
     let barriers = plan.barriers.iter().map(|barrier| &barrier.members);
     let lists = plan.steps.iter().map(|step| &step.after).chain(barriers);
@@ -72,7 +72,7 @@ pub(crate) fn edges(plan: &Plan, nodes: &BTreeMap<&str, usize>) -> Vec<Vec<Edge>
         .collect()
 }
 
-/// A node's place in the plan.
+/// The position of a node in the plan.
 pub(crate) fn node_item(plan: &Plan, node: usize) -> Option<Item<'_>> {
     let Some(index) = node.checked_sub(plan.steps.len()) else {
         let step = plan.steps.get(node)?;

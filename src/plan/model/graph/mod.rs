@@ -1,4 +1,4 @@
-//! TODO
+//! The dependency graph of a plan: edges, cycles, and a tree for display.
 
 pub(crate) mod cycle;
 pub(crate) mod edges;

@@ -1,10 +1,9 @@
-//! A plan's graph as a forest: every step and barrier once, under one of the things that it
-//! waits for, so that it can be drawn line by line.
+//! A plan as a tree for display: every step and barrier once, under one of its dependencies.
 //!
 //! Invariants:
-//! - Every node of the plan stands in the forest exactly once, before all that stands under it.
-//! - A node stands under the thing it waits for whose own chain is longest; the others are named.
-//! - A cycle, which validation refuses, costs no node: what cannot be placed stands at the top.
+//! - Every node appears exactly once, before its children.
+//! - The parent of a node is the dependency with the longest chain; the others are listed.
+//! - Nodes of a cycle, which validation rejects, become roots.
 
 use std::collections::BTreeMap;
 
@@ -13,42 +12,42 @@ use super::edges::{edges, ids};
 use crate::plan::model::plan::{Barrier, Plan};
 use crate::plan::model::step::Step;
 
-/// A node of the forest.
+/// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Branch<'a> {
-    /// Its place in the plan: steps first, then barriers.
+pub struct TreeNode<'a> {
+    /// Index of the node in the plan: steps first, then barriers.
     pub node: usize,
     /// Its id.
     pub id: &'a str,
-    /// The id of what it stands under.
+    /// Id of the parent.
     pub under: Option<&'a str>,
-    /// The ids of what else it waits for.
+    /// Ids of its other dependencies.
     pub also: Vec<&'a str>,
-    /// How many nodes stand directly under it.
+    /// Number of children.
     pub children: usize,
-    /// For each thing above it, from the top, and itself: whether another one follows on the same
-    /// level. Where a node is the only one under another it counts as on the other's level.
+    /// For each ancestor from the root, and for the node itself: whether a sibling follows. An only
+    /// child is drawn on the level of its parent.
     pub follows: Vec<bool>,
 }
 
 /// What a node is.
-impl<'a> Branch<'a> {
-    /// The step that it is, if it is one.
+impl<'a> TreeNode<'a> {
+    /// The step, if the node is one.
     #[must_use]
     pub fn step(&self, plan: &'a Plan) -> Option<&'a Step> {
         plan.steps.get(self.node)
     }
 
-    /// The barrier that it is, if it is one.
+    /// The barrier, if the node is one.
     #[must_use]
     pub fn barrier(&self, plan: &'a Plan) -> Option<&'a Barrier> {
         plan.barriers.get(self.node.checked_sub(plan.steps.len())?)
     }
 }
 
-/// The forest of a plan, in the order of drawing.
+/// The nodes of a plan in drawing order.
 #[must_use]
-pub fn forest(plan: &Plan) -> Vec<Branch<'_>> {
+pub fn plan_tree(plan: &Plan) -> Vec<TreeNode<'_>> {
     let names: Vec<&str> = ids(plan).collect();
     let mut nodes = BTreeMap::new();
     for (node, id) in names.iter().enumerate() {
@@ -76,7 +75,7 @@ pub fn forest(plan: &Plan) -> Vec<Branch<'_>> {
         }
         let parent = parents.get(node).copied().flatten();
         let waits = edges.get(node).into_iter().flatten().map(|edge| edge.to);
-        forest.push(Branch {
+        forest.push(TreeNode {
             node,
             id: name(node),
             under: parent.map(name),
@@ -88,7 +87,7 @@ pub fn forest(plan: &Plan) -> Vec<Branch<'_>> {
     forest
 }
 
-/// Nodes of one level, so that the first is taken next.
+/// Pushes the nodes of one level, the first on top.
 fn push(open: &mut Vec<(usize, Vec<bool>)>, level: &[usize], above: &[bool]) {
     for (place, node) in level.iter().enumerate().rev() {
         let follows = [above, &[place + 1 < level.len()]].concat();
@@ -96,7 +95,7 @@ fn push(open: &mut Vec<(usize, Vec<bool>)>, level: &[usize], above: &[bool]) {
     }
 }
 
-/// Of each node, what it stands under: the thing with the longest chain, the last of equals.
+/// The parent of each node: the dependency with the longest chain, the last one of equals.
 fn parents(edges: &[Vec<Edge>]) -> Vec<Option<usize>> {
     let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); edges.len()];
     let mut unmet: Vec<usize> = edges.iter().map(Vec::len).collect();
@@ -127,7 +126,7 @@ fn parents(edges: &[Vec<Edge>]) -> Vec<Option<usize>> {
             }
         }
     }
-    // What a cycle holds back stands under nothing.
+    // Nodes that a cycle blocks are roots.
     let stuck = unmet.iter().zip(&mut parents).filter(|(count, _)| **count > 0);
     stuck.for_each(|(_, parent)| *parent = None);
     parents
@@ -146,11 +145,11 @@ mod tests {
     use crate::plan::*;
 
     fn drawn(plan: &Plan) -> Vec<String> {
-        let line = |branch: &Branch<'_>| {
+        let line = |branch: &TreeNode<'_>| {
             let depth = branch.follows.len();
             format!("{}{} {:?}", " ".repeat(depth), branch.id, branch.also)
         };
-        forest(plan).iter().map(line).collect()
+        plan_tree(plan).iter().map(line).collect()
     }
 
     #[test]
@@ -191,7 +190,7 @@ mod tests {
                 Step { id: name(&number), after, ..Step::default() }
             });
             let plan = plan(steps.collect());
-            let forest = forest(&plan);
+            let forest = plan_tree(&plan);
             let ids: BTreeSet<&str> = forest.iter().map(|branch| branch.id).collect();
             prop_assert_eq!(ids.len(), plan.steps.len());
             prop_assert_eq!(forest.len(), plan.steps.len());

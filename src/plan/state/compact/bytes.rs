@@ -1,8 +1,8 @@
-//! Numbers, byte strings and lists of texts, one behind the other.
+//! Primitives of the compact format: variable-length numbers, byte strings and lists of strings.
 
 use serde::{Serialize, Serializer};
 
-/// A list of texts in a step.
+/// A list of strings in a compact step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts<'a>(&'a [u8]);
 
@@ -11,25 +11,25 @@ impl<'a> Texts<'a> {
         Self(bytes)
     }
 
-    /// The one at a place.
+    /// The string at an index.
     #[must_use]
     pub fn get(&self, place: usize) -> Option<&'a str> {
         self.clone().nth(place)
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it is one of them.
+    /// Whether the list contains a string.
     #[must_use]
     pub fn contains(&self, text: &str) -> bool {
         self.clone().any(|each| each == text)
     }
 
-    /// All of them.
+    /// Copies the list.
     #[must_use]
     pub fn owned(self) -> Vec<String> {
         self.map(str::to_owned).collect()
@@ -53,7 +53,7 @@ impl Serialize for Texts<'_> {
     }
 }
 
-/// Texts were texts when they were put there.
+/// Decodes a string; only valid UTF-8 is ever encoded.
 pub(crate) fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
@@ -72,7 +72,7 @@ pub(crate) fn take_bytes(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length.try_into().ok()?)
 }
 
-/// Seven bits a byte, the low ones first; the eighth says that more follow.
+/// LEB128: seven bits per byte, low bits first; the high bit marks continuation.
 pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     loop {
         let low = u8::try_from(number & 0x7F).expect("masked to 7 bits");
@@ -84,12 +84,12 @@ pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-/// How many bytes a length takes.
+/// Encoded size of a length.
 pub(crate) fn length_size(length: usize) -> usize {
     number_size(length.try_into().unwrap_or(u64::MAX))
 }
 
-/// How many bytes a number takes.
+/// Encoded size of a number.
 pub(crate) fn number_size(number: u64) -> usize {
     std::iter::successors(Some(number), |rest| Some(rest >> 7).filter(|rest| *rest > 0)).count()
 }
@@ -97,8 +97,8 @@ pub(crate) fn number_size(number: u64) -> usize {
 pub(crate) fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (mut number, mut rest) = (0, bytes);
     for shift in (0..64).step_by(7) {
-        let (byte, behind) = rest.split_first()?;
-        (number, rest) = (number | u64::from(byte & 0x7F) << shift, behind);
+        let (byte, after) = rest.split_first()?;
+        (number, rest) = (number | u64::from(byte & 0x7F) << shift, after);
         if byte & 0x80 == 0 {
             return Some((number, rest));
         }

@@ -1,12 +1,12 @@
-//! Which fields a step has, and in what order they stand.
+//! The fields of a compact step, and its encoder.
 
 use serde::Serialize;
 
 use super::bytes::{length_size, number_size, put_bytes, put_length, put_number};
 use crate::plan::model::step::Step;
 
-/// A field of a step: its bit among those that say which it has. What most steps have comes first,
-/// so that one byte says it.
+/// A field of a step: its bit in the presence mask. Frequent fields come first, so that the mask of most
+/// steps takes one byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Field(pub(crate) u32);
 
@@ -42,7 +42,7 @@ impl Field {
     pub(crate) const EXTRA: Self = Self(28);
 }
 
-/// Puts steps together, one after the other.
+/// Encodes steps.
 #[derive(Default)]
 pub(crate) struct Packer {
     has: u32,
@@ -50,8 +50,7 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Writes a step: which fields it has, then each of them, with its length before it; and the
-    /// length of all that before them.
+    /// Appends a step: its length, the presence mask, then each field with its length.
     pub(crate) fn put(&mut self, out: &mut Vec<u8>, step: &Step) {
         self.has = 0;
         self.fields.clear();
@@ -61,8 +60,8 @@ impl Packer {
         out.extend_from_slice(&self.fields);
     }
 
-    /// Fields in the order of their bits. A new one shows where a step is put together again, which
-    /// leaves none out.
+    /// Encodes the fields in the order of their bits. The decoder builds a whole `Step`, so the compiler
+    /// reports a field that is missing.
     fn pack(&mut self, step: &Step) {
         let Step {
             id, title, goal, after, outputs, owner, acceptance, inputs, command, phase, ..
@@ -126,7 +125,7 @@ impl Packer {
 
     fn value<T: Default + PartialEq + Serialize>(&mut self, field: Field, value: &T) {
         if *value != T::default() {
-            let json = serde_json::to_vec(value).expect("what a plan file can say has a JSON text");
+            let json = serde_json::to_vec(value).expect("every field of a plan serializes to JSON");
             self.add(field, &json);
         }
     }

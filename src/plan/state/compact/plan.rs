@@ -1,12 +1,11 @@
-//! A plan as a run keeps it: its steps take about the room of their texts, all of them together.
+//! A plan as a run holds it: all steps encoded in one buffer.
+//!
+//! The encoding is internal to the process and read-only.
 //!
 //! Invariants:
-//! - What went in comes out: a step is read back equal to what it was.
-//! - A field that holds its default takes no room, and equal plans are kept as equal bytes.
-//! - Looking at a field reads no other one, and copies nothing but what it returns.
-//!
-//! Left out on purpose: changing a step, which no run does; and any layout that is read elsewhere:
-//! these bytes never leave the process.
+//! - Decoding a step returns a value equal to the encoded one.
+//! - A field with its default value takes no space, and equal plans have equal bytes.
+//! - Reading a field skips the other fields without decoding them.
 
 use std::fmt;
 
@@ -19,39 +18,39 @@ use crate::plan::model::plan::Plan;
 use crate::plan::model::step::{Idempotence, RetryPolicy, Step};
 use crate::plan::value::ids::Micros;
 
-/// Of so many steps the place of the first one is kept: the others are found by their lengths.
+/// Number of steps per index entry; the others are found by their lengths.
 const BLOCK: usize = 8;
 
-/// A whole plan.
+/// A plan with encoded steps.
 #[derive(Clone, Default, PartialEq)]
 pub struct CompactPlan {
     header: Plan,
     bytes: Vec<u8>,
-    /// Where each [`BLOCK`]th step begins in `bytes`.
+    /// Offset of each [`BLOCK`]th step in `bytes`.
     begins: Vec<usize>,
     steps: usize,
 }
 
 impl CompactPlan {
-    /// All of the plan but its steps: that list is empty here.
+    /// The plan without its steps.
     #[must_use]
     pub fn header(&self) -> &Plan {
         &self.header
     }
 
-    /// How many steps it has.
+    /// Number of steps.
     #[must_use]
     pub fn len(&self) -> usize {
         self.steps
     }
 
-    /// Whether it has no step.
+    /// Whether the plan has no steps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps == 0
     }
 
-    /// The step at a place of its list.
+    /// The step at an index.
     #[must_use]
     pub fn step(&self, place: usize) -> Option<CompactStep<'_>> {
         let begin = *self.begins.get(place / BLOCK).filter(|_| place < self.steps)?;
@@ -62,18 +61,18 @@ impl CompactPlan {
         Some(CompactStep::of(take_bytes(rest)?.0))
     }
 
-    /// Its steps, in plan order.
+    /// The steps, in plan order.
     #[must_use]
     pub fn steps(&self) -> impl ExactSizeIterator<Item = CompactStep<'_>> {
         let mut rest = self.bytes.as_slice();
         (0..self.steps).map(move |_| {
-            let (step, behind) = take_bytes(rest).unwrap_or_default();
-            rest = behind;
+            let (step, after) = take_bytes(rest).unwrap_or_default();
+            rest = after;
             CompactStep::of(step)
         })
     }
 
-    /// The plan as its author wrote it.
+    /// Decodes the plan.
     #[must_use]
     pub fn whole(&self) -> Plan {
         Plan { steps: self.steps().map(CompactStep::whole).collect(), ..self.header.clone() }
@@ -85,32 +84,31 @@ impl CompactPlan {
         step.owner().or(self.header.defaults.owner.as_deref())
     }
 
-    /// How often, and how soon, a step is tried again.
+    /// Retry policy of a step.
     #[must_use]
     pub fn retry_of(&self, step: CompactStep<'_>) -> RetryPolicy {
         self.header.defaults.retry_or(step.retry())
     }
 
-    /// Whether doing a step twice is as good as doing it once. A step that says nothing may be
-    /// done again.
+    /// Whether a step may be repeated; `Yes` if neither the step nor the plan says otherwise.
     #[must_use]
     pub fn idempotence_of(&self, step: CompactStep<'_>) -> Idempotence {
         self.header.defaults.idempotence_or(step.idempotent())
     }
 
-    /// For how long an attempt of a step is held without a sign of life.
+    /// Lease of an attempt of a step.
     #[must_use]
     pub fn lease_of(&self, step: CompactStep<'_>) -> Micros {
         self.header.defaults.lease_or(step.lease_seconds())
     }
 
-    /// A step as a worker is shown it: with the plan's defaults where it does not say.
+    /// The step as workers see it, with the plan's defaults filled in.
     #[must_use]
     pub fn with_defaults(&self, step: CompactStep<'_>) -> Step {
         step.whole().with_defaults(&self.header.defaults)
     }
 
-    /// Adds steps behind the others.
+    /// Appends steps.
     pub(crate) fn extend<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>) {
         let mut packer = Packer::default();
         for step in steps {
@@ -122,7 +120,7 @@ impl CompactPlan {
         }
     }
 
-    /// No more steps come.
+    /// Releases spare capacity once the plan is complete.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
         self.begins.shrink_to_fit();
@@ -145,7 +143,7 @@ impl PartialEq<Plan> for CompactPlan {
     }
 }
 
-/// As the plan itself.
+/// Serialized like the plan itself.
 impl Serialize for CompactPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.whole().serialize(serializer)

@@ -1,4 +1,4 @@
-//! One step of a compact plan, field by field.
+//! A step of a compact plan, decoded field by field.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::plan::model::step::{
     FailureClass, Fallback, Gate, Idempotence, OnFalse, RetryPolicy, Step,
 };
 
-/// One of its steps: which fields it has, then each of them, with its length before it.
+/// An encoded step: the presence mask, then each field with its length.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompactStep<'a>(&'a [u8]);
 
@@ -108,20 +108,20 @@ impl<'a> CompactStep<'a> {
         self.value(Field::ACCEPTANCE).unwrap_or_default()
     }
 
-    /// Whether what must hold before it is dealt is the same for both: condition, preconditions, gate.
+    /// Whether condition, preconditions and gate of both are equal.
     #[must_use]
     pub fn is_held_like(self, other: CompactStep<'_>) -> bool {
         let is_same = |field| self.field(field) == other.field(field);
         [Field::CONDITION, Field::PRECONDITIONS, Field::GATE].into_iter().all(is_same)
     }
 
-    /// Whether the criteria of both are the same.
+    /// Whether the acceptance criteria of both are equal.
     #[must_use]
     pub fn is_judged_like(self, other: CompactStep<'_>) -> bool {
         self.field(Field::ACCEPTANCE) == other.field(Field::ACCEPTANCE)
     }
 
-    /// Whether something must hold before it counts as accepted.
+    /// Whether it has acceptance criteria.
     #[must_use]
     pub fn has_acceptance(self) -> bool {
         self.field(Field::ACCEPTANCE).is_some()
@@ -187,7 +187,7 @@ impl<'a> CompactStep<'a> {
         self.value(Field::GATE)
     }
 
-    /// Whether a person must say yes first.
+    /// Whether it has a gate.
     #[must_use]
     pub fn has_gate(self) -> bool {
         self.field(Field::GATE).is_some()
@@ -205,13 +205,13 @@ impl<'a> CompactStep<'a> {
         self.texts(Field::CHANGES)
     }
 
-    /// What a failure most likely means, by a word found in its message.
+    /// See [`Step::failure_hints`].
     #[must_use]
     pub fn failure_hints(self) -> BTreeMap<String, FailureClass> {
         self.value(Field::FAILURE_HINTS).unwrap_or_default()
     }
 
-    /// The step as its author wrote it.
+    /// Decodes the step.
     #[must_use]
     pub fn whole(self) -> Step {
         let owned = |text: &str| text.to_owned();

@@ -1,4 +1,4 @@
-//! Goal: a step comes back as it was, whichever of its fields it has.
+//! A step decodes to an equal one, for any combination of fields.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ fn of(fields: &Map<String, Value>) -> Step {
 }
 
 #[test]
-fn every_field_is_among_those_that_are_tried() {
+fn every_field_is_tested() {
     let Value::Object(written) = serde_json::to_value(of(&full())).unwrap() else {
         panic!("a step is an object");
     };
@@ -71,9 +71,9 @@ fn every_field_is_among_those_that_are_tried() {
 }
 
 proptest! {
-    /// Any fields, in any steps, one of which stands behind the other; long ones, too.
+    /// Any combination of fields, in several steps, also with long values.
     #[test]
-    fn what_went_in_comes_out(has in vec(vec(any::<bool>(), 29), 0..6), long in 0_usize..40_000) {
+    fn encoding_round_trips(has in vec(vec(any::<bool>(), 29), 0..6), long in 0_usize..40_000) {
         let step = |has: &Vec<bool>| {
             let has_it = |(name, has): (&String, &bool)| *has || name == "id";
             let fields = full().into_iter().zip(has);

@@ -35,7 +35,7 @@ fn skip(ledger: &mut TestLedger, id: &str) -> Vec<Event> {
 }
 
 fn is_accepted_by_fallback(ledger: &TestLedger, id: &str) -> bool {
-    matches!(ledger.step(id).accepted(), Some(AcceptedBasis::StoodIn { .. }))
+    matches!(ledger.step(id).accepted(), Some(AcceptedBasis::FallbackStep { .. }))
 }
 
 fn is_over(ledger: &TestLedger, ending: Ending) -> bool {
@@ -232,7 +232,7 @@ fn fallback_in_flight_covers_a_second_failed_step() {
                 Command::Judge { token, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }
             }
             _ => {
-                let (finding, evidence) = (Finding::Landed, String::new());
+                let (finding, evidence) = (ResolvedOutcome::Landed, String::new());
                 Command::ResolveDoubt { run, step, finding, by, evidence }
             }
         };

@@ -68,8 +68,8 @@ fn each_class_and_disposition_has_its_rule() {
         // For a non-idempotent step the disposition comes first.
         assert_eq!(outcome(class, DidNotHappen, Idempotence::No), by_class(class));
         let (doubt, landed) = ("doubt.disposition".to_owned(), "escalate.landed".to_owned());
-        let in_doubt = (Decision::Doubt, doubt, StepStatus::InDoubt);
-        assert_eq!(outcome(class, InDoubt, Idempotence::No), in_doubt);
+        let outcome_unknown = (Decision::Doubt, doubt, StepStatus::OutcomeUnknown);
+        assert_eq!(outcome(class, InDoubt, Idempotence::No), outcome_unknown);
         let asked = (Decision::Escalate, landed, StepStatus::Gated);
         assert_eq!(outcome(class, Landed, Idempotence::No), asked);
     }
@@ -255,7 +255,7 @@ fn meant_and_lost() -> TestLedger {
     ledger.execute(Command::IntendEffect { token, effect, key }).unwrap();
     let (cause, detail) = (LostCause::RunnerDied, String::new());
     ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
-    let (run, step, finding) = (RunId(1), StepNumber(1), Finding::DidNotHappen);
+    let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);
     let (by, evidence) = ("ann".to_owned(), String::new());
     ledger.execute(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
     ledger

@@ -103,7 +103,7 @@ impl TestRng {
                 Command::ReportLost { token, cause: self.pick(&causes), detail: "gone".to_owned() }
             }
             5 | 6 => {
-                let finding = self.pick(&[Finding::Landed, Finding::DidNotHappen]);
+                let finding = self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
                 Command::ResolveDoubt { run, step, finding, by, evidence: String::new() }
             }
             7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
@@ -275,7 +275,7 @@ impl TestRng {
     /// A token: mostly in flight, sometimes of an earlier attempt, sometimes unknown.
     fn token(&mut self, state: &State) -> AttemptToken {
         let in_flight: Vec<AttemptToken> = state.in_flight.keys().copied().collect();
-        let dispatched: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+        let dispatched: Vec<AttemptToken> = state.dispatched.keys().copied().collect();
         match self.below(20) {
             0 => AttemptToken(u64::from(self.below(300))),
             1..=3 if !dispatched.is_empty() => self.pick(&dispatched),
@@ -295,7 +295,7 @@ impl TestRng {
     }
 
     fn unresolved_step(&mut self, state: &State, run: RunId) -> StepNumber {
-        let found = state.runs.get(&run).and_then(|run| run.in_doubt.first().copied());
+        let found = state.runs.get(&run).and_then(|run| run.outcome_unknown.first().copied());
         found.unwrap_or_else(|| self.any_step(state, run))
     }
 

@@ -134,19 +134,19 @@ impl TestRng {
         match self.below(4) {
             0 => AcceptedBasis::Receipt,
             1 => AcceptedBasis::Landed { by: self.word() },
-            2 => AcceptedBasis::StoodIn { step: self.number() },
+            2 => AcceptedBasis::FallbackStep { step: self.number() },
             _ => AcceptedBasis::Verdicts,
         }
     }
 
-    fn asked_of(&mut self) -> Asked {
-        Asked {
+    fn asked_of(&mut self) -> QuestionBody {
+        QuestionBody {
             subject: match self.below(5) {
-                0 => Subject::Gate,
-                1 => Subject::Failure(AttemptToken(self.few())),
-                2 => Subject::Plan(self.below(3)),
-                3 => Subject::Budget,
-                _ => Subject::Barrier(self.word()),
+                0 => QuestionSubject::Gate,
+                1 => QuestionSubject::Failure(AttemptToken(self.few())),
+                2 => QuestionSubject::Plan(self.below(3)),
+                3 => QuestionSubject::Budget,
+                _ => QuestionSubject::Barrier(self.word()),
             },
             text: self.word(),
             shown: ContentHash::default(),
@@ -161,13 +161,19 @@ impl TestRng {
         QuestionId(self.few())
     }
 
-    fn answered_to(&mut self) -> Answered {
+    fn answered_to(&mut self) -> QuestionAnswer {
         let (answer, by, note) = (self.word(), self.word(), String::new());
-        Answered { question: self.question(), answer, by, note, shown: ContentHash::default() }
+        QuestionAnswer {
+            question: self.question(),
+            answer,
+            by,
+            note,
+            shown: ContentHash::default(),
+        }
     }
 
-    fn expired_of(&mut self) -> Expired {
-        Expired { question: self.question(), then: self.on_timeout(&[YES]) }
+    fn expired_of(&mut self) -> QuestionExpiry {
+        QuestionExpiry { question: self.question(), then: self.on_timeout(&[YES]) }
     }
 
     fn forged_trigger(&mut self) -> ReplanTrigger {
@@ -194,7 +200,7 @@ impl TestRng {
                 token,
                 cause: LostCause::Revoked,
                 detail: String::new(),
-                then: self.pick(&[AfterLoss::DealAgain, AfterLoss::InDoubt]),
+                then: self.pick(&[AfterLoss::Redispatch, AfterLoss::OutcomeUnknown]),
             }),
             4 | 5 => StepEvent::ReceiptRecorded(ReceiptRecorded { token, receipt: self.receipt() }),
             6 => StepEvent::ReceiptRefused(ReceiptRefused {
@@ -231,7 +237,7 @@ impl TestRng {
             12 => StepEvent::Reopened(Reopened { by: self.word() }),
             13 => StepEvent::DoubtResolved(DoubtResolved {
                 token,
-                finding: self.pick(&[Finding::Landed, Finding::DidNotHappen]),
+                finding: self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]),
                 by: self.word(),
                 evidence: String::new(),
             }),
@@ -273,7 +279,7 @@ impl TestRng {
     #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, state: &State) -> Event {
         let run = RunId(1 + self.below(3));
-        let tokens: Vec<AttemptToken> = state.dealt.keys().copied().collect();
+        let tokens: Vec<AttemptToken> = state.dispatched.keys().copied().collect();
         match self.below(30) {
             0 => {
                 let (name, policy) = (self.word(), self.policy());
@@ -368,7 +374,7 @@ impl TestRng {
             _ => {
                 let known = !tokens.is_empty() && !self.one_in(5);
                 let token = if known { self.pick(&tokens) } else { AttemptToken(self.few()) };
-                let place = state.dealt.get(&token).filter(|_| !self.one_in(3));
+                let place = state.dispatched.get(&token).filter(|_| !self.one_in(3));
                 let (run, step) = place.copied().unwrap_or_else(|| (run, self.number()));
                 let event = self.step_event(token);
                 Event::Step(StepRecord { run, step, previous: self.few(), event })

@@ -142,7 +142,7 @@ impl TestRng {
             failure_hints: if self.one_in(4) {
                 BTreeMap::from([("slow".to_owned(), FailureClass::Transient)]).into()
             } else {
-                Seldom::default()
+                RareField::default()
             },
             retry: self.retry().map(Box::new),
             fallback: self.maybe(5, |rng| rng.fallback(ids).into()),

@@ -103,7 +103,11 @@ fn attempts_of_invalidated_and_removed_steps_are_revoked() {
     assert_eq!(change.removed, numbers(&[2]));
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     assert_eq!(ledger.status("b"), StepStatus::Removed);
-    assert_eq!(ledger.status("c"), StepStatus::InDoubt, "no plan knows what the attempt did");
+    assert_eq!(
+        ledger.status("c"),
+        StepStatus::OutcomeUnknown,
+        "no plan knows what the attempt did"
+    );
     assert_eq!(ledger.status("d"), StepStatus::Dispatched);
     assert_eq!(ledger.state.in_flight.len(), 1);
 }

@@ -28,7 +28,7 @@ fn reply(ledger: &mut TestLedger, answer: &str) -> Vec<Event> {
     events
 }
 
-fn resolve(ledger: &mut TestLedger, id: &str, finding: Finding) {
+fn resolve(ledger: &mut TestLedger, id: &str, finding: ResolvedOutcome) {
     let (step, by, evidence) = (ledger.number(id), "ann".to_owned(), String::new());
     ledger.execute(Command::ResolveDoubt { run: RUN, step, finding, by, evidence }).unwrap();
     invariants::check(&ledger.state);
@@ -49,9 +49,9 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
         // A version in between does not forget it.
         ledger.propose(&plan(vec![step("z", &[]), step("y", &[])])).unwrap();
         ledger.propose(&plan(vec![changed(once("pay")), step("z", &[])])).unwrap();
-        assert_eq!(ledger.status("pay"), StepStatus::InDoubt);
+        assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown);
         assert!(matches!(ledger.try_dispatch("pay"), Err(Rejection::NotReady(..))));
-        resolve(&mut ledger, "pay", Finding::DidNotHappen);
+        resolve(&mut ledger, "pay", ResolvedOutcome::DidNotHappen);
         assert_eq!(ledger.status("pay"), StepStatus::Ready);
     }
 }
@@ -83,8 +83,8 @@ fn removed_landed_failure_has_unknown_outcome_when_it_returns() {
     ledger.propose(&plan(vec![step("z", &[])])).unwrap();
     assert!(ledger.run().questions.is_empty());
     ledger.propose(&plan(vec![once("pay"), step("z", &[])])).unwrap();
-    assert_eq!(ledger.status("pay"), StepStatus::InDoubt);
-    resolve(&mut ledger, "pay", Finding::Landed);
+    assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown);
+    resolve(&mut ledger, "pay", ResolvedOutcome::Landed);
     assert_eq!(ledger.status("pay"), StepStatus::Accepted);
 }
 
@@ -118,7 +118,7 @@ fn undecided_failure_has_unknown_outcome_when_its_step_changes() {
     ledger.report(token, left(Disposition::InDoubt));
     assert_eq!(ledger.status("pay"), StepStatus::Reported);
     ledger.propose(&of(changed(once("pay")))).unwrap();
-    assert_eq!(ledger.status("pay"), StepStatus::InDoubt);
+    assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown);
 }
 
 /// A replan as the answer to a landed failure does not repeat the step.
@@ -132,7 +132,7 @@ fn replan_does_not_repeat_a_landed_failure() {
         reply(&mut ledger, answer);
         assert_eq!(ledger.status("pay"), StepStatus::Failed);
         ledger.propose(&plan(vec![once("pay"), step("z", &[]), step("y", &[])])).unwrap();
-        assert_eq!(ledger.status("pay"), StepStatus::InDoubt, "{answer}");
+        assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown, "{answer}");
     }
 }
 
@@ -175,7 +175,7 @@ fn approval_of_old_work_does_not_cover_changed_work() {
     let cause = LostCause::RunnerDied;
     ledger.execute(Command::ReportLost { token, cause, detail: String::new() }).unwrap();
     ledger.propose(&plan(vec![changed(gated)])).unwrap();
-    resolve(&mut ledger, "pay", Finding::DidNotHappen);
+    resolve(&mut ledger, "pay", ResolvedOutcome::DidNotHappen);
     assert_eq!(ledger.status("pay"), StepStatus::Gated);
     reply(&mut ledger, YES);
     assert_eq!(ledger.status("pay"), StepStatus::Ready);
@@ -314,7 +314,7 @@ fn copied_versions_are_not_replans_of_the_fork() {
     ledger.propose(&limited(vec![step("a", &[]), step("b", &[])])).unwrap();
     assert_eq!(ledger.run().replans, 1);
     let fork = fork(&mut ledger);
-    assert_eq!((fork.replans, fork.active, fork.tally), (0, 2, Tally::default()));
+    assert_eq!((fork.replans, fork.active, fork.counters), (0, 2, RunCounters::default()));
     let next = draft(&limited(vec![step("a", &[]), step("c", &[])]));
     let (run, reason, trigger) = (RunId(2), "try".to_owned(), None);
     ledger

@@ -17,8 +17,8 @@ use std::time::Duration;
 use plan_ledger::files;
 use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
 use plan_ledger::plan::{
-    AttemptToken, Cost, Disposition, FailureClass, Finding, Micros, Outcome, Plan, Receipt, Run,
-    RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
+    AttemptToken, Cost, Disposition, FailureClass, Micros, Outcome, Plan, Receipt, ResolvedOutcome,
+    Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::sim::lab::{self, Crash};
@@ -317,7 +317,7 @@ impl Workers for SimAgents<'_> {
         self.stub.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         self.stub.resolve_doubt()
     }
 }

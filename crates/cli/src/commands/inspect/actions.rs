@@ -113,7 +113,7 @@ fn asks(run: &Run, dir: &Path) -> Vec<Action> {
 
 fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<Action> {
     let mut actions = asks(run, dir);
-    few(&mut actions, run.in_doubt.iter(), |number| answer(run, *number, dir));
+    few(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     few(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
     actions.extend(judge_plan(run, dir));
     actions.extend(deal(state, run, now));

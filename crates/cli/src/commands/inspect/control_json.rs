@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Answered, BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, DelayElapsed,
-    EffectCommitted, EffectIntended, Expired, InheritedStep, QuestionAnswered, QuestionAsked,
-    QuestionExpired, ReplanRequested, ReplanWithdrawn, RunForked, RunPaused, RunResumed,
-    StepFailed, StepsInherited,
+    BudgetChanged, Condition, ConditionJudged, CostCorrected, Decision, DelayElapsed,
+    EffectCommitted, EffectIntended, InheritedStep, QuestionAnswer, QuestionAnswered,
+    QuestionAsked, QuestionExpired, QuestionExpiry, ReplanRequested, ReplanWithdrawn, RunForked,
+    RunPaused, RunResumed, StepFailed, StepsInherited,
 };
 
 pub(super) use crate::output::{
@@ -47,12 +47,12 @@ pub(super) fn question_expired_json(event: &QuestionExpired) -> Value {
     json!({ "run": run, "expired": expired_json(expired) })
 }
 
-pub(super) fn answered_json(answered: &Answered) -> Value {
-    let Answered { question, answer, by, note, shown } = answered;
+pub(super) fn answered_json(answered: &QuestionAnswer) -> Value {
+    let QuestionAnswer { question, answer, by, note, shown } = answered;
     json!({ "question": question, "answer": answer, "by": by, "note": note, "shown": shown })
 }
 
-pub(super) fn expired_json(Expired { question, then }: &Expired) -> Value {
+pub(super) fn expired_json(QuestionExpiry { question, then }: &QuestionExpiry) -> Value {
     json!({ "question": question, "then": then.as_ref().map(timeout_json) })
 }
 

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use plan_ledger::plan::{
-    Answered, Asked, BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision,
-    Ending, Expired, Limits, OnTimeout, ReplanRequested, ReplanTrigger, Ruling, Run, RunForked,
-    RunPaused, RunStatus,
+    BudgetChanged, Condition, ConditionJudged, Cost, CostCorrected, Decision, Ending, Limits,
+    OnTimeout, QuestionAnswer, QuestionBody, QuestionExpiry, ReplanRequested, ReplanTrigger,
+    Ruling, Run, RunForked, RunPaused, RunStatus,
 };
 
 pub(super) use crate::output::{
@@ -28,20 +28,20 @@ pub(super) fn budget(event: &BudgetChanged) -> String {
     }
 }
 
-pub(super) fn asked(asked: &Asked) -> String {
+pub(super) fn asked(asked: &QuestionBody) -> String {
     let about = subject_text(&asked.subject);
     let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| plain(who));
     let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
     format!("{who} is asked {about}{until}{}", because(&asked.text))
 }
 
-pub(super) fn answered(answered: &Answered) -> String {
-    let Answered { question, answer, by, note, .. } = answered;
+pub(super) fn answered(answered: &QuestionAnswer) -> String {
+    let QuestionAnswer { question, answer, by, note, .. } = answered;
     let note = because(note);
     format!("question @{} answered {} by {}{note}", question.0, plain(answer), plain(by))
 }
 
-pub(super) fn expired(expired: &Expired) -> String {
+pub(super) fn expired(expired: &QuestionExpiry) -> String {
     let then = match &expired.then {
         Some(OnTimeout::EscalateTo(who)) => format!("{} is asked", plain(who)),
         Some(OnTimeout::Answer(answer)) => format!("taken as {}", plain(answer)),

@@ -204,7 +204,7 @@ pub(super) fn basis_json(basis: &AcceptedBasis) -> Value {
         AcceptedBasis::WorkersWord => json!({ "is": "workers_word" }),
         AcceptedBasis::DoneBefore { source } => json!({ "is": "done_before", "source": source }),
         AcceptedBasis::Landed { by } => json!({ "is": "landed", "by": by }),
-        AcceptedBasis::StoodIn { step } => json!({ "is": "stood_in", "step": step }),
+        AcceptedBasis::FallbackStep { step } => json!({ "is": "fallback_step", "step": step }),
         AcceptedBasis::Fallback { reason } => json!({ "is": "fallback", "reason": reason }),
     }
 }

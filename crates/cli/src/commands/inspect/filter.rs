@@ -7,7 +7,7 @@ use clap::Args;
 use crate::output::{Code, Failure};
 use plan_ledger::ledger::{Kind, LedgerView, expect_sound, parse_time};
 use plan_ledger::log::{Item, LoggedRecord};
-use plan_ledger::plan::{Event, Micros, RunId, StepNumber, number_meant};
+use plan_ledger::plan::{Event, Micros, RunId, StepNumber, parse_number};
 
 use super::content::Content;
 use super::phrase::subject;
@@ -180,13 +180,13 @@ pub(super) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, F
         return Ok(BTreeMap::new());
     }
     let runs = view.fold(u64::MAX)?.state.runs;
-    Ok(runs.glances().map(|(id, glance)| (id, glance.name.clone())).collect())
+    Ok(runs.overviews().map(|(id, overview)| (id, overview.name.clone())).collect())
 }
 
 /// The number of the run of that name, or of that number (`#3`).
 fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
     let mut names = Vec::new();
-    let number = number_meant(text).map(RunId);
+    let number = parse_number(text).map(RunId);
     let mut numbered = None;
     for (id, name) in known_runs(view)? {
         if name == text {

@@ -3,8 +3,8 @@
 use plan_ledger::ledger::Note;
 use plan_ledger::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 use plan_ledger::plan::{
-    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Finding, Origin, Outcome,
-    Output, Receipt, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, CapScope, Event, Origin, Outcome, Output,
+    Receipt, ResolvedOutcome, Review, Ruling, RunId, StepEvent, StepNumber, VariableSet, Verdict,
 };
 
 use super::control_phrase as control;
@@ -133,8 +133,8 @@ fn step(event: &StepEvent) -> String {
         }
         StepEvent::AttemptLost(event) => {
             let then = match event.then {
-                AfterLoss::DealAgain => "to be dealt again",
-                AfterLoss::InDoubt => "in doubt",
+                AfterLoss::Redispatch => "to be dealt again",
+                AfterLoss::OutcomeUnknown => "in doubt",
             };
             let (cause, detail) = (words(&event.cause, ' '), because(&event.detail));
             format!("@{} lost ({cause}), {then}{detail}", event.token)
@@ -162,8 +162,8 @@ fn step(event: &StepEvent) -> String {
         StepEvent::Reopened(event) => format!("may be tried again, says {}", plain(&event.by)),
         StepEvent::DoubtResolved(event) => {
             let finding = match event.finding {
-                Finding::Landed => "did its work",
-                Finding::DidNotHappen => "did nothing",
+                ResolvedOutcome::Landed => "did its work",
+                ResolvedOutcome::DidNotHappen => "did nothing",
             };
             let (by, evidence) = (plain(&event.by), because(&event.evidence));
             format!("@{} {finding}, says {by}{evidence}", event.token)
@@ -237,7 +237,7 @@ pub(super) fn basis(basis: &AcceptedBasis) -> String {
         AcceptedBasis::WorkersWord => "some criteria on the worker's word".to_owned(),
         AcceptedBasis::DoneBefore { source } => format!("done before, says {}", plain(source)),
         AcceptedBasis::Landed { by } => format!("a lost attempt did it, says {}", plain(by)),
-        AcceptedBasis::StoodIn { step } => format!("step #{step} stood in for it"),
+        AcceptedBasis::FallbackStep { step } => format!("step #{step} stood in for it"),
         AcceptedBasis::Fallback { reason } => format!("a value stands in: {}", plain(reason)),
     }
 }

@@ -37,7 +37,7 @@ const NAMES_MAX: usize = 20;
 
 /// The step that is meant by a word. Steps that a later version removed are found too.
 pub(super) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
-    run.step_meant(text).ok_or_else(|| {
+    run.find_step(text).ok_or_else(|| {
         let hint = plain(&step_hint(run, text));
         let steps = run.steps.len();
         let message =

@@ -221,12 +221,12 @@ impl AttemptStory<'_> {
 
     /// How it ended, in a word.
     pub(super) fn fate(&self) -> &'static str {
-        use plan_ledger::plan::{AfterLoss, Decision, Finding};
+        use plan_ledger::plan::{AfterLoss, Decision, ResolvedOutcome};
         match self.end.and_then(Moment::event) {
             Some(StepEvent::Accepted(_)) => "accepted",
             Some(StepEvent::AttemptLost(lost)) => match lost.then {
-                AfterLoss::DealAgain => "lost",
-                AfterLoss::InDoubt => "in_doubt",
+                AfterLoss::Redispatch => "lost",
+                AfterLoss::OutcomeUnknown => "outcome_unknown",
             },
             Some(StepEvent::FailureDecided(decided)) => match decided.decision {
                 Decision::Retry | Decision::RetryAt(_) => "failed_and_retried",
@@ -234,11 +234,11 @@ impl AttemptStory<'_> {
                 Decision::Fallback => "failed_and_fell_back",
                 Decision::Replan => "failed_and_replan",
                 Decision::Escalate => "failed_and_asked",
-                Decision::Doubt => "in_doubt",
+                Decision::Doubt => "outcome_unknown",
             },
             Some(StepEvent::DoubtResolved(doubt)) => match doubt.finding {
-                Finding::Landed => "landed",
-                Finding::DidNotHappen => "did_not_happen",
+                ResolvedOutcome::Landed => "landed",
+                ResolvedOutcome::DidNotHappen => "did_not_happen",
             },
             _ if self.receipt.is_some() => "reported",
             _ => "in_flight",

@@ -61,8 +61,8 @@ fn hold_json(hold: &Hold) -> Value {
         question,
         answer,
         delay,
-        stand_in,
-        is_on_call,
+        fallback_step,
+        is_standby,
     } = hold;
     let ruling = |ruling: &Ruling| words(ruling, '_');
     let judged = preconditions
@@ -75,8 +75,8 @@ fn hold_json(hold: &Hold) -> Value {
         "question": question,
         "answer": answer.as_ref().map(|(answer, by)| json!({ "answer": answer, "by": by })),
         "delay": delay.map(time_json),
-        "stand_in": stand_in,
-        "on_call": is_on_call,
+        "fallback_step": fallback_step,
+        "standby": is_standby,
     })
 }
 

@@ -48,7 +48,7 @@ fn status_paint(status: StepStatus) -> Paint {
     match status {
         StepStatus::Accepted => Paint::Good,
         StepStatus::Failed => Paint::Bad,
-        StepStatus::InDoubt | StepStatus::Reported => Paint::Notice,
+        StepStatus::OutcomeUnknown | StepStatus::Reported => Paint::Notice,
         _ => Paint::None,
     }
 }

@@ -9,7 +9,7 @@ use crate::output::{Code, Failure};
 use plan_ledger::ledger::{Environment, FoldOrigin, expect_sound, state_hash};
 use plan_ledger::log::TailVerdict;
 use plan_ledger::plan::{
-    BarrierState, BarrierStatus, Glance, Run, RunId, StepNumber, StepState, StepStatus,
+    BarrierState, BarrierStatus, Run, RunId, RunOverview, StepNumber, StepState, StepStatus,
 };
 
 use super::Form;
@@ -119,8 +119,8 @@ const IN_FULL: usize = 8;
 /// The newest runs that go on, in full, then those that have ended; and how many others there are.
 fn print_runs(survey: &Survey, dir: &Path, page: &mut Page<'_>) -> Result<(), Failure> {
     let runs = &survey.fold.state.runs;
-    let mut ids: Vec<(RunId, Cow<'_, Glance>)> = runs.glances().collect();
-    ids.sort_by_key(|(id, glance)| (glance.is_open(), *id));
+    let mut ids: Vec<(RunId, Cow<'_, RunOverview>)> = runs.overviews().collect();
+    ids.sort_by_key(|(id, overview)| (overview.is_open(), *id));
     let others = ids.len().saturating_sub(IN_FULL);
     let mut in_full: Vec<RunId> = ids.iter().skip(others).map(|(id, _)| *id).collect();
     in_full.sort();
@@ -128,7 +128,11 @@ fn print_runs(survey: &Survey, dir: &Path, page: &mut Page<'_>) -> Result<(), Fa
         page.line("")?;
         print_run(survey, run, dir, page)?;
     }
-    other_runs::print_others(ids.iter().take(others).map(|(_, glance)| glance.status), dir, page)
+    other_runs::print_others(
+        ids.iter().take(others).map(|(_, overview)| overview.status),
+        dir,
+        page,
+    )
 }
 
 fn print_log(
@@ -219,7 +223,13 @@ fn print_run(survey: &Survey, run: &Run, dir: &Path, page: &mut Page<'_>) -> Res
         run.reported.iter().copied(),
         page,
     )?;
-    print_steps(run, "in doubt", StepStatus::InDoubt, run.in_doubt.iter().copied(), page)?;
+    print_steps(
+        run,
+        "in doubt",
+        StepStatus::OutcomeUnknown,
+        run.outcome_unknown.iter().copied(),
+        page,
+    )?;
     print_failed(run, page)?;
     print_barriers(run, page)?;
     page.painted(Paint::Faint, "  next")?;
@@ -246,7 +256,7 @@ pub(super) fn progress(run: &Run) -> String {
         (StepStatus::Skipped, "skipped"),
         (StepStatus::Dispatched, "in flight"),
         (StepStatus::Reported, "waiting for verdicts"),
-        (StepStatus::InDoubt, "in doubt"),
+        (StepStatus::OutcomeUnknown, "in doubt"),
         (StepStatus::Gated, "waiting for an answer"),
         (StepStatus::Delayed, "delayed"),
         (StepStatus::Cancelled, "cancelled"),

@@ -18,7 +18,7 @@ use serde_json::json;
 use plan_ledger::error::Error;
 use plan_ledger::files::{self, PlanFile};
 use plan_ledger::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use plan_ledger::plan::{Ending, Glance, Micros, Named, RunId, RunStatus, StepNumber};
+use plan_ledger::plan::{Ending, Micros, NameKind, RunId, RunOverview, RunStatus, StepNumber};
 
 use crate::options::environment;
 use crate::output::{
@@ -124,7 +124,7 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
         Some(name) => name.clone(),
         None => args.plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
     };
-    check_name(Named::Run, &name)?;
+    check_name(NameKind::Run, &name)?;
     Ok(name)
 }
 
@@ -177,8 +177,9 @@ fn drive_run(
     // This process has the lock, so the attempts that an earlier runner started in other runs are
     // dead. Recover them, or they would use up the caps.
     let state = ledger.state()?;
-    let is_in_flight = |(id, glance): &(RunId, Cow<'_, Glance>)| *id != run && glance.in_flight > 0;
-    for (other, _) in state.runs.glances().filter(is_in_flight) {
+    let is_in_flight =
+        |(id, overview): &(RunId, Cow<'_, RunOverview>)| *id != run && overview.in_flight > 0;
+    for (other, _) in state.runs.overviews().filter(is_in_flight) {
         let worker = None;
         let mut workers =
             ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other, worker });

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::ledger::ForkPoint;
 use plan_ledger::plan::{
-    CapScope, Command, Event, Json, Limits, Named, Run, RunId, State, StepEvent,
+    CapScope, Command, Event, Json, Limits, NameKind, Run, RunId, State, StepEvent,
 };
 
 use super::context::RequestContext;
@@ -123,7 +123,7 @@ pub(crate) fn set(
     if_version: Option<u64>,
     by: &str,
 ) -> Result<Answer, Failure> {
-    check_name(Named::Variable, variable)?;
+    check_name(NameKind::Variable, variable)?;
     let value = Json::new(value);
     let make = |state: &State| {
         let run = run_or_only(state, run)?.id;
@@ -247,7 +247,7 @@ pub(crate) fn fork(
     at: Option<u64>,
     step: Option<&str>,
 ) -> Result<Answer, Failure> {
-    check_name(Named::Run, new_name)?;
+    check_name(NameKind::Run, new_name)?;
     let ledger = context.ledger;
     let parent = context.read(|state| match state.names.get(parent_name) {
         Some(run) => Ok(*run),

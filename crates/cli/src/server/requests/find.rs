@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 use crate::runner::StepName;
 use plan_ledger::error::Error;
 use plan_ledger::plan::{
-    AttemptToken, ContentHash, Glance, Named, Rejection, Run, RunId, RunStatus, State, StepNumber,
-    StepState, StepStatus, name_fault, nearest, number_meant,
+    AttemptToken, ContentHash, NameKind, Rejection, Run, RunId, RunOverview, RunStatus, State,
+    StepNumber, StepState, StepStatus, name_error, nearest, parse_number,
 };
 
 use crate::protocol::Failure;
 
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
-    let meant = state.run_meant(name).and_then(|id| state.runs.get(&id));
+    let meant = state.find_run(name).and_then(|id| state.runs.get(&id));
     meant.ok_or_else(|| {
-        let names = names(state.runs.glances());
+        let names = names(state.runs.overviews());
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         Failure::Usage(format!("there is no run `{name}`; the runs are: {there}"))
     })
 }
 
 /// Rejects an invalid name for something new.
-pub(crate) fn check_name(of: Named, name: &str) -> Result<(), Failure> {
-    name_fault(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
+pub(crate) fn check_name(of: NameKind, name: &str) -> Result<(), Failure> {
+    name_error(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
 /// The run with a name; without one the only run, or the only one that has not ended.
@@ -39,7 +39,7 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
         // All runs have ended: the newest one answers that.
         (None, _) => state.runs.keys().next_back().copied(),
         (Some(_), Some(_)) => {
-            let open = state.runs.glances().filter(|(_, glance)| glance.is_open());
+            let open = state.runs.overviews().filter(|(_, overview)| overview.is_open());
             let names = names(open.take(NAMES_MAX));
             return Err(Failure::Usage(format!(
                 "several runs are active; name one of: {}",
@@ -53,8 +53,8 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     })
 }
 
-fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, Glance>)>) -> Vec<String> {
-    runs.map(|(_, glance)| glance.name.clone()).collect()
+fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, RunOverview>)>) -> Vec<String> {
+    runs.map(|(_, overview)| overview.name.clone()).collect()
 }
 
 /// How many names a message lists.
@@ -62,7 +62,7 @@ const NAMES_MAX: usize = 8;
 
 /// The step that a word names ([`Run::step_meant`]), including removed steps.
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
-    run.step_meant(word).ok_or_else(|| {
+    run.find_step(word).ok_or_else(|| {
         let hint = step_hint(run, word);
         Failure::Usage(format!("run {} has no step `{word}`{hint}", run.name))
     })
@@ -72,7 +72,7 @@ pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
 pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     let number = step_of(run, word)?;
     let is_removed = run.step(number).is_some_and(|step| step.status == StepStatus::Removed);
-    if is_removed && number_meant(word).is_none() {
+    if is_removed && parse_number(word).is_none() {
         let message =
             format!("run {}: step `{word}` was removed by a later plan version", run.name);
         return Err(Failure::Usage(message));
@@ -84,7 +84,7 @@ pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failur
 pub(crate) fn step_hint(run: &Run, word: &str) -> String {
     let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
     let close = || nearest(word, run.steps.iter().map(StepState::id));
-    if number_meant(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
+    if parse_number(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
         return format!(
             "; `{word}` is the id of one step and the number of another: use the other step's id, or \
              this step's number"
@@ -105,7 +105,7 @@ pub(crate) fn attempt_of(
     token: AttemptToken,
 ) -> Result<(&Run, StepNumber, &StepState), Failure> {
     let find = || {
-        let (run, number) = state.dealt.get(&token)?;
+        let (run, number) = state.dispatched.get(&token)?;
         let run = state.runs.get(run)?;
         Some((run, *number, run.step(*number)?))
     };

@@ -8,8 +8,8 @@ use serde_json::json;
 use plan_ledger::error::Error;
 use plan_ledger::ledger::plan_draft;
 use plan_ledger::plan::{
-    ApprovalPolicy, Command, Event, NO, Named, OnFailure, Plan, PlanDraft, Question, QuestionId,
-    Rejection, Review, Run, RunPolicy, State, Step, Subject, TextPolicy, YES,
+    ApprovalPolicy, Command, Event, NO, NameKind, OnFailure, Plan, PlanDraft, Question, QuestionId,
+    QuestionSubject, Rejection, Review, Run, RunPolicy, State, Step, TextPolicy, YES,
 };
 
 use super::context::RequestContext;
@@ -56,7 +56,7 @@ pub(crate) fn propose(
         Ok(if let Some(run) = state.names.get(name) {
             next_version(*run, draft.clone(), reason)
         } else {
-            check_name(Named::Run, name)?;
+            check_name(NameKind::Run, name)?;
             let (name, draft) = (name.to_owned(), draft.clone());
             Command::StartRun { name, policy: policy.into(), draft }
         })
@@ -164,7 +164,7 @@ pub(crate) fn review(
 
 /// The open question about a version.
 pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
-    let subject = Subject::Plan(version);
+    let subject = QuestionSubject::Plan(version);
     let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
     about.next().map(|(id, question)| (*id, question))
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::Note;
 use plan_ledger::plan::{
-    AttemptToken, Command, CompactStep, Criterion, Decision, Event, Finding, Question, QuestionId,
-    Rejection, Ruling, Run, State, StepNumber, StepState, StepStatus, Verdict,
+    AttemptToken, Command, CompactStep, Criterion, Decision, Event, Question, QuestionId,
+    Rejection, ResolvedOutcome, Ruling, Run, State, StepNumber, StepState, StepStatus, Verdict,
 };
 
 use super::context::RequestContext;
@@ -251,7 +251,7 @@ fn about_step(
     let question = state.and_then(|step| step.hold().question);
     let question = question.and_then(|id| Some((id, run.questions.get(&id)?)));
     match (finding(answer), question, decision(answer)) {
-        (Some(finding), _, _) if status == StepStatus::InDoubt => {
+        (Some(finding), _, _) if status == StepStatus::OutcomeUnknown => {
             let (run, by, evidence) = (run.id, reply.by.to_owned(), reply.note.to_owned());
             Ok(Command::ResolveDoubt { run, step: number, finding, by, evidence })
         }
@@ -260,7 +260,7 @@ fn about_step(
             let (rule, reason) = (format!("answer:{}", reply.by), reply.note.to_owned());
             Ok(Command::DecideFailure { run: run.id, step: number, decision, rule, reason })
         }
-        _ if status == StepStatus::InDoubt => {
+        _ if status == StepStatus::OutcomeUnknown => {
             let message = format!("`{answer}`: expected `landed` or `did-not-happen`");
             Err(Failure::Usage(message))
         }
@@ -272,10 +272,10 @@ fn about_step(
     }
 }
 
-fn finding(word: &str) -> Option<Finding> {
+fn finding(word: &str) -> Option<ResolvedOutcome> {
     match word {
-        "landed" => Some(Finding::Landed),
-        "did-not-happen" | "did_not_happen" => Some(Finding::DidNotHappen),
+        "landed" => Some(ResolvedOutcome::Landed),
+        "did-not-happen" | "did_not_happen" => Some(ResolvedOutcome::DidNotHappen),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::runner::{WorkerKind, receipt_of_json};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{CommandSource, Task, Transaction, next_dispatch, time_text};
 use plan_ledger::plan::{
-    Attempt, AttemptToken, Command, Event, LostCause, Micros, Named, Rejection, Run, RunStatus,
+    Attempt, AttemptToken, Command, Event, LostCause, Micros, NameKind, Rejection, Run, RunStatus,
     State, StepEvent, StepNumber, StepState, decide,
 };
 
@@ -57,7 +57,7 @@ pub(crate) fn claim(
 
 /// Names of workers that a runner hosts are reserved: when the runner has died, they count as dead.
 fn check_worker(worker: &str) -> Result<(), Failure> {
-    check_name(Named::Worker, worker)?;
+    check_name(NameKind::Worker, worker)?;
     if WorkerKind::hosted(worker) {
         let message =
             format!("`{worker}` is reserved for workers of a runner; choose another name");

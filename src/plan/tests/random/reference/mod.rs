@@ -94,7 +94,7 @@ struct RunModel {
     request: Option<(u64, ReplanTrigger)>,
     /// Versions that count against the replan limit.
     replans: u32,
-    questions: BTreeMap<QuestionId, (Option<StepNumber>, Asked)>,
+    questions: BTreeMap<QuestionId, (Option<StepNumber>, QuestionBody)>,
     released: BTreeSet<String>,
     /// Barriers that were not released in time.
     late: BTreeSet<String>,
@@ -211,7 +211,7 @@ impl Reference {
             StepEvent::AttemptLost(_) => "lost",
             StepEvent::ReceiptRefused(_) => "refused",
             StepEvent::Accepted(accepted) => match accepted.basis {
-                AcceptedBasis::StoodIn { .. } => "fallback accepted",
+                AcceptedBasis::FallbackStep { .. } => "fallback accepted",
                 AcceptedBasis::Fallback { .. } => "value",
                 _ => "accepted",
             },

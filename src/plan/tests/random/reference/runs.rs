@@ -73,7 +73,7 @@ impl RunModel {
                 self.questions.insert(QuestionId(seq), (None, event.asked.clone()));
             }
             Event::QuestionAnswered(event) => {
-                if let Subject::Barrier(id) = self.answered(&event.answered).subject {
+                if let QuestionSubject::Barrier(id) = self.answered(&event.answered).subject {
                     self.barrier_answers.insert(id, event.answered.answer.clone());
                 }
             }
@@ -130,7 +130,7 @@ impl RunModel {
     }
 
     /// Records an answer and returns its question.
-    pub(super) fn answered(&mut self, answered: &Answered) -> Asked {
+    pub(super) fn answered(&mut self, answered: &QuestionAnswer) -> QuestionBody {
         let (_, asked) = self.questions.remove(&answered.question).expect("an open question");
         assert_eq!(asked.shown, answered.shown, "the answer is bound to what was shown");
         assert!(answered.answer == "withdrawn" || asked.options.contains(&answered.answer));
@@ -138,7 +138,11 @@ impl RunModel {
     }
 
     /// Records a timeout and returns the question if it is closed by it.
-    pub(super) fn expired(&mut self, time: Micros, expired: &Expired) -> Option<Asked> {
+    pub(super) fn expired(
+        &mut self,
+        time: Micros,
+        expired: &QuestionExpiry,
+    ) -> Option<QuestionBody> {
         let (_, asked) = self.questions.get_mut(&expired.question).expect("an open question");
         assert!(asked.deadline.take().is_some_and(|deadline| deadline <= time), "too early");
         expired.then.as_ref()?;
@@ -184,7 +188,7 @@ impl RunModel {
         assert_eq!(run.account.attempts, self.attempts);
         assert_eq!(run.estimates, self.estimates);
         assert_eq!(run.account.estimated, sum(self.estimates.values().copied()));
-        let open: BTreeMap<QuestionId, (Option<StepNumber>, Asked)> = run
+        let open: BTreeMap<QuestionId, (Option<StepNumber>, QuestionBody)> = run
             .questions
             .iter()
             .map(|(id, question)| (*id, (question.step, question.asked.clone())))
@@ -216,19 +220,19 @@ impl RunModel {
     fn check_questions(&self) {
         for (step, asked) in self.questions.values() {
             match (&asked.subject, step) {
-                (Subject::Gate, Some(number)) => {
+                (QuestionSubject::Gate, Some(number)) => {
                     assert_eq!(self.work(*number).phase, StepPhase::Open);
                     assert_eq!(self.hash(*number), asked.shown, "a gate shows the current step");
                 }
-                (Subject::Failure(token), Some(number)) => {
+                (QuestionSubject::Failure(token), Some(number)) => {
                     assert_eq!(self.work(*number).phase, StepPhase::Asked);
                     assert_eq!(self.work(*number).token, Some(*token));
                 }
-                (Subject::Plan(version), None) => {
+                (QuestionSubject::Plan(version), None) => {
                     assert!(*version > self.active, "a version that may still become active");
                 }
-                (Subject::Barrier(id), None) => assert!(!self.released.contains(id)),
-                (Subject::Budget, None) => {}
+                (QuestionSubject::Barrier(id), None) => assert!(!self.released.contains(id)),
+                (QuestionSubject::Budget, None) => {}
                 other => panic!("a question about {other:?}"),
             }
         }

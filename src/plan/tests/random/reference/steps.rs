@@ -129,8 +129,10 @@ impl RunModel {
             StepEvent::DoubtResolved(doubt) => {
                 let work = self.with(number, doubt.token, StepPhase::Doubt);
                 match doubt.finding {
-                    Finding::Landed => work.has_landed = true,
-                    Finding::DidNotHappen => (work.phase, work.token) = (StepPhase::Open, None),
+                    ResolvedOutcome::Landed => work.has_landed = true,
+                    ResolvedOutcome::DidNotHappen => {
+                        (work.phase, work.token) = (StepPhase::Open, None)
+                    }
                 }
             }
             StepEvent::ConditionJudged(judged) => self.condition(number, judged),
@@ -149,7 +151,7 @@ impl RunModel {
                 let hash = self.hash(number);
                 let work = self.work_mut(number);
                 match asked.subject {
-                    Subject::Gate if answered.answer == YES => {
+                    QuestionSubject::Gate if answered.answer == YES => {
                         assert_eq!(hash, asked.shown);
                         work.yes = Some(asked.shown);
                     }
@@ -196,10 +198,10 @@ impl RunModel {
         let work = self.with(number, lost.token, StepPhase::Dispatched);
         let reserved = std::mem::take(&mut work.reserved);
         match lost.then {
-            AfterLoss::DealAgain => (work.phase, work.token) = (StepPhase::Open, None),
-            AfterLoss::InDoubt => work.phase = StepPhase::Doubt,
+            AfterLoss::Redispatch => (work.phase, work.token) = (StepPhase::Open, None),
+            AfterLoss::OutcomeUnknown => work.phase = StepPhase::Doubt,
         }
-        assert_eq!(lost.then == AfterLoss::DealAgain, may_repeat, "5");
+        assert_eq!(lost.then == AfterLoss::Redispatch, may_repeat, "5");
         self.reserved = less(self.reserved, reserved);
         self.spent = plus(self.spent, reserved);
         self.estimates.insert(lost.token, reserved);
@@ -253,7 +255,7 @@ impl RunModel {
             AcceptedBasis::WorkersWord => is_reported && all && trusted,
             AcceptedBasis::DoneBefore { .. } => work.phase == StepPhase::Open,
             AcceptedBasis::Landed { .. } => work.phase == StepPhase::Doubt && work.has_landed,
-            AcceptedBasis::StoodIn { step } => {
+            AcceptedBasis::FallbackStep { step } => {
                 work.waiting_for_fallback == Some(*step)
                     && self.work(*step).phase == StepPhase::Accepted
             }
@@ -367,7 +369,7 @@ impl RunModel {
                 | StepStatus::Gated
                 | StepStatus::Delayed => StepPhase::Open,
                 StepStatus::Dispatched => StepPhase::Dispatched,
-                StepStatus::InDoubt => StepPhase::Doubt,
+                StepStatus::OutcomeUnknown => StepPhase::Doubt,
                 StepStatus::Reported => StepPhase::Reported,
                 StepStatus::Accepted => StepPhase::Accepted,
                 StepStatus::Failed => StepPhase::Failed,

@@ -96,18 +96,18 @@ fn shown(state: &State, length: Length) -> Vec<RunId> {
 
 /// The others, a line each.
 fn print_others(state: &State, shown: &[RunId], page: &mut Page<'_>) -> Result<(), Failure> {
-    let others: Vec<_> = state.runs.glances().filter(|(id, _)| !shown.contains(id)).collect();
+    let others: Vec<_> = state.runs.overviews().filter(|(id, _)| !shown.contains(id)).collect();
     if others.is_empty() {
         return Ok(());
     }
     page.line("")?;
     let mut table = Table::with_headings(&["other runs", "status", "steps"]);
-    for (id, glance) in others {
-        let (paint, status) = run_status(glance.status);
+    for (id, overview) in others {
+        let (paint, status) = run_status(overview.status);
         table.row([
-            (Paint::None, format!("{} ({id})", plain(&glance.name))),
+            (Paint::None, format!("{} ({id})", plain(&overview.name))),
             (paint, status),
-            (Paint::None, format!("{}/{} accepted", glance.accepted, glance.steps)),
+            (Paint::None, format!("{}/{} accepted", overview.accepted, overview.steps)),
         ]);
     }
     page.table(&table, 0)?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::output::{Code, Failure};
 use plan_ledger::files::{escape_dot, escape_mermaid};
 use plan_ledger::plan::{
-    BarrierStatus, Branch, Plan, PlanVersion, Run, StepNumber, StepStatus, forest,
+    BarrierStatus, Plan, PlanVersion, Run, StepNumber, StepStatus, TreeNode, plan_tree,
 };
 
 use super::super::Form;
@@ -78,20 +78,20 @@ pub(super) fn graph(
 fn step_of(
     run: &Run,
     version: &PlanVersion,
-    branch: &Branch<'_>,
+    branch: &TreeNode<'_>,
 ) -> Option<(StepNumber, StepStatus)> {
     let number = *version.numbers.get(branch.node)?;
     Some((number, run.step(number)?.status))
 }
 
 /// What a branch waits for, by id.
-fn waits<'a>(branch: &'a Branch<'a>) -> impl Iterator<Item = &'a str> {
+fn waits<'a>(branch: &'a TreeNode<'a>) -> impl Iterator<Item = &'a str> {
     branch.under.into_iter().chain(branch.also.iter().copied())
 }
 
 fn print_json(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
     let plan = version.plan.whole();
-    for branch in forest(&plan) {
+    for branch in plan_tree(&plan) {
         let step = step_of(run, version, &branch);
         let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
         let status = match (step, barrier) {
@@ -117,7 +117,7 @@ fn print_json(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(
 fn print_tree(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(), Failure> {
     let mut statuses = Vec::new();
     let plan = version.plan.whole();
-    let branches = forest(&plan);
+    let branches = plan_tree(&plan);
     let mut only_child = false;
     for branch in &branches {
         let lead = lead(branch, only_child);
@@ -143,7 +143,7 @@ fn print_tree(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<(
 }
 
 /// The lines that lead to a branch. The only one under another stands beneath it, behind an arrow.
-fn lead(branch: &Branch<'_>, is_only_child: bool) -> String {
+fn lead(branch: &TreeNode<'_>, is_only_child: bool) -> String {
     let mut levels = branch.follows.iter().skip(1).copied().collect::<Vec<bool>>();
     let own = if is_only_child { None } else { levels.pop() };
     let mut lead: String = levels.iter().map(|more| if *more { "|   " } else { "    " }).collect();
@@ -157,7 +157,7 @@ fn lead(branch: &Branch<'_>, is_only_child: bool) -> String {
 }
 
 /// The mark and the name of a branch, and how they stand out.
-fn head(run: &Run, version: &PlanVersion, branch: &Branch<'_>) -> (Paint, String, String) {
+fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> (Paint, String, String) {
     match (step_of(run, version, branch), run.barriers.get(branch.id)) {
         (Some((number, status)), _) => {
             let mark = format!("[{}]", status_mark(status));
@@ -177,7 +177,7 @@ fn head(run: &Run, version: &PlanVersion, branch: &Branch<'_>) -> (Paint, String
     }
 }
 
-fn title(plan: &Plan, branch: &Branch<'_>) -> String {
+fn title(plan: &Plan, branch: &TreeNode<'_>) -> String {
     let title =
         branch.step(plan).map(|step| if step.title.is_empty() { &step.goal } else { &step.title });
     title
@@ -190,9 +190,10 @@ fn colours(status: StepStatus) -> (&'static str, &'static str) {
     match status {
         StepStatus::Accepted => ("#d7f0d7", "#2e7d32"),
         StepStatus::Failed => ("#f8d7d7", "#c62828"),
-        StepStatus::InDoubt | StepStatus::Reported | StepStatus::Gated | StepStatus::Delayed => {
-            ("#fff3cd", "#b8860b")
-        }
+        StepStatus::OutcomeUnknown
+        | StepStatus::Reported
+        | StepStatus::Gated
+        | StepStatus::Delayed => ("#fff3cd", "#b8860b"),
         StepStatus::Dispatched | StepStatus::Ready => ("#d6e6fb", "#1565c0"),
         StepStatus::Waiting => ("#ffffff", "#666666"),
         StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled => ("#eeeeee", "#999999"),
@@ -205,7 +206,7 @@ fn print_dot(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Result<()
     page.line("  rankdir=LR;")?;
     page.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
     let plan = version.plan.whole();
-    let branches = forest(&plan);
+    let branches = plan_tree(&plan);
     for branch in &branches {
         let id = quoted(branch.id);
         let line = match (step_of(run, version, branch), run.barriers.get(branch.id)) {
@@ -236,7 +237,7 @@ fn print_mermaid(run: &Run, version: &PlanVersion, page: &mut Page<'_>) -> Resul
     let quoted = |text: &str| escape_mermaid(&plain(text));
     page.line("flowchart LR")?;
     let plan = version.plan.whole();
-    let branches = forest(&plan);
+    let branches = plan_tree(&plan);
     let mut shown: Vec<StepStatus> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
     for branch in &branches {

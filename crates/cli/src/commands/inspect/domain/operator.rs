@@ -2,7 +2,7 @@
 
 use crate::output::Failure;
 use plan_ledger::plan::{
-    Account, AttemptSummary, BarrierSummary, Micros, OperatorView, Run, Tally,
+    Account, AttemptSummary, BarrierSummary, Micros, OperatorView, Run, RunCounters,
 };
 
 use super::super::control_phrase::{cost_text, paused_text, spent, subject_text};
@@ -22,7 +22,7 @@ pub(super) fn print(
     print_numbers(run, view, page)?;
     print_stuck(view, now, page)?;
     print_flights("in flight", &view.in_flight, now, page)?;
-    print_flights("in doubt", &view.in_doubt, now, page)?;
+    print_flights("in doubt", &view.outcome_unknown, now, page)?;
     print_questions(run, view, now, page)?;
     print_barriers(&view.barriers, page)?;
     if !view.next.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn print(
 }
 
 fn print_numbers(run: &Run, view: &OperatorView, page: &mut Page<'_>) -> Result<(), Failure> {
-    let Tally { failures, retries, exhausted, invalidated, preserved } = view.tally;
+    let RunCounters { failures, retries, exhausted, invalidated, preserved } = view.counters;
     let Account { attempts, .. } = view.account;
     let elapsed = span(view.elapsed / 1_000_000 * 1_000_000);
     let mut table = Table::default();

@@ -94,7 +94,7 @@ pub(super) fn reason_json(reason: &BlockReason) -> Value {
             "undecided": undecided.as_ref().map(failure_json),
         }),
         BlockReason::OutcomeUnknown(attempt) => {
-            json!({ "is": "in_doubt", "attempt": attempt_json(attempt) })
+            json!({ "is": "outcome_unknown", "attempt": attempt_json(attempt) })
         }
         BlockReason::Failed(failure) => {
             json!({ "is": "failed", "failure": failure.as_ref().map(failure_json) })

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::output::{Code, Failure};
-use plan_ledger::plan::{Cost, Glance, Micros, RunId, RunStatus, RunSummary};
+use plan_ledger::plan::{Cost, Micros, RunId, RunOverview, RunStatus, RunSummary};
 
 use super::super::Form;
 use super::super::control_phrase::cost_text;
@@ -50,14 +50,15 @@ struct Row {
 }
 
 impl Row {
-    fn of(run: RunId, glance: &Glance) -> Self {
-        let Glance { steps, accepted, skipped, attempts, spent, started, ended, .. } = *glance;
-        let version = glance.version.as_ref();
+    fn of(run: RunId, overview: &RunOverview) -> Self {
+        let RunOverview { steps, accepted, skipped, attempts, spent, started, ended, .. } =
+            *overview;
+        let version = overview.version.as_ref();
         Self {
             run,
-            name: glance.name.clone(),
-            status: glance.status,
-            is_paused: glance.pause.is_some(),
+            name: overview.name.clone(),
+            status: overview.status,
+            is_paused: overview.pause.is_some(),
             title: version.map(|(title, ..)| title.clone()),
             version: version.map_or(0, |(_, number, _)| *number),
             hash: version.map(|(.., hash)| *hash),
@@ -136,7 +137,7 @@ impl Row {
 
 pub(super) fn runs(args: &RunsArgs, look: Look<'_>, page: &mut Page<'_>) -> Result<Code, Failure> {
     let scene = Scene::of(look, args.at)?;
-    let whole = scene.state.runs.glances().map(|(id, glance)| Row::of(id, &glance));
+    let whole = scene.state.runs.overviews().map(|(id, overview)| Row::of(id, &overview));
     let gone = scene.state.summaries.iter().map(|(id, summary)| Row::of_summary(*id, summary));
     let mut rows: Vec<Row> = whole.chain(gone).collect();
     rows.sort_by_key(|row| row.run);

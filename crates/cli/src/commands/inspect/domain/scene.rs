@@ -117,22 +117,22 @@ impl<'a> Scene<'a> {
     /// The number of the run that is meant by a word.
     pub(super) fn named(&self, text: &str) -> Result<RunId, Failure> {
         let state = &self.state;
-        state.run_meant(text).ok_or_else(|| {
-            let names: Vec<_> = state.runs.glances().map(|(_, glance)| glance).collect();
-            let names: Vec<&str> = names.iter().map(|glance| glance.name.as_str()).collect();
+        state.find_run(text).ok_or_else(|| {
+            let names: Vec<_> = state.runs.overviews().map(|(_, overview)| overview).collect();
+            let names: Vec<&str> = names.iter().map(|overview| overview.name.as_str()).collect();
             not_found(no_run(text, &names), self.code())
         })
     }
 
     fn only(&self) -> Result<RunId, Failure> {
-        let all: Vec<_> = self.state.runs.glances().collect();
+        let all: Vec<_> = self.state.runs.overviews().collect();
         let open: Vec<RunId> = self.state.runs.open().collect();
         match (all.as_slice(), open.as_slice()) {
             ([(one, _)], _) | (_, [one]) => Ok(*one),
             ([], _) => Err(not_found("the ledger has no run yet".to_owned(), self.code())),
             (all, _) => {
                 let newest = all.iter().rev().take(8);
-                let names: Vec<_> = newest.map(|(_, glance)| plain(&glance.name)).collect();
+                let names: Vec<_> = newest.map(|(_, overview)| plain(&overview.name)).collect();
                 let more = all.len().saturating_sub(names.len());
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let message = format!("which run? there are {}{more}", names.join(", "));

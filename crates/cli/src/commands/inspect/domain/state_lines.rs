@@ -22,9 +22,10 @@ pub(super) fn status_paint(status: StepStatus) -> Paint {
     match status {
         StepStatus::Accepted => Paint::Good,
         StepStatus::Failed => Paint::Bad,
-        StepStatus::InDoubt | StepStatus::Reported | StepStatus::Gated | StepStatus::Delayed => {
-            Paint::Notice
-        }
+        StepStatus::OutcomeUnknown
+        | StepStatus::Reported
+        | StepStatus::Gated
+        | StepStatus::Delayed => Paint::Notice,
         StepStatus::Dispatched | StepStatus::Ready => Paint::Heading,
         StepStatus::Waiting => Paint::None,
         StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled => Paint::Faint,
@@ -36,7 +37,7 @@ pub(super) fn status_mark(status: StepStatus) -> char {
     match status {
         StepStatus::Accepted => '+',
         StepStatus::Failed => 'x',
-        StepStatus::InDoubt => '?',
+        StepStatus::OutcomeUnknown => '?',
         StepStatus::Reported => '~',
         StepStatus::Gated => '!',
         StepStatus::Delayed => ':',

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use plan_ledger::ledger::{RecordedEvent, TracedRecord, ValueChange};
 use plan_ledger::plan::{
     Account, Activity, AttemptSummary, BarrierSummary, Event, ExecutionState, OperatorView,
-    Remaining, ReplanRequest, RequiredAction, RunId, Tally, UserView, VersionSummary,
+    Remaining, ReplanRequest, RequiredAction, RunCounters, RunId, UserView, VersionSummary,
 };
 
 use super::super::control_json::{cause_json, limits_json, timeout_json, trigger_json};
@@ -77,18 +77,18 @@ pub(super) fn operator_json(view: &OperatorView) -> Value {
         active,
         request,
         counts,
-        tally,
+        counters,
         account,
         remaining,
         last_failure,
         in_flight,
-        in_doubt,
+        outcome_unknown,
         questions,
         barriers,
         next,
         due,
     } = view;
-    let Tally { failures, retries, exhausted, invalidated, preserved } = tally;
+    let RunCounters { failures, retries, exhausted, invalidated, preserved } = counters;
     let counts: Map<String, Value> =
         counts.iter().map(|(status, count)| (words(status, '_'), json!(count))).collect();
     json!({
@@ -112,7 +112,7 @@ pub(super) fn operator_json(view: &OperatorView) -> Value {
             "step": step, "class": words(class, '_'), "message": message,
         })),
         "in_flight": in_flight.iter().map(flight_json).collect::<Vec<_>>(),
-        "in_doubt": in_doubt.iter().map(flight_json).collect::<Vec<_>>(),
+        "outcome_unknown": outcome_unknown.iter().map(flight_json).collect::<Vec<_>>(),
         "questions": questions
             .iter()
             .map(|(id, question)| question_json(*run, *id, question))

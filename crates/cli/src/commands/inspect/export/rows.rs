@@ -9,8 +9,9 @@ use crate::output::Failure;
 use plan_ledger::ledger::{Fold, LedgerView, state_hash};
 use plan_ledger::log::{LoggedRecord, Proof};
 use plan_ledger::plan::{
-    AfterLoss, AttemptToken, Dispatched, Event, FailureDecided, Finding, Outcome, Output, Receipt,
-    Run, RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus, Verdict,
+    AfterLoss, AttemptToken, Dispatched, Event, FailureDecided, Outcome, Output, Receipt,
+    ResolvedOutcome, Run, RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus,
+    Verdict,
 };
 
 use super::super::content::{Content, kind_name, proof_word};
@@ -105,12 +106,12 @@ impl Rows {
                 None => Ok(()),
             },
             StepEvent::AttemptLost(event) => match event.then {
-                AfterLoss::DealAgain => fate(sink, event.token, "lost"),
-                AfterLoss::InDoubt => fate(sink, event.token, "in_doubt"),
+                AfterLoss::Redispatch => fate(sink, event.token, "lost"),
+                AfterLoss::OutcomeUnknown => fate(sink, event.token, "outcome_unknown"),
             },
             StepEvent::DoubtResolved(event) => match event.finding {
-                Finding::Landed => fate(sink, event.token, "landed"),
-                Finding::DidNotHappen => fate(sink, event.token, "did_not_happen"),
+                ResolvedOutcome::Landed => fate(sink, event.token, "landed"),
+                ResolvedOutcome::DidNotHappen => fate(sink, event.token, "did_not_happen"),
             },
             StepEvent::FailureDecided(event) => {
                 decision(seq, of, event, sink)?;
