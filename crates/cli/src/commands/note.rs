@@ -11,7 +11,7 @@ Examples:
   ledger note 'the network was down from 3 to 4' --by ana
   ledger note 'took the small model' --step build  in a worker: $LEDGER_RUN, $LEDGER_STEP
 
-A note is a record of its own and changes nothing: `ledger inspect DIR records --kind note`.";
+A note is a separate record and changes nothing: `ledger inspect DIR records --kind note`.";
 
 /// `ledger note`.
 #[derive(Debug, Args)]

@@ -18,8 +18,7 @@ pub(crate) struct WorkerOption {
 /// How long a claim holds.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseOption {
-    /// How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: as the plan
-    /// says]
+    /// How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: from the plan]
     #[arg(long, value_name = "DURATION", value_parser = parse_lease)]
     pub(crate) lease: Option<u32>,
 }

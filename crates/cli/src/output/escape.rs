@@ -1,4 +1,4 @@
-//! Escapes text that others wrote, so that it cannot drive a terminal or hide what it says.
+//! Escapes text that others wrote, so that it cannot drive a terminal or hide its content.
 
 use std::path::Path;
 

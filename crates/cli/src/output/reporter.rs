@@ -109,7 +109,7 @@ impl RunReporter {
         }
     }
 
-    /// Waits until everything is printed and clears the bar, so that the summary stands alone.
+    /// Waits until everything is printed and clears the bar, so that the summary starts on a clean line.
     pub(crate) fn finish(&self) {
         self.printer.flush();
         if let Audience::Bar(bar) = &self.audience {

@@ -49,7 +49,7 @@ pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
 /// What a worker does next.
 enum NextAction {
     Claim,
-    /// Handle an answer, which has a task in it or says that there is none.
+    /// Handle an answer: it has a task, or reports that there is none.
     Handle(Answer),
     /// End with this answer.
     End(Answer),
