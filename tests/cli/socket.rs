@@ -250,7 +250,7 @@ fn a_holder_that_does_not_serve_is_waited_for() {
     let held = ledger(&dir, 2);
     let begun = Instant::now();
     let refused = hand_over(&dir, &claim("w"), &Environment::system()).unwrap_err();
-    assert!(begun.elapsed() >= plan_ledger_cli::server::PATIENCE);
+    assert!(begun.elapsed() >= plan_ledger_cli::server::LOCK_WAIT);
     assert_eq!(refused.json()["exit_code"], 5);
     let message = refused.to_string();
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
