@@ -121,7 +121,7 @@ fn all_problems_of_a_plan_are_one_error() {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadPlan);
     let text = error.to_string();
-    assert!(text.starts_with("p: the plan is not valid, 2 problems:"), "{text}");
+    assert!(text.starts_with("p: invalid plan, 2 problems:"), "{text}");
     assert!(text.contains("no step or barrier `c`") && text.contains("a -> b -> a"), "{text}");
     assert!(matches!(error.rejection(), Some(Rejection::InvalidPlan(list)) if list.len() == 2));
 }

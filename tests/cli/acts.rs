@@ -593,7 +593,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
         let token = member(&place.ledger("claim --step a --worker ana --json").lines(), "token");
         let holder = is_served.then(|| holder(&place));
         let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
-        let line = &early.complains(&["step 2 is not ready: it is waiting"]).lines()[0];
+        let line = &early.complains(&["step #2 is not ready: it is waiting"]).lines()[0];
         assert_eq!((&line["type"], &line["reason"]), (&json!("nothing"), &json!("not_ready")));
         place.ledger("claim --step a --wait").code(6).complains(&["held by ana"]);
         let waiting = start(&mut place.command(&["claim", "--step", "b", "--wait", "--json"]));

@@ -345,7 +345,7 @@ fn the_story_of_a_step() {
         .has("waits for verdicts on criteria 1")
         .has("acceptance  [0] text: somebody looked at it")
         .has("@14 lost (runner died)")
-        .has("@14 receipt refused (the attempt is over: the step is ready): succeeded")
+        .has("@14 receipt refused (the attempt has ended: the step is ready): succeeded")
         .has("output: late");
     let last = look(&place.dir, &["step", "small", "last"]);
     last.has("barrier gate is closed: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
@@ -355,7 +355,7 @@ fn the_story_of_a_step() {
         .has("step #6 3 of run small: waiting")
         .has("step 4 (never) is failed")
         .has("step 5 (last) is waiting");
-    look(&place.dir, &["step", "small", "#3"]).has("step #3 mail of run small: in doubt");
+    look(&place.dir, &["step", "small", "#3"]).has("step #3 mail of run small: outcome_unknown");
     look(&place.dir, &["step", "small", "#4"]).has("never works");
 }
 

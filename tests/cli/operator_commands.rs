@@ -307,7 +307,10 @@ steps:
         .ledger("inspect .ledger")
         .code(0)
         .says(&["running, paused: its attempt budget", "2 attempts"]);
-    place.ledger("resume plan --by ana").code(6).complains(&["its budget of attempts is used up"]);
+    place
+        .ledger("resume plan --by ana")
+        .code(6)
+        .complains(&["its budget of attempts is exhausted"]);
     place.ledger("budget plan").code(0).says(&[
         "budget 2 attempts",
         "in 2 attempts",
@@ -334,16 +337,16 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
     place.ledger("pause plan --by ana --reason lunch").code(0).says(&["nothing more is dealt"]);
-    place.ledger("pause plan --by ana").code(6).complains(&["the run pauses: ana said so"]);
+    place.ledger("pause plan --by ana").code(6).complains(&["the run is paused: paused by ana"]);
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
     ended.says(&["the run is paused by ana", "ledger resume plan --by WHO"]);
     place
         .ledger("inspect .ledger step plan deploy")
         .code(0)
-        .says(&["the run is paused: ana said so"]);
+        .says(&["the run is paused: paused by ana"]);
     assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
-    place.ledger("resume plan --by ana").code(6).complains(&["the run does not pause"]);
+    place.ledger("resume plan --by ana").code(6).complains(&["the run is not paused"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
     place.ledger("run plan.yaml").code(0);
 }
@@ -450,7 +453,7 @@ fn landed_disposition_prevents_a_second_attempt() {
       echo '{"outcome":"failed","message":"no paper","disposition":"landed"}' > $LEDGER_RECEIPT
 "#,
     );
-    place.ledger("run plan.yaml").code(3).says(&["it landed, and then failed: no paper"]);
+    place.ledger("run plan.yaml").code(3).says(&["the work was done, and then failed: no paper"]);
     assert_eq!(place.tally(), ["pay"]);
     place.ledger("answer plan pay skip --by ana").code(0);
     place.ledger("run plan.yaml").code(0);
@@ -531,7 +534,7 @@ fn probe_does_not_accept_a_rejected_attempt() {
         )
     };
     place.write("plan.yaml", plan(""));
-    place.ledger("run plan.yaml").code(3).says(&["it landed, and then failed"]);
+    place.ledger("run plan.yaml").code(3).says(&["the work was done, and then failed"]);
     place.ledger("answer plan pay fail --by ana").code(0);
     place.write("plan.yaml", plan("  - {id: y, command: 'true'}\n"));
     place.ledger("plan propose plan.yaml --run plan").code(0);

@@ -116,7 +116,7 @@ fn question_about_a_costly_attempt_names_the_remedy() {
     let cost = Cost { money_micros: 9, tokens: 0 };
     ledger.report(token, Receipt { cost, ..Receipt::default() });
     let text = &ledger.run().questions.values().next().unwrap().asked.text;
-    assert_eq!(text, "an attempt of step 1 cost more than it may: resume the run to go on");
+    assert_eq!(text, "an attempt of step #1 exceeded its cost limit: unpause the run to continue");
     // A new plan version helps, too.
     let mut resumed = TestLedger { state: ledger.state.clone(), log: Vec::new(), now: ledger.now };
     let events = resumed.execute(Command::Resume { run: RUN, by: by() }).unwrap();
