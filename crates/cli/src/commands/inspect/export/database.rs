@@ -10,29 +10,25 @@ mod real {
     use crate::output::Failure;
     use plan_ledger::error::{Error, ErrorKind};
 
-    use super::super::table::Value;
+    use crate::commands::inspect::export::value::Value;
 
     /// A database that is being written.
     #[derive(Debug)]
-    pub(in super::super) struct Database(Connection);
+    pub(crate) struct Database(Connection);
 
     impl Database {
-        pub(in super::super) fn create(path: &Path) -> Result<Self, Failure> {
+        pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
             let database = Self(Connection::open(path).map_err(failed)?);
             // The file has no name yet, and goes if anything happens: nothing need be kept.
             database.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
             Ok(database)
         }
 
-        pub(in super::super) fn run(&self, script: &str) -> Result<(), Failure> {
+        pub(crate) fn run(&self, script: &str) -> Result<(), Failure> {
             self.0.execute_batch(script).map_err(failed)
         }
 
-        pub(in super::super) fn row(
-            &self,
-            statement: &str,
-            values: &[Value],
-        ) -> Result<(), Failure> {
+        pub(crate) fn row(&self, statement: &str, values: &[Value]) -> Result<(), Failure> {
             let stored = |value: &Value| match value {
                 Value::Null => Stored::Null,
                 Value::Number(number) => Stored::Integer(*number),
@@ -56,26 +52,26 @@ mod real {
 
     use crate::output::Failure;
 
-    use super::super::table::Value;
+    use crate::commands::inspect::export::value::Value;
 
     /// There is none in this program.
     #[derive(Debug)]
-    pub(in super::super) enum Database {}
+    pub(crate) enum Database {}
 
     impl Database {
-        pub(in super::super) fn create(_: &Path) -> Result<Self, Failure> {
+        pub(crate) fn create(_: &Path) -> Result<Self, Failure> {
             let message = "this program was built without SQLite: pipe --format sql into sqlite3";
             Err(Failure::Usage(message.to_owned()))
         }
 
-        pub(in super::super) fn run(&self, _: &str) -> Result<(), Failure> {
+        pub(crate) fn run(&self, _: &str) -> Result<(), Failure> {
             match *self {}
         }
 
-        pub(in super::super) fn row(&self, _: &str, _: &[Value]) -> Result<(), Failure> {
+        pub(crate) fn row(&self, _: &str, _: &[Value]) -> Result<(), Failure> {
             match *self {}
         }
     }
 }
 
-pub(super) use real::Database;
+pub(crate) use real::Database;

@@ -12,6 +12,7 @@ mod database;
 mod rows;
 mod table;
 mod timeline;
+mod value;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -26,8 +27,8 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
 use plan_ledger::log::Proof;
 
-use super::content::meaning;
-use super::survey::Health;
+use crate::commands::inspect::health::Health;
+use crate::commands::inspect::record_content::meaning;
 use rows::Rows;
 use table::Sink;
 use timeline::Timeline;

@@ -14,15 +14,15 @@ use plan_ledger::plan::{
     Verdict,
 };
 
-use super::super::content::{Content, kind_name, proof_word};
-use super::super::control_json::decision_json;
-use super::super::event_json::{basis_json, event_json};
-use super::super::phrase::subject;
-use super::super::reference::text_of;
-use super::super::run_json::status_word;
-use super::super::survey::any_header;
-use super::super::text::{hex, words};
-use super::table::{Sink, row};
+use super::table::Sink;
+use super::value::row;
+use crate::commands::inspect::health::any_header;
+use crate::commands::inspect::json::event::{basis_json, decision_json, event_json};
+use crate::commands::inspect::json::run::status_word;
+use crate::commands::inspect::lookup::text_of;
+use crate::commands::inspect::record_content::{RecordContent, kind_name, proof_word};
+use crate::commands::inspect::style::{hex, words};
+use crate::commands::inspect::text::event::event_subject;
 
 /// The version of the tables.
 const SCHEMA: u64 = 1;
@@ -42,12 +42,12 @@ impl Rows {
         fold: &Fold,
         sink: &mut Sink<'_>,
     ) -> Result<(), Failure> {
-        let content = Content::of(record);
+        let content = RecordContent::of(record);
         let event = match &content {
-            Content::Event(event) => Some(event),
+            RecordContent::Event(event) => Some(event),
             _ => None,
         };
-        let (run, step) = event.map_or((None, None), subject);
+        let (run, step) = event.map_or((None, None), event_subject);
         let kind = kind_name(record.kind);
         sink.put(
             "records",

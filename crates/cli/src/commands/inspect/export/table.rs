@@ -9,68 +9,12 @@ use std::path::Path;
 
 use crate::output::Failure;
 
-use super::super::text::is_harmless;
 use super::database::Database;
+use super::value::Value;
+use crate::output::is_printable;
 
 /// The tables, as they are published.
 pub(super) const TABLES: &str = include_str!("../../../../../../format/inspect-export.sql");
-
-/// A value in a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
-    Null,
-    Number(i64),
-    Text(String),
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        // A database counts up to there; what is larger is kept as it reads.
-        i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Number)
-    }
-}
-
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&String> for Value {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<serde_json::Value> for Value {
-    fn from(value: serde_json::Value) -> Self {
-        if value.is_null() { Self::Null } else { Self::Text(value.to_string()) }
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
-/// A row's values, each from what it is.
-macro_rules! row {
-    ($($value:expr),* $(,)?) => { &[$(super::table::Value::from($value)),*] };
-}
-pub(super) use row;
 
 /// Where rows go.
 pub(super) enum Sink<'a> {
@@ -156,7 +100,7 @@ fn literal(value: &Value) -> String {
         Value::Null => "NULL".to_owned(),
         Value::Number(number) => number.to_string(),
         // A literal ends at a NUL, some tools read line by line, and no terminal is to be driven.
-        Value::Text(text) if !text.chars().all(is_harmless) => {
+        Value::Text(text) if !text.chars().all(is_printable) => {
             let mut out = "CAST(x'".to_owned();
             for byte in text.bytes() {
                 // Writing to a string does not fail.

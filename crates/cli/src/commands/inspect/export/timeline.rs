@@ -12,10 +12,10 @@ use plan_ledger::ledger::Fold;
 use plan_ledger::log::LoggedRecord;
 use plan_ledger::plan::{AttemptToken, Event, Micros, RunId, StepEvent, StepNumber, StepRecord};
 
-use super::super::content::{Content, kind_name};
-use super::super::event_json::event_json;
-use super::super::page::escaped;
-use super::super::phrase::{phrase, subject};
+use crate::commands::inspect::json::event::event_json;
+use crate::commands::inspect::output::escaped;
+use crate::commands::inspect::record_content::{RecordContent, kind_name};
+use crate::commands::inspect::text::event::{event_subject, event_text};
 
 /// An attempt that has not ended.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Timeline {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.last = record.time;
-        let Content::Event(event) = Content::of(record) else { return Ok(()) };
+        let RecordContent::Event(event) = RecordContent::of(record) else { return Ok(()) };
         match &event {
             Event::RunStarted(started) => {
                 let args = json!({ "name": started.name });
@@ -142,12 +142,12 @@ impl Timeline {
         event: &Event,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let (run, step) = subject(event);
+        let (run, step) = event_subject(event);
         let line = json!({
             "ph": "i", "cat": "event", "name": kind_name(record.kind),
             "s": if step.is_some() { "t" } else { "p" }, "pid": run, "tid": step,
             "ts": record.time,
-            "args": { "seq": record.seq, "text": phrase(event), "event": event_json(event) },
+            "args": { "seq": record.seq, "text": event_text(event), "event": event_json(event) },
         });
         self.line(&line, out)
     }

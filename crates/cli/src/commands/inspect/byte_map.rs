@@ -1,0 +1,261 @@
+//! What each byte of a ledger's segments is.
+//!
+//! Invariants: the regions of a file follow each other from its first byte to its last; what is
+//! called good was read and checked.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::{Environment, LedgerView};
+use plan_ledger::log::{Damage, DerivedDamage, Diagnosis, Item, Proof, SegmentInfo, SegmentState};
+use plan_ledger::storage::Access;
+
+use crate::output::Failure;
+
+/// What some bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RegionClass {
+    Header,
+    /// Records that are durable and follow from those before.
+    Records,
+    /// Intact records behind damage.
+    BehindDamage,
+    /// Intact records beyond what HEAD says is durable.
+    Unproven,
+    /// Acknowledged bytes that cannot be read, or a file that is missing.
+    Damaged,
+    /// An unfinished write that nobody was told about.
+    Torn,
+    /// Behind the logical end of a segment that a fence closed.
+    Dead,
+    /// Made for records that are still to come.
+    Free,
+    Index,
+    Footer,
+    /// Nobody looked at them, since what comes before does not hold.
+    Unread,
+}
+
+impl RegionClass {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Records => "records",
+            Self::BehindDamage => "behind_damage",
+            Self::Unproven => "unproven",
+            Self::Damaged => "damaged",
+            Self::Torn => "torn",
+            Self::Dead => "dead",
+            Self::Free => "free",
+            Self::Index => "index",
+            Self::Footer => "footer",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+/// Some bytes of a file that are the same thing.
+#[derive(Debug, Clone)]
+pub(crate) struct Region {
+    pub(crate) path: PathBuf,
+    pub(crate) ordinal: Option<u64>,
+    pub(crate) offset: u64,
+    pub(crate) end: u64,
+    pub(crate) class: RegionClass,
+    /// The records in them, or those that are missing.
+    pub(crate) records: Option<(u64, u64)>,
+    pub(crate) what: String,
+}
+
+/// All regions of a ledger's segments.
+pub(crate) fn regions(
+    view: &LedgerView,
+    diagnosis: Option<&Diagnosis>,
+    environment: &Environment,
+) -> Result<Vec<Region>, Failure> {
+    let anatomy = view.log().segment_infos()?;
+    let mut found = Found::default();
+    let mut walk = view.log().walk(1);
+    while let Some(item) = walk.next_ref() {
+        match item? {
+            Item::Record(record, proof) => {
+                let place = (record.offset, record.offset.saturating_add(record.size));
+                found.record(record.segment, place, record.seq, proof);
+            }
+            Item::Damage(damage) => found.damage(damage),
+            Item::Derived(damage) => found.derived.push(damage),
+            Item::OpenEnd { .. } => {}
+        }
+    }
+    let mut all = Vec::new();
+    for each in &anatomy {
+        let length = length(&each.summary.path, environment)?;
+        all.extend(found.file(each, length, diagnosis));
+    }
+    // What is left belongs to no file: segments that are missing.
+    all.extend(std::mem::take(&mut found.by_path).into_values().flatten());
+    Ok(all)
+}
+
+fn length(path: &Path, environment: &Environment) -> Result<u64, Error> {
+    let io = |error| Error::io("measure the segment", path, error);
+    environment.storage.open(path, Access::Read).and_then(|file| file.length()).map_err(io)
+}
+
+/// What a walk came upon: records by the number of their segment, the rest by file.
+#[derive(Debug, Default)]
+struct Found {
+    records: BTreeMap<u64, Vec<Records>>,
+    by_path: BTreeMap<PathBuf, Vec<Region>>,
+    derived: Vec<DerivedDamage>,
+}
+
+/// Records that follow each other and are alike.
+#[derive(Debug, Clone, Copy)]
+struct Records {
+    class: RegionClass,
+    offset: u64,
+    end: u64,
+    seqs: (u64, u64),
+}
+
+impl Found {
+    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: Proof) {
+        let class = match proof {
+            Proof::Proven => RegionClass::Records,
+            Proof::BehindDamage => RegionClass::BehindDamage,
+            Proof::Unproven => RegionClass::Unproven,
+        };
+        let all = self.records.entry(segment).or_default();
+        match all.last_mut() {
+            Some(last) if last.class == class && last.end == offset => {
+                (last.end, last.seqs.1) = (end, seq);
+            }
+            _ => all.push(Records { class, offset, end, seqs: (seq, seq) }),
+        }
+    }
+
+    fn damage(&mut self, damage: Damage) {
+        let Damage { path, offset, end, first_seq, last_seq, what } = damage;
+        let records = (first_seq <= last_seq).then_some((first_seq, last_seq));
+        let class = RegionClass::Damaged;
+        let region =
+            Region { path: path.clone(), ordinal: None, offset, end, class, records, what };
+        self.by_path.entry(path).or_default().push(region);
+    }
+
+    /// The regions of one file, from its first byte to its last.
+    fn file(
+        &mut self,
+        anatomy: &SegmentInfo,
+        length: u64,
+        diagnosis: Option<&Diagnosis>,
+    ) -> Vec<Region> {
+        let path = &anatomy.summary.path;
+        let ordinal = anatomy.summary.header.as_ref().ok().map(|header| header.ordinal);
+        let mut file = File { path, ordinal, at: 0, length, all: Vec::new() };
+        let mut read = self.by_path.remove(path).unwrap_or_default();
+        // Of a file that is damaged as a whole nothing was read: it may be a copy of another one.
+        let is_whole = |each: &Region| each.offset == 0 && (each.end == 0 || each.end >= length);
+        let own = ordinal.filter(|_| !read.iter().any(is_whole));
+        let records = own.and_then(|ordinal| self.records.remove(&ordinal));
+        read.extend(records.into_iter().flatten().map(|records| records.region(path)));
+        read.sort_by_key(|region| (region.offset, region.end));
+        if read.first().is_none_or(|first| first.offset != 0) {
+            file.add(HEADER_END, RegionClass::Header, "");
+        }
+        for region in read {
+            file.add(region.offset, RegionClass::Unread, "");
+            // A file of which nothing can be read has no known end.
+            let end = if region.end == 0 { length } else { region.end };
+            file.region(Region { end, ..region });
+        }
+        self.rest(anatomy, diagnosis, &mut file);
+        file.all
+    }
+
+    /// What lies behind the records.
+    fn rest(&self, anatomy: &SegmentInfo, diagnosis: Option<&Diagnosis>, file: &mut File<'_>) {
+        let mut of_file = self.derived.iter().filter(|derived| derived.path == *file.path);
+        match &anatomy.state {
+            SegmentState::Sealed(footer) => {
+                let index = of_file.find(|derived| derived.offset == footer.data_end);
+                let class = if index.is_some() { RegionClass::Damaged } else { RegionClass::Index };
+                file.add(footer.data_end, RegionClass::Unread, "");
+                file.add(footer.offset(), class, index.map_or("", |derived| &derived.what));
+                file.add(file.length, RegionClass::Footer, "");
+            }
+            SegmentState::Damaged(damage) => {
+                file.add(
+                    damage.offset,
+                    RegionClass::Unread,
+                    "the index cannot be found without footer",
+                );
+                file.add(file.length, RegionClass::Damaged, &damage.what);
+            }
+            SegmentState::Fenced => file.add(file.length, RegionClass::Dead, "behind the fence"),
+            SegmentState::Full => file.add(file.length, RegionClass::Free, ""),
+            SegmentState::Active => file.tail(diagnosis),
+            SegmentState::Unknown => file.add(file.length, RegionClass::Unread, ""),
+        }
+    }
+}
+
+impl Records {
+    fn region(self, path: &Path) -> Region {
+        let Self { class, offset, end, seqs } = self;
+        let (path, records, what) = (path.to_owned(), Some(seqs), String::new());
+        Region { path, ordinal: None, offset, end, class, records, what }
+    }
+}
+
+/// A file's regions so far.
+#[derive(Debug)]
+struct File<'a> {
+    path: &'a Path,
+    ordinal: Option<u64>,
+    at: u64,
+    length: u64,
+    all: Vec<Region>,
+}
+
+impl File<'_> {
+    /// The bytes up to `end` are that.
+    fn add(&mut self, end: u64, class: RegionClass, what: &str) {
+        let path = self.path.to_owned();
+        let (ordinal, offset, what) = (self.ordinal, self.at, what.to_owned());
+        self.region(Region { path, ordinal, offset, end, class, records: None, what });
+    }
+
+    fn region(&mut self, region: Region) {
+        let (offset, end) = (region.offset.max(self.at), region.end.min(self.length));
+        // Damage without bytes is told all the same: it may be about records that are missing.
+        if offset < end || region.class == RegionClass::Damaged {
+            let end = end.max(offset);
+            self.at = end;
+            self.all.push(Region { offset, end, ordinal: self.ordinal, ..region });
+        }
+    }
+
+    /// The end of the segment that is written to.
+    fn tail(&mut self, diagnosis: Option<&Diagnosis>) {
+        let here = |diagnosis: &&Diagnosis| {
+            diagnosis.end.as_ref().is_some_and(|end| end.path == self.path)
+        };
+        let Some(diagnosis) = diagnosis.filter(here) else {
+            return self.add(self.length, RegionClass::Unread, "");
+        };
+        let Some(end) = &diagnosis.end else { return };
+        let class =
+            if diagnosis.outcome.is_ok() { RegionClass::Torn } else { RegionClass::Damaged };
+        for range in &end.discarded {
+            self.add(range.offset.saturating_add(range.length), class, end.fault.describe());
+        }
+        self.add(self.length, RegionClass::Free, "");
+    }
+}
+
+/// A segment's header ends, and its records begin, here.
+pub(crate) const HEADER_END: u64 = 4096;
+const _: () = assert!(plan_ledger::format::SEGMENT_HEADER_SIZE == 4096, "HEADER_END is its size");

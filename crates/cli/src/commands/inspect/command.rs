@@ -1,0 +1,232 @@
+//! The arguments of `ledger inspect` and `ledger status`, and the view that each subcommand prints.
+
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use plan_ledger::ledger::{BlobCheck, Environment, LedgerView};
+
+use crate::commands::blobs;
+use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
+use crate::options::{LedgerFolder, environment_for};
+use crate::output::{Code, Failure};
+
+use super::context::{Form, InspectContext};
+use super::output::Output;
+use super::style::Style;
+use super::views::view::StatusArgs;
+use super::{export, views};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect                                   runs, what is in flight, what is next, health
+  ledger inspect .ledger records --from 120        what happened from record 120 on
+  ledger inspect .ledger records --kind receipt_recorded --run my-plan
+  ledger inspect .ledger step my-plan '#37'        what is step 37?
+  ledger inspect .ledger why my-plan deploy        what it waits for, and what to type
+  ledger inspect .ledger timeline my-plan          who worked when, and how it ended
+  ledger inspect old.tar records                   what is in an archive
+  ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
+
+The first word is a folder, unless it is one of the commands: write ./records for a folder of that
+name. It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
+damaged is shown as far as it can be read; the exit code is then 4.";
+
+/// `ledger inspect`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    /// Print JSON Lines, as format/inspect-json.md describes them
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    view: Option<InspectCommand>,
+}
+
+// The doc comment of each argument struct is the help of its subcommand.
+#[derive(Debug, Subcommand)]
+enum InspectCommand {
+    Summary(SummaryArgs),
+    Records(views::records::RecordsArgs),
+    Record(views::record::RecordArgs),
+    Segments(views::segments::SegmentsArgs),
+    Head(views::head::HeadArgs),
+    Snapshots(views::snapshots::SnapshotsArgs),
+    Blobs(BlobsArgs),
+    Verify(VerifyOptions),
+    Constants(views::constants::ConstantsArgs),
+    Export(export::ExportArgs),
+    Map(views::map::MapArgs),
+    Explain(views::explain::ExplainArgs),
+    Step(views::step::StepArgs),
+    Runs(views::runs::RunsArgs),
+    Plan(views::plan::PlanArgs),
+    Queue(views::queue::QueueArgs),
+    Variables(views::variables::VariablesArgs),
+    Barriers(views::barriers::BarriersArgs),
+    Budget(views::budget::BudgetArgs),
+    Approvals(views::approvals::ApprovalsArgs),
+    Cost(views::cost::CostArgs),
+    Metrics(views::metrics::MetricsArgs),
+    View(views::view::ViewArgs),
+    At(views::at::AtArgs),
+    Diff(views::diff::DiffArgs),
+    Why(views::why::WhyArgs),
+    History(views::history::HistoryArgs),
+    Timeline(views::timeline::TimelineArgs),
+    Graph(views::graph::GraphArgs),
+    Progress(views::progress::ProgressArgs),
+}
+
+const SUMMARY_EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger                           the same
+  ledger inspect .ledger summary --json | jq -c 'select(.type == \"run\") | .next'";
+
+/// Runs, what is in flight, what is next, and how the log is; what is shown if nothing is named
+#[derive(Debug, Args)]
+#[command(after_help = SUMMARY_EXAMPLES)]
+struct SummaryArgs {}
+
+const BLOBS_EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger blobs
+  ledger inspect .ledger blobs --check --json | jq -c 'select(.state != \"ok\")'
+
+`ledger blobs DIR --collect` removes those that no record names.";
+
+/// The outputs that lie beside the log; as `ledger blobs DIR`
+#[derive(Debug, Args)]
+#[command(after_help = BLOBS_EXAMPLES)]
+struct BlobsArgs {
+    /// Read every blob and compare its hash
+    #[arg(long)]
+    check: bool,
+}
+
+/// Prints what a ledger contains.
+///
+/// # Errors
+/// `Usage` for an unknown run or step, and the errors of opening and reading the ledger. Damage is
+/// not an error: it has an exit code. A reader that closes the output is not an error either.
+pub(crate) fn inspect(
+    args: &InspectArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
+    with_output(&dir, args.json, environment, out, |context, out| match &args.view {
+        None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),
+        Some(InspectCommand::Records(args)) => views::records::records(args, context, out),
+        Some(InspectCommand::Record(args)) => views::record::record(args, context, out),
+        Some(InspectCommand::Segments(_)) => views::segments::segments(context, out),
+        Some(InspectCommand::Head(_)) => views::head::head(context, out),
+        Some(InspectCommand::Snapshots(_)) => views::snapshots::snapshots(context, out),
+        Some(InspectCommand::Blobs(blobs)) => {
+            let check = if blobs.check { BlobCheck::Content } else { BlobCheck::Presence };
+            let InspectContext { dir, environment, .. } = context;
+            blobs::list(dir, check, args.json, None, environment, out.writer())
+        }
+        Some(InspectCommand::Verify(options)) => {
+            let target = VerifyTarget { dir: context.dir, options, json: args.json };
+            verify_ledger(target, context.environment, out.writer())
+        }
+        Some(InspectCommand::Export(args)) => {
+            export::export(context.dir, args, context.environment, out.writer())
+        }
+        Some(InspectCommand::Constants(_)) => views::constants::constants(context, out),
+        Some(InspectCommand::Map(args)) => views::map::map(args, context, out),
+        Some(InspectCommand::Explain(args)) => views::explain::explain(args, context, out),
+        Some(InspectCommand::Step(args)) => views::step::step(args, context, out),
+        Some(InspectCommand::Runs(args)) => views::runs::runs(args, context, out),
+        Some(InspectCommand::Plan(args)) => views::plan::plan(args, context, out),
+        Some(InspectCommand::Queue(args)) => views::queue::queue(args, context, out),
+        Some(InspectCommand::Variables(args)) => views::variables::variables(args, context, out),
+        Some(InspectCommand::Barriers(args)) => views::barriers::barriers(args, context, out),
+        Some(InspectCommand::Budget(args)) => views::budget::budget(args, context, out),
+        Some(InspectCommand::Approvals(args)) => views::approvals::approvals(args, context, out),
+        Some(InspectCommand::Cost(args)) => views::cost::cost(args, context, out),
+        Some(InspectCommand::Metrics(args)) => views::metrics::metrics(args, context, out),
+        Some(InspectCommand::View(args)) => views::view::view(args, context, out),
+        Some(InspectCommand::At(args)) => views::at::at(args, context, out),
+        Some(InspectCommand::Diff(args)) => views::diff::diff(args, context, out),
+        Some(InspectCommand::Why(args)) => views::why::why(args, context, out),
+        Some(InspectCommand::History(args)) => views::history::history(args, context, out),
+        Some(InspectCommand::Timeline(args)) => views::timeline::timeline(args, context, out),
+        Some(InspectCommand::Graph(args)) => views::graph::graph(args, context, out),
+        Some(InspectCommand::Progress(args)) => views::progress::progress(args, context, out),
+    })
+}
+
+/// `ledger status`: prints the views of runs, once or after every change.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn status(
+    args: &StatusArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let dir = args.folder.dir()?;
+    let print = |out: &mut dyn Write| {
+        with_output(&dir, args.json, environment, out, |context, out| {
+            views::view::status(args, context, out)
+        })
+    };
+    if !args.watch {
+        return print(out);
+    }
+    let is_terminal = !args.json && io::stdout().is_terminal();
+    let mut last_seq = None;
+    loop {
+        let state = LedgerView::open(&dir, environment)?.fold_recent()?.state;
+        // This reads no packed runs: `print` finds out whether all of them can be unpacked.
+        let has_open_runs = state.runs.open().next().is_some();
+        if last_seq.replace(state.seq) != Some(state.seq) {
+            let mut text = Vec::new();
+            if is_terminal {
+                text.extend_from_slice(CLEAR_SCREEN);
+            }
+            let code = print(&mut text)?;
+            match out.write_all(&text).and_then(|()| out.flush()) {
+                // The reader closed the output.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Code::Fine),
+                written => written.map_err(Failure::Output)?,
+            }
+            if !has_open_runs {
+                return Ok(code);
+            }
+        }
+        std::thread::sleep(WATCH_INTERVAL);
+    }
+}
+
+/// How often `ledger status --watch` looks for new records.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Moves the cursor home and clears the screen.
+const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[2J";
+
+/// Runs a view with buffered output in the style of the terminal.
+fn with_output(
+    dir: &Path,
+    as_json: bool,
+    environment: &Environment,
+    out: &mut dyn Write,
+    view: impl FnOnce(InspectContext<'_>, &mut Output<'_>) -> Result<Code, Failure>,
+) -> Result<Code, Failure> {
+    let environment = &environment_for(dir, environment)?;
+    let style = if as_json { Style::PLAIN } else { Style::of_stdout() };
+    let mut writer = BufWriter::new(out);
+    let mut out = Output::new(&mut writer, style);
+    let form = if as_json { Form::Json } else { Form::Text };
+    let result = view(InspectContext { dir, form, environment }, &mut out);
+    match result.and_then(|code| out.flush().map(|()| code)) {
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Code::Fine),
+        result => result,
+    }
+}

@@ -1,0 +1,11 @@
+//! The JSON forms that several views share. `format/inspect-json.md` describes them.
+//!
+//! Every struct is destructured field by field, so that a new field cannot be forgotten.
+
+pub(crate) mod event;
+#[cfg(test)]
+mod event_tests;
+pub(crate) mod explanation;
+pub(crate) mod run;
+pub(crate) mod state;
+pub(crate) mod views;

@@ -1,0 +1,111 @@
+//! Runs and steps by the names that people use, and their names for people.
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::plan::{
+    BarrierState, BarrierStatus, CompactStep, Run, State, StepNumber, StepState, StepStatus,
+};
+
+use crate::output::{Code, Failure, escape_control};
+use crate::server::step_hint;
+
+/// Why something was not found: it is not there, or what would name it is damaged.
+pub(crate) fn not_found(message: String, code: Code) -> Failure {
+    if code == Code::Damaged {
+        let message = format!("{message}; records are damaged or missing, it may be among them");
+        Failure::Ledger(Error::new(ErrorKind::Corrupt, message))
+    } else {
+        Failure::Usage(message)
+    }
+}
+
+/// There is no run of that name, but there are others.
+pub(crate) fn no_run(text: &str, names: &[&str]) -> String {
+    let there = match names {
+        [] => "the ledger has no run".to_owned(),
+        [one] => format!("the only run is {}", escape_control(one)),
+        many => {
+            let shown: Vec<_> =
+                many.iter().take(NAMES_MAX).map(|name| escape_control(name)).collect();
+            let rest = many.len().saturating_sub(NAMES_MAX);
+            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            format!("there are {}{more}", shown.join(", "))
+        }
+    };
+    format!("there is no run {}; {there}", escape_control(text))
+}
+
+/// How many names are listed at most.
+const NAMES_MAX: usize = 20;
+
+/// The step that is meant by a word. Steps that a later version removed are found too.
+pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
+    run.find_step(text).ok_or_else(|| {
+        let hint = escape_control(&step_hint(run, text));
+        let steps = run.steps.len();
+        let message = format!(
+            "run {} has no step {} (it has {steps}){hint}",
+            escape_control(&run.name),
+            escape_control(text)
+        );
+        not_found(message, code)
+    })
+}
+
+/// A step's number and id: `#37 build`.
+pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
+    match run.step(number) {
+        Some(step) => format!("#{number} {}", escape_control(step.id())),
+        None => format!("#{number}"),
+    }
+}
+
+/// The plan's text of a step, of the newest version that has it, and that version's number.
+pub(crate) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> {
+    if let Some(step) = run.plan_step(number) {
+        return Some((run.active, step));
+    }
+    run.versions.iter().enumerate().rev().find_map(|(place, version)| {
+        let step = version.numbers.iter().position(|each| *each == number)?;
+        Some((u32::try_from(place + 1).ok()?, version.plan.step(step)?))
+    })
+}
+
+/// How a barrier stands, in a word.
+pub(crate) fn barrier_word(status: BarrierStatus) -> &'static str {
+    match status {
+        BarrierStatus::Closed => "closed",
+        BarrierStatus::Released => "released",
+        BarrierStatus::Broken => "broken",
+    }
+}
+
+/// The steps of a run that workers have, in the order of dealing.
+pub(crate) fn in_flight<'a>(
+    state: &'a State,
+    run: &'a Run,
+) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
+    let dealt = state.in_flight.values().filter(|(of, _)| *of == run.id);
+    dealt.filter_map(|(_, number)| Some((*number, run.step(*number)?)))
+}
+
+/// Members that have not arrived.
+pub(crate) fn missing_members(barrier: &BarrierState) -> impl Iterator<Item = StepNumber> {
+    barrier.members.difference(&barrier.arrived).copied()
+}
+
+pub(crate) fn steps_in_status(run: &Run, status: StepStatus) -> impl Iterator<Item = StepNumber> {
+    let steps = (1..).map(StepNumber).zip(&run.steps);
+    steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
+}
+
+/// The name of a step, and what it is about.
+pub(crate) fn name_and_title(run: &Run, number: StepNumber) -> (String, String) {
+    let plan = text_of(run, number).map(|(_, step)| step);
+    let said =
+        plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
+    (step_name(run, number), said.map_or_else(String::new, escape_control))
+}
+
+pub(crate) fn numbered_steps(run: &Run) -> impl Iterator<Item = (StepNumber, &StepState)> {
+    (1..).map(StepNumber).zip(&run.steps)
+}

@@ -1,0 +1,336 @@
+//! What is next in a run, and who must do it.
+//!
+//! Invariants: what may be dealt is asked of the ledger's own rules ([`decide`]), never judged a
+//! second time here.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use plan_ledger::plan::{
+    Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Ruling, Run, RunStatus,
+    State, StepNumber, StepStatus, Timer, decide,
+};
+
+use crate::output::{escape_control, pending_commands, shell_command, step_argument};
+use crate::protocol::counted;
+use crate::runner::{Pending, StepName, may_hold, pending};
+
+use super::lookup::{step_name, steps_in_status};
+use super::style::moment;
+
+/// Something that is next.
+#[derive(Debug)]
+pub(crate) struct NextAction {
+    /// In a word, for programs.
+    pub(crate) word: &'static str,
+    /// The step that it is about.
+    pub(crate) step: Option<StepNumber>,
+    /// For people.
+    pub(crate) text: String,
+    /// What to type: one of these.
+    pub(crate) commands: Vec<String>,
+}
+
+impl NextAction {
+    fn new(word: &'static str, text: String) -> Self {
+        Self { word, step: None, text, commands: Vec::new() }
+    }
+
+    fn about(self, step: StepNumber) -> Self {
+        Self { step: Some(step), ..self }
+    }
+
+    fn by(mut self, command: String) -> Self {
+        self.commands.push(command);
+        self
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "action": self.word,
+            "step": self.step,
+            "text": self.text,
+            "command": self.commands.first(),
+            "commands": self.commands,
+        })
+    }
+}
+
+/// The most urgent of what is next in a run.
+pub(crate) fn next_action(state: &State, run: &Run, dir: &Path, now: Micros) -> NextAction {
+    let nothing = || NextAction::new("none", "nothing".to_owned());
+    actions(state, run, dir, now).into_iter().next().unwrap_or_else(nothing)
+}
+
+/// What is next in a run, most urgent first.
+pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
+    match run.status {
+        RunStatus::Proposed => proposed(run, dir),
+        RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
+        RunStatus::Ended(_) => vec![NextAction::new("none", "nothing: the run is over".to_owned())],
+        RunStatus::Running => running(state, run, dir, now),
+    }
+}
+
+fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
+    let actions = asks(run, dir);
+    if actions.is_empty() {
+        return vec![NextAction::new("propose", "no version of the plan was approved".to_owned())];
+    }
+    actions
+}
+
+/// What somebody is asked about a run: questions, reviews, pauses, other plans.
+fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
+    let action = |item: &Pending| {
+        let (word, step) = match item {
+            Pending::Question { step, .. } => ("question", step.as_ref()),
+            Pending::Review { .. } => ("review", None),
+            Pending::Paused { .. } => ("resume", None),
+            Pending::Replan { from, .. } => ("replan", from.as_ref()),
+            // Steps have their own actions below.
+            Pending::Decision { .. }
+            | Pending::Verdicts { .. }
+            | Pending::PlanVerdicts { .. }
+            | Pending::Doubt { .. }
+            | Pending::Held { .. }
+            | Pending::Caps { .. }
+            | Pending::Blocked { .. } => return None,
+        };
+        let (text, commands) = pending_commands(item, &run.name, dir);
+        let commands =
+            commands.first().map(|command| escape_control(command)).into_iter().collect();
+        let step = step.map(|step| step.number);
+        Some(NextAction { word, step, text: escape_control(&text), commands })
+    };
+    pending(run).iter().filter_map(action).collect()
+}
+
+fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
+    let mut actions = asks(run, dir);
+    few(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
+    few(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
+    actions.extend(judge_plan(run, dir));
+    actions.extend(deal(state, run, now));
+    actions.extend(delayed(run, now));
+    if run.in_flight > 0 {
+        let text = format!("wait for {} in flight", counted(run.in_flight.into(), "attempt"));
+        actions.push(NextAction::new("wait", text));
+    }
+    let failed = failed_steps(run);
+    few(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
+    if actions.is_empty() {
+        let text = "nothing can go on by itself; `ledger run PLAN` looks at it again".to_owned();
+        actions.push(NextAction::new("none", text));
+    }
+    actions
+}
+
+fn failed_steps(run: &Run) -> Vec<StepNumber> {
+    steps_in_status(run, StepStatus::Failed).collect()
+}
+
+/// A run that failed: its failed steps may be tried again, each of them or all, if that is of any
+/// use.
+fn failed_run(run: &Run, dir: &Path) -> NextAction {
+    let failed = failed_steps(run);
+    let is_refused = run.plan_verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail);
+    if run.late_barrier().is_some() || (failed.is_empty() && !is_refused) {
+        return other_plan(run, dir);
+    }
+    let all = escape_control(&shell_command("retry", dir, &[&run.name]));
+    let mut names: Vec<String> =
+        failed.iter().take(FEW).map(|number| step_name(run, *number)).collect();
+    let rest = failed.len().saturating_sub(names.len());
+    if rest > 0 {
+        names.push(format!("{rest} more"));
+    }
+    let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+    let text = format!(
+        "the run failed by {what}; let it be tried again, or with `ledger run PLAN \
+         --retry-failed` all that failed"
+    );
+    let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };
+    let single = failed.iter().take(FEW).map(|number| retry(run, *number, dir));
+    let action = single.fold(action, NextAction::by);
+    if failed.len() == 1 { action } else { action.by(all) }
+}
+
+/// A run that failed, and that nothing but another plan makes go on.
+fn other_plan(run: &Run, dir: &Path) -> NextAction {
+    let why = run.why_stopping().unwrap_or_else(|| "no step can go on".to_owned());
+    let text =
+        format!("the run failed: {}; change its plan, and propose that", escape_control(&why));
+    let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
+    NextAction::new("replan", text).by(escape_control(&command))
+}
+
+/// A step that failed for good keeps back what comes after it.
+pub(crate) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
+    let name = step_name(run, number);
+    let action =
+        NextAction::new("retry", format!("{name} failed for good: try it again, or skip it"));
+    let action = match run.status {
+        // Only a run that has failed goes on again.
+        RunStatus::Ended(ending) if ending != Ending::Failed => {
+            let text = format!("{name} failed for good, and the run is over");
+            return NextAction::new("none", text).about(number);
+        }
+        _ => action.about(number).by(retry(run, number, dir)),
+    };
+    if matches!(run.status, RunStatus::Ended(_)) {
+        // What is over has no steps to skip.
+        return action;
+    }
+    let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
+    action.by(format!("{} --reason WHY", escape_control(&skip)))
+}
+
+fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
+    escape_control(&shell_command("retry", dir, &[&run.name, &id_of(run, number)]))
+}
+
+/// The first step that waits after a failure.
+fn delayed(run: &Run, now: Micros) -> Option<NextAction> {
+    let count = run.count(StepStatus::Delayed);
+    let is_delay = |timer: &&(Micros, Timer)| matches!(timer.1, Timer::Delay(_));
+    let (until, timer) = run.timers.iter().find(is_delay).filter(|_| count > 0)?;
+    let until = moment(*until, now);
+    let step = match timer {
+        Timer::Delay(number) => step_name(run, *number),
+        _ => String::new(),
+    };
+    let more = if count > 1 { format!(" ({} more wait)", count - 1) } else { String::new() };
+    Some(NextAction::new("wait", format!("wait until {until}, when {step} is tried again{more}")))
+}
+
+/// How many actions of one sort are listed.
+const FEW: usize = 5;
+
+fn few<'a>(
+    actions: &mut Vec<NextAction>,
+    steps: impl ExactSizeIterator<Item = &'a StepNumber>,
+    action: impl Fn(&StepNumber) -> NextAction,
+) {
+    let rest = steps.len().saturating_sub(FEW);
+    actions.extend(steps.take(FEW).map(&action));
+    if let (Some(last), true) = (actions.last(), rest > 0) {
+        actions.push(NextAction::new(last.word, format!("and {rest} more of these")));
+    }
+}
+
+/// A step as a command line may name it.
+fn id_of(run: &Run, number: StepNumber) -> String {
+    step_argument(&StepName::of(run, number))
+}
+
+/// Somebody must say what became of a lost attempt.
+pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
+    let text = format!(
+        "find out whether the lost attempt of {} did its work, and say so",
+        step_name(run, number)
+    );
+    let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
+    NextAction::new("answer", text)
+        .about(number)
+        .by(format!("{} landed|did-not-happen --by WHO", escape_control(&command)))
+}
+
+/// Verdicts are missing.
+pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
+    let name = step_name(run, number);
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    if attempt.is_some_and(|attempt| !may_hold(attempt)) {
+        let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
+        return NextAction::new("decide", format!("{name} waits for a decision about its failure"))
+            .about(number)
+            .by(format!(
+                "{} retry|fail|fallback|replan|escalate|abort --by WHO",
+                escape_control(&command)
+            ));
+    }
+    let (texts, others) = missing(run, number);
+    if texts == 0 {
+        let text = format!("{name} waits for {others} criteria that `ledger run` judges");
+        return NextAction::new("judge", text).about(number);
+    }
+    let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
+    let criteria = if texts == 1 { "criterion" } else { "criteria" };
+    NextAction::new("accept", format!("{name} waits for somebody to judge {texts} text {criteria}"))
+        .about(number)
+        .by(format!("{} --by WHO", escape_control(&command)))
+}
+
+/// How many text criteria of a reported step have no verdict, and how many others.
+fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
+    let open = (0..).zip(criteria).filter(|(index, _)| open(index));
+    let (texts, others): (Vec<_>, Vec<_>) =
+        open.partition(|(_, criterion)| matches!(criterion, Criterion::Text(_)));
+    (texts.len(), others.len())
+}
+
+fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
+    let plan = run.plan().filter(|_| run.all_closed())?;
+    let open = (0..).zip(&plan.header().test_criteria);
+    let open = open.filter(|(index, _)| !run.plan_verdicts.contains_key(index));
+    let texts = open.clone().filter(|(_, each)| matches!(each, Criterion::Text(_))).count();
+    if open.count() == 0 {
+        return None;
+    }
+    if texts == 0 {
+        let text = "the plan's own criteria wait for `ledger run` to judge them".to_owned();
+        return Some(NextAction::new("judge", text));
+    }
+    let command = shell_command("accept", dir, &[&run.name, "plan"]);
+    let text = "the plan's own text criteria wait for somebody to judge them".to_owned();
+    Some(NextAction::new("accept_plan", text).by(format!("{} --by WHO", escape_control(&command))))
+}
+
+/// The step that would be dealt now, or why none is although some are ready.
+fn deal(state: &State, run: &Run, now: Micros) -> Option<NextAction> {
+    if run.lanes.is_empty() {
+        return None;
+    }
+    if let Some(reason) = run.why_stopping() {
+        return Some(NextAction::new(
+            "stop",
+            format!("nothing more is dealt: {}", escape_control(&reason)),
+        ));
+    }
+    match dealt(state, run, None, now) {
+        Ok(number) => {
+            let rest = run.ready_count().saturating_sub(1);
+            let more = if rest > 0 { format!(" ({rest} more are ready)") } else { String::new() };
+            let text = format!("deal {}{more}", step_name(run, number?));
+            Some(NextAction::new("deal", text).about(number?))
+        }
+        Err(rejection) => {
+            let ready = counted(u64::try_from(run.ready_count()).unwrap_or(u64::MAX), "step");
+            Some(NextAction::new("capped", format!("{ready} ready, but {}", refusal(&rejection))))
+        }
+    }
+}
+
+/// What the ledger would deal if a worker asked now.
+pub(crate) fn dealt(
+    state: &State,
+    run: &Run,
+    step: Option<StepNumber>,
+    now: Micros,
+) -> Result<Option<StepNumber>, Rejection> {
+    let command =
+        Command::Dispatch { run: run.id, step, worker: "somebody".to_owned(), lease: None };
+    let events = decide(state, now, &command)?;
+    Ok(events.iter().find_map(|event| match event {
+        Event::Step(record) => Some(record.step),
+        _ => None,
+    }))
+}
+
+pub(crate) fn refusal(rejection: &Rejection) -> String {
+    escape_control(&rejection.to_string())
+}

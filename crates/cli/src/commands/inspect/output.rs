@@ -1,0 +1,123 @@
+//! Where output goes: lines for people, or lines of JSON.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io;
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::Micros;
+
+use crate::output::{Failure, is_printable};
+
+use super::style::{Paint, Style, Table};
+
+/// Version of the JSON lines, as `format/inspect-json.md` describes them.
+const SCHEMA: u32 = 1;
+
+/// Somewhere to write to.
+pub(crate) struct Output<'a> {
+    out: &'a mut dyn Write,
+    /// What it can show.
+    pub(crate) style: Style,
+}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write, style: Style) -> Self {
+        Self { out, style }
+    }
+
+    /// A line of harmless text.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        writeln!(self.out, "{text}").map_err(Failure::Output)
+    }
+
+    /// A line with paint on it.
+    pub(crate) fn painted(&mut self, paint: Paint, text: &str) -> Result<(), Failure> {
+        let text = self.style.paint(paint, text);
+        self.line(&text)
+    }
+
+    /// A table.
+    pub(crate) fn table(&mut self, table: &Table, indent: usize) -> Result<(), Failure> {
+        let lines = table.lines(self.style, indent);
+        lines.iter().try_for_each(|line| self.line(line))
+    }
+
+    /// A line of JSON of that type. The fields are an object.
+    pub(crate) fn json(&mut self, kind: &str, fields: &impl Serialize) -> Result<(), Failure> {
+        write_tagged(self.out, kind, fields).map_err(Failure::Output)
+    }
+
+    /// Where it goes, for who writes in a form of their own.
+    pub(crate) fn writer(&mut self) -> &mut dyn Write {
+        self.out
+    }
+
+    /// Nothing is left in a buffer.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(Failure::Output)
+    }
+}
+
+/// Write an object as one line that says what it is, first of all.
+fn write_tagged(out: &mut dyn Write, kind: &str, fields: &impl Serialize) -> io::Result<()> {
+    let fields = serde_json::to_string(fields)?;
+    let fields = fields.strip_prefix('{').unwrap_or("}");
+    let comma = if fields == "}" { "" } else { "," };
+    writeln!(out, "{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
+}
+
+/// JSON that no terminal obeys: what it would is only found in strings, where it may be escaped.
+pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
+    // Nearly always so, and seen at once.
+    if json.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// A time as JSON has it: for people and for programs.
+pub(crate) fn time_json(time: Micros) -> Value {
+    json!({ "utc": time_text(time), "micros": time })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: every line says what it is, is JSON, and does not drive a terminal.
+
+    use super::*;
+
+    fn tagged(kind: &str, fields: &Value) -> String {
+        let mut out = Vec::new();
+        write_tagged(&mut out, kind, fields).unwrap();
+        assert_eq!(out.pop(), Some(b'\n'));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lines_are_tagged_and_harmless() {
+        assert_eq!(tagged("x", &json!({})), r#"{"schema":1,"type":"x"}"#);
+        let text = "\u{1b}[0m \u{9b} \u{202e} \u{e0001} \u{fc} \n";
+        let line = tagged("x", &json!({ "a": text }));
+        assert!(line.starts_with(r#"{"schema":1,"type":"x","a":""#));
+        assert!(line.chars().all(is_printable), "{line}");
+        let back: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(back["a"], text);
+    }
+}

@@ -1,0 +1,123 @@
+//! Bars and charts of characters: how much of something is used, and how that went over time.
+//!
+//! Invariant: nothing but ASCII, so that it looks the same in every terminal, log and bug report.
+
+use plan_ledger::plan::Micros;
+
+use crate::commands::inspect::style::{Style, seconds, width};
+
+/// Columns where nobody says how many there are.
+const COLUMNS: usize = 100;
+/// Columns that a picture needs at least.
+const COLUMNS_MIN: usize = 40;
+
+/// Columns that a picture may take.
+pub(crate) fn columns(style: Style) -> usize {
+    style.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN)
+}
+
+/// A bar of so many cells: `[####....----]`, used, set aside, left.
+pub(crate) fn bar(used: u64, aside: u64, of: u64, cells: u64) -> String {
+    let cell = |number: u64| scaled(number.min(of), of, cells);
+    // Something that is used shows, however little it is.
+    let used_cells = cell(used).max(u64::from(used > 0));
+    let aside_cells = cell(used.saturating_add(aside)).max(used_cells) - used_cells;
+    let left = cells.saturating_sub(used_cells + aside_cells);
+    format!("[{}{}{}]", run('#', used_cells), run('+', aside_cells), run('-', left))
+}
+
+/// So many cells of a character.
+pub(crate) fn run(cell: char, cells: u64) -> String {
+    std::iter::repeat_n(cell, usize::try_from(cells).unwrap_or(0)).collect()
+}
+
+/// `number / of * cells`, rounded down; 0 of nothing.
+pub(crate) fn scaled(number: u64, of: u64, cells: u64) -> u64 {
+    let product = u128::from(number) * u128::from(cells);
+    product.checked_div(u128::from(of)).and_then(|cells| u64::try_from(cells).ok()).unwrap_or(0)
+}
+
+/// Something that has a value from a time on, until the next one.
+pub(crate) struct Series<'a> {
+    /// Times, in order, and the values from then on.
+    pub(crate) points: &'a [(Micros, u64)],
+    /// From when and until when it is drawn.
+    pub(crate) from: Micros,
+    pub(crate) until: Micros,
+    /// The value at the top.
+    pub(crate) top: u64,
+}
+
+/// Rows of a chart.
+const ROWS: u64 = 8;
+
+impl Series<'_> {
+    /// The value at the end of each of so many columns.
+    fn samples(&self, columns: u64) -> Vec<u64> {
+        let span = self.until.saturating_sub(self.from);
+        let mut points = self.points.iter().peekable();
+        let mut value = points.peek().map_or(0, |(_, value)| *value);
+        let mut samples = Vec::new();
+        for column in 0..columns {
+            let time = self.from.saturating_add(scaled(column + 1, columns, span));
+            while let Some((_, next)) = points.next_if(|(at, _)| *at <= time) {
+                value = *next;
+            }
+            samples.push(value);
+        }
+        samples
+    }
+
+    /// A chart: what is drawn stands on a line of times.
+    pub(crate) fn chart(&self, columns: usize, labels: (&str, &str)) -> Vec<String> {
+        let (top, bottom) = labels;
+        let margin = width(top).max(width(bottom));
+        let room = columns.saturating_sub(margin + 3).max(10);
+        let samples = self.samples(u64::try_from(room).unwrap_or(10));
+        let mut lines = Vec::new();
+        for row in (0..ROWS).rev() {
+            let label = if row + 1 == ROWS { top } else { "" };
+            let cells = samples.iter().map(|value| {
+                let height = scaled(*value, self.top, ROWS);
+                if height > row || (*value > 0 && row == 0) { '#' } else { ' ' }
+            });
+            let cells: String = cells.collect();
+            lines.push(format!("{label:>margin$} |{}", cells.trim_end()).trim_end().to_owned());
+        }
+        lines.push(format!("{bottom:>margin$} +{}", "-".repeat(room)));
+        let (from, until) = (seconds(self.from), seconds(self.until));
+        let gap = room.saturating_sub(from.len() + until.len()).max(2);
+        lines.push(format!("{:>margin$}  {from}{}{until}", "", " ".repeat(gap)));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: pictures say what the numbers say, also at their edges.
+
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_what_they_show() {
+        assert_eq!(bar(0, 0, 10, 10), "[----------]");
+        assert_eq!(bar(1, 0, 1000, 10), "[#---------]");
+        assert_eq!(bar(5, 2, 10, 10), "[#####++---]");
+        assert_eq!(bar(10, 0, 10, 10), "[##########]");
+        assert_eq!(bar(25, 9, 10, 10), "[##########]");
+        assert_eq!(bar(0, 0, 0, 4), "[----]");
+        assert_eq!(bar(u64::MAX, u64::MAX, u64::MAX, 4), "[####]");
+    }
+
+    #[test]
+    fn charts_hold_a_value_until_the_next_one() {
+        let points = [(0, 8), (50, 4), (100, 0)];
+        let course = Series { points: &points, from: 0, until: 100, top: 8 };
+        assert_eq!(course.samples(10), [8, 8, 8, 8, 4, 4, 4, 4, 4, 0]);
+        let lines = course.chart(15, ("8", "0"));
+        assert_eq!(lines[0], "8 |#####");
+        assert_eq!(lines[4], "  |##########");
+        assert_eq!(lines[8], "0 +-----------");
+        assert!(course.samples(0).is_empty());
+    }
+}

@@ -1,0 +1,443 @@
+//! An event in one phrase, for people.
+
+use plan_ledger::ledger::Note;
+use plan_ledger::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
+use plan_ledger::plan::{
+    AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
+    ConditionJudged, CostCorrected, Decision, Event, OnTimeout, Origin, Outcome, Output,
+    QuestionAnswer, QuestionBody, QuestionExpiry, Receipt, ReplanRequested, ReplanTrigger,
+    ResolvedOutcome, Review, Ruling, RunForked, RunId, RunPaused, StepEvent, StepNumber,
+    VariableSet, Verdict,
+};
+
+use crate::commands::inspect::style::{cut, seconds, span, words};
+use crate::output::{cost_text, escape_control, limits_text, paused_text, question_subject_text};
+use crate::protocol::{count, counted, size};
+
+/// The run and the step that an event is about.
+pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
+    let run = match event {
+        Event::RunStarted(event) => event.run,
+        Event::PlanProposed(event) => event.run,
+        Event::PlanSteps(event) => event.run,
+        Event::PlanReviewed(event) => event.run,
+        Event::PlanActivated(event) => event.run,
+        Event::Step(record) => return (Some(record.run), Some(record.step)),
+        Event::PlanVerdict(event) => event.run,
+        Event::VariableSet(event) => event.run,
+        Event::Barrier(event) => event.run,
+        Event::CapChanged(event) => match event.scope {
+            CapScope::Run(run) => run,
+            CapScope::Ledger | CapScope::Owner(_) | CapScope::Tag(_) => return (None, None),
+        },
+        Event::RunEnded(event) => event.run,
+        Event::RunReopened(event) => event.run,
+        other => return (other.run(), None),
+    };
+    (Some(run), None)
+}
+
+/// What happened.
+#[expect(clippy::too_many_lines, reason = "one arm for each event, so that none is forgotten")]
+pub(crate) fn event_text(event: &Event) -> String {
+    match event {
+        Event::RunStarted(event) => format!(
+            "run {} started: approval {}, text criteria {}, on failure {}",
+            escape_control(&event.name),
+            words(&event.policy.approval, ' '),
+            words(&event.policy.text, ' '),
+            words(&event.policy.on_failure, ' ')
+        ),
+        Event::PlanProposed(event) => {
+            let steps = counted(event.step_count.into(), "step");
+            let (version, hash) = (event.version, event.hash.short());
+            let title = reason_suffix(&event.header.title);
+            format!(
+                "version {version} proposed: {steps}, plan {hash}{title}{}",
+                reason_suffix(&event.reason)
+            )
+        }
+        Event::PlanSteps(event) => {
+            let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
+            format!("version {}: {}", event.version, counted(steps, "step"))
+        }
+        Event::PlanReviewed(event) => {
+            let verb = match event.review {
+                Review::Approved => "approved",
+                Review::Rejected => "rejected",
+            };
+            let (by, note) = (escape_control(&event.by), reason_suffix(&event.note));
+            format!("version {} {verb} by {by}{note}", event.version)
+        }
+        Event::PlanActivated(event) => format!(
+            "version {} active: {} steps, {} kept, {} to be done again, {} removed",
+            event.version,
+            event.numbers.len(),
+            event.preserved.len(),
+            event.invalidated.len(),
+            event.removed.len()
+        ),
+        Event::Step(record) => step_event_text(&record.event),
+        Event::PlanVerdict(event) => format!("the plan: {}", verdict_text(&event.verdict)),
+        Event::VariableSet(event) => variable_text(event),
+        Event::Barrier(event) => format!(
+            "barrier {} {}: {} of {} arrived",
+            escape_control(&event.barrier),
+            match event.change {
+                BarrierChange::Released => "released",
+                BarrierChange::Broken => "broken",
+                BarrierChange::Late => "late",
+                BarrierChange::Overruled if event.arrived >= event.needed => "released late",
+                BarrierChange::Overruled => "released by an answer",
+            },
+            event.arrived,
+            event.needed
+        ),
+        Event::CapChanged(event) => {
+            let scope = escape_control(&event.scope.to_string());
+            let by = escape_control(&event.by);
+            match event.limit {
+                Some(limit) => format!("cap for {scope} set to {limit} by {by}"),
+                None => format!("cap for {scope} lifted by {by}"),
+            }
+        }
+        Event::RunEnded(event) => {
+            format!("run {}{}", words(&event.ending, ' '), reason_suffix(&event.reason))
+        }
+        Event::RunReopened(event) => format!("run goes on, says {}", escape_control(&event.by)),
+        Event::RunPaused(event) => pause_event_text(event),
+        Event::RunResumed(event) => format!("run goes on, says {}", escape_control(&event.by)),
+        Event::BudgetChanged(event) => budget_text(event),
+        Event::QuestionAsked(event) => question_text(&event.asked),
+        Event::QuestionAnswered(event) => answer_text(&event.answered),
+        Event::QuestionExpired(event) => question_timeout_text(&event.expired),
+        Event::ReplanRequested(event) => replan_request_text(event),
+        Event::ReplanWithdrawn(event) => {
+            let (by, reason) = (escape_control(&event.by), reason_suffix(&event.reason));
+            format!("no other plan is needed, says {by}{reason}")
+        }
+        Event::RunForked(event) => fork_text(event),
+        Event::StepsInherited(event) => {
+            let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
+            format!("{} as in the run that it was forked from", counted(steps, "step"))
+        }
+    }
+}
+
+fn step_event_text(event: &StepEvent) -> String {
+    match event {
+        StepEvent::Dispatched(event) => format!(
+            "attempt {} dealt to {}, lease until {}",
+            event.attempt,
+            escape_control(&event.worker),
+            seconds(event.lease_until)
+        ),
+        StepEvent::LeaseRenewed(event) => {
+            format!("@{} lease renewed until {}", event.token, seconds(event.lease_until))
+        }
+        StepEvent::AttemptLost(event) => {
+            let then = match event.then {
+                AfterLoss::Redispatch => "to be dealt again",
+                AfterLoss::OutcomeUnknown => "in doubt",
+            };
+            let (cause, detail) = (words(&event.cause, ' '), reason_suffix(&event.detail));
+            format!("@{} lost ({cause}), {then}{detail}", event.token)
+        }
+        StepEvent::ReceiptRecorded(event) => {
+            format!("@{} {}", event.token, receipt_text(&event.receipt))
+        }
+        StepEvent::ReceiptRefused(event) => {
+            let (claim, reason) =
+                (outcome_text(&event.receipt.outcome), escape_control(&event.reason));
+            format!("@{} receipt refused: {reason} (it said: {claim})", event.token)
+        }
+        StepEvent::VerdictRecorded(event) => {
+            format!("@{} {}", event.token, verdict_text(&event.verdict))
+        }
+        StepEvent::Accepted(event) => format!("accepted: {}", basis_text(&event.basis)),
+        StepEvent::FailureDecided(event) => {
+            let decision = decision_text(&event.decision);
+            let class = words(&event.class, ' ');
+            let (rule, reason) = (escape_control(&event.rule), reason_suffix(&event.reason));
+            format!("@{} {class} failure, {decision} by {rule}{reason}", event.token)
+        }
+        StepEvent::Skipped(event) => {
+            format!("skipped by {}{}", escape_control(&event.by), reason_suffix(&event.reason))
+        }
+        StepEvent::Reopened(event) => {
+            format!("may be tried again, says {}", escape_control(&event.by))
+        }
+        StepEvent::DoubtResolved(event) => {
+            let finding = match event.finding {
+                ResolvedOutcome::Landed => "did its work",
+                ResolvedOutcome::DidNotHappen => "did nothing",
+            };
+            let (by, evidence) = (escape_control(&event.by), reason_suffix(&event.evidence));
+            format!("@{} {finding}, says {by}{evidence}", event.token)
+        }
+        StepEvent::ConditionJudged(event) => condition_text(event),
+        StepEvent::DelayElapsed(event) => format!("waited until {}", seconds(event.due)),
+        StepEvent::Asked(event) => question_text(event),
+        StepEvent::Answered(event) => answer_text(event),
+        StepEvent::Expired(event) => question_timeout_text(event),
+        StepEvent::EffectIntended(event) => {
+            format!(
+                "@{} is about to {}: {}",
+                event.token,
+                escape_control(&event.effect),
+                escape_control(&event.key)
+            )
+        }
+        StepEvent::EffectCommitted(event) => {
+            format!("@{} did {}", event.token, escape_control(&event.key))
+        }
+        StepEvent::CostCorrected(event) => cost_correction_text(event),
+        StepEvent::Failed(event) => {
+            let (class, reason) = (words(&event.class, ' '), reason_suffix(&event.reason));
+            format!(
+                "{class} failure without an attempt, by {}{reason}",
+                escape_control(&event.rule)
+            )
+        }
+    }
+}
+
+/// A receipt in one phrase.
+pub(crate) fn receipt_text(receipt: &Receipt) -> String {
+    let mut text = outcome_text(&receipt.outcome);
+    if receipt.duration > 0 {
+        text = format!("{text} in {}", span(receipt.duration));
+    }
+    match &receipt.output {
+        Output::Inline(value) if value.as_str() == "null" => {}
+        Output::Inline(value) => {
+            text = format!("{text}, output {}", cut(&escape_control(value.as_str()), SHORT));
+        }
+        Output::Blob(blob) => text = format!("{text}, output of {}", blob_text(blob)),
+    }
+    text
+}
+
+/// An output that is a blob.
+pub(crate) fn blob_text(blob: &BlobOutput) -> String {
+    format!("{} in blob {}", size(blob.length), blob.hash.short())
+}
+
+/// How an attempt went.
+pub(crate) fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded => "succeeded".to_owned(),
+        Outcome::Failed { class, message, .. } => {
+            format!("failed ({}){}", words(class, ' '), reason_suffix(message))
+        }
+        Outcome::ReplanRequested { reason } => {
+            format!("asks for another plan{}", reason_suffix(reason))
+        }
+    }
+}
+
+/// A verdict in one phrase.
+pub(crate) fn verdict_text(verdict: &Verdict) -> String {
+    let ruling = match verdict.ruling {
+        Ruling::Pass => "passes",
+        Ruling::Fail => "fails",
+    };
+    let (by, evidence) = (escape_control(&verdict.by), reason_suffix(&verdict.evidence));
+    // People count from 1.
+    let number = u64::from(verdict.criterion) + 1;
+    format!("criterion {number} {ruling}, says {by}{evidence}")
+}
+
+/// On what grounds a step counts as done.
+pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
+    match basis {
+        AcceptedBasis::Receipt => "it has no criteria, the receipt is enough".to_owned(),
+        AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
+        AcceptedBasis::WorkersWord => "some criteria on the worker's word".to_owned(),
+        AcceptedBasis::DoneBefore { source } => {
+            format!("done before, says {}", escape_control(source))
+        }
+        AcceptedBasis::Landed { by } => {
+            format!("a lost attempt did it, says {}", escape_control(by))
+        }
+        AcceptedBasis::FallbackStep { step } => format!("step #{step} stood in for it"),
+        AcceptedBasis::Fallback { reason } => {
+            format!("a value stands in: {}", escape_control(reason))
+        }
+    }
+}
+
+fn variable_text(event: &VariableSet) -> String {
+    let origin = match &event.origin {
+        Origin::Step { step, .. } => format!("step #{step}"),
+        Origin::Person(who) => escape_control(who),
+        Origin::Fallback { step } => format!("the fallback of step #{step}"),
+    };
+    let value = cut(&escape_control(event.value.as_str()), SHORT);
+    format!(
+        "{} = {value} (version {}, by {origin})",
+        escape_control(&event.name),
+        count(event.version)
+    )
+}
+
+/// A projection was kept as it was after a record.
+pub(crate) fn snapshot_text(note: &SnapshotNote) -> String {
+    let SnapshotNote { projection, version, seq, state_hash, .. } = note;
+    let hash = cut(&escape_control(state_hash), SHORT);
+    format!("snapshot of {} v{version} at record {seq}: {hash}", escape_control(projection))
+}
+
+/// Somebody said something.
+pub(crate) fn note_text(note: &Note) -> String {
+    let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
+    let text = escape_control(&note.text);
+    format!("{} notes{step}: {text}", escape_control(&note.by))
+}
+
+/// The oldest records were pruned.
+pub(crate) fn pruned_text(note: &RetentionNote) -> String {
+    let kept = match &note.archive {
+        Some(archive) => format!("in the archive {}", escape_control(&archive.file)),
+        None => "given up".to_owned(),
+    };
+    let (first, last) = (note.first_seq, note.last_seq);
+    format!("records {first} to {last} were pruned by {}: {kept}", escape_control(&note.by))
+}
+
+/// A record that was lost before this ledger was salvaged.
+pub(crate) fn gap_text(gap: &GapNote) -> String {
+    match &gap.range {
+        Some(range) => format!(
+            "records {} to {} were lost: {}, byte {}: {}",
+            gap.first,
+            range.last,
+            escape_control(&range.file),
+            range.offset,
+            escape_control(&range.what)
+        ),
+        None => format!("lost, see record {}", gap.first),
+    }
+}
+
+/// What a record says that concerns the log only.
+pub(crate) fn recovery_text(note: &RecoveryNote) -> String {
+    let bytes: u64 = note.discarded.iter().map(|range| range.length).sum();
+    let survivors = note.survivors.map_or("none".to_owned(), |survivors| {
+        format!("{} to {}", survivors.first, survivors.last)
+    });
+    format!(
+        "recovered: the end of segment {} was {}; records taken over: {survivors}; bytes fenced \
+         off: {}",
+        note.predecessor,
+        escape_control(&note.verdict),
+        count(bytes)
+    )
+}
+
+/// A reason, shortened, behind a colon; nothing if there is none.
+pub(crate) fn reason_suffix(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {}", cut(&escape_control(text), LONG)) }
+}
+
+/// Columns that a value takes at most.
+const SHORT: usize = 60;
+/// Columns that a reason takes at most.
+const LONG: usize = 200;
+
+pub(crate) fn pause_event_text(event: &RunPaused) -> String {
+    format!("run {}{}", paused_text(&event.cause), reason_suffix(&event.reason))
+}
+
+pub(crate) fn budget_text(event: &BudgetChanged) -> String {
+    let whose = if event.run.is_some() { "the run" } else { "the ledger" };
+    let by = escape_control(&event.by);
+    match event.limits {
+        None => format!("budget of {whose} left to the plan by {by}"),
+        Some(limits) => format!("budget of {whose} set to {} by {by}", limits_text(limits)),
+    }
+}
+
+pub(crate) fn question_text(asked: &QuestionBody) -> String {
+    let about = question_subject_text(&asked.subject);
+    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| escape_control(who));
+    let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
+    format!("{who} is asked {about}{until}{}", reason_suffix(&asked.text))
+}
+
+pub(crate) fn answer_text(answered: &QuestionAnswer) -> String {
+    let QuestionAnswer { question, answer, by, note, .. } = answered;
+    let note = reason_suffix(note);
+    format!(
+        "question @{} answered {} by {}{note}",
+        question.0,
+        escape_control(answer),
+        escape_control(by)
+    )
+}
+
+pub(crate) fn question_timeout_text(expired: &QuestionExpiry) -> String {
+    let then = match &expired.then {
+        Some(OnTimeout::EscalateTo(who)) => format!("{} is asked", escape_control(who)),
+        Some(OnTimeout::Answer(answer)) => format!("taken as {}", escape_control(answer)),
+        Some(OnTimeout::Abort) => "the run ends".to_owned(),
+        None => "it stays open".to_owned(),
+    };
+    format!("nobody answered question @{} in time: {then}", expired.question.0)
+}
+
+pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
+    let why = match &event.trigger {
+        ReplanTrigger::PreconditionFalse { step, precondition } => {
+            let number = u64::from(*precondition) + 1;
+            format!("precondition {number} of step #{step} cannot become true")
+        }
+        ReplanTrigger::AssumptionBroken { token } => format!("@{token} broke an assumption"),
+        ReplanTrigger::RetriesExhausted { token } => format!("@{token} was the last attempt"),
+        ReplanTrigger::ExecutorRequest { token } => format!("@{token} asks for it"),
+        ReplanTrigger::BudgetExhausted => "the budget is used up".to_owned(),
+        ReplanTrigger::ScopeChange { by } => format!("{} wants something else", escape_control(by)),
+        ReplanTrigger::NewEvidence { by } => format!("{} brings new evidence", escape_control(by)),
+        ReplanTrigger::Extension => "few steps are left".to_owned(),
+        ReplanTrigger::Failure { token } => format!("@{token} failed"),
+    };
+    let from = event.from.map(|step| format!(" from step #{step}")).unwrap_or_default();
+    format!("another plan is needed{from}, {why}{}", reason_suffix(&event.reason))
+}
+
+pub(crate) fn fork_text(event: &RunForked) -> String {
+    let RunForked { parent, at_seq, chain, .. } = event;
+    format!("forked from run {parent} at record {at_seq}, chain {}", chain.short())
+}
+
+pub(crate) fn condition_text(event: &ConditionJudged) -> String {
+    let which = match event.which {
+        Condition::RunIf => "its condition".to_owned(),
+        Condition::Pre(place) => format!("precondition {}", u64::from(place) + 1),
+    };
+    let ruling = match event.ruling {
+        Ruling::Pass => "holds",
+        Ruling::Fail => "does not hold",
+    };
+    format!("{which} {ruling}{}", reason_suffix(&event.evidence))
+}
+
+pub(crate) fn cost_correction_text(event: &CostCorrected) -> String {
+    let CostCorrected { token, cost, charged, by } = event;
+    let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), escape_control(by));
+    format!("@{token} cost {cost}, not {charged}, says {by}")
+}
+
+/// What is done about a failure.
+pub(crate) fn decision_text(decision: &Decision) -> String {
+    match decision {
+        Decision::Retry => "to be tried again".to_owned(),
+        Decision::Fail => "failed for good".to_owned(),
+        Decision::RetryAt(due) => format!("to be tried again at {}", seconds(*due)),
+        Decision::Fallback => "its fallback stands in".to_owned(),
+        Decision::Replan => "another plan is asked for".to_owned(),
+        Decision::Escalate => "somebody is asked".to_owned(),
+        Decision::Abort => "the run ends".to_owned(),
+        Decision::Doubt => "somebody must say what it did".to_owned(),
+    }
+}

@@ -1,0 +1,52 @@
+//! The status of a step or barrier: its paint, and a mark for terminals without colour.
+
+use plan_ledger::plan::{BarrierStatus, StepStatus};
+
+use crate::commands::inspect::style::Paint;
+
+/// How a status stands out.
+pub(crate) fn status_paint(status: StepStatus) -> Paint {
+    match status {
+        StepStatus::Accepted => Paint::Good,
+        StepStatus::Failed => Paint::Bad,
+        StepStatus::OutcomeUnknown
+        | StepStatus::Reported
+        | StepStatus::Gated
+        | StepStatus::Delayed => Paint::Notice,
+        StepStatus::Dispatched | StepStatus::Ready => Paint::Heading,
+        StepStatus::Waiting => Paint::None,
+        StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled => Paint::Faint,
+    }
+}
+
+/// A status as one character, for who sees no colours.
+pub(crate) fn status_mark(status: StepStatus) -> char {
+    match status {
+        StepStatus::Accepted => '+',
+        StepStatus::Failed => 'x',
+        StepStatus::OutcomeUnknown => '?',
+        StepStatus::Reported => '~',
+        StepStatus::Gated => '!',
+        StepStatus::Delayed => ':',
+        StepStatus::Dispatched => '>',
+        StepStatus::Ready => '*',
+        StepStatus::Waiting => ' ',
+        StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled => '-',
+    }
+}
+
+/// What the marks mean, of those statuses.
+pub(crate) fn legend(statuses: &[StepStatus]) -> String {
+    let known = StepStatus::ALL.iter().filter(|status| statuses.contains(status));
+    let entries = known.map(|status| format!("[{}] {status}", status_mark(*status)));
+    entries.collect::<Vec<_>>().join("  ")
+}
+
+/// How a barrier stands out.
+pub(crate) fn barrier_paint(status: BarrierStatus) -> Paint {
+    match status {
+        BarrierStatus::Closed => Paint::None,
+        BarrierStatus::Released => Paint::Good,
+        BarrierStatus::Broken => Paint::Bad,
+    }
+}

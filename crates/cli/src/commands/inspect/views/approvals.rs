@@ -1,0 +1,190 @@
+//! `ledger inspect DIR approvals`: what waits for somebody, and what people have said so far.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{Event, Micros, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::event::event_json;
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::style::{Paint, Table};
+use crate::commands::inspect::text::event::{event_subject, event_text};
+use crate::output::{Code, Failure, escape_control, pending_commands};
+use crate::runner::{Pending, pending};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger approvals                 who must say something, and who said what
+  ledger inspect .ledger approvals my-plan --at 900
+  ledger inspect .ledger approvals --json | jq 'select(.type == \"waiting\") | .commands[0]'";
+
+/// What waits for somebody, with what to type; and what people said, decided and changed so far
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ApprovalsArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// Something that somebody said.
+struct Said<'a> {
+    seq: u64,
+    time: Micros,
+    step: Option<StepNumber>,
+    by: &'a str,
+    event: &'a Event,
+}
+
+pub(crate) fn approvals(
+    args: &ApprovalsArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let history = ledger.run_history(id)?;
+    let said = history.records.iter().filter_map(|record| {
+        let event = record.event.as_ref()?;
+        let by = who(event)?;
+        Some(Said { seq: record.seq, time: record.time, step: event_subject(event).1, by, event })
+    });
+    let said: Vec<Said<'_>> = said.collect();
+    let run = ledger.run(id)?;
+    let open = open(run);
+    match context.form {
+        Form::Json => print_json(&ledger, id, run, &open, &said, out)?,
+        Form::Text => {
+            ledger.heading("approvals", run, out)?;
+            print_open(&ledger, run, &open, out)?;
+            out.line("")?;
+            ledger.since(out)?;
+            print_said(&said, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+/// What waits for a person; what only waits for a worker, a cap or a time does not.
+fn open(run: &Run) -> Vec<Pending> {
+    if matches!(run.status, RunStatus::Ended(_)) {
+        return Vec::new();
+    }
+    let mut open = pending(run);
+    open.retain(|item| word(item).is_some());
+    open
+}
+
+/// What is wanted, in a word.
+fn word(item: &Pending) -> Option<&'static str> {
+    Some(match item {
+        Pending::Verdicts { .. } => "verdicts",
+        Pending::PlanVerdicts { criteria } if criteria.is_empty() => return None,
+        Pending::PlanVerdicts { .. } => "plan_verdicts",
+        Pending::Question { .. } => "question",
+        Pending::Review { .. } => "review",
+        Pending::Paused { .. } => "resume",
+        Pending::Replan { .. } => "replan",
+        Pending::Decision { .. } => "decision",
+        Pending::Doubt { .. } => "doubt",
+        Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => return None,
+    })
+}
+
+/// Who said it; `None` for what nobody says, and for what a policy says by itself.
+fn who(event: &Event) -> Option<&str> {
+    let by = match event {
+        Event::PlanReviewed(event) => &event.by,
+        Event::PlanVerdict(event) => &event.verdict.by,
+        Event::CapChanged(event) => &event.by,
+        Event::RunReopened(event) => &event.by,
+        Event::RunResumed(event) => &event.by,
+        Event::BudgetChanged(event) => &event.by,
+        Event::QuestionAnswered(event) => &event.answered.by,
+        Event::ReplanWithdrawn(event) => &event.by,
+        Event::RunPaused(event) => match &event.cause {
+            PauseCause::Person(by) => by,
+            _ => return None,
+        },
+        Event::Step(record) => match &record.event {
+            StepEvent::Answered(event) => &event.by,
+            StepEvent::VerdictRecorded(event) => &event.verdict.by,
+            StepEvent::DoubtResolved(event) => &event.by,
+            StepEvent::Skipped(event) => &event.by,
+            StepEvent::Reopened(event) => &event.by,
+            StepEvent::CostCorrected(event) => &event.by,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let is_somebody = !(by.is_empty() || by.starts_with("policy:") || by.starts_with("runner:"));
+    is_somebody.then_some(by.as_str())
+}
+
+fn print_json(
+    ledger: &LedgerAt<'_>,
+    id: RunId,
+    run: &Run,
+    open: &[Pending],
+    said: &[Said<'_>],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    for item in open {
+        let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
+        out.json(
+            "waiting",
+            &json!({ "run": id, "for": word(item), "text": text, "commands": commands }),
+        )?;
+    }
+    for Said { seq, time, step, by, event } in said {
+        out.json(
+            "said",
+            &json!({
+                "run": id, "seq": seq, "time": time_json(*time), "step": step, "by": by,
+                "event": event_json(event),
+            }),
+        )?;
+    }
+    Ok(())
+}
+
+fn print_open(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    open: &[Pending],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    if open.is_empty() {
+        return out.line("nothing waits for anybody");
+    }
+    for item in open {
+        let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
+        commands
+            .iter()
+            .try_for_each(|command| out.line(&format!("    {}", escape_control(command))))?;
+    }
+    Ok(())
+}
+
+fn print_said(said: &[Said<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
+    if said.is_empty() {
+        return out.line("nobody has said anything");
+    }
+    let mut table = Table::with_headings(&["record", "when", "who", "step", "said"]);
+    for Said { seq, time, step, by, event } in said {
+        let step = step.map_or_else(|| "-".to_owned(), |step| format!("#{step}"));
+        table.row([
+            (Paint::None, seq.to_string()),
+            (Paint::None, time_text(*time)),
+            (Paint::Heading, escape_control(by)),
+            (Paint::None, step),
+            (Paint::None, event_text(event)),
+        ]);
+    }
+    out.table(&table, 2)
+}

@@ -1,0 +1,226 @@
+//! `ledger inspect DIR budget`: what a run may spend, what it did, and how that went.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::ProgressPoint;
+use plan_ledger::plan::{Account, BudgetPart, Limits, Micros, Run, RunId};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::event::cost_json;
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::style::{Paint, Table, words};
+use crate::commands::inspect::text::chart::{Series, bar, columns};
+use crate::output::{Code, Failure};
+use crate::protocol::count;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger budget                    limits, what is spent, what is left
+  ledger inspect .ledger budget my-plan --chart    how what is left went down over time
+  ledger inspect .ledger budget --json | jq 'select(.left == 0)'";
+
+/// The budget of a run and of the ledger: spent, set aside, estimated, left; how it burnt down
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BudgetArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// How what is left of each part with a limit went down over time
+    #[arg(long)]
+    chart: bool,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// A part of a budget, and how much of it is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BudgetRow {
+    what: BudgetPart,
+    limit: Option<u64>,
+    spent: u64,
+    reserved: u64,
+    estimated: u64,
+}
+
+impl BudgetRow {
+    /// The parts of a budget. How long the whole ledger has worked is nobody's budget.
+    pub(crate) fn all(account: &Account, limits: Limits, elapsed: Option<Micros>) -> Vec<Self> {
+        let Account { limits: _, spent, estimated, reserved, attempts } = *account;
+        let new = |what, limit, spent, reserved, estimated| Self {
+            what,
+            limit,
+            spent,
+            reserved,
+            estimated,
+        };
+        let mut parts = vec![
+            new(
+                BudgetPart::Money,
+                limits.money_micros,
+                spent.money_micros,
+                reserved.money_micros,
+                estimated.money_micros,
+            ),
+            new(BudgetPart::Tokens, limits.tokens, spent.tokens, reserved.tokens, estimated.tokens),
+            new(BudgetPart::Attempts, limits.attempts, attempts, 0, 0),
+        ];
+        let wall = elapsed.map(|elapsed| elapsed / 1_000_000);
+        parts.extend(wall.map(|wall| new(BudgetPart::Wall, limits.wall_seconds, wall, 0, 0)));
+        parts
+    }
+
+    fn left(&self) -> Option<u64> {
+        Some(self.limit?.saturating_sub(self.spent).saturating_sub(self.reserved))
+    }
+
+    pub(crate) fn json(&self, run: Option<RunId>) -> Value {
+        let Self { what, limit, spent, reserved, estimated } = self;
+        json!({
+            "run": run, "part": words(what, '_'), "limit": limit, "spent": spent,
+            "reserved": reserved, "estimated": estimated, "left": self.left(),
+        })
+    }
+
+    fn cells(&self) -> Vec<(Paint, String)> {
+        let paint = match (self.left(), self.limit) {
+            (Some(0), _) => Paint::Bad,
+            (Some(left), Some(limit)) if left <= limit / 10 => Paint::Notice,
+            _ => Paint::None,
+        };
+        let number = |number: u64| match number {
+            0 => "-".to_owned(),
+            some => amount(self.what, some),
+        };
+        let limit = self.limit.map_or_else(|| "no limit".to_owned(), |n| amount(self.what, n));
+        let left = self.left().map_or_else(|| "-".to_owned(), |n| amount(self.what, n));
+        let bar = self.limit.map(|limit| bar(self.spent, self.reserved, limit, CELLS));
+        vec![
+            (Paint::None, self.what.to_string()),
+            (Paint::None, number(self.spent)),
+            (Paint::None, number(self.reserved)),
+            (Paint::None, number(self.estimated)),
+            (Paint::None, limit),
+            (paint, left),
+            (paint, bar.unwrap_or_default()),
+        ]
+    }
+}
+
+/// Cells of a bar.
+const CELLS: u64 = 16;
+
+/// How much of a part, as people write it; money has no currency here.
+fn amount(part: BudgetPart, number: u64) -> String {
+    match part {
+        BudgetPart::Money => format!("{}.{:06}", number / 1_000_000, number % 1_000_000),
+        BudgetPart::Tokens | BudgetPart::Attempts => count(number),
+        BudgetPart::Wall => format!("{} s", count(number)),
+    }
+}
+
+/// For how long a run has gone on, or did.
+pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
+    run.ended.map_or(now, |(_, time)| time).saturating_sub(run.started)
+}
+
+pub(crate) fn budget(
+    args: &BudgetArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let run = ledger.run(id)?.clone();
+    let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(&run, ledger.now)));
+    let account = ledger.state.account;
+    let of_ledger = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
+    match context.form {
+        Form::Json => {
+            parts.iter().try_for_each(|part| out.json("budget", &part.json(Some(id))))?;
+            of_ledger.iter().try_for_each(|part| out.json("budget", &part.json(None)))?;
+        }
+        Form::Text => {
+            ledger.heading("budget", &run, out)?;
+            print(&parts, out)?;
+            out.line("")?;
+            out.painted(Paint::Heading, "budget of the ledger, all runs together")?;
+            print(&of_ledger, out)?;
+            let legend = "# spent  + set aside for attempts in flight  - left; estimated: charged \
+                          for lost attempts, nobody vouched for it";
+            out.painted(Paint::Faint, &out.style.fit(legend, 0))?;
+        }
+    }
+    if args.chart {
+        let course = ledger.run_history(id)?.progress(&run);
+        match context.form {
+            Form::Json => milestones(id, &course, out)?,
+            Form::Text => charts(&ledger, &run, &course, out)?,
+        }
+    }
+    ledger.end(out)
+}
+
+fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
+    let headings = ["part", "spent", "set aside", "estimated", "limit", "left", ""];
+    let mut table = Table::with_headings(&headings);
+    for part in parts {
+        table.row(part.cells());
+    }
+    out.table(&table, 2)
+}
+
+/// How far a run was, record by record, for programs.
+pub(crate) fn milestones(
+    run: RunId,
+    course: &[ProgressPoint],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    course.iter().try_for_each(|milestone| {
+        let ProgressPoint { seq, time, spent, attempts, closed, steps } = milestone;
+        let fields = json!({
+            "run": run, "seq": seq, "time": time_json(*time), "attempts": attempts,
+            "spent": cost_json(*spent), "closed": closed, "steps": steps,
+        });
+        out.json("milestone", &fields)
+    })
+}
+
+/// A part, its limit, and what a milestone says of it.
+type Drawn = (BudgetPart, Option<u64>, fn(&ProgressPoint) -> u64);
+
+fn charts(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    course: &[ProgressPoint],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    ledger.since(out)?;
+    let limits = run.limits();
+    let parts: [Drawn; 3] = [
+        (BudgetPart::Money, limits.money_micros, |each| each.spent.money_micros),
+        (BudgetPart::Tokens, limits.tokens, |each| each.spent.tokens),
+        (BudgetPart::Attempts, limits.attempts, |each| each.attempts),
+    ];
+    let until = run.ended.map_or(ledger.now, |(_, time)| time).max(run.started + 1);
+    let mut has_any = false;
+    for (part, limit, spent) in parts {
+        let Some(limit) = limit else { continue };
+        has_any = true;
+        let left = course.iter().map(|each| (each.time, limit.saturating_sub(spent(each))));
+        let start = std::iter::once((run.started, limit));
+        let points: Vec<_> = start.chain(left).collect();
+        let from = if ledger.view.log().first_seq() == 1 {
+            run.started
+        } else {
+            course.first().map_or(run.started, |first| first.time)
+        };
+        let drawn = Series { points: &points, from, until, top: limit };
+        out.line("")?;
+        out.painted(Paint::Heading, &format!("what is left of {part}"))?;
+        let lines = drawn.chart(columns(out.style).saturating_sub(2), (&amount(part, limit), "0"));
+        lines.iter().try_for_each(|line| out.line(&format!("  {line}")))?;
+    }
+    if has_any { Ok(()) } else { out.line("no part of the budget has a limit: there is no chart") }
+}

@@ -1,0 +1,204 @@
+//! `ledger inspect DIR explain OFFSET`: why a byte of the log is what it is taken for.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::LedgerView;
+use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRule, classify};
+
+use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::Health;
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table};
+use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::protocol::count;
+
+use super::map::{diagnosed, json as region_json, paint, records};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger explain 8192              a byte of the newest segment
+  ledger inspect .ledger explain 8192 --segment 0
+  ledger inspect .ledger explain 8192 --json | jq -c '{evidence, row, verdict}'
+
+The evidence and the table are those of format/recovery.md. `map` lists all ranges.";
+
+/// Why the byte at OFFSET is what it is taken for: the evidence, and the row that it selects
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExplainArgs {
+    /// The byte, counted from the start of the segment's file
+    #[arg(value_name = "OFFSET")]
+    offset: u64,
+    /// The segment of this number [default: the newest one]
+    #[arg(long, value_name = "ORDINAL")]
+    segment: Option<u64>,
+}
+
+/// What is said about a byte.
+#[derive(Debug)]
+struct Explained<'a> {
+    offset: u64,
+    region: &'a Region,
+    /// The evidence about the bytes, where the recovery table is asked about them.
+    asked: Option<(Evidence, &'static RecoveryRule)>,
+    why: String,
+}
+
+pub(crate) fn explain(
+    what: &ExplainArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let InspectContext { dir, form, environment } = context;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let diagnosis = diagnosed(context);
+    let all = regions(&view, diagnosis.as_ref(), environment)?;
+    let newest = all.iter().filter_map(|region| region.ordinal).max();
+    let segment = what.segment.or(newest);
+    let in_segment = |region: &&Region| region.ordinal == segment;
+    let at = |region: &&Region| (region.offset..region.end).contains(&what.offset);
+    let Some(region) = all.iter().filter(in_segment).find(at) else {
+        let end = all.iter().filter(in_segment).map(|region| region.end).max();
+        return Err(Failure::Usage(match (end, segment) {
+            (Some(end), Some(segment)) => format!(
+                "segment {segment} has {end} bytes: expected an offset below that, found {}",
+                what.offset
+            ),
+            (_, Some(segment)) => format!("there is no segment {segment} that can be read"),
+            _ => "there is no segment that can be read".to_owned(),
+        }));
+    };
+    let explained = explained(what.offset, region, diagnosis.as_ref());
+    let is_good = health.is_good() && region.class != RegionClass::Damaged;
+    match form {
+        Form::Json => {
+            out.json("explanation", &explanation_json(&explained))?;
+            health.json_line(is_good, out)?;
+        }
+        Form::Text => {
+            print(&explained, out)?;
+            health.print(out)?;
+        }
+    }
+    Ok(if is_good { Code::Fine } else { Code::Damaged })
+}
+
+fn explained<'a>(offset: u64, region: &'a Region, diagnosis: Option<&Diagnosis>) -> Explained<'a> {
+    let end = diagnosis.and_then(|diagnosis| diagnosis.end.as_ref());
+    let is_end = |region: &Region| {
+        end.is_some_and(|end| end.path == region.path && region.end > end.batch_end)
+            && matches!(
+                region.class,
+                RegionClass::Damaged
+                    | RegionClass::Torn
+                    | RegionClass::Free
+                    | RegionClass::Unproven
+            )
+    };
+    let (asked, why) = match region.class {
+        _ if is_end(region) => {
+            let asked = diagnosis.map(|diagnosis| (diagnosis.evidence, diagnosis.row));
+            let end = end.map(|end| {
+                format!(
+                    "the newest segment's records end at X = {}, where record n = {} is due: {}",
+                    end.offset,
+                    end.seq,
+                    end.fault.describe()
+                )
+            });
+            (asked, end.unwrap_or_default())
+        }
+        RegionClass::Damaged if region.records.is_some() => {
+            let evidence = Evidence::default().with(EvidenceBit::Successor);
+            let why = "what follows says that records stood there".to_owned();
+            (Some((evidence, classify(evidence))), why)
+        }
+        class => (None, told(class).to_owned()),
+    };
+    Explained { offset, region, asked, why }
+}
+
+/// Why the recovery table is not asked about some bytes.
+fn told(class: RegionClass) -> &'static str {
+    match class {
+        RegionClass::Header => "the segment's header: its checksum and its hash hold",
+        RegionClass::Records => {
+            "records whose checksums and order hold, and whose chain follows from those before"
+        }
+        RegionClass::BehindDamage => {
+            "intact records, but what they follow from is damaged or missing"
+        }
+        RegionClass::Unproven => "intact records beyond what HEAD says is durable",
+        RegionClass::Dead => {
+            "the segment's successor says that it ends before: what a crash left here was fenced \
+             off, and is kept for people"
+        }
+        RegionClass::Free => "zeros that were made ahead for records that never came",
+        RegionClass::Index => "the index of a sealed segment: derived, and checked",
+        RegionClass::Footer => "the footer of a sealed segment",
+        RegionClass::Damaged | RegionClass::Torn => "the bytes are not what was written",
+        RegionClass::Unread => "nobody can tell: what comes before does not hold",
+    }
+}
+
+fn explanation_json(explained: &Explained<'_>) -> Value {
+    let Explained { offset, region, asked, why } = explained;
+    let bit = |evidence: Evidence, bit: EvidenceBit| {
+        json!({
+            "bit": bit.letter().to_string(), "observed": evidence.has(bit),
+            "what": bit.describe(),
+        })
+    };
+    let bits =
+        asked.map(|(evidence, _)| EvidenceBit::all().map(|each| bit(evidence, each)).collect());
+    json!({
+        "offset": offset,
+        "region": region_json(region),
+        "why": why,
+        "evidence": asked.map(|(evidence, _)| evidence.letters()),
+        "bits": bits.unwrap_or_else(Vec::new),
+        "row": asked.map(|(_, row)| json!({
+            "label": row.label, "needs": row.needs().letters(),
+            "excludes": row.excludes().letters(),
+        })),
+        "verdict": asked.map(|(_, row)| row.verdict.word()),
+        "action": asked.map(|(_, row)| row.verdict.describe()),
+    })
+}
+
+fn print(explained: &Explained<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let Explained { offset, region, asked, why } = explained;
+    out.painted(Paint::Heading, &format!("{}: byte {offset}", escape_path(&region.path)))?;
+    let class = out.style.paint(paint(region.class), &region.class.word().replace('_', " "));
+    let records = match records(region) {
+        text if text.is_empty() => text,
+        text => format!(", {text}"),
+    };
+    let (from, to) = (count(region.offset), count(region.end));
+    out.line(&format!("  {class}: bytes {from} to {to}{records}"))?;
+    if !region.what.is_empty() {
+        out.line(&format!("  {}", escape_control(&region.what)))?;
+    }
+    out.line(&format!("  {why}"))?;
+    let Some((evidence, row)) = asked else { return Ok(()) };
+    let mut table = Table::with_headings(&["bit", "observed", ""]);
+    for bit in EvidenceBit::all() {
+        let (paint, word) =
+            if evidence.has(bit) { (Paint::Notice, "yes") } else { (Paint::Faint, "no") };
+        table.row([
+            (paint, bit.letter().to_string()),
+            (paint, word.to_owned()),
+            (paint, bit.describe().to_owned()),
+        ]);
+    }
+    out.table(&table, 2)?;
+    let (needs, excludes) = (row.needs().letters(), row.excludes().letters());
+    let needs = if needs.is_empty() { "nothing".to_owned() } else { needs };
+    let but = if excludes.is_empty() { String::new() } else { format!(", without {excludes}") };
+    out.line(&format!("  row {} of the recovery table (needs {needs}{but})", row.label))?;
+    let verdict = row.verdict;
+    out.line(&format!("  {}: {}", verdict.word().replace('_', " "), verdict.describe()))
+}

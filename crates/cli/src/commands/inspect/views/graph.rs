@@ -1,0 +1,266 @@
+//! `ledger inspect DIR graph`: what waits for what, with how it stands: for the terminal, Graphviz
+//! or Mermaid.
+//!
+//! Invariant: every step and barrier of the version stands in it, with all that it waits for.
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use plan_ledger::files::{escape_dot, escape_mermaid};
+use plan_ledger::plan::{
+    BarrierStatus, Plan, PlanVersion, Run, StepNumber, StepStatus, TreeNode, plan_tree,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::lookup::barrier_word;
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, width, words};
+use crate::commands::inspect::text::status::{barrier_paint, legend, status_mark, status_paint};
+use crate::output::{Code, Failure, escape_control};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger graph
+  ledger inspect .ledger graph my-plan --format dot | dot -Tsvg > plan.svg
+  ledger inspect .ledger graph my-plan --format mermaid";
+
+/// What waits for what, and how it stands: as a tree, for Graphviz, or for Mermaid
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct GraphArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// In which form
+    #[arg(long, value_name = "FORMAT", default_value = "tree")]
+    format: GraphFormat,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// A form of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GraphFormat {
+    /// For the terminal
+    Tree,
+    /// For Graphviz
+    Dot,
+    /// For Mermaid, as in Markdown
+    Mermaid,
+}
+
+pub(crate) fn graph(
+    args: &GraphArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let run = ledger.run(id)?;
+    let Some(version) = run.active_version() else {
+        let message = format!("run {} has no active plan yet", escape_control(&run.name));
+        return Err(Failure::Usage(message));
+    };
+    match (context.form, args.format) {
+        (Form::Json, _) => print_json(run, version, out)?,
+        (Form::Text, GraphFormat::Tree) => {
+            ledger.heading("graph", run, out)?;
+            print_tree(run, version, out)?;
+        }
+        (Form::Text, GraphFormat::Dot) => print_dot(run, version, out)?,
+        (Form::Text, GraphFormat::Mermaid) => print_mermaid(run, version, out)?,
+    }
+    ledger.end(out)
+}
+
+/// The number and status of a branch that is a step.
+fn step_of(
+    run: &Run,
+    version: &PlanVersion,
+    branch: &TreeNode<'_>,
+) -> Option<(StepNumber, StepStatus)> {
+    let number = *version.numbers.get(branch.node)?;
+    Some((number, run.step(number)?.status))
+}
+
+/// What a branch waits for, by id.
+fn waits<'a>(branch: &'a TreeNode<'a>) -> impl Iterator<Item = &'a str> {
+    branch.under.into_iter().chain(branch.also.iter().copied())
+}
+
+fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
+    let plan = version.plan.whole();
+    for branch in plan_tree(&plan) {
+        let step = step_of(run, version, &branch);
+        let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
+        let status = match (step, barrier) {
+            (Some((_, status)), _) => Some(words(&status, '_')),
+            (None, barrier) => barrier.map(|barrier| barrier_word(barrier.status).to_owned()),
+        };
+        out.json(
+            "node",
+            &json!({
+                "run": run.id,
+                "is": if step.is_some() { "step" } else { "barrier" },
+                "step": step.map(|(number, _)| number),
+                "id": branch.id,
+                "status": status,
+                "waits_for": waits(&branch).collect::<Vec<_>>(),
+                "under": branch.under,
+            }),
+        )?;
+    }
+    Ok(())
+}
+
+fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut statuses = Vec::new();
+    let plan = version.plan.whole();
+    let branches = plan_tree(&plan);
+    let mut only_child = false;
+    for branch in &branches {
+        let lead = lead(branch, only_child);
+        only_child = branch.children == 1;
+        let step = step_of(run, version, branch);
+        statuses.extend(step.map(|(_, status)| status));
+        let (paint, mark, name) = head(run, version, branch);
+        let also: Vec<String> = branch.also.iter().map(|id| escape_control(id)).collect();
+        let also = if also.is_empty() {
+            String::new()
+        } else {
+            format!(" (also after {})", also.join(", "))
+        };
+        let title = title(&plan, branch);
+        let behind = width(&lead) + 5 + width(&name);
+        let rest = format!("{also}{title}");
+        let rest = if rest.is_empty() { rest } else { out.style.fit(&rest, behind) };
+        let (mark, name) = (out.style.paint(paint, &mark), out.style.paint(paint, &name));
+        let line = format!("{lead}{mark} {name}{}", out.style.paint(Paint::Faint, &rest));
+        out.line(line.trim_end())?;
+    }
+    out.painted(Paint::Faint, &out.style.fit(&legend(&statuses), 0))
+}
+
+/// The lines that lead to a branch. The only one under another stands beneath it, behind an arrow.
+fn lead(branch: &TreeNode<'_>, is_only_child: bool) -> String {
+    let mut levels = branch.follows.iter().skip(1).copied().collect::<Vec<bool>>();
+    let own = if is_only_child { None } else { levels.pop() };
+    let mut lead: String = levels.iter().map(|more| if *more { "|   " } else { "    " }).collect();
+    match (is_only_child, own) {
+        (true, _) => lead.push_str("-> "),
+        (false, Some(true)) => lead.push_str("|-- "),
+        (false, Some(false)) => lead.push_str("`-- "),
+        (false, None) => {}
+    }
+    lead
+}
+
+/// The mark and the name of a branch, and how they stand out.
+fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> (Paint, String, String) {
+    match (step_of(run, version, branch), run.barriers.get(branch.id)) {
+        (Some((number, status)), _) => {
+            let mark = format!("[{}]", status_mark(status));
+            (status_paint(status), mark, format!("#{number} {}", escape_control(branch.id)))
+        }
+        (None, Some(barrier)) => {
+            let mark = match barrier.status {
+                BarrierStatus::Released => "(+)",
+                BarrierStatus::Closed => "( )",
+                BarrierStatus::Broken => "(x)",
+            };
+            let count = format!("{}/{}", barrier.arrived.len(), barrier.needed);
+            let name = format!("barrier {} {count}", escape_control(branch.id));
+            (barrier_paint(barrier.status), mark.to_owned(), name)
+        }
+        (None, None) => (Paint::None, "( )".to_owned(), escape_control(branch.id)),
+    }
+}
+
+fn title(plan: &Plan, branch: &TreeNode<'_>) -> String {
+    let title =
+        branch.step(plan).map(|step| if step.title.is_empty() { &step.goal } else { &step.title });
+    title
+        .filter(|title| !title.is_empty())
+        .map_or_else(String::new, |text| format!("  {}", escape_control(text)))
+}
+
+/// How a status looks in a picture: fill and line.
+fn colours(status: StepStatus) -> (&'static str, &'static str) {
+    match status {
+        StepStatus::Accepted => ("#d7f0d7", "#2e7d32"),
+        StepStatus::Failed => ("#f8d7d7", "#c62828"),
+        StepStatus::OutcomeUnknown
+        | StepStatus::Reported
+        | StepStatus::Gated
+        | StepStatus::Delayed => ("#fff3cd", "#b8860b"),
+        StepStatus::Dispatched | StepStatus::Ready => ("#d6e6fb", "#1565c0"),
+        StepStatus::Waiting => ("#ffffff", "#666666"),
+        StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled => ("#eeeeee", "#999999"),
+    }
+}
+
+fn print_dot(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
+    let quoted = |text: &str| escape_dot(&escape_control(text));
+    out.line(&format!("digraph \"{}\" {{", quoted(&run.name)))?;
+    out.line("  rankdir=LR;")?;
+    out.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
+    let plan = version.plan.whole();
+    let branches = plan_tree(&plan);
+    for branch in &branches {
+        let id = quoted(branch.id);
+        let line = match (step_of(run, version, branch), run.barriers.get(branch.id)) {
+            (Some((number, status)), _) => {
+                let (fill, line) = colours(status);
+                format!(
+                    "  \"{id}\" [label=\"#{number} {id}\\n{status}\", fillcolor=\"{fill}\", \
+                     color=\"{line}\"];"
+                )
+            }
+            (None, barrier) => {
+                let status = barrier.map_or("", |barrier| barrier_word(barrier.status));
+                format!("  \"{id}\" [label=\"{id}\\n{status}\", shape=diamond, style=solid];")
+            }
+        };
+        out.line(&line)?;
+    }
+    for branch in &branches {
+        for on in waits(branch) {
+            out.line(&format!("  \"{}\" -> \"{}\";", quoted(on), quoted(branch.id)))?;
+        }
+    }
+    out.line("}")
+}
+
+fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
+    // Nodes go by place, since ids may be anything.
+    let quoted = |text: &str| escape_mermaid(&escape_control(text));
+    out.line("flowchart LR")?;
+    let plan = version.plan.whole();
+    let branches = plan_tree(&plan);
+    let mut shown: Vec<StepStatus> = Vec::new();
+    let mut places = std::collections::BTreeMap::new();
+    for branch in &branches {
+        places.insert(branch.id, branch.node);
+        let (node, id) = (branch.node, quoted(branch.id));
+        let line = match step_of(run, version, branch) {
+            Some((number, status)) => {
+                if !shown.contains(&status) {
+                    shown.push(status);
+                }
+                format!("  n{node}[\"#35;{number} {id}\"]:::{}", words(&status, '_'))
+            }
+            None => format!("  n{node}{{\"{id}\"}}"),
+        };
+        out.line(&line)?;
+    }
+    for branch in &branches {
+        for on in waits(branch).filter_map(|on| places.get(on)) {
+            out.line(&format!("  n{on} --> n{}", branch.node))?;
+        }
+    }
+    shown.sort_unstable();
+    shown.iter().try_for_each(|status| {
+        let (fill, line) = colours(*status);
+        out.line(&format!("  classDef {} fill:{fill},stroke:{line}", words(status, '_')))
+    })
+}

@@ -1,0 +1,86 @@
+//! `ledger inspect DIR history RUN STEP`: what happened to a step, one line for each record.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::plan::{Micros, Run, StepState};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::{content_text, record_json};
+use crate::commands::inspect::style::{Paint, Table, seconds, span};
+use crate::output::{Code, Failure};
+
+use super::step::{HistoryEntry, history as moments};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger history my-plan deploy    every record of it, and how long it took
+  ledger inspect .ledger history my-plan 37 --at 900
+  ledger inspect .ledger history my-plan 37 --json | jq -c .event";
+
+/// What happened to a step: one line for each record, and the time between them
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    of: StepSelector,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+pub(crate) fn history(
+    args: &HistoryArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.of.run())?;
+    let number = ledger.step(ledger.run(id)?, args.of.step())?;
+    let found = moments(&mut ledger, id, number)?;
+    let run = ledger.run(id)?;
+    match context.form {
+        Form::Json => {
+            for HistoryEntry { record, proof, content } in &found {
+                out.json("record", &record_json(record, *proof, content))?;
+            }
+            let step = run.step(number).map(StepState::id);
+            let fields = json!({ "run": id, "step": number, "id": step, "records": found.len() });
+            out.json("history", &fields)?;
+        }
+        Form::Text => {
+            ledger.heading(&format!("history of #{number}"), run, out)?;
+            ledger.since(out)?;
+            print(run, &found, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), Failure> {
+    if found.is_empty() {
+        return out.line("nothing has happened to it yet");
+    }
+    let mut table = Table::with_headings(&["record", "when", "after", "what"]);
+    let mut last: Option<Micros> = None;
+    for HistoryEntry { record, content, .. } in found {
+        let after = match last {
+            None => format!("{} in", gap(record.time.saturating_sub(run.started))),
+            Some(last) => format!("+{}", gap(record.time.saturating_sub(last))),
+        };
+        last = Some(record.time);
+        let (paint, text) = content_text(record, content);
+        table.row([
+            (Paint::None, record.seq.to_string()),
+            (Paint::None, seconds(record.time)),
+            (Paint::Faint, after),
+            (paint, text),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+/// A time between two records; microseconds are noise beside seconds.
+fn gap(micros: Micros) -> String {
+    span(if micros >= 1_000 { micros / 1_000 * 1_000 } else { micros })
+}

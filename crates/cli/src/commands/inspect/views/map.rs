@@ -1,0 +1,126 @@
+//! `ledger inspect DIR map`: what each byte of the log is.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::LedgerView;
+use plan_ledger::log::{Diagnosis, diagnose};
+
+use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::Health;
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table};
+use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::protocol::{count, size};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger map                       every range of every segment
+  ledger inspect .ledger map --segment 3
+  ledger inspect .ledger map --json | jq -c 'select(.class == \"damaged\")'
+
+Ranges are header, records, behind_damage, unproven, damaged, torn, dead, free, index, footer or
+unread. It reads the whole log.";
+
+/// What each byte of the log is: records, damaged, torn, dead, free
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MapArgs {
+    /// Only the segment of this number
+    #[arg(long, value_name = "ORDINAL")]
+    segment: Option<u64>,
+}
+
+pub(crate) fn map(
+    what: &MapArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let InspectContext { dir, form, environment } = context;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let diagnosis = diagnosed(context);
+    let all = regions(&view, diagnosis.as_ref(), environment)?;
+    let is_wanted = |region: &&Region| what.segment.is_none() || region.ordinal == what.segment;
+    let chosen: Vec<&Region> = all.iter().filter(is_wanted).collect();
+    if let (Some(ordinal), true) = (what.segment, chosen.is_empty()) {
+        return Err(Failure::Usage(format!("there is no segment {ordinal} that can be read")));
+    }
+    match form {
+        Form::Json => chosen.iter().try_for_each(|region| out.json("region", &json(region)))?,
+        Form::Text => print(&chosen, out)?,
+    }
+    let is_damaged = all.iter().any(|region| region.class == RegionClass::Damaged);
+    let is_good = health.is_good() && !is_damaged;
+    match form {
+        Form::Json => health.json_line(is_good, out)?,
+        Form::Text => health.print(out)?,
+    }
+    Ok(if is_good { Code::Fine } else { Code::Damaged })
+}
+
+/// What opening would find; `None` where that cannot be told, as in an archive.
+pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
+    diagnose(&*context.environment.storage, context.dir).ok()
+}
+
+pub(crate) fn json(region: &Region) -> Value {
+    let Region { path, ordinal, offset, end, class, records, what } = region;
+    json!({
+        "path": path.display().to_string(),
+        "segment": ordinal,
+        "offset": offset,
+        "end": end,
+        "class": class.word(),
+        "first_seq": records.map(|(first, _)| first),
+        "last_seq": records.map(|(_, last)| last),
+        "what": what,
+    })
+}
+
+pub(crate) fn paint(class: RegionClass) -> Paint {
+    match class {
+        RegionClass::Records => Paint::Good,
+        RegionClass::Damaged => Paint::Bad,
+        RegionClass::Torn
+        | RegionClass::Unproven
+        | RegionClass::BehindDamage
+        | RegionClass::Unread => Paint::Notice,
+        RegionClass::Dead | RegionClass::Free => Paint::Faint,
+        RegionClass::Header | RegionClass::Index | RegionClass::Footer => Paint::None,
+    }
+}
+
+/// The records of a region, for people.
+pub(crate) fn records(region: &Region) -> String {
+    match region.records {
+        None => String::new(),
+        Some((first, last)) if first == last => format!("record {first}"),
+        Some((first, last)) => format!("records {first} to {last}"),
+    }
+}
+
+fn print(regions: &[&Region], out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut rest = regions;
+    while let Some(first) = rest.first() {
+        let here = rest.iter().take_while(|region| region.path == first.path).count();
+        let (file, others) = rest.split_at(here);
+        rest = others;
+        out.painted(Paint::Heading, &escape_path(&first.path))?;
+        let mut table = Table::with_headings(&["from", "to", "size", "what it is", ""]);
+        for region in file {
+            let what = [records(region), escape_control(&region.what)];
+            let what: Vec<_> = what.into_iter().filter(|text| !text.is_empty()).collect();
+            table.row([
+                (Paint::None, count(region.offset)),
+                (Paint::None, count(region.end)),
+                (Paint::None, size(region.end.saturating_sub(region.offset))),
+                (paint(region.class), region.class.word().replace('_', " ")),
+                (Paint::None, what.join(": ")),
+            ]);
+        }
+        out.table(&table, 2)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! `ledger inspect DIR metrics`: how well the plan, the policies and the classes of failures did.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use plan_ledger::ledger::{Ratio, RunMetrics};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table, words};
+use crate::output::{Code, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger metrics
+  ledger inspect .ledger metrics my-plan --json | jq .retry_exhaustion";
+
+/// How well a run does: replans, retries, classes of failures, trust, budget, estimates
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MetricsArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+}
+
+pub(crate) fn metrics(
+    args: &MetricsArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (ledger, id) = LedgerAt::of_run(context, AtArg::default(), args.run.as_deref())?;
+    let run = ledger.run(id)?;
+    let found = ledger.view.metrics(id)?;
+    let RunMetrics {
+        replan_frequency,
+        retry_exhaustion,
+        first_classification,
+        replan_precision,
+        state_trust,
+        budget_use,
+        step_time,
+    } = &found;
+    let rows = [
+        ("replan_frequency", *replan_frequency, "later versions that became active / attempts"),
+        ("retry_exhaustion", *retry_exhaustion, "steps out of attempts / steps that failed once"),
+        ("first_classification", *first_classification, "first classes that held / given"),
+        ("replan_precision", *replan_precision, "other output than before / done again"),
+        ("state_trust", *state_trust, "variables that count / variables"),
+        ("step_time", *step_time, "microseconds taken / estimated"),
+    ];
+    match context.form {
+        Form::Json => {
+            let mut fields: Map<String, Value> =
+                rows.iter().map(|(name, ratio, _)| ((*name).to_owned(), json!(ratio))).collect();
+            let used = budget_use.iter().map(|(part, ratio)| (words(part, '_'), json!(ratio)));
+            fields.insert("budget_use".to_owned(), Value::Object(used.collect()));
+            fields.insert("run".to_owned(), json!(id));
+            out.json("metrics", &Value::Object(fields))?;
+        }
+        Form::Text => {
+            ledger.heading("metrics", run, out)?;
+            let mut table = Table::with_headings(&["metric", "share", "counts", "what is counted"]);
+            for (name, ratio, what) in rows {
+                table.row(cells(name.replace('_', " "), ratio, what));
+            }
+            for (part, ratio) in budget_use {
+                table.row(cells(format!("budget of {part}"), *ratio, "spent / limit"));
+            }
+            out.table(&table, 2)?;
+        }
+    }
+    ledger.end(out)
+}
+
+fn cells(name: String, ratio: Ratio, what: &str) -> [(Paint, String); 4] {
+    let share = ratio.per_mille().map(|share| format!("{}.{} %", share / 10, share % 10));
+    [
+        (Paint::None, name),
+        (Paint::Heading, share.unwrap_or_else(|| "-".to_owned())),
+        (Paint::None, ratio.to_string()),
+        (Paint::Faint, what.to_owned()),
+    ]
+}

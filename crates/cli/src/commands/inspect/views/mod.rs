@@ -1,0 +1,35 @@
+//! The views of `ledger inspect`, one file for each.
+//!
+//! Views of runs print what the library's pure functions return for one state (`explain`, the
+//! views, the history): they decide nothing themselves, and they name the record of that state.
+//! They read a snapshot, the links between a step's records and the postings of a run, never the
+//! whole log, so they do not prove that every byte is intact; `ledger verify` does.
+
+pub(crate) mod approvals;
+pub(crate) mod at;
+pub(crate) mod barriers;
+pub(crate) mod budget;
+pub(crate) mod compare;
+pub(crate) mod constants;
+pub(crate) mod cost;
+pub(crate) mod diff;
+pub(crate) mod explain;
+pub(crate) mod graph;
+pub(crate) mod head;
+pub(crate) mod history;
+pub(crate) mod map;
+pub(crate) mod metrics;
+pub(crate) mod plan;
+pub(crate) mod progress;
+pub(crate) mod queue;
+pub(crate) mod record;
+pub(crate) mod records;
+pub(crate) mod runs;
+pub(crate) mod segments;
+pub(crate) mod snapshots;
+pub(crate) mod step;
+pub(crate) mod summary;
+pub(crate) mod timeline;
+pub(crate) mod variables;
+pub(crate) mod view;
+pub(crate) mod why;

@@ -1,0 +1,249 @@
+//! `ledger inspect DIR plan RUN`: the plan that a run follows, its versions, and what differs.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::plan::{
+    CompactStep, Criterion, Limits, Plan, PlanVersion, Review, Run, StepNumber, StepStatus, Texts,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table, words};
+use crate::commands::inspect::text::status::status_paint;
+use crate::output::{Code, Failure, escape_control, limits_text, plan_diff_json, plan_diff_text};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger plan my-plan              the active version, and how its steps stand
+  ledger inspect .ledger plan my-plan --version 1  what the first version said
+  ledger inspect .ledger plan my-plan --diff 1 2   what the second version changed";
+
+/// The plan of a run: its text, its steps and how they stand, its versions, what they changed
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PlanArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// That version instead of the active one
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+    /// What differs between two versions, as `ledger plan diff` says it of two files
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "version")]
+    diff: Vec<u32>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+pub(crate) fn plan(
+    args: &PlanArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let run = ledger.run(id)?;
+    if let [old, new] = args.diff.as_slice() {
+        print_diff(&ledger, run, (*old, *new), out)?;
+        return ledger.end(out);
+    }
+    let newest = || run.newest_proposal().map_or(run.active, |(number, _)| number);
+    let number = args.version.unwrap_or(if run.active == 0 { newest() } else { run.active });
+    let version = version_of(run, number)?;
+    match context.form {
+        Form::Json => print_json(run, number, version, out)?,
+        Form::Text => print(&ledger, run, number, version, out)?,
+    }
+    ledger.end(out)
+}
+
+fn version_of(run: &Run, number: u32) -> Result<&PlanVersion, Failure> {
+    let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    place.and_then(|place| run.versions.get(place)).ok_or_else(|| {
+        let (name, count) = (escape_control(&run.name), run.versions.len());
+        Failure::Usage(format!("run {name} has no version {number} of its plan; it has {count}"))
+    })
+}
+
+fn print_diff(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    (old, new): (u32, u32),
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let found = plan_ledger::plan::diff(
+        &version_of(run, old)?.plan.whole(),
+        &version_of(run, new)?.plan.whole(),
+    );
+    match ledger.context.form {
+        Form::Json => {
+            let mut fields = plan_diff_json(&found);
+            if let Value::Object(fields) = &mut fields {
+                fields.remove("type");
+                fields.insert("run".to_owned(), json!(run.id));
+                fields.insert("old".to_owned(), json!(old));
+                fields.insert("new".to_owned(), json!(new));
+            }
+            out.json("plan_diff", &fields)
+        }
+        Form::Text => {
+            ledger.heading(&format!("from version {old} to {new} of the plan"), run, out)?;
+            let text = plan_diff_text(&found);
+            text.lines().try_for_each(|line| out.line(&escape_control(line)))
+        }
+    }
+}
+
+fn print_json(
+    run: &Run,
+    number: u32,
+    version: &PlanVersion,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let versions =
+        run.versions.iter().zip(1_u32..).map(|(each, number)| version_json(each, number));
+    out.json(
+        "plan",
+        &json!({
+            "run": run.id,
+            "run_name": run.name,
+            "active": run.active,
+            "version": number,
+            "versions": versions.collect::<Vec<_>>(),
+            "plan": version.plan.whole(),
+        }),
+    )?;
+    for (step, place) in version.plan.steps().zip(0..) {
+        let number = version.numbers.get(place);
+        let status = number.and_then(|number| run.step(*number)).map(|step| step.status);
+        out.json(
+            "plan_step",
+            &json!({
+                "run": run.id,
+                "step": number,
+                "id": step.id(),
+                "hash": version.step_hashes.get(place),
+                "status": status.map(|status| words(&status, '_')),
+            }),
+        )?;
+    }
+    Ok(())
+}
+
+fn version_json(version: &PlanVersion, number: u32) -> Value {
+    json!({
+        "version": number,
+        "hash": version.hash,
+        "steps": version.step_count,
+        "reason": version.reason,
+        "review": version.review.map(|review| words(&review, '_')),
+    })
+}
+
+fn print(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    number: u32,
+    version: &PlanVersion,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    ledger.heading("plan", run, out)?;
+    let what = if number == run.active { "active" } else { "not active" };
+    let hash = version.hash.short();
+    out.line(&format!("version {number} of {} ({hash}), {what}", run.versions.len()))?;
+    if run.versions.len() > 1 {
+        print_versions(run, out)?;
+    }
+    print_text(version.plan.header(), out)?;
+    out.line("")?;
+    print_steps(run, version, out)
+}
+
+fn print_versions(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut table = Table::with_headings(&["version", "hash", "steps", "review", "reason"]);
+    for (version, number) in run.versions.iter().zip(1_u32..) {
+        let (paint, review) = match version.review {
+            Some(Review::Approved) if number == run.active => (Paint::Good, "active"),
+            Some(Review::Approved) => (Paint::None, "approved"),
+            Some(Review::Rejected) => (Paint::Bad, "rejected"),
+            None => (Paint::Notice, "open"),
+        };
+        table.row([
+            (Paint::None, number.to_string()),
+            (Paint::None, version.hash.short()),
+            (Paint::None, version.step_count.to_string()),
+            (paint, review.to_owned()),
+            (Paint::None, escape_control(&version.reason)),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+fn print_text(plan: &Plan, out: &mut Output<'_>) -> Result<(), Failure> {
+    let criteria: Vec<_> = plan.test_criteria.iter().map(Criterion::body).collect();
+    let phases: Vec<_> = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
+    let limits = Limits::from(plan.budget);
+    let budget = if limits == Limits::default() { String::new() } else { limits_text(limits) };
+    let fields = [
+        ("title", plan.title.clone()),
+        ("outcome", plan.outcome.clone()),
+        ("goal", plan.goal.clone()),
+        ("context", plan.context.clone()),
+        ("phases", phases.join(", ")),
+        ("budget", budget),
+        ("criteria", criteria.join("\n")),
+        ("risks", plan.risks.join("\n")),
+        ("open questions", plan.open_questions.join("\n")),
+    ];
+    let mut table = Table::default();
+    for (name, text) in fields.iter().filter(|(_, text)| !text.is_empty()) {
+        for (place, line) in text.lines().enumerate() {
+            let name = if place == 0 { *name } else { "" };
+            table.row([(Paint::Faint, name.to_owned()), (Paint::None, escape_control(line))]);
+        }
+    }
+    out.table(&table, 2)
+}
+
+fn print_steps(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut table = Table::with_headings(&["step", "id", "status", "owner", "after", "title"]);
+    for (step, place) in version.plan.steps().zip(0..) {
+        let number = version.numbers.get(place).copied();
+        table.row(step_cells(run, version, step, number));
+    }
+    out.table(&table, 2)
+}
+
+fn step_cells(
+    run: &Run,
+    version: &PlanVersion,
+    step: CompactStep<'_>,
+    number: Option<StepNumber>,
+) -> [(Paint, String); 6] {
+    let status = number.and_then(|number| run.step(number)).map(|step| step.status);
+    let title = if step.title().is_empty() { step.goal() } else { step.title() };
+    let owner = version.plan.owner_of(step).unwrap_or("-");
+    [
+        (Paint::None, number.map_or_else(|| "-".to_owned(), |number| format!("#{number}"))),
+        (Paint::None, escape_control(step.id())),
+        (
+            status.map_or(Paint::None, status_paint),
+            status.map_or_else(|| "-".to_owned(), |status: StepStatus| status.to_string()),
+        ),
+        (Paint::None, escape_control(owner)),
+        (Paint::None, some(step.after())),
+        (Paint::None, escape_control(title)),
+    ]
+}
+
+/// The first few of many names.
+fn some(names: Texts<'_>) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<_> = names.clone().take(SHOWN).map(escape_control).collect();
+    match names.count().saturating_sub(SHOWN) {
+        0 if shown.is_empty() => "-".to_owned(),
+        0 => shown.join(", "),
+        more => format!("{} +{more}", shown.join(", ")),
+    }
+}

@@ -1,0 +1,151 @@
+//! `ledger inspect DIR progress`: how far a run is, phase by phase, and how it got there.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::ProgressPoint;
+use plan_ledger::plan::{Micros, Run, StepStatus, user_view};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table, span};
+use crate::commands::inspect::text::chart::{Series, bar, columns};
+use crate::commands::inspect::text::run::progress_text;
+use crate::output::{Code, Failure, escape_control};
+use crate::protocol::counted;
+
+use super::budget::{elapsed, milestones};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger progress
+  ledger inspect .ledger progress my-plan --at 900
+  ledger inspect .ledger progress --json | jq 'select(.type == \"milestone\") | .closed'";
+
+/// How far a run is: by phase, and the steps that were left over time
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ProgressArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// Steps of a phase: closed, failed, all.
+type Phase = (u64, u64, u64);
+
+pub(crate) fn progress(
+    args: &ProgressArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let course = ledger.run_history(id)?.progress(ledger.run(id)?);
+    let run = ledger.run(id)?;
+    let phases = phases(run);
+    match context.form {
+        Form::Json => {
+            let view = user_view(run, ledger.now);
+            let phase = |(name, (closed, failed, steps)): &(String, Phase)| json!({ "phase": name, "closed": closed, "failed": failed, "steps": steps });
+            out.json(
+                "progress",
+                &json!({
+                    "run": id,
+                    "done": view.done,
+                    "steps": view.of,
+                    "elapsed_micros": elapsed(run, ledger.now),
+                    "expected_micros": view.expected,
+                    "phases": phases.iter().map(phase).collect::<Vec<_>>(),
+                }),
+            )?;
+            milestones(id, &course, out)?;
+        }
+        Form::Text => {
+            ledger.heading("progress", run, out)?;
+            print(&ledger, run, &phases, out)?;
+            ledger.since(out)?;
+            chart(&ledger, run, &course, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+/// The phases of the active version, in its order; none if it names none. Steps without one come
+/// last.
+fn phases(run: &Run) -> Vec<(String, Phase)> {
+    let Some(version) = run.active_version() else { return Vec::new() };
+    let mut counts: BTreeMap<Option<&str>, Phase> = BTreeMap::new();
+    for (step, number) in version.plan.steps().zip(&version.numbers) {
+        let status = run.step(*number).map(|step| step.status);
+        let (closed, failed, all) = counts.entry(step.phase()).or_default();
+        *closed += u64::from(status.is_some_and(StepStatus::is_closed));
+        *failed += u64::from(status == Some(StepStatus::Failed));
+        *all += 1;
+    }
+    let place = |name: Option<&str>| {
+        let name = name?;
+        version.plan.header().phases.iter().position(|phase| phase.id == name)
+    };
+    let mut phases: Vec<_> = counts.into_iter().collect();
+    if phases.iter().all(|(name, _)| name.is_none()) {
+        return Vec::new();
+    }
+    phases.sort_by_key(|(name, _)| (name.is_none(), place(*name).unwrap_or(usize::MAX)));
+    let named =
+        phases.into_iter().map(|(name, phase)| (name.unwrap_or_default().to_owned(), phase));
+    named.collect()
+}
+
+fn print(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    phases: &[(String, Phase)],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
+    let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
+    let took = whole(elapsed(run, ledger.now));
+    let expected = user_view(run, ledger.now).expected;
+    let more = expected.map_or_else(String::new, |left| format!(", about {} more", whole(left)));
+    let attempts = counted(run.account.attempts, "attempt");
+    out.line(&format!("  {took} so far, {attempts}{more}"))?;
+    if phases.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::with_headings(&["phase", "", "closed", "failed"]);
+    for (name, (closed, failed, all)) in phases {
+        let name = if name.is_empty() { "(none)".to_owned() } else { escape_control(name) };
+        let paint = if closed == all { Paint::Good } else { Paint::None };
+        let bad = if *failed > 0 { Paint::Bad } else { Paint::Faint };
+        table.row([
+            (paint, name),
+            (paint, bar(*closed, 0, *all, 20)),
+            (paint, format!("{closed}/{all}")),
+            (bad, failed.to_string()),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+fn chart(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    course: &[ProgressPoint],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let left = course.iter().map(|each| (each.time, each.steps.saturating_sub(each.closed)));
+    let points: Vec<_> = left.collect();
+    let top = points.iter().map(|(_, left)| *left).max().unwrap_or(0);
+    let Some((from, _)) = points.first().copied().filter(|_| top > 0) else { return Ok(()) };
+    let until = run.ended.map_or(ledger.now, |(_, time)| time).max(from);
+    out.line("")?;
+    out.painted(Paint::Heading, "steps that were left")?;
+    let drawn = Series { points: &points, from, until, top };
+    let lines = drawn.chart(columns(out.style).saturating_sub(2), (&top.to_string(), "0"));
+    lines.iter().try_for_each(|line| out.line(&format!("  {line}")))
+}

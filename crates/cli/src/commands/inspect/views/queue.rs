@@ -1,0 +1,146 @@
+//! `ledger inspect DIR queue`: what may be dealt, in the order of dealing, and what holds it.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::plan::{
+    BlockReason, Explanation, Run, StepNumber, StepState, StepStatus, explain,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::explanation::reason_json;
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::lookup::name_and_title;
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::style::{Paint, Table, moment};
+use crate::output::{Code, Failure, escape_control};
+use crate::protocol::counted;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger queue                     what is dealt next, and what a cap holds back
+  ledger inspect .ledger queue my-plan --at 900
+  ledger inspect .ledger queue --json | jq -r 'select(.type == \"ready\") | .id'";
+
+/// How many steps are listed for people.
+const SHOWN: usize = 40;
+
+/// What may be dealt now, in the order of dealing, and what would still hold it back
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct QueueArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+pub(crate) fn queue(
+    args: &QueueArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let run = ledger.run(id)?;
+    match context.form {
+        Form::Json => print_json(&ledger, run, out)?,
+        Form::Text => print(&ledger, run, out)?,
+    }
+    ledger.end(out)
+}
+
+/// What would hold a step that is ready.
+fn held(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<BlockReason> {
+    let found = explain(&ledger.state, run.id, number, ledger.now).ok();
+    found.map_or_else(Vec::new, |found: Explanation| found.run_reasons)
+}
+
+fn print_json(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    for ((priority, number), place) in run.ready().zip(1_u64..) {
+        let step = run.step(number);
+        let held = held(ledger, run, number);
+        out.json(
+            "ready",
+            &json!({
+                "run": run.id,
+                "place": place,
+                "step": number,
+                "id": step.map(StepState::id),
+                "priority": priority.0,
+                "owner": step.and_then(|step| step.owner()),
+                "tags": step.map(StepState::tags),
+                "held": held.iter().map(reason_json).collect::<Vec<_>>(),
+            }),
+        )?;
+    }
+    for (number, until) in delayed(run) {
+        out.json(
+            "delayed",
+            &json!({
+                "run": run.id,
+                "step": number,
+                "id": run.step(number).map(StepState::id),
+                "until": until.map(time_json),
+            }),
+        )?;
+    }
+    Ok(())
+}
+
+fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::plan::Micros>)> {
+    let steps = (1..).map(StepNumber).zip(&run.steps);
+    let delayed = steps.filter(|(_, step)| step.status == StepStatus::Delayed);
+    delayed.map(|(number, step)| (number, step.hold().delay))
+}
+
+fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    ledger.heading("queue", run, out)?;
+    if run.lanes.is_empty() {
+        out.line("nothing may be dealt; `why RUN STEP` says what a step waits for")?;
+    } else {
+        let mut table =
+            Table::with_headings(&["place", "step", "priority", "owner", "held by", ""]);
+        for ((priority, number), place) in run.ready().zip(1_u64..).take(SHOWN) {
+            let (name, title) = name_and_title(run, number);
+            let owner = run.step(number).and_then(|step| step.owner()).unwrap_or("-");
+            let held = held(ledger, run, number);
+            let (paint, held) = match held.first() {
+                None => (Paint::Faint, "-".to_owned()),
+                Some(reason) => (Paint::Notice, holds(reason).to_owned()),
+            };
+            table.row([
+                (Paint::None, place.to_string()),
+                (Paint::Heading, name),
+                (Paint::None, priority.0.to_string()),
+                (Paint::None, escape_control(owner)),
+                (paint, held),
+                (Paint::Faint, title),
+            ]);
+        }
+        out.table(&table, 2)?;
+        let rest = run.ready_count().saturating_sub(SHOWN);
+        if rest > 0 {
+            out.line(&format!("  and {rest} more"))?;
+        }
+    }
+    for (number, until) in delayed(run) {
+        let (name, _) = name_and_title(run, number);
+        let until = until.map_or_else(String::new, |at| format!(", {}", moment(at, ledger.now)));
+        out.line(&format!("  delayed: {name}{until}"))?;
+    }
+    let in_flight = counted(run.in_flight.into(), "attempt");
+    out.painted(Paint::Faint, &format!("  {in_flight} in flight"))
+}
+
+/// What holds a step that is ready, in a word or two.
+fn holds(reason: &BlockReason) -> &'static str {
+    match reason {
+        BlockReason::RunEnded(_) => "the run's end",
+        BlockReason::Paused(_) => "a pause",
+        BlockReason::Stopping(_) => "the run stops",
+        BlockReason::Cap { .. } => "a cap",
+        BlockReason::Budget(_) => "the budget",
+        _ => "see why",
+    }
+}

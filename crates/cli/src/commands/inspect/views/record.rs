@@ -1,0 +1,228 @@
+//! `ledger inspect DIR record SEQ`: one record, and its bytes field by field.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::error::{Error, ErrorKind};
+use plan_ledger::format::{FrameField, frame_fields};
+use plan_ledger::ledger::{Environment, LedgerView, time_text};
+use plan_ledger::log::{Damage, Item, LoggedRecord, Proof};
+use plan_ledger::storage::Access;
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::{Health, damage_json, damage_text};
+use crate::commands::inspect::json::event::event_json;
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::{
+    RecordContent, content_text, kind_name, record_json,
+};
+use crate::commands::inspect::style::{Paint, Table, hex};
+use crate::output::{Code, Failure, escape_control};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger record 120                what record 120 says
+  ledger inspect .ledger record 120 --hex          and its bytes, field by field
+  ledger inspect .ledger record 120 --json | jq .event";
+
+/// One record: what it says, where it stands, its bytes field by field
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecordArgs {
+    /// Its sequence number
+    #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    seq: u64,
+    /// Show the bytes of its frame too, each field with its name
+    #[arg(long)]
+    hex: bool,
+}
+
+/// What stands at a sequence number.
+enum Found {
+    Record(LoggedRecord, Proof),
+    Damage(Damage),
+    Nothing { last: u64 },
+}
+
+pub(crate) fn record(
+    what: &RecordArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let InspectContext { dir, form, environment } = context;
+    let view = LedgerView::open(dir, environment)?;
+    view.log().expect_unpruned(what.seq)?;
+    let (record, proof) = match find(&view, what.seq)? {
+        Found::Record(record, proof) => (record, proof),
+        Found::Damage(damage) => {
+            match form {
+                Form::Json => out.json("damage", &damage_json(&damage))?,
+                Form::Text => {
+                    let text = format!("damage: {}", damage_text(&damage));
+                    out.painted(Paint::Bad, &text)?;
+                }
+            }
+            return Ok(Code::Damaged);
+        }
+        Found::Nothing { last } => {
+            let health = Health::of(view.log(), dir, environment)?;
+            let message = format!("expected a record up to {last}, found {}", what.seq);
+            return Err(if health.is_good() {
+                Failure::Usage(message)
+            } else {
+                let message = format!("{message}; records are damaged or missing");
+                Failure::Ledger(Error::new(ErrorKind::Corrupt, message))
+            });
+        }
+    };
+    let content = RecordContent::of(&record);
+    let bytes = if what.hex { Some(frame(&view, &record, environment)?) } else { None };
+    match form {
+        Form::Json => {
+            let mut line = record_json(&record, proof, &content);
+            if let (Some(bytes), Some(line)) = (&bytes, line.as_object_mut()) {
+                let fields = frame_fields(bytes);
+                let fields = fields.iter().map(|field| field_json(field, bytes)).collect();
+                line.insert("frame".to_owned(), json!(hex(bytes)));
+                line.insert("fields".to_owned(), fields);
+            }
+            out.json("record", &line)?;
+        }
+        Form::Text => {
+            print(&record, proof, &content, out)?;
+            bytes.map_or(Ok(()), |bytes| print_frame(&record, &bytes, out))?;
+        }
+    }
+    let is_read = !matches!(content, RecordContent::Unreadable(_));
+    Ok(if is_read && proof != Proof::BehindDamage { Code::Fine } else { Code::Damaged })
+}
+
+fn find(view: &LedgerView, seq: u64) -> Result<Found, Failure> {
+    let mut last = view.log().head().map_or(0, |head| head.durable_seq);
+    for item in view.log().walk(seq) {
+        match item? {
+            Item::Record(record, proof) if record.seq == seq => {
+                return Ok(Found::Record(record, proof));
+            }
+            Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
+                return Ok(Found::Damage(damage));
+            }
+            Item::Record(record, _) => last = last.max(record.seq),
+            Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    Ok(Found::Nothing { last })
+}
+
+/// The bytes of a record's frame, as they are on disk.
+fn frame(
+    view: &LedgerView,
+    record: &LoggedRecord,
+    environment: &Environment,
+) -> Result<Vec<u8>, Failure> {
+    let is_its = |ordinal: Option<u64>| ordinal == Some(record.segment);
+    let segments = view.log().segments().into_iter();
+    let mut segments = segments
+        .filter(|segment| is_its(segment.header.as_ref().ok().map(|header| header.ordinal)));
+    let Some(segment) = segments.next() else { return Ok(Vec::new()) };
+    let io = |error| Error::io("read the frame", &segment.path, error);
+    let file = environment.storage.open(&segment.path, Access::Read).map_err(io)?;
+    // The frame was read a moment ago: its size is no more than a record may have.
+    let mut bytes = vec![0; usize::try_from(record.size).unwrap_or(0)];
+    let count = file.read_at(&mut bytes, record.offset).map_err(io)?;
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+fn field_json(field: &FrameField, bytes: &[u8]) -> Value {
+    let content = bytes.get(field.start..field.end).unwrap_or_default();
+    json!({
+        "name": field.name, "start": field.start, "end": field.end, "number": field.number,
+        "hex": hex(content),
+    })
+}
+
+fn print(
+    record: &LoggedRecord,
+    proof: Proof,
+    content: &RecordContent,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let kind = kind_name(record.kind);
+    out.painted(Paint::Heading, &format!("record {}: {kind}", record.seq))?;
+    let (paint, text) = content_text(record, content);
+    let text = out.style.paint(paint, &text);
+    out.line(&format!("  {text}"))?;
+    let mut table = Table::default();
+    let mut add = |name: &str, text: String| {
+        table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
+    };
+    add("time", time_text(record.time));
+    let payload = record.payload.len();
+    add(
+        "kind",
+        format!("{:#06x}, schema {}, payload of {payload} bytes", record.kind, record.schema),
+    );
+    let end = record.offset.saturating_add(record.size);
+    add("place", format!("segment {}, bytes {} to {end}", record.segment, record.offset));
+    add(
+        "batch",
+        match record.batch_left {
+            0 => "the last of its batch".to_owned(),
+            left => format!("{left} of its batch follow"),
+        },
+    );
+    add("chain", record.chain.to_string());
+    add(
+        "proof",
+        match proof {
+            Proof::Proven => "durable, and follows from the record before".to_owned(),
+            Proof::BehindDamage => {
+                "intact, but the record before it is damaged or missing".to_owned()
+            }
+            Proof::Unproven => "intact, but beyond what HEAD says is durable".to_owned(),
+        },
+    );
+    out.table(&table, 2)?;
+    let fields = match content {
+        RecordContent::Event(event) => event_json(event),
+        _ => return Ok(()),
+    };
+    let text = serde_json::to_string_pretty(&fields).unwrap_or_default();
+    out.line("")?;
+    text.lines().try_for_each(|line| out.line(&format!("  {}", escape_control(line))))
+}
+
+/// Bytes of a line of the dump.
+const ROW: usize = 16;
+
+fn print_frame(record: &LoggedRecord, bytes: &[u8], out: &mut Output<'_>) -> Result<(), Failure> {
+    out.line("")?;
+    for field in frame_fields(bytes) {
+        let content = bytes.get(field.start..field.end).unwrap_or_default();
+        for (number, row) in content.chunks(ROW).enumerate() {
+            let start = field.start.saturating_add(number.saturating_mul(ROW));
+            let at = u64::try_from(start).unwrap_or(u64::MAX).saturating_add(record.offset);
+            let name = if number == 0 { field.name } else { "" };
+            let digits: Vec<String> = row.iter().map(|byte| hex(&[*byte])).collect();
+            let is_shown = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+            let text: String = row
+                .iter()
+                .map(|byte| if is_shown(byte) { char::from(*byte) } else { '.' })
+                .collect();
+            let meaning = match field.number {
+                Some(number) if field.name == "time" => time_text(number),
+                Some(number) if field.name == "kind" => {
+                    format!("{number} {}", kind_name(record.kind))
+                }
+                Some(number) if field.name.ends_with("crc") => format!("{number:#010x}"),
+                Some(number) => number.to_string(),
+                None => text,
+            };
+            let digits = digits.join(" ");
+            let line = format!("  {at:>10}  {name:<14}  {digits:<47}  {meaning}");
+            out.line(line.trim_end())?;
+        }
+    }
+    Ok(())
+}

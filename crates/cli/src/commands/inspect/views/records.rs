@@ -1,0 +1,511 @@
+//! `ledger inspect DIR records`: the log, one line for each record, damage where it stands.
+//!
+//! Invariants: memory does not grow with the log; only the names of runs are kept.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::error::Result as LedgerResult;
+use plan_ledger::format::FrameFault;
+use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_sound, parse_time, time_text};
+use plan_ledger::log::{Damage, Item, LoggedRecord, Proof};
+use plan_ledger::plan::{Event, Micros, RunId, StepNumber, parse_number};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::{
+    Health, damage_json, damage_text, derived_json, derived_text,
+};
+use crate::commands::inspect::lookup::{no_run, not_found, step_of};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::{
+    RecordContent, content_text, kind_name, record_json,
+};
+use crate::commands::inspect::style::{Paint, width};
+use crate::commands::inspect::text::event::event_subject;
+use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::protocol::counted;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+struct Seen {
+    runs: BTreeMap<RunId, String>,
+    shown: u64,
+    damage: u64,
+    unproven: u64,
+    unreadable: u64,
+    last_seq: u64,
+    last_durable: u64,
+}
+
+pub(crate) fn records(
+    what: &RecordsArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let InspectContext { dir, form, environment } = context;
+    what.check()?;
+    let view = LedgerView::open(dir, environment)?;
+    let health = Health::of(view.log(), dir, environment)?;
+    let filter = Filter::of(what, &view, &health, environment.clock.now())?;
+    let runs = known_runs(&view)?;
+    let mut seen = Seen { runs, ..Seen::default() };
+    for item in items(&view, &filter) {
+        if seen.item(item?, &filter, form, out)? == ScanControl::Stop {
+            break;
+        }
+    }
+    if filter.follow && filter.limit > seen.shown {
+        follow(&view, &mut seen, &filter, form, out)?;
+    }
+    finish(&seen, &health, form, out)
+}
+
+/// The items that may be wanted, in the order that is asked for.
+fn items<'a>(
+    view: &'a LedgerView,
+    filter: &Filter,
+) -> Box<dyn Iterator<Item = LedgerResult<Item>> + 'a> {
+    let log = view.log();
+    match (filter.reverse, filter.run, filter.kinds.as_slice()) {
+        (true, ..) => Box::new(log.walk_reverse(filter.to)),
+        (false, Some(run), _) => {
+            Box::new(log.walk_of_stream(u64::from(run.0), RUN_STREAMS, filter.from))
+        }
+        (false, None, [kind]) => Box::new(log.walk_of_kind(*kind, filter.from)),
+        (false, None, _) => Box::new(log.walk(filter.from)),
+    }
+}
+
+/// From one look whether somebody still reads to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Go on with records as they become durable, until there are enough.
+fn follow(
+    view: &LedgerView,
+    seen: &mut Seen,
+    filter: &Filter,
+    form: Form,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    out.flush()?;
+    let next = filter.from.max(seen.last_durable.saturating_add(1));
+    let mut follow = view.log().follow(next);
+    loop {
+        let Some(record) = follow.next(PAUSE)? else { continue };
+        let wish = seen.item(Item::Record(record, Proof::Proven), filter, form, out)?;
+        out.flush()?;
+        if wish == ScanControl::Stop {
+            return Ok(());
+        }
+    }
+}
+
+fn is_missing(damage: &Damage) -> bool {
+    damage.last_seq >= damage.first_seq
+}
+
+fn print_damage(damage: &Damage, form: Form, out: &mut Output<'_>) -> Result<(), Failure> {
+    match form {
+        Form::Json => out.json("damage", &damage_json(damage)),
+        Form::Text => out.painted(Paint::Bad, &format!("damage: {}", damage_text(damage))),
+    }
+}
+
+fn print_open_end(
+    path: &Path,
+    offset: u64,
+    fault: FrameFault,
+    form: Form,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    match form {
+        Form::Json => out.json(
+            "open_end",
+            &json!({
+                "path": path.display().to_string(), "offset": offset, "what": fault.describe(),
+            }),
+        ),
+        Form::Text => {
+            let (path, what) = (escape_path(path), fault.describe());
+            let text = format!(
+                "open end: {path}: byte {offset}: {what}; a write goes on, or was cut short"
+            );
+            out.painted(Paint::Notice, &text)
+        }
+    }
+}
+
+impl Seen {
+    /// Print what is wanted of an item; whether that is enough.
+    fn item(
+        &mut self,
+        item: Item,
+        filter: &Filter,
+        form: Form,
+        out: &mut Output<'_>,
+    ) -> Result<ScanControl, Failure> {
+        match item {
+            Item::Record(record, proof) => return self.record(&record, proof, filter, form, out),
+            Item::Damage(damage) if damage.first_seq > filter.to => return Ok(filter.beyond()),
+            Item::Damage(damage) if damage.last_seq < filter.from && is_missing(&damage) => {}
+            Item::Damage(damage) => {
+                self.damage += 1;
+                print_damage(&damage, form, out)?;
+            }
+            Item::Derived(damage) => match form {
+                Form::Json => out.json("derived_damage", &derived_json(&damage))?,
+                Form::Text => out.painted(Paint::Notice, &derived_text(&damage))?,
+            },
+            Item::OpenEnd { path, offset, fault } => {
+                print_open_end(&path, offset, fault, form, out)?;
+            }
+        }
+        Ok(ScanControl::More)
+    }
+
+    fn record(
+        &mut self,
+        record: &LoggedRecord,
+        proof: Proof,
+        filter: &Filter,
+        form: Form,
+        out: &mut Output<'_>,
+    ) -> Result<ScanControl, Failure> {
+        if let Some(wish) = filter.place(record) {
+            return Ok(wish);
+        }
+        let content = RecordContent::of(record);
+        if let RecordContent::Event(Event::RunStarted(started)) = &content {
+            self.runs.insert(started.run, started.name.clone());
+        }
+        self.last_seq = self.last_seq.max(record.seq);
+        if proof == Proof::Unproven {
+            self.unproven += 1;
+        } else {
+            self.last_durable = self.last_durable.max(record.seq);
+        }
+        self.unreadable += u64::from(matches!(content, RecordContent::Unreadable(_)));
+        if !filter.wants(record, &content) {
+            return Ok(ScanControl::More);
+        }
+        self.shown += 1;
+        match form {
+            Form::Json => out.json("record", &record_json(record, proof, &content))?,
+            Form::Text => {
+                let line = self.line(record, proof, &content, out);
+                out.line(&line)?;
+            }
+        }
+        Ok(if self.shown >= filter.limit { ScanControl::Stop } else { ScanControl::More })
+    }
+
+    fn line(
+        &self,
+        record: &LoggedRecord,
+        proof: Proof,
+        content: &RecordContent,
+        out: &Output<'_>,
+    ) -> String {
+        let style = out.style;
+        let of = match content {
+            RecordContent::Event(event) => self.subject_text(event),
+            _ => String::new(),
+        };
+        let (paint, text) = content_text(record, content);
+        let mark = match proof {
+            Proof::Proven => ' ',
+            Proof::BehindDamage => '!',
+            Proof::Unproven => '?',
+        };
+        let start = format!(
+            "{:>7}{mark} {}  {:<16}  {of:<OF_WIDTH$}",
+            record.seq,
+            time_text(record.time),
+            kind_name(record.kind)
+        );
+        let columns = width(&start) + 2;
+        format!("{start}  {}", style.paint(paint, &style.fit(&text, columns))).trim_end().to_owned()
+    }
+
+    fn subject_text(&self, event: &Event) -> String {
+        let (run, step) = event_subject(event);
+        let name = |run: RunId| {
+            self.runs.get(&run).map_or_else(|| format!("run {run}"), |name| escape_control(name))
+        };
+        match (run.map(name), step) {
+            (Some(run), Some(step)) => format!("{run} #{step}"),
+            (Some(run), None) => run,
+            (None, _) => String::new(),
+        }
+    }
+}
+
+/// Columns that run and step usually take.
+const OF_WIDTH: usize = 12;
+
+fn finish(seen: &Seen, health: &Health, form: Form, out: &mut Output<'_>) -> Result<Code, Failure> {
+    let is_good = seen.damage == 0 && seen.unreadable == 0 && health.is_good();
+    match form {
+        Form::Json => out.json(
+            "summary",
+            &json!({
+                "records": seen.shown,
+                "last_seq": seen.last_seq,
+                "health": {
+                    "status": if is_good { "good" } else { "damaged" },
+                    "damage": seen.damage,
+                    "unproven": seen.unproven,
+                    "unreadable": seen.unreadable,
+                    "opening": health.opening_json(),
+                    "notes": health.notes,
+                },
+            }),
+        )?,
+        Form::Text => {
+            if seen.unproven > 0 {
+                let records = counted(seen.unproven, "record");
+                let text = format!("? {records} beyond what HEAD says is durable");
+                out.painted(Paint::Notice, &text)?;
+            }
+            health.print(out)?;
+        }
+    }
+    Ok(if is_good { Code::Fine } else { Code::Damaged })
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger records --from 100 --to 200
+  ledger inspect .ledger records --kind dispatched --kind attempt_lost
+  ledger inspect .ledger records --run my-plan --step build
+  ledger inspect .ledger records --since 2h --reverse --limit 20
+  ledger inspect .ledger records --follow          and what comes, until Ctrl-C
+  ledger inspect .ledger records --run my-plan --json | jq -c .event
+
+Times are in UTC (2026-11-21T03:38:36Z), or how long ago (90m, 2d).";
+
+/// What happened: one line for each record, and damage where it stands
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecordsArgs {
+    /// The first record
+    #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    from: u64,
+    /// The last record
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    to: Option<u64>,
+    /// Only records from this time on
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only records up to this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only records of this kind, by name or number (#3); may be given again
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Vec<u16>,
+    /// Only records of this run, by name or number (#3)
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Only records of this step of the run, by id or number (#37)
+    #[arg(long, value_name = "STEP", requires = "run")]
+    step: Option<String>,
+    /// Newest first
+    #[arg(long)]
+    reverse: bool,
+    /// So many records at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Wait for more records, and print them as they become durable
+    #[arg(long, conflicts_with_all = ["reverse", "to", "until"])]
+    follow: bool,
+}
+
+impl RecordsArgs {
+    /// Whether it can be meant.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.to {
+            Some(to) if to < self.from => Err(Failure::Usage(format!(
+                "--to {to} is before --from {}: nothing lies between",
+                self.from
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn kind(text: &str) -> Result<u16, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number.or_else(|| Kind::named(text).map(Kind::number)).ok_or_else(|| {
+        let names: Vec<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("there is no such kind; expected a number, or one of {}", names.join(", "))
+    })
+}
+
+fn time(text: Option<&String>, now: Micros) -> Result<Option<Micros>, Failure> {
+    let read = |text: &String| {
+        parse_time(text, now).ok_or_else(|| {
+            Failure::Usage(format!(
+                "expected a time (2026-11-21T03:38:36Z, or how long ago: 90m, 2d), found {text}"
+            ))
+        })
+    };
+    text.map(read).transpose()
+}
+
+/// Whether more is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanControl {
+    More,
+    Stop,
+}
+
+/// What is wanted, with names looked up.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    since: Micros,
+    until: Micros,
+    pub(crate) kinds: Vec<u16>,
+    pub(crate) run: Option<RunId>,
+    step: Option<StepNumber>,
+    pub(crate) reverse: bool,
+    pub(crate) limit: u64,
+    pub(crate) follow: bool,
+}
+
+impl Filter {
+    pub(crate) fn of(
+        what: &RecordsArgs,
+        view: &LedgerView,
+        health: &Health,
+        now: Micros,
+    ) -> Result<Self, Failure> {
+        let (since, until) = (time(what.since.as_ref(), now)?, time(what.until.as_ref(), now)?);
+        let run = what.run.as_ref().map(|text| run_of(view, text, health)).transpose()?;
+        let step = match (&what.step, run) {
+            (Some(text), Some(run)) => Some(step_in(view, run, text, health)?),
+            _ => None,
+        };
+        Ok(Self {
+            from: what.from,
+            to: what.to.unwrap_or(u64::MAX),
+            since: since.unwrap_or(0),
+            until: until.unwrap_or(Micros::MAX),
+            kinds: what.kind.clone(),
+            run,
+            step,
+            reverse: what.reverse,
+            limit: what.limit.unwrap_or(u64::MAX),
+            follow: what.follow,
+        })
+    }
+
+    /// What is wished for beyond the last record that is wanted.
+    pub(crate) fn beyond(&self) -> ScanControl {
+        if self.reverse { ScanControl::More } else { ScanControl::Stop }
+    }
+
+    /// What follows for a record that lies outside of what is wanted; `None` for one within.
+    pub(crate) fn place(&self, record: &LoggedRecord) -> Option<ScanControl> {
+        // Neither numbers nor times ever go back.
+        if record.seq > self.to || record.time > self.until {
+            return Some(self.beyond());
+        }
+        if record.seq < self.from || record.time < self.since {
+            return Some(if self.reverse { ScanControl::Stop } else { ScanControl::More });
+        }
+        None
+    }
+
+    /// Whether a record within is wanted.
+    pub(crate) fn wants(&self, record: &LoggedRecord, content: &RecordContent) -> bool {
+        let step = match content {
+            RecordContent::Event(event) => event_subject(event).1,
+            _ => None,
+        };
+        (self.kinds.is_empty() || self.kinds.contains(&record.kind))
+            && (self.run.is_none() || content.run() == self.run)
+            && (self.step.is_none() || step == self.step)
+    }
+}
+
+/// The names of the runs whose first record may have been pruned.
+pub(crate) fn known_runs(view: &LedgerView) -> Result<BTreeMap<RunId, String>, Failure> {
+    if view.log().first_seq() == 1 {
+        return Ok(BTreeMap::new());
+    }
+    let runs = view.fold(u64::MAX)?.state.runs;
+    Ok(runs.overviews().map(|(id, overview)| (id, overview.name.clone())).collect())
+}
+
+/// The number of the run of that name, or of that number (`#3`).
+fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failure> {
+    let mut names = Vec::new();
+    let number = parse_number(text).map(RunId);
+    let mut numbered = None;
+    for (id, name) in known_runs(view)? {
+        if name == text {
+            return Ok(id);
+        }
+        if number == Some(id) {
+            numbered = number;
+        }
+        names.push(name);
+    }
+    let mut is_good = health.is_good();
+    for item in view.log().walk_of_kind(Kind::RunStarted.number(), 1) {
+        match item? {
+            Item::Damage(_) => is_good = false,
+            Item::OpenEnd { .. } | Item::Derived(_) => {}
+            Item::Record(record, _) if record.kind != Kind::RunStarted.number() => {}
+            Item::Record(record, _) => {
+                let RecordContent::Event(Event::RunStarted(started)) = RecordContent::of(&record)
+                else {
+                    is_good = false;
+                    continue;
+                };
+                if started.name == text {
+                    return Ok(started.run);
+                }
+                if number == Some(started.run) {
+                    numbered = number;
+                }
+                names.push(started.name);
+            }
+        }
+    }
+    let code = if is_good { Code::Fine } else { Code::Damaged };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    numbered.ok_or_else(|| not_found(no_run(text, &names), code))
+}
+
+/// The number of a run's step.
+fn step_in(
+    view: &LedgerView,
+    run: RunId,
+    text: &str,
+    health: &Health,
+) -> Result<StepNumber, Failure> {
+    // A number needs no plan, and a run that ended long ago has none in the state.
+    if let Some(number) = text.strip_prefix('#').and_then(|number| number.parse().ok()) {
+        return Ok(StepNumber(number));
+    }
+    let code = if health.is_good() { Code::Fine } else { Code::Damaged };
+    let state = view.fold_recent()?.state;
+    let run = state.runs.get(&run);
+    expect_sound(&state)?;
+    let Some(run) = run else {
+        let what = "the run ended long ago, and only its sums are kept: name the step by its \
+                    number (#37)";
+        return Err(not_found(what.to_owned(), code));
+    };
+    step_of(run, text, code)
+}

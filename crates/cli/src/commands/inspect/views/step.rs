@@ -1,0 +1,652 @@
+//! `ledger inspect DIR step RUN STEP`: what is step 37?
+//!
+//! Invariants: the history follows the links between the step's records; where damage stands in
+//! the way, all of the log is read, what stands behind the damage included. How the step stands is
+//! only what the state says, before any damage.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use plan_ledger::ledger::{LedgerView, time_text};
+use plan_ledger::log::{Item, LoggedRecord, Proof};
+use plan_ledger::plan::{
+    AttemptToken, Criterion, Dependency, Event, Hold, Micros, Outcome, Output as StepOutput,
+    Receipt, Ruling, Run, RunId, Step, StepEvent, StepNumber, StepState, StepStatus, Verdict,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::event::{basis_json, receipt_json, verdict_json};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::lookup::{barrier_word, step_name, text_of};
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::record_content::{RecordContent, content_text, record_json};
+use crate::commands::inspect::style::{Paint, Style, Table, span, words};
+use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text};
+use crate::output::{Code, Failure, code_of, cost_text, escape_control};
+
+use super::why::reasons_text;
+
+const STEP_EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger step my-plan build        a step by its id
+  ledger inspect .ledger step my-plan '#37'        by its number
+  ledger inspect .ledger step my-plan build --full with whole outputs";
+
+/// What is step 37: its plan, how it stands and why, and everything that happened to it
+#[derive(Debug, Args)]
+#[command(after_help = STEP_EXAMPLES)]
+pub(crate) struct StepArgs {
+    #[command(flatten)]
+    of: StepSelector,
+    /// Print outputs and logs whole, however long
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// Everything about one step.
+#[derive(Debug)]
+pub(crate) struct StepHistory<'a> {
+    pub(crate) ledger: &'a LedgerAt<'a>,
+    pub(crate) run: &'a Run,
+    pub(crate) number: StepNumber,
+    /// What happened to it, in order.
+    pub(crate) history: Vec<HistoryEntry>,
+}
+
+/// One thing that happened to a step.
+#[derive(Debug)]
+pub(crate) struct HistoryEntry {
+    pub(crate) record: LoggedRecord,
+    pub(crate) proof: Proof,
+    pub(crate) content: RecordContent,
+}
+
+impl HistoryEntry {
+    /// What happened; always there, since that is how it was chosen.
+    pub(crate) fn event(&self) -> Option<&StepEvent> {
+        match &self.content {
+            RecordContent::Event(Event::Step(record)) => Some(&record.event),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn step(
+    what: &StepArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, what.at, what.of.run())?;
+    let number = ledger.step(ledger.run(id)?, what.of.step())?;
+    let history = history(&mut ledger, id, number)?;
+    let story = StepHistory { ledger: &ledger, run: ledger.run(id)?, number, history };
+    match context.form {
+        Form::Json => print_json(&story, out)?,
+        Form::Text => {
+            let length = if what.full { OutputLength::Whole } else { OutputLength::Short };
+            print_text(&story, length, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+/// What happened to a step up to the record of the ledger: by the links between its records, or,
+/// where damage stands in the way, by reading all there is.
+pub(crate) fn history(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    number: StepNumber,
+) -> Result<Vec<HistoryEntry>, Failure> {
+    if ledger.code() == Code::Fine {
+        match ledger.view.step_records(ledger.run(id)?, number) {
+            Ok(records) => {
+                let moment = |record: LoggedRecord| {
+                    let content = RecordContent::of(&record);
+                    let record = LoggedRecord { payload: Vec::new(), ..record };
+                    HistoryEntry { record, proof: Proof::Proven, content }
+                };
+                return Ok(records.into_iter().map(moment).collect());
+            }
+            Err(error) if code_of(&error) == Code::Damaged => {
+                ledger.miss(escape_control(&error.to_string()))
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    whole_history(ledger, id, number)
+}
+
+fn whole_history(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    number: StepNumber,
+) -> Result<Vec<HistoryEntry>, Failure> {
+    let mut history = Vec::new();
+    let mut missing = Vec::new();
+    for item in ledger.view.log().walk(1) {
+        match item? {
+            Item::Record(record, proof) => {
+                let content = RecordContent::of(&record);
+                if let RecordContent::Event(Event::Step(event)) = &content
+                    && event.run == id
+                    && event.step == number
+                {
+                    let record = LoggedRecord { payload: Vec::new(), ..record };
+                    history.push(HistoryEntry { record, proof, content });
+                }
+            }
+            Item::Damage(damage) => missing.push(damage),
+            Item::Derived(_) | Item::OpenEnd { .. } => {}
+        }
+    }
+    for damage in missing {
+        ledger.meet(damage);
+    }
+    Ok(history)
+}
+
+/// One attempt, put together from what happened.
+#[derive(Debug)]
+pub(crate) struct AttemptHistory<'a> {
+    pub(crate) token: AttemptToken,
+    /// When it was dealt; `None` if that record cannot be read.
+    pub(crate) dealt: Option<(Micros, &'a plan_ledger::plan::Dispatched)>,
+    /// Until when the lease went at each renewal, and when that was.
+    pub(crate) renewals: Vec<(Micros, Micros)>,
+    pub(crate) receipt: Option<(Micros, &'a Receipt)>,
+    pub(crate) verdicts: Vec<(Micros, &'a Verdict)>,
+    /// The last thing that was said about it.
+    pub(crate) end: Option<&'a HistoryEntry>,
+    pub(crate) refused: u32,
+}
+
+impl StepHistory<'_> {
+    /// Its attempts, oldest first.
+    pub(crate) fn attempts(&self) -> Vec<AttemptHistory<'_>> {
+        let mut attempts = BTreeMap::new();
+        let mut current = None;
+        for moment in &self.history {
+            let Some(event) = moment.event() else { continue };
+            let time = moment.record.time;
+            let token = match event {
+                StepEvent::Dispatched(_) => Some(AttemptToken(moment.record.seq)),
+                StepEvent::LeaseRenewed(event) => Some(event.token),
+                StepEvent::AttemptLost(event) => Some(event.token),
+                StepEvent::ReceiptRecorded(event) => Some(event.token),
+                StepEvent::ReceiptRefused(event) => Some(event.token),
+                StepEvent::VerdictRecorded(event) => Some(event.token),
+                StepEvent::FailureDecided(event) => Some(event.token),
+                StepEvent::DoubtResolved(event) => Some(event.token),
+                // It names no attempt, but ends the one that goes on.
+                StepEvent::Accepted(_) => current,
+                StepEvent::EffectIntended(event) => Some(event.token),
+                StepEvent::EffectCommitted(event) => Some(event.token),
+                StepEvent::CostCorrected(event) => Some(event.token),
+                StepEvent::Skipped(_)
+                | StepEvent::Reopened(_)
+                | StepEvent::ConditionJudged(_)
+                | StepEvent::DelayElapsed(_)
+                | StepEvent::Asked(_)
+                | StepEvent::Answered(_)
+                | StepEvent::Expired(_)
+                | StepEvent::Failed(_) => None,
+            };
+            let Some(token) = token else { continue };
+            let attempt: &mut AttemptHistory<'_> =
+                attempts.entry(token).or_insert_with(|| AttemptHistory::new(token));
+            match event {
+                StepEvent::Dispatched(event) => {
+                    attempt.dealt = Some((time, event));
+                    current = Some(token);
+                }
+                StepEvent::LeaseRenewed(event) => attempt.renewals.push((time, event.lease_until)),
+                StepEvent::ReceiptRecorded(event) => attempt.receipt = Some((time, &event.receipt)),
+                StepEvent::ReceiptRefused(_) => attempt.refused += 1,
+                StepEvent::VerdictRecorded(event) => attempt.verdicts.push((time, &event.verdict)),
+                StepEvent::AttemptLost(_)
+                | StepEvent::FailureDecided(_)
+                | StepEvent::DoubtResolved(_)
+                | StepEvent::Accepted(_) => attempt.end = Some(moment),
+                _ => {}
+            }
+        }
+        attempts.into_values().collect()
+    }
+}
+
+impl AttemptHistory<'_> {
+    fn new(token: AttemptToken) -> Self {
+        Self {
+            token,
+            dealt: None,
+            renewals: Vec::new(),
+            receipt: None,
+            verdicts: Vec::new(),
+            end: None,
+            refused: 0,
+        }
+    }
+
+    /// How it ended, in a word.
+    pub(crate) fn fate(&self) -> &'static str {
+        use plan_ledger::plan::{AfterLoss, Decision, ResolvedOutcome};
+        match self.end.and_then(HistoryEntry::event) {
+            Some(StepEvent::Accepted(_)) => "accepted",
+            Some(StepEvent::AttemptLost(lost)) => match lost.then {
+                AfterLoss::Redispatch => "lost",
+                AfterLoss::OutcomeUnknown => "outcome_unknown",
+            },
+            Some(StepEvent::FailureDecided(decided)) => match decided.decision {
+                Decision::Retry | Decision::RetryAt(_) => "failed_and_retried",
+                Decision::Fail | Decision::Abort => "failed",
+                Decision::Fallback => "failed_and_fell_back",
+                Decision::Replan => "failed_and_replan",
+                Decision::Escalate => "failed_and_asked",
+                Decision::Doubt => "outcome_unknown",
+            },
+            Some(StepEvent::DoubtResolved(doubt)) => match doubt.finding {
+                ResolvedOutcome::Landed => "landed",
+                ResolvedOutcome::DidNotHappen => "did_not_happen",
+            },
+            _ if self.receipt.is_some() => "reported",
+            _ => "in_flight",
+        }
+    }
+}
+
+pub(crate) fn print_json(story: &StepHistory<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    out.json("step", &step_json(story))?;
+    for attempt in story.attempts() {
+        out.json("attempt", &attempt_json(&attempt, &story.ledger.view))?;
+    }
+    for moment in &story.history {
+        out.json("record", &record_json(&moment.record, moment.proof, &moment.content))?;
+    }
+    Ok(())
+}
+
+fn step_json(story: &StepHistory<'_>) -> Value {
+    let StepHistory { ledger, run, number, .. } = story;
+    let text = text_of(run, *number);
+    let step = run.step(*number);
+    let failure = step.and_then(|step| step.last_failure());
+    let waiting = run.waiting_for(*number);
+    json!({
+        "run": run.id,
+        "run_name": run.name,
+        "step": number,
+        "id": step.map(StepState::id),
+        "status": step.map(|step| words(&step.status, '_')),
+        "why": reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now),
+        "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
+        "hold": step.map(|step| hold_json(step.hold())),
+        "attempts": step.map(|step| step.attempts),
+        "failures": step.map(|step| step.failures),
+        "last_failure": failure.map(|(class, message)| {
+            json!({ "class": words(class, '_'), "message": message })
+        }),
+        "accepted": step.and_then(|step| step.accepted()).map(basis_json),
+        "version": text.map(|(version, _)| version),
+        "plan": text.map(|(_, step)| step.whole()),
+        "owner": step.and_then(|step| step.owner()),
+    })
+}
+
+/// What else keeps it from being dealt.
+fn hold_json(hold: &Hold) -> Value {
+    let Hold {
+        condition,
+        preconditions,
+        is_gate_open,
+        question,
+        answer,
+        delay,
+        fallback_step,
+        is_standby,
+    } = hold;
+    let ruling = |ruling: &Ruling| words(ruling, '_');
+    let judged = preconditions
+        .iter()
+        .map(|(place, each)| json!({ "precondition": place, "ruling": ruling(each) }));
+    json!({
+        "condition": condition.as_ref().map(ruling),
+        "preconditions": judged.collect::<Vec<_>>(),
+        "gate_open": is_gate_open,
+        "question": question,
+        "answer": answer.as_ref().map(|(answer, by)| json!({ "answer": answer, "by": by })),
+        "delay": delay.map(time_json),
+        "fallback_step": fallback_step,
+        "standby": is_standby,
+    })
+}
+
+fn dependency_json(story: &StepHistory<'_>, dependency: &Dependency) -> Value {
+    let run = story.run;
+    match dependency {
+        Dependency::Step(number) => {
+            let step = run.step(*number);
+            json!({
+                "is": "step", "step": number, "id": step.map(StepState::id),
+                "status": step.map(|step| words(&step.status, '_')),
+            })
+        }
+        Dependency::Barrier(id) => {
+            let barrier = run.barriers.get(id);
+            json!({
+                "is": "barrier", "barrier": id,
+                "status": barrier.map(|barrier| barrier_word(barrier.status)),
+            })
+        }
+        Dependency::Unknown(name) => json!({ "is": "unknown", "name": name }),
+    }
+}
+
+fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
+    let renewal = |(time, until): &(Micros, Micros)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
+    let verdict = |(time, verdict): &(Micros, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
+    let dealt = attempt.dealt;
+    json!({
+        "token": attempt.token,
+        "attempt": dealt.map(|(_, dealt)| dealt.attempt),
+        "worker": dealt.map(|(_, dealt)| &dealt.worker),
+        "dealt": dealt.map(|(time, _)| time_json(time)),
+        "lease_until": dealt.map(|(_, dealt)| time_json(dealt.lease_until)),
+        "idempotency_key": dealt.map(|(_, dealt)| &dealt.idempotency_key),
+        "renewals": attempt.renewals.iter().map(renewal).collect::<Vec<_>>(),
+        "reported": attempt.receipt.map(|(time, _)| time_json(time)),
+        "receipt": attempt.receipt.map(|(_, receipt)| receipt_json(receipt)),
+        "blob": attempt
+            .receipt
+            .and_then(|(_, receipt)| view.blob_state(&receipt.output))
+            .map(|state| state.to_string()),
+        "verdicts": attempt.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "fate": attempt.fate(),
+        "ended": attempt.end.map(|end| time_json(end.record.time)),
+        "ended_seq": attempt.end.map(|end| end.record.seq),
+        "receipts_refused": attempt.refused,
+    })
+}
+
+/// How much of an output, or a log, is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputLength {
+    Short,
+    Whole,
+}
+
+/// Characters of an output, or a log, that are shown.
+const SHOWN: usize = 2_000;
+
+pub(crate) fn print_text(
+    story: &StepHistory<'_>,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let StepHistory { ledger, run, number, .. } = story;
+    let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
+    let name = format!("step {}", step_name(run, *number));
+    let heading = out.style.paint(Paint::Heading, &name);
+    let word = out.style.paint(status_paint(status), &status.to_string());
+    out.line(&format!("{heading} of run {}: {word}", escape_control(&run.name)))?;
+    ledger.print_past(out)?;
+    for reason in reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now) {
+        out.line(&format!("  {reason}"))?;
+    }
+    if let Some(accepted) = run.step(*number).and_then(|step| step.accepted()) {
+        out.line(&format!("  {}", basis_text(accepted)))?;
+    }
+    out.line("")?;
+    print_plan(story, out)?;
+    print_history(story, length, out)?;
+    Ok(())
+}
+
+fn status_paint(status: StepStatus) -> Paint {
+    match status {
+        StepStatus::Accepted => Paint::Good,
+        StepStatus::Failed => Paint::Bad,
+        StepStatus::OutcomeUnknown | StepStatus::Reported => Paint::Notice,
+        _ => Paint::None,
+    }
+}
+
+fn print_plan(story: &StepHistory<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let Some((version, step)) = text_of(story.run, story.number) else {
+        return out.painted(Paint::Bad, "its plan cannot be read");
+    };
+    out.painted(Paint::Faint, &format!("in version {version} of the plan"))?;
+    let mut table = Table::default();
+    for (name, text) in plan_fields(story.run, &step.whole()) {
+        for (place, line) in text.lines().enumerate() {
+            let name = if place == 0 { name } else { "" };
+            table.row([(Paint::Faint, name.to_owned()), (Paint::None, escape_control(line))]);
+        }
+    }
+    // Nothing of a plan is cut: it is what one has come to read.
+    let lines = table.lines(Style::PLAIN, 2);
+    lines.iter().try_for_each(|line| out.line(line))
+}
+
+fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
+    let defaults = run.plan().map(|plan| step.with_defaults(&plan.header().defaults));
+    let full = defaults.as_ref().unwrap_or(step);
+    let list = |items: &[String]| items.join(", ");
+    let optional = |text: &Option<String>| text.clone().unwrap_or_default();
+    let seconds = |number: Option<u32>| number.map_or(String::new(), |n| format!("{n} seconds"));
+    let criterion = |(place, criterion): (usize, &Criterion)| {
+        let kind = match criterion {
+            Criterion::Text(_) => "text",
+            Criterion::Command(_) => "command",
+            Criterion::Cel(_) => "cel",
+        };
+        format!("[{place}] {kind}: {}", criterion.body())
+    };
+    let criteria: Vec<_> = step.acceptance.iter().enumerate().map(criterion).collect();
+    let idempotent = full.idempotent.map_or(String::new(), |how| words(&how, ' '));
+    let priority = if step.priority == 0 { String::new() } else { step.priority.to_string() };
+    let retry = full
+        .retry
+        .as_ref()
+        .map_or(String::new(), |retry| format!("at most {} attempts", retry.max_attempts));
+    let fields = vec![
+        ("title", step.title.clone()),
+        ("goal", step.goal.clone()),
+        ("phase", optional(&step.phase)),
+        ("owner", optional(&full.owner)),
+        ("command", optional(&full.command)),
+        ("after", list(&step.after)),
+        ("inputs", list(&step.inputs)),
+        ("outputs", list(&step.outputs)),
+        ("tools", list(&step.tools)),
+        ("tags", list(&step.tags)),
+        ("changes", list(&step.changes)),
+        ("side effects", list(&step.side_effects)),
+        ("idempotent", idempotent),
+        ("retry", retry),
+        ("priority", priority),
+        ("timeout", seconds(full.timeout_seconds)),
+        ("lease", seconds(full.lease_seconds)),
+        ("acceptance", criteria.join("\n")),
+    ];
+    fields.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+}
+
+fn print_history(
+    story: &StepHistory<'_>,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    out.line("")?;
+    if story.history.is_empty() {
+        let first = story.ledger.view.log().first_seq();
+        return out.line(&match first {
+            1 => "nothing has happened to it yet".to_owned(),
+            _ => {
+                format!("nothing has happened to it since record {first}; those before were pruned")
+            }
+        });
+    }
+    for moment in &story.history {
+        if let Some(StepEvent::Dispatched(dealt)) = moment.event() {
+            let text = format!("attempt {} (token @{})", dealt.attempt, moment.record.seq);
+            out.painted(Paint::Heading, &text)?;
+        }
+        print_moment(&story.ledger.view, moment, length, out)?;
+    }
+    Ok(())
+}
+
+fn print_moment(
+    view: &LedgerView,
+    moment: &HistoryEntry,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let record = &moment.record;
+    let receipt = match moment.event() {
+        Some(StepEvent::ReceiptRecorded(event)) => Some((&event.receipt, String::new())),
+        Some(StepEvent::ReceiptRefused(event)) => {
+            Some((&event.receipt, format!(" refused ({})", escape_control(&event.reason))))
+        }
+        _ => None,
+    };
+    let text = match &receipt {
+        Some((receipt, how)) => {
+            let token = match moment.event() {
+                Some(StepEvent::ReceiptRefused(event)) => event.token.0,
+                Some(StepEvent::ReceiptRecorded(event)) => event.token.0,
+                _ => record.seq,
+            };
+            format!("@{token} receipt{how}: {}", outcome_text(&receipt.outcome))
+        }
+        None => content_text(record, &moment.content).1,
+    };
+    let mark = match moment.proof {
+        Proof::Proven => ' ',
+        Proof::BehindDamage => '!',
+        Proof::Unproven => '?',
+    };
+    out.line(&format!("  {:>7}{mark} {}  {text}", record.seq, time_text(record.time)))?;
+    match moment.event() {
+        Some(StepEvent::Dispatched(dealt)) => {
+            detail("key", &escape_control(&dealt.idempotency_key), out)
+        }
+        _ => receipt.map_or(Ok(()), |(receipt, _)| print_receipt(view, receipt, length, out)),
+    }
+}
+
+fn print_receipt(
+    view: &LedgerView,
+    receipt: &Receipt,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    if let Outcome::Failed { payload, .. } = &receipt.outcome
+        && payload.as_str() != "null"
+    {
+        block("payload", &pretty(payload), length, out)?;
+    }
+    print_output(view, &receipt.output, length, out)?;
+    for (name, value) in &receipt.variables {
+        detail(
+            "variable",
+            &format!("{} = {}", escape_control(name), escape_control(value.as_str())),
+            out,
+        )?;
+    }
+    for artifact in &receipt.artifacts {
+        detail(
+            "artifact",
+            &format!("{} {}", escape_control(&artifact.path), escape_control(&artifact.hash)),
+            out,
+        )?;
+    }
+    for effect in &receipt.side_effects {
+        detail("side effect", &escape_control(effect), out)?;
+    }
+    if receipt.cost != plan_ledger::plan::Cost::default() {
+        detail("cost", &cost_text(receipt.cost), out)?;
+    }
+    if receipt.duration > 0 {
+        detail("duration", &span(receipt.duration), out)?;
+    }
+    if !receipt.log_tail.is_empty() {
+        block("log tail", &receipt.log_tail, length, out)?;
+    }
+    Ok(())
+}
+
+/// An output. One that is a blob is read only if all of it is asked for.
+fn print_output(
+    view: &LedgerView,
+    output: &StepOutput,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let blob = match output {
+        StepOutput::Inline(_) if output.is_null() => return Ok(()),
+        StepOutput::Inline(value) => return block("output", &pretty(value), length, out),
+        StepOutput::Blob(blob) => blob,
+    };
+    let state = view.blob_state(output).map_or_else(String::new, |state| format!(", {state}"));
+    detail("output", &format!("{}{}", blob_text(blob), escape_control(&state)), out)?;
+    if length == OutputLength::Whole {
+        match view.output(output) {
+            Ok(value) => block("output", &pretty(&value), length, out)?,
+            Err(error) => {
+                out.painted(
+                    Paint::Bad,
+                    &format!("{INDENT}{}", escape_control(&error.to_string())),
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// JSON over several lines; a string as its own text.
+fn pretty(value: &plan_ledger::plan::Json) -> String {
+    match value.value() {
+        serde_json::Value::String(text) => text,
+        value => serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()),
+    }
+}
+
+/// Columns before details.
+const INDENT: &str = "            ";
+
+fn detail(name: &str, text: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+    let name = out.style.paint(Paint::Faint, name);
+    out.line(&format!("{INDENT}{name}: {text}"))
+}
+
+/// Text of several lines, each made harmless, shortened unless all of it is asked for.
+fn block(
+    name: &str,
+    text: &str,
+    length: OutputLength,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let shown: String = match length {
+        OutputLength::Whole => text.to_owned(),
+        OutputLength::Short => text.chars().take(SHOWN).collect(),
+    };
+    let rest = text.chars().count().saturating_sub(shown.chars().count());
+    let lines: Vec<_> = shown.lines().map(escape_control).collect();
+    match lines.as_slice() {
+        [one] if rest == 0 => detail(name, one, out)?,
+        many => {
+            out.line(&format!("{INDENT}{}:", out.style.paint(Paint::Faint, name)))?;
+            many.iter().try_for_each(|line| out.line(&format!("{INDENT}  {line}")))?;
+        }
+    }
+    if rest > 0 {
+        let text = format!("{INDENT}  ... {rest} more characters; --full shows all of it");
+        out.painted(Paint::Faint, &text)?;
+    }
+    Ok(())
+}

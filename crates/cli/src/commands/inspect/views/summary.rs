@@ -1,0 +1,415 @@
+//! `ledger inspect DIR`: the ledger at a glance.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+
+use plan_ledger::ledger::{FoldOrigin, expect_sound, state_hash, time_text};
+use plan_ledger::log::TailVerdict;
+use plan_ledger::plan::{
+    BarrierStatus, Run, RunId, RunOverview, RunStatus, RunSummary, State, StepNumber, StepStatus,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::{LedgerOverview, any_header, head_state, holder};
+use crate::commands::inspect::json::event::cost_json;
+use crate::commands::inspect::json::run::run_json;
+use crate::commands::inspect::lookup::{
+    barrier_word, in_flight, missing_members, numbered_steps, step_name,
+};
+use crate::commands::inspect::next_action::{NextAction, actions};
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::style::{Paint, Table, hex, moment, words};
+use crate::commands::inspect::text::event::fork_text;
+use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
+use crate::output::{Code, Failure, cost_text, escape_control, escape_path, paused_text};
+use crate::protocol::{count, counted, size};
+
+pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
+    let InspectContext { dir, form, environment } = context;
+    let survey = LedgerOverview::recent(dir, environment)?;
+    let holder = holder(dir, environment);
+    match form {
+        Form::Json => print_json(&survey, dir, holder.as_deref(), out)?,
+        Form::Text => print(&survey, dir, holder.as_deref(), out)?,
+    }
+    expect_sound(&survey.fold.state)?;
+    Ok(survey.code())
+}
+
+fn print_json(
+    survey: &LedgerOverview,
+    dir: &Path,
+    holder: Option<&str>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    survey.damage_json(out)?;
+    for run in survey.fold.state.runs.values() {
+        out.json("run", &run_json(survey, run, dir))?;
+    }
+    print_ended_json(&survey.fold.state, out)?;
+    let log = survey.view.log();
+    let segments = log.segments();
+    let bytes: u64 = segments.iter().map(|segment| segment.length).sum();
+    let last = survey.fold.last.as_ref();
+    let state = &survey.fold.state;
+    out.json(
+        "ledger",
+        &json!({
+            "dir": dir.display().to_string(),
+            "ledger": any_header(log).map(|header| hex(&header.ledger)),
+            "runs": state.runs.len(),
+            "summaries": state.summaries.len(),
+            "segments": segments.len(),
+            "bytes": bytes,
+            "records": survey.fold.records,
+            "first_seq": log.first_seq(),
+            "folded_from": match survey.fold.origin {
+                FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
+                FoldOrigin::Start | FoldOrigin::Missing(_) => None,
+            },
+            "archive": log.manifest().is_some(),
+            "head": last.map(|last| json!({
+                "seq": last.seq, "chain": last.chain.to_string(), "time": time_json(last.time),
+            })),
+            "acknowledged": log.head().map(|head| head.durable_seq),
+        "writer": { "state": head_state(log).0, "holder": holder },
+            "state": { "seq": state.seq, "hash": state_hash(state) },
+            "strangers": log.unknown_files(),
+            "health": survey.health_json(),
+        }),
+    )
+}
+
+fn print(
+    survey: &LedgerOverview,
+    dir: &Path,
+    holder: Option<&str>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    print_log(survey, dir, holder, out)?;
+    survey.print_damage(out)?;
+    print_runs(survey, dir, out)?;
+    print_ended(&survey.fold.state, out)?;
+    match &survey.fold.origin {
+        FoldOrigin::Missing(why) => {
+            out.line("")?;
+            out.line(&format!("{}: `records` shows what there is", escape_control(why)))?;
+        }
+        FoldOrigin::Snapshot(seq) => {
+            out.line("")?;
+            let text = format!(
+                "read from record {seq} on, where a snapshot is; `verify` reads everything"
+            );
+            out.painted(Paint::Faint, &text)?;
+        }
+        _ if survey.fold.state.runs.is_empty() => {
+            out.line("")?;
+            out.line("no run has been started")?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// So many runs are shown in full.
+const IN_FULL: usize = 8;
+
+/// The newest runs that go on, in full, then those that have ended; and how many others there are.
+fn print_runs(survey: &LedgerOverview, dir: &Path, out: &mut Output<'_>) -> Result<(), Failure> {
+    let runs = &survey.fold.state.runs;
+    let mut ids: Vec<(RunId, Cow<'_, RunOverview>)> = runs.overviews().collect();
+    ids.sort_by_key(|(id, overview)| (overview.is_open(), *id));
+    let others = ids.len().saturating_sub(IN_FULL);
+    let mut in_full: Vec<RunId> = ids.iter().skip(others).map(|(id, _)| *id).collect();
+    in_full.sort();
+    for run in in_full.iter().filter_map(|id| runs.get(id)) {
+        out.line("")?;
+        print_run(survey, run, dir, out)?;
+    }
+    print_remaining(ids.iter().take(others).map(|(_, overview)| overview.status), dir, out)
+}
+
+fn print_log(
+    survey: &LedgerOverview,
+    dir: &Path,
+    holder: Option<&str>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let log = survey.view.log();
+    let segments = log.segments();
+    let bytes = segments.iter().map(|segment| segment.length).sum();
+    let fold = &survey.fold;
+    out.painted(Paint::Heading, &format!("ledger {}", escape_path(dir)))?;
+    let head = match &fold.last {
+        Some(last) => {
+            let time = moment(last.time, survey.now);
+            format!("record {}, chain {}, {time}", last.seq, last.chain.short())
+        }
+        None => "no record".to_owned(),
+    };
+    let unproven = match fold.unproven {
+        0 => String::new(),
+        some => format!(", {} of them beyond what HEAD says is durable", count(some)),
+    };
+    let head = match log.head() {
+        Some(said) if fold.last.as_ref().map_or(0, |last| last.seq) < said.durable_seq => {
+            format!("{head}; HEAD says that record {} was acknowledged", said.durable_seq)
+        }
+        _ => head,
+    };
+    let log_text = format!(
+        "{}, {}, {}{unproven}",
+        counted(u64::try_from(segments.len()).unwrap_or(u64::MAX), "segment"),
+        size(bytes),
+        counted(fold.records, "record")
+    );
+    let mut writer = head_state(log).1.to_owned();
+    if let Some(holder) = holder {
+        writer = format!("{writer}; last opened by {}", escape_control(holder));
+    }
+    let (paint, health) = match (survey.is_good(), &survey.health.end) {
+        (false, _) => (Paint::Bad, "damaged".to_owned()),
+        (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good".to_owned()),
+        (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
+        (true, _) => {
+            let text = "good; at its end is a write that goes on, or that was cut short";
+            (Paint::Good, text.to_owned())
+        }
+    };
+    let mut table = Table::default();
+    let mut add = |name: &str, paint, text| {
+        table.row([(Paint::Faint, name.to_owned()), (paint, text)]);
+    };
+    add("head", Paint::None, head);
+    add("log", Paint::None, log_text);
+    add("writer", Paint::None, writer);
+    add("health", paint, health);
+    out.table(&table, 2)
+}
+
+fn print_run(
+    survey: &LedgerOverview,
+    run: &Run,
+    dir: &Path,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let (paint, status) = run_status_text(run.status);
+    let heading = out.style.paint(Paint::Heading, &format!("run {}", escape_control(&run.name)));
+    let status = out.style.paint(paint, &status);
+    let paused = match &run.pause {
+        Some(cause) => out.style.paint(Paint::Notice, &format!(", {}", paused_text(cause))),
+        None => String::new(),
+    };
+    out.line(&format!("{heading} ({}): {status}{paused}", run.id))?;
+    if let Some(forked) = &run.forked {
+        out.line(&format!("  {}", fork_text(forked)))?;
+    }
+    if let Some(version) = run.active_version() {
+        let title = escape_control(&version.plan.header().title);
+        let title = if title.is_empty() { title } else { format!(": {title}") };
+        let hash = version.hash.short();
+        let text = format!("version {} of the plan ({hash}){title}", run.active);
+        let text = out.style.fit(&text, 2);
+        out.line(&format!("  {text}"))?;
+    }
+    out.line(&format!("  {}", progress_text(run)))?;
+    out.line(&format!("  {}", spent_text(run)))?;
+    print_in_flight(survey, run, out)?;
+    print_steps(run, "wait for verdicts", StepStatus::Reported, run.reported.iter().copied(), out)?;
+    print_steps(
+        run,
+        "in doubt",
+        StepStatus::OutcomeUnknown,
+        run.outcome_unknown.iter().copied(),
+        out,
+    )?;
+    print_failed(run, out)?;
+    print_barriers(run, out)?;
+    out.painted(Paint::Faint, "  next")?;
+    for action in actions(&survey.fold.state, run, dir, survey.now) {
+        print_action(&action, out)?;
+    }
+    Ok(())
+}
+
+fn print_in_flight(
+    survey: &LedgerOverview,
+    run: &Run,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let mut table = Table::with_headings(&["in flight", "attempt", "worker", "since", "lease"]);
+    let mut rows = 0;
+    for (number, step) in in_flight(&survey.fold.state, run) {
+        let Some(attempt) = step.attempt() else { continue };
+        let (paint, lease) = if attempt.lease_until <= survey.now {
+            (Paint::Bad, format!("ran out {}", moment(attempt.lease_until, survey.now)))
+        } else {
+            (Paint::None, format!("until {}", moment(attempt.lease_until, survey.now)))
+        };
+        rows += 1;
+        table.row([
+            (Paint::None, step_name(run, number)),
+            (Paint::None, step.attempts.to_string()),
+            (Paint::None, escape_control(&attempt.worker)),
+            (Paint::None, moment(attempt.dispatched, survey.now)),
+            (paint, lease),
+        ]);
+    }
+    if rows > 0 { out.table(&table, 2) } else { Ok(()) }
+}
+
+/// How many names are listed.
+const NAMES: usize = 8;
+
+fn print_steps(
+    run: &Run,
+    what: &str,
+    status: StepStatus,
+    steps: impl Iterator<Item = StepNumber>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let total = run.count(status);
+    if total == 0 {
+        return Ok(());
+    }
+    let names = some(steps.map(|number| step_name(run, number)), total);
+    let (what, names) =
+        (out.style.paint(Paint::Notice, what), out.style.fit(&names, what.len() + 4));
+    out.line(&format!("  {what}  {names}"))
+}
+
+/// The first few of many names.
+fn some(names: impl Iterator<Item = String>, total: u32) -> String {
+    let shown: Vec<_> = names.take(NAMES).collect();
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    match total.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        rest => format!("{} and {rest} more", shown.join(", ")),
+    }
+}
+
+fn print_failed(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut table = Table::with_headings(&["failed", "attempts", "class", "why"]);
+    let failed: Vec<_> =
+        numbered_steps(run).filter(|(_, step)| step.status == StepStatus::Failed).collect();
+    for (number, step) in failed.iter().take(NAMES) {
+        let (class, message) = match step.last_failure() {
+            Some((class, message)) => (words(class, ' '), escape_control(message)),
+            None => (String::new(), String::new()),
+        };
+        table.row([
+            (Paint::Bad, step_name(run, *number)),
+            (Paint::None, step.attempts.to_string()),
+            (Paint::None, class),
+            (Paint::None, message),
+        ]);
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    out.table(&table, 2)?;
+    let rest = failed.len().saturating_sub(NAMES);
+    if rest > 0 { out.line(&format!("  and {rest} more")) } else { Ok(()) }
+}
+
+fn print_barriers(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    if run.barriers.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::with_headings(&["barrier", "status", "arrived", "missing"]);
+    for (id, barrier) in &run.barriers {
+        let paint = match barrier.status {
+            BarrierStatus::Closed => Paint::None,
+            BarrierStatus::Released => Paint::Good,
+            BarrierStatus::Broken => Paint::Bad,
+        };
+        let missing: Vec<_> = missing_members(barrier).collect();
+        let total = u32::try_from(missing.len()).unwrap_or(u32::MAX);
+        let names = missing.iter().map(|number| {
+            let failed = if barrier.failed.contains(number) { " (failed)" } else { "" };
+            format!("{}{failed}", step_name(run, *number))
+        });
+        table.row([
+            (Paint::None, escape_control(id)),
+            (paint, barrier_word(barrier.status).to_owned()),
+            (Paint::None, format!("{}/{}", barrier.arrived.len(), barrier.needed)),
+            (Paint::None, some(names, total)),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+fn print_action(action: &NextAction, out: &mut Output<'_>) -> Result<(), Failure> {
+    out.line(&format!("    {}", action.text))?;
+    action.commands.iter().try_for_each(|command| out.line(&format!("      {command}")))
+}
+
+/// One line for each, after the runs that are whole.
+fn print_ended(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
+    if state.summaries.is_empty() {
+        return Ok(());
+    }
+    let count = u64::try_from(state.summaries.len()).unwrap_or(u64::MAX);
+    out.line("")?;
+    out.line(&format!(
+        "{} that ended before, of which only the sums are kept:",
+        counted(count, "run")
+    ))?;
+    state.summaries.values().try_for_each(|summary| out.line(&ended_text(summary)))
+}
+
+/// How many there are beside those that were shown, by how they stand.
+fn print_remaining(
+    others: impl Iterator<Item = RunStatus>,
+    dir: &Path,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let mut counts = BTreeMap::new();
+    for status in others {
+        *counts.entry(run_status_text(status).1).or_insert(0_u64) += 1;
+    }
+    if counts.is_empty() {
+        return Ok(());
+    }
+    let counts: Vec<_> =
+        counts.iter().map(|(status, many)| format!("{} {status}", count(*many))).collect();
+    let (counts, dir) = (counts.join(", "), escape_path(dir));
+    out.line("")?;
+    out.line(&format!("more runs: {counts}; `ledger inspect {dir} runs` lists all"))
+}
+
+fn ended_text(summary: &RunSummary) -> String {
+    let RunSummary { name, ending, ended, seq, version, steps, accepted, skipped, .. } = summary;
+    let attempts = counted(summary.attempts, "attempt");
+    format!(
+        "  {}: {} {}, record {seq}; version {}, {accepted} of {steps} accepted, {skipped} skipped; \
+         {attempts}, cost {}",
+        escape_control(name),
+        words(ending, ' '),
+        time_text(*ended),
+        version.0,
+        cost_text(summary.spent)
+    )
+}
+
+/// The same for programs.
+fn print_ended_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
+    state
+        .summaries
+        .iter()
+        .try_for_each(|(run, summary)| out.json("ended_run", &ended_json(*run, summary)))
+}
+
+fn ended_json(run: RunId, summary: &RunSummary) -> serde_json::Value {
+    let RunSummary { name, ending, started, ended, seq, version, steps, .. } = summary;
+    let RunSummary { accepted, skipped, attempts, spent, .. } = summary;
+    json!({
+        "run": run, "name": name, "ending": words(ending, '_'), "started": time_json(*started),
+        "ended": time_json(*ended), "seq": seq, "version": version.0,
+        "hash": version.1.to_string(), "steps": steps, "accepted": accepted, "skipped": skipped,
+        "attempts": attempts, "spent": cost_json(*spent),
+    })
+}

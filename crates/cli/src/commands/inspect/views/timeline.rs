@@ -1,0 +1,279 @@
+//! `ledger inspect DIR timeline`: when which step was worked on, as bars over time.
+//!
+//! Invariants: every attempt is at least one column wide, so that none is hidden; how it ended is
+//! a character of its own, so that no colour is needed to see it.
+
+use clap::Args;
+use serde_json::json;
+
+use plan_ledger::ledger::{IntervalKind, StepTimeline, TimelineInterval};
+use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::lookup::name_and_title;
+use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::style::{Paint, Style, cut, seconds, span, width, words};
+use crate::commands::inspect::text::chart::{columns, scaled};
+use crate::commands::inspect::text::status::{status_mark, status_paint};
+use crate::output::{Code, Failure};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger timeline
+  ledger inspect .ledger timeline my-plan --last 20    the steps that were worked on last
+  ledger inspect .ledger timeline --json | jq 'select(.kind == \"lost\") | .worker'";
+
+/// When which step was worked on, and what it waited for: bars over time
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TimelineArgs {
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// Only so many steps: those that were worked on last
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+type Row = (StepNumber, StepTimeline);
+
+pub(crate) fn timeline(
+    args: &TimelineArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let mut rows: Vec<Row> = ledger.run_history(id)?.timelines().into_iter().collect();
+    if let Some(last) = args.last {
+        rows.sort_by_key(|(_, track)| track.intervals.last().map(|stretch| stretch.seq));
+        rows.drain(..rows.len().saturating_sub(last));
+    }
+    rows.sort_by_key(|(_, track)| track.intervals.first().map(|stretch| stretch.seq));
+    let run = ledger.run(id)?;
+    match context.form {
+        Form::Json => print_json(id, run, &rows, out)?,
+        Form::Text => {
+            ledger.heading("timeline", run, out)?;
+            ledger.since(out)?;
+            print(&ledger, run, &rows, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Result<(), Failure> {
+    for (number, track) in rows {
+        for TimelineInterval { from, until, kind, seq, worker } in &track.intervals {
+            out.json(
+                "stretch",
+                &json!({
+                    "run": id,
+                    "step": number,
+                    "id": run.step(*number).map(StepState::id),
+                    "kind": words(kind, '_'),
+                    "from": time_json(*from),
+                    "until": until.map(time_json),
+                    "seq": seq,
+                    "worker": worker,
+                }),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A stretch's cells, and the one in which it ends.
+fn cells(kind: IntervalKind) -> (char, char, Paint) {
+    match kind {
+        IntervalKind::InFlight => ('=', '>', Paint::Heading),
+        IntervalKind::Succeeded => ('=', '+', Paint::Good),
+        IntervalKind::Failed => ('=', 'x', Paint::Bad),
+        IntervalKind::ReplanRequested => ('=', 'r', Paint::Notice),
+        IntervalKind::Lost => ('=', '!', Paint::Bad),
+        IntervalKind::Judged => ('~', '~', Paint::Notice),
+        IntervalKind::Delayed => (':', ':', Paint::Notice),
+        IntervalKind::Asked => ('?', '?', Paint::Notice),
+        IntervalKind::InDoubt => ('?', '?', Paint::Bad),
+    }
+}
+
+const LEGEND: [&str; 2] = [
+    "=+ succeeded  =x failed  =! lost  =r asked for another plan  > goes on",
+    "~ waits for verdicts  : waits to be tried again  ? somebody must say",
+];
+
+/// What is drawn: from when until when, and how wide.
+struct Scale {
+    from: Micros,
+    until: Micros,
+    columns: u64,
+}
+
+impl Scale {
+    fn column(&self, time: Micros) -> u64 {
+        let span = self.until.saturating_sub(self.from);
+        scaled(time.saturating_sub(self.from), span, self.columns).min(self.columns - 1)
+    }
+
+    /// The bar of a step: what stands in each column. Later stretches stand above earlier ones,
+    /// but none hides how an attempt ended.
+    fn bar(&self, track: &StepTimeline) -> Vec<Option<(char, Paint)>> {
+        let mut bar = vec![None; usize::try_from(self.columns).unwrap_or(0)];
+        let mut ends = Vec::new();
+        for TimelineInterval { from, until, kind, .. } in &track.intervals {
+            let (inside, end, paint) = cells(*kind);
+            let (first, last) = (self.column(*from), self.column(until.unwrap_or(self.until)));
+            for column in first..=last {
+                if let Some(cell) = usize::try_from(column).ok().and_then(|at| bar.get_mut(at)) {
+                    *cell = Some((inside, paint));
+                }
+            }
+            if kind.is_attempt() {
+                ends.push((last, end, paint));
+            } else if until.is_none() {
+                ends.push((last, '>', paint));
+            }
+        }
+        for (column, end, paint) in ends {
+            if let Some(cell) = usize::try_from(column).ok().and_then(|at| bar.get_mut(at)) {
+                *cell = Some((end, paint));
+            }
+        }
+        bar
+    }
+}
+
+/// A bar as text; cells of the same paint are painted together.
+fn painted(bar: &[Option<(char, Paint)>], style: Style) -> String {
+    let mut out = String::new();
+    let mut run = String::new();
+    let mut current = Paint::None;
+    for cell in bar {
+        let (cell, paint) = cell.unwrap_or((' ', Paint::None));
+        if paint != current && !run.is_empty() {
+            out.push_str(&style.paint(current, &run));
+            run.clear();
+        }
+        current = paint;
+        run.push(cell);
+    }
+    out.push_str(&style.paint(current, &run));
+    out
+}
+
+fn print(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    rows: &[Row],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let starts = rows.iter().filter_map(|(_, track)| track.intervals.first());
+    let Some(from) = starts.map(|stretch| stretch.from).min() else {
+        return out.line("nothing was dealt yet");
+    };
+    let until = until(ledger, run, rows, from);
+    let all = columns(out.style);
+    let names =
+        rows.iter().map(|(number, _)| width(&name_and_title(run, *number).0)).max().unwrap_or(0);
+    let names = names.min(all / 4);
+    // Mark, name, bar, what it came to.
+    let room = all.saturating_sub(names + 8 + SUMS).max(16);
+    let scale = Scale { from, until, columns: u64::try_from(room).unwrap_or(16) };
+    let (left, right) = (seconds(from), seconds(until));
+    let took = span(until.saturating_sub(from) / 1_000 * 1_000);
+    let gap = room.saturating_sub(left.len() + right.len());
+    let middle =
+        if took.len() + 2 < gap { format!("{took:^gap$}") } else { " ".repeat(gap.max(1)) };
+    out.painted(Paint::Faint, &format!("{:names$}      {left}{middle}{right}", ""))?;
+    for (number, track) in rows {
+        print_row(run, *number, track, &scale, names, out)?;
+    }
+    LEGEND.iter().try_for_each(|line| out.painted(Paint::Faint, &out.style.fit(line, 0)))
+}
+
+/// Until when is drawn: until now while an attempt is in flight. Where only people are waited for,
+/// that is cut short, so that the work stays wider than the wait.
+fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
+    let stretches = || rows.iter().flat_map(|(_, track)| &track.intervals);
+    let known = stretches().flat_map(|each| [Some(each.from), each.until]).flatten();
+    let last = known.max().unwrap_or(from).max(from + 1);
+    let mut open = stretches().filter(|each| each.until.is_none()).peekable();
+    if open.peek().is_none() {
+        return last;
+    }
+    let now = run.ended.map_or(ledger.now, |(_, time)| time).max(last);
+    if open.any(|each| each.kind == IntervalKind::InFlight) {
+        now
+    } else {
+        now.min(last.saturating_add((last - from) / 4 + 1))
+    }
+}
+
+/// Columns behind a bar.
+const SUMS: usize = 16;
+
+fn print_row(
+    run: &Run,
+    number: StepNumber,
+    track: &StepTimeline,
+    scale: &Scale,
+    names: usize,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let name = cut(&name_and_title(run, number).0, names);
+    let pad = " ".repeat(names.saturating_sub(width(&name)));
+    let status = run.step(number).map(|step| step.status);
+    let mark = status.map_or(' ', status_mark);
+    let mark = out.style.paint(status.map_or(Paint::None, status_paint), &mark.to_string());
+    let bar = painted(&scale.bar(track), out.style);
+    let attempts = track.intervals.iter().filter(|stretch| stretch.kind.is_attempt());
+    let worked: Micros =
+        attempts.map(|each| each.until.unwrap_or(scale.until).saturating_sub(each.from)).sum();
+    let worked =
+        if worked >= 1_000_000 { worked / 1_000_000 * 1_000_000 } else { worked / 1_000 * 1_000 };
+    let times = if track.attempts > 1 { format!("{}x ", track.attempts) } else { String::new() };
+    let worked = if track.attempts > 0 { span(worked) } else { String::new() };
+    out.line(format!("[{mark}] {name}{pad} |{bar}| {times}{worked}").trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: whatever the scale, no attempt and no end is hidden.
+
+    use super::*;
+
+    fn stretch(from: Micros, until: Option<Micros>, kind: IntervalKind) -> TimelineInterval {
+        TimelineInterval { from, until, kind, seq: from, worker: None }
+    }
+
+    fn drawn(stretches: Vec<TimelineInterval>, columns: u64) -> String {
+        let track = StepTimeline { intervals: stretches, attempts: 1 };
+        let scale = Scale { from: 0, until: 1_000, columns };
+        painted(&scale.bar(&track), Style::PLAIN)
+    }
+
+    #[test]
+    fn attempts_and_waits_stand_where_they_were() {
+        let stretches = vec![
+            stretch(0, Some(200), IntervalKind::Failed),
+            stretch(200, Some(500), IntervalKind::Delayed),
+            stretch(500, Some(800), IntervalKind::Succeeded),
+        ];
+        assert_eq!(drawn(stretches, 10), "==x::===+ ");
+        assert_eq!(drawn(vec![stretch(900, None, IntervalKind::InFlight)], 10), "         >");
+    }
+
+    #[test]
+    fn the_shortest_attempt_shows_beside_the_longest_wait() {
+        let stretches = vec![
+            stretch(0, Some(1), IntervalKind::Lost),
+            stretch(1, Some(998), IntervalKind::InDoubt),
+            stretch(998, Some(999), IntervalKind::Failed),
+        ];
+        assert_eq!(drawn(stretches, 10), "!????????x");
+        assert_eq!(drawn(vec![stretch(0, Some(0), IntervalKind::Succeeded)], 1), "+");
+    }
+}

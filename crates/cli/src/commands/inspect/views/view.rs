@@ -1,0 +1,389 @@
+//! `ledger inspect DIR view` and `ledger status`: a run as somebody wants to see it.
+//!
+//! Invariant: what is shown is what the views of the plan layer hold; nothing is judged here.
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
+use plan_ledger::plan::{
+    Account, AttemptSummary, BarrierSummary, Event, Micros, OperatorView, RequiredAction, Run,
+    RunCounters, RunId, UserView, execution_state, operator_view, user_view,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::views::{
+    execution_json, operator_json, traced_json, untraced_json, user_json,
+};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::lookup::{barrier_word, step_name};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table, moment, span, words};
+use crate::commands::inspect::text::event::event_text;
+use crate::commands::inspect::text::run::{progress_text, spent_text};
+use crate::commands::inspect::text::status::barrier_paint;
+use crate::options::LedgerFolder;
+use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger view user                 how far it is, and what needs somebody
+  ledger inspect .ledger view operator my-plan     what is in flight, spent, stuck
+  ledger inspect .ledger view debug my-plan        every record, and what it changed
+  ledger inspect .ledger view user --at 900";
+
+/// A run as its user, its operator or its debugger wants to see it
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ViewArgs {
+    /// For whom
+    #[arg(value_name = "VIEW")]
+    view: View,
+    /// The run, by name or number (#3); may be left out where there is only one
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+/// For whom a view is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum View {
+    /// How far it is, what goes on, what needs somebody, when it may be done
+    User,
+    /// What is in flight, what was spent, what is stuck
+    Operator,
+    /// Every record, and what it changed
+    Debug,
+}
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  ledger status                                    all runs that go on, in the folder .ledger
+  ledger status path/to/ledger --view operator
+  ledger status --watch                            again whenever something happens
+  ledger status --run my-plan --json";
+
+/// `ledger status`.
+#[derive(Debug, Args)]
+#[command(after_help = STATUS_EXAMPLES)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) folder: LedgerFolder,
+    /// For whom
+    #[arg(long, value_name = "VIEW", default_value = "user")]
+    view: View,
+    /// The run, by name or number (#3); without one: all that go on, or else the newest
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Print JSON Lines, as format/inspect-json.md describes them
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print it again whenever something was recorded, until no run goes on any more
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+pub(crate) fn view(
+    args: &ViewArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    show(&mut ledger, id, args.view, out)?;
+    ledger.end(out)
+}
+
+/// `ledger status`.
+pub(crate) fn status(
+    args: &StatusArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    if let Some(name) = &args.run {
+        let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
+        show(&mut ledger, id, args.view, out)?;
+        return ledger.end(out);
+    }
+    let mut ledger = LedgerAt::of(context, AtArg::default())?;
+    let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
+    if shown.is_empty() {
+        shown.extend(ledger.state.runs.keys().last());
+    }
+    if shown.is_empty() && context.form == Form::Text {
+        out.line("no run has been started")?;
+    }
+    for (place, id) in shown.into_iter().enumerate() {
+        if place > 0 && context.form == Form::Text {
+            out.line("")?;
+        }
+        show(&mut ledger, id, args.view, out)?;
+    }
+    ledger.end(out)
+}
+
+fn show(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    view: View,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let (form, now) = (ledger.context.form, ledger.now);
+    match (view, form) {
+        (View::User, Form::Json) => {
+            let run = ledger.run(id)?;
+            out.json("user_view", &user_json(id, &user_view(run, now)))
+        }
+        (View::User, Form::Text) => {
+            let run = ledger.run(id)?;
+            ledger.heading("status", run, out)?;
+            print_user(&user_view(run, now), now, out)
+        }
+        (View::Operator, Form::Json) => {
+            let run = ledger.run(id)?;
+            out.json("operator_view", &operator_json(&operator_view(run, now)))
+        }
+        (View::Operator, Form::Text) => {
+            let run = ledger.run(id)?;
+            ledger.heading("status", run, out)?;
+            print_operator(run, &operator_view(run, now), now, out)
+        }
+        (View::Debug, _) => debug(ledger, id, out),
+    }
+}
+
+fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
+    // Its own words, and the deadlines that it only has as data.
+    let text = view.to_string();
+    text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
+    for need in &view.needs {
+        if let RequiredAction::Answer { question, deadline: Some(deadline), .. } = need {
+            let until = moment(*deadline, now);
+            out.painted(
+                Paint::Notice,
+                &format!("  question {} is open until {until}", question.0),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What the log still has of a run, and how the view tells it.
+struct DebugTrace {
+    /// Up to which record what each of them changed is not told, since they were pruned.
+    untold: u64,
+    /// Records, and what they changed.
+    traced: Vec<TracedRecord>,
+    /// Records behind what could not be read: what they changed is not known.
+    behind: Vec<RecordedEvent>,
+}
+
+impl DebugTrace {
+    /// All there is up to the record of the scene; what is missing is noted there.
+    fn of(ledger: &mut LedgerAt<'_>, id: RunId) -> Result<Self, Failure> {
+        let last = ledger.state.seq;
+        let PartialTrace { after: untold, records: mut traced, cut } =
+            ledger.view.partial_trace(id)?;
+        traced.retain(|record| record.seq <= last);
+        let Some(cut) = cut else { return Ok(Self { untold, traced, behind: Vec::new() }) };
+        ledger.miss(format!("what changed is only known as far as it can be folded: {cut}"));
+        let told = traced.last().map_or(untold, |record| record.seq);
+        let mut behind = ledger.run_history(id)?.records;
+        behind.retain(|record| record.seq > told);
+        Ok(Self { untold, traced, behind })
+    }
+}
+
+fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
+    let DebugTrace { untold, traced, behind } = DebugTrace::of(ledger, id)?;
+    let run = ledger.run(id)?;
+    let behind = behind.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
+    if ledger.context.form == Form::Json {
+        out.json("execution_state", &execution_json(id, &execution_state(run, ledger.now)))?;
+        if untold > 0 {
+            out.json("untold", &json!({ "run": id, "through": untold }))?;
+        }
+        traced.iter().try_for_each(|record| out.json("traced", &traced_json(record)))?;
+        let mut behind = behind.map(|(record, event)| untraced_json(record, event));
+        return behind.try_for_each(|fields| out.json("traced", &fields));
+    }
+    ledger.heading("every record", run, out)?;
+    ledger.since(out)?;
+    if untold > 0 {
+        let text = format!("what changed is told from record {} on", untold.saturating_add(1));
+        out.painted(Paint::Notice, &text)?;
+    }
+    for TracedRecord { seq, time, event, changes, replan } in &traced {
+        print_record(*seq, *time, event, out)?;
+        for change in changes {
+            let text = format!("           {}", escape_control(&change.to_string()));
+            out.painted(Paint::Faint, &out.style.fit(&text, 0))?;
+        }
+        let replan = replan.as_ref().map(ToString::to_string).unwrap_or_default();
+        for line in replan.lines() {
+            out.painted(Paint::Notice, &format!("           {}", escape_control(line)))?;
+        }
+    }
+    for (record, event) in behind {
+        print_record(record.seq, record.time, event, out)?;
+    }
+    Ok(())
+}
+
+fn print_record(
+    seq: u64,
+    time: Micros,
+    event: &Event,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let text = format!("{seq:>7}  {}  {}", time_text(time), event_text(event));
+    out.line(&out.style.fit(&text, 0))
+}
+
+pub(crate) fn print_operator(
+    run: &Run,
+    view: &OperatorView,
+    now: Micros,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
+    print_numbers(run, view, out)?;
+    print_stuck(view, now, out)?;
+    print_flights("in flight", &view.in_flight, now, out)?;
+    print_flights("in doubt", &view.outcome_unknown, now, out)?;
+    print_questions(run, view, now, out)?;
+    print_barriers(&view.barriers, out)?;
+    if !view.next.is_empty() {
+        let names: Vec<_> = view.next.iter().map(|number| step_name(run, *number)).collect();
+        let text = format!("  next  {}", names.join(", "));
+        out.line(&out.style.fit(&text, 0))?;
+    }
+    if let Some(due) = view.due {
+        out.line(&format!("  next timer  {}", moment(due, now)))?;
+    }
+    Ok(())
+}
+
+fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result<(), Failure> {
+    let RunCounters { failures, retries, exhausted, invalidated, preserved } = view.counters;
+    let Account { attempts, .. } = view.account;
+    let elapsed = span(view.elapsed / 1_000_000 * 1_000_000);
+    let mut table = Table::default();
+    let mut add = |name: &str, text: String| {
+        table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
+    };
+    add("elapsed", elapsed);
+    add("plan", format!("version {} of {}", view.active, view.versions.len()));
+    add(
+        "attempts",
+        format!("{attempts}; {failures} failed, {retries} tried again, {exhausted} used up"),
+    );
+    add("spent", spent_text(run));
+    if invalidated + preserved > 0 {
+        add("replans", format!("took the work of {invalidated} steps, kept that of {preserved}"));
+    }
+    out.table(&table, 2)
+}
+
+fn print_stuck(view: &OperatorView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
+    if let Some(cause) = &view.pause {
+        out.painted(Paint::Notice, &format!("  {}", paused_text(cause)))?;
+    }
+    if let Some(reason) = &view.stopping {
+        out.painted(
+            Paint::Notice,
+            &format!("  nothing more is dealt: {}", escape_control(reason)),
+        )?;
+    }
+    if let Some(request) = &view.request {
+        let (seq, since) = (request.seq, moment(request.time, now));
+        let text = format!("  another plan is asked for by record {seq}, {since}: ");
+        out.painted(Paint::Notice, &format!("{text}{}", escape_control(&request.reason)))?;
+    }
+    if let Some((step, class, message)) = &view.last_failure {
+        let text =
+            format!("  last failure  #{step} {}: {}", words(class, ' '), escape_control(message));
+        out.painted(Paint::Bad, &out.style.fit(&text, 0))?;
+    }
+    Ok(())
+}
+
+fn print_flights(
+    what: &str,
+    flights: &[AttemptSummary],
+    now: Micros,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    if flights.is_empty() {
+        return Ok(());
+    }
+    let headings = [what, "attempt", "token", "worker", "set aside", "since", "lease"];
+    let mut table = Table::with_headings(&headings);
+    for flight in flights {
+        let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
+            flight;
+        let (paint, lease) = if *lease_until <= now {
+            (Paint::Bad, format!("ran out {}", moment(*lease_until, now)))
+        } else {
+            (Paint::None, format!("until {}", moment(*lease_until, now)))
+        };
+        let aside = if *reserved == plan_ledger::plan::Cost::default() {
+            "-".to_owned()
+        } else {
+            cost_text(*reserved)
+        };
+        table.row([
+            (Paint::None, format!("#{step} {}", escape_control(id))),
+            (Paint::None, attempt.to_string()),
+            (Paint::None, format!("@{token}")),
+            (Paint::None, escape_control(worker)),
+            (Paint::None, aside),
+            (Paint::None, moment(*dispatched, now)),
+            (paint, lease),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+fn print_questions(
+    run: &Run,
+    view: &OperatorView,
+    now: Micros,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    if view.questions.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::with_headings(&["question", "about", "of whom", "due", "asked"]);
+    for (id, question) in &view.questions {
+        let about = match question.step {
+            Some(step) => step_name(run, step),
+            None => question_subject_text(&question.asked.subject),
+        };
+        let due = question.asked.deadline.map(|at| moment(at, now));
+        table.row([
+            (Paint::Notice, id.0.to_string()),
+            (Paint::None, about),
+            (Paint::None, escape_control(question.asked.to.as_deref().unwrap_or("anybody"))),
+            (Paint::None, due.unwrap_or_else(|| "-".to_owned())),
+            (Paint::None, escape_control(&question.asked.text)),
+        ]);
+    }
+    out.table(&table, 2)
+}
+
+fn print_barriers(barriers: &[BarrierSummary], out: &mut Output<'_>) -> Result<(), Failure> {
+    if barriers.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::with_headings(&["barrier", "status", "arrived", "failed"]);
+    for BarrierSummary { id, status, arrived, needed, failed } in barriers {
+        table.row([
+            (Paint::None, escape_control(id)),
+            (barrier_paint(*status), barrier_word(*status).to_owned()),
+            (Paint::None, format!("{arrived}/{needed}")),
+            (Paint::None, failed.to_string()),
+        ]);
+    }
+    out.table(&table, 2)
+}

@@ -1,0 +1,188 @@
+//! `ledger inspect DIR why RUN STEP`: why a step is not dealt, down to the roots, and what to type.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use clap::Args;
+
+use plan_ledger::plan::{
+    BlockReason, Explanation, ExplanationLine, Micros, Run, State, StepNumber, StepStatus, explain,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::explanation::explanation_json;
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::next_action::{answer, dealt, failed_step, judge};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Style, moment, wrap};
+use crate::commands::inspect::text::status::status_paint;
+use crate::output::{Code, Failure, escape_control, pending_commands};
+use crate::runner::{Pending, StepName};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger inspect .ledger why my-plan deploy        what it waits for, down to who holds what
+  ledger inspect .ledger why my-plan '#37' --at 900 what it waited for after record 900
+  ledger inspect .ledger why my-plan deploy --json | jq .roots";
+
+/// Why a step is not dealt: everything it waits for, down to the roots, and what to type
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WhyArgs {
+    #[command(flatten)]
+    of: StepSelector,
+    #[command(flatten)]
+    at: AtArg,
+}
+
+pub(crate) fn why(
+    args: &WhyArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.of.run())?;
+    let run = ledger.run(id)?;
+    let number = ledger.step(run, args.of.step())?;
+    let found = explained(&ledger.state, run, number, ledger.now)?;
+    match context.form {
+        Form::Json => out.json("why", &explanation_json(run, &found))?,
+        Form::Text => {
+            ledger.heading(&format!("why #{number}"), run, out)?;
+            print(&ledger.state, run, &found, context.dir, out)?;
+        }
+    }
+    ledger.end(out)
+}
+
+fn explained(
+    state: &State,
+    run: &Run,
+    number: StepNumber,
+    now: Micros,
+) -> Result<Explanation, Failure> {
+    explain(state, run.id, number, now)
+        .map_err(|rejection| Failure::Ledger(plan_ledger::error::Error::from(rejection)))
+}
+
+fn print(
+    state: &State,
+    run: &Run,
+    found: &Explanation,
+    dir: &Path,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    for line in lines(found) {
+        let indent = "  ".repeat(line.depth + 1);
+        let paint = line.step.map_or(Paint::None, |(_, status)| status_paint(status));
+        for (place, text) in
+            wrapped(&escape_control(&line.text), indent.len(), out.style).enumerate()
+        {
+            let hang = if place == 0 { "" } else { "  " };
+            out.line(&format!("{indent}{hang}{}", out.style.paint(paint, &text)))?;
+        }
+    }
+    if let Some(text) = verdict(state, run, found) {
+        out.line(&format!("  {text}"))?;
+    }
+    let commands = commands(run, found, dir);
+    if !commands.is_empty() {
+        out.painted(Paint::Faint, "to get on, type:")?;
+    }
+    commands.iter().try_for_each(|command| out.line(&format!("  {command}")))
+}
+
+/// The lines, with times as people read them.
+fn lines(found: &Explanation) -> Vec<ExplanationLine> {
+    found.lines(&|at| match at.checked_sub(found.now) {
+        None | Some(0) => format!("overdue since {}", moment(at, found.now)),
+        Some(_) => format!("until {}", moment(at, found.now)),
+    })
+}
+
+/// What there is to say of a step that nothing keeps, or that is over.
+fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
+    let own = found.steps.get(&found.step)?;
+    match own.status {
+        StepStatus::Accepted => Some("it counts as done".to_owned()),
+        StepStatus::Skipped => Some("it need not be done".to_owned()),
+        StepStatus::Ready => {
+            let is_own = |(_, each): (_, StepNumber)| each == found.step;
+            let place = run.ready().position(is_own).map_or(0, |place| place + 1);
+            let queue = format!("place {place} of {} in the queue", run.ready_count());
+            Some(match dealt(state, run, Some(found.step), found.now) {
+                Ok(_) => format!("it may be dealt: {queue}"),
+                Err(_) => queue,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// What somebody may type to get the step on, each thing once.
+fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut seen = BTreeSet::new();
+    let entries = found.steps.iter().rev();
+    let reasons = entries.flat_map(|(number, entry)| {
+        entry.reasons.iter().map(move |reason| (Some(*number), reason))
+    });
+    for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
+        for command in typed(run, number, reason, dir) {
+            if seen.insert(command.clone()) {
+                commands.push(command);
+            }
+        }
+    }
+    commands
+}
+
+fn typed(run: &Run, number: Option<StepNumber>, reason: &BlockReason, dir: &Path) -> Vec<String> {
+    let of_pending = |item: &Pending| {
+        let (_, commands) = pending_commands(item, &run.name, dir);
+        commands.iter().map(|command| escape_control(command)).collect()
+    };
+    match (reason, number) {
+        (BlockReason::Question { question, .. }, _) => {
+            let Some(open) = run.questions.get(question) else { return Vec::new() };
+            let step = open.step.map(|number| StepName::of(run, number));
+            of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
+        }
+        (BlockReason::Reported { .. }, Some(number)) => judge(run, number, dir).commands,
+        (BlockReason::OutcomeUnknown(_), Some(number)) => answer(run, number, dir).commands,
+        (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
+        (BlockReason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
+        (BlockReason::NoActivePlan { proposed }, _) => {
+            let reviews = proposed
+                .iter()
+                .map(|(version, hash)| Pending::Review { version: *version, hash: *hash });
+            reviews.flat_map(|item| -> Vec<String> { of_pending(&item) }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Why a step stands as it does, for its story: what `why` says, without the heading.
+pub(crate) fn reasons_text(
+    state: &State,
+    run: &Run,
+    number: StepNumber,
+    dir: &Path,
+    now: Micros,
+) -> Vec<String> {
+    let Ok(found) = explain(state, run.id, number, now) else { return Vec::new() };
+    let own = lines(&found).into_iter().filter(|line| line.depth > 0);
+    let mut texts: Vec<String> = own
+        .map(|line| format!("{}{}", "  ".repeat(line.depth - 1), escape_control(&line.text)))
+        .collect();
+    let is_open = run.step(number).is_some_and(|step| step.status.is_open());
+    texts.extend(verdict(state, run, &found).filter(|_| is_open));
+    let commands = commands(run, &found, dir);
+    texts.extend(commands.iter().map(|command| format!("type: {command}")));
+    texts
+}
+
+/// A text on as many lines as it takes behind so many columns.
+fn wrapped(text: &str, behind: usize, style: Style) -> impl Iterator<Item = String> {
+    let room = style.columns().map_or(usize::MAX, |columns| columns.saturating_sub(behind + 2));
+    wrap(text, room.max(24)).into_iter()
+}
