@@ -140,7 +140,7 @@ impl Workers for Slow<'_> {
         self.inner.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<Finding> {
+    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         None
     }
 }
