@@ -167,7 +167,7 @@ fn a_claim_is_a_hand_off() {
     let token = task["token"].as_u64().unwrap();
     let renewed = place.ledger(&format!("renew {token} --json")).code(0).lines();
     assert!(renewed[0]["lease_until_micros"].as_u64().unwrap() > until);
-    place.ledger("claim --step a --worker you").code(6).complains(&["held by me until 20"]);
+    place.ledger("claim --step a --worker you").code(6).complains(&["claimed by me until 20"]);
     let refused = place.ledger("claim --step a --worker you --json").code(6).lines();
     assert_eq!(
         (refused[0]["rejection"].as_str(), refused[0]["worker"].as_str()),
@@ -595,7 +595,7 @@ fn a_claim_waits_for_the_step_that_it_names() {
         let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
         let line = &early.complains(&["step #2 is not ready: it is waiting"]).lines()[0];
         assert_eq!((&line["type"], &line["reason"]), (&json!("nothing"), &json!("not_ready")));
-        place.ledger("claim --step a --wait").code(6).complains(&["held by ana"]);
+        place.ledger("claim --step a --wait").code(6).complains(&["claimed by ana"]);
         let waiting = start(&mut place.command(&["claim", "--step", "b", "--wait", "--json"]));
         place.ledger(&format!("receipt {token}")).code(0);
         assert_eq!(waiting.end().code(0).lines()[0]["step"]["id"], "b");
