@@ -1,349 +1,70 @@
-//! Judging: which criterion is next, and what comes of it. Text criteria go to the judge, where
-//! there is one that has a verdict, or else wait for somebody; CEL is judged by the ledger.
+//! Checks: a criterion to judge, a probe of a lost attempt, or a planner to ask; and their results.
 
-use std::collections::{BTreeMap, BTreeSet};
+use plan_ledger::plan::{AttemptToken, Json, Ruling, RunId, StepNumber};
 
-use plan_ledger::error::Result;
-use plan_ledger::plan::{
-    Attempt, AttemptToken, Command, Criterion, Json, Outcome, Output, Ruling, Run, RunStatus,
-    StepNumber, StepStatus, Verdict,
-};
-
-use super::drive::{Checking, Drive};
-use super::helpers::TIMEOUT_SECONDS;
-use super::summary::open_steps;
-use super::{
-    Answer, Check, Checked, Criteria, Judge, Progress, StepName, StopRequest, Subject, Turn, judge,
-};
-
-/// Whether a check that is due may begin.
-enum Due {
-    /// As it stands now; in its turn, if other processes could run it.
-    Now(Check, Option<Turn>),
-    /// Another process is at these criteria.
-    Later(Check),
-    /// There is nothing left to judge.
-    Not,
+/// A criterion to judge, a probe, or a planner to ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What is judged.
+    pub subject: Subject,
+    /// The criterion's 0-based place in its list.
+    pub criterion: u32,
+    /// The shell command.
+    pub command: String,
+    /// How it answers.
+    pub answer: Answer,
+    /// The `LEDGER_*` variables that name what is judged.
+    pub environment: Vec<(String, String)>,
+    /// What is given on standard input: the output under judgement, `null` for the whole plan, or
+    /// what a judge or a planner is asked.
+    pub output: Json,
+    /// Seconds after which the check is ended, and so has failed.
+    pub timeout_seconds: Option<u32>,
 }
 
-impl Drive<'_> {
-    /// Start what is queued as far as there is room, but for what another process checks.
-    pub(super) fn start_checks(&mut self) -> Result<()> {
-        let mut later = Vec::new();
-        while self.has_room()
-            && let Some((step, check)) = self.queued.pop_front()
-        {
-            let (check, turn) = match self.in_turn(step.as_ref(), check)? {
-                Due::Now(check, turn) => (check, turn),
-                Due::Later(check) => {
-                    if self.awaited.insert(check.subject) {
-                        let what = "another process checks it: waiting for what comes of that";
-                        self.note(step.clone(), what.to_owned());
-                    }
-                    later.push((step, check));
-                    continue;
-                }
-                Due::Not => continue,
-            };
-            let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
-            self.workers.check(&check)?;
-            self.checking.insert(check.subject, Checking { step, answer: check.answer, turn });
-        }
-        self.queued.extend(later);
-        Ok(())
-    }
-
-    /// Take the turn for a check. Whoever gets one looks first at what the one before left.
-    fn in_turn(&self, step: Option<&StepName>, check: Check) -> Result<Due> {
-        let criteria = match (check.subject, step) {
-            (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
-            (Subject::Plan(_), _) => Criteria::OfPlan,
-            // Nobody else probes, or asks a planner.
-            _ => return Ok(Due::Now(check, None)),
-        };
-        let Some(folder) = self.workers.shared_folder() else {
-            return Ok(Due::Now(check, None));
-        };
-        let Some(turn) = Turn::take(folder, self.run, criteria)? else {
-            return Ok(Due::Later(check));
-        };
-        let state = self.ledger.state()?;
-        let check = state.runs.get(&self.run).and_then(|run| match criteria {
-            Criteria::OfStep(number) => self.next_check_of_step(run, number),
-            Criteria::OfPlan => self.next_check_of_plan(run),
-        });
-        Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(turn))))
-    }
-
-    pub(super) fn take_verdict(&mut self, checked: Checked) {
-        let Checked { subject, criterion, ruling, evidence } = checked;
-        let Some(Checking { step, answer, turn: _turn }) = self.checking.remove(&subject) else {
-            return;
-        };
-        if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
-            return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
-        }
-        if let Subject::Replan(_) = subject {
-            return self.take_plan(ruling, &evidence);
-        }
-        let by = match (&self.helpers.judge, answer) {
-            (Some(judge), Answer::Verdict) => judge.name(),
-            _ => self.workers.kind().judge().to_owned(),
-        };
-        let Some(ruling) = ruling else {
-            return self.without_verdict((subject, criterion), step.as_ref(), &by, &evidence);
-        };
-        let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
-        let judged = match subject {
-            Subject::Attempt(token) | Subject::Doubt(token) => {
-                self.ledger.judge(token, vec![verdict]).map(Some)
-            }
-            Subject::Plan(run) | Subject::Replan(run) => {
-                let command = Command::JudgePlan { run, verdicts: vec![verdict] };
-                self.ledger.execute(&command).map(|_| None)
-            }
-        };
-        match judged {
-            Ok(status) => {
-                if let (Some(step), Some(StepStatus::Reported)) = (&step, status) {
-                    self.queue_check_of_step(step);
-                }
-                let progress = Progress::Verdict { step, criterion, ruling, by, evidence, status };
-                self.observer.progress(&progress);
-                self.count();
-            }
-            // The step was taken away, the run is over, or somebody else judged it meanwhile.
-            Err(error) if error.rejection().is_some() => {}
-            // The command runs again when the run is resumed.
-            Err(error) => self.fail(error),
-        }
-    }
-
-    /// A judge had nothing to say that counts: that criterion waits for a person.
-    fn without_verdict(
-        &mut self,
-        criterion: (Subject, u32),
-        step: Option<&StepName>,
-        by: &str,
-        evidence: &str,
-    ) {
-        if self.stop == StopRequest::Kill {
-            return;
-        }
-        self.unjudged.insert(criterion);
-        let place = u64::from(criterion.1) + 1;
-        let note = format!("{by} has no verdict on criterion {place}: {}", first_line(evidence));
-        self.note(step.cloned(), note);
-        if let Some(step) = step {
-            self.queue_check_of_step(step);
-        }
-    }
-
-    /// A check with what is put to it: the output that it judges, or a judge's question. A blob is only read now, so that few are in memory.
-    /// `None` if it is gone: work that nobody can look at does not hold, which is the verdict.
-    pub(super) fn with_output(
-        &mut self,
-        step: Option<&StepName>,
-        check: Check,
-    ) -> Result<Option<Check>> {
-        let state = self.ledger.state()?;
-        let held = match check.subject {
-            Subject::Attempt(token) => state.dispatched.get(&token).and_then(|(run, step)| {
-                let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
-                output_of(attempt).filter(|_| attempt.token == token)
-            }),
-            Subject::Doubt(_) | Subject::Plan(_) | Subject::Replan(_) => None,
-        };
-        let check = match held {
-            Some(output @ Output::Blob(_)) => match self.ledger.output(output) {
-                Ok(output) => Check { output, ..check },
-                Err(error) if error.is_damage() => {
-                    let Check { subject, criterion, .. } = check;
-                    // Whatever it was to be judged by, it is the runner that found it gone.
-                    let answer = Answer::Status;
-                    let checking = Checking { step: step.cloned(), answer, turn: None };
-                    self.checking.insert(subject, checking);
-                    let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
-                    self.take_verdict(Checked { subject, criterion, ruling, evidence });
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
-            },
-            _ => check,
-        };
-        Ok(match check.answer {
-            Answer::Status | Answer::Plan => Some(check),
-            Answer::Verdict => {
-                judge::question(&state, &check).map(|output| Check { output, ..check })
-            }
-        })
-    }
-
-    pub(super) fn queue_checks_of_reported(&mut self) {
-        let Some(state) = self.state() else { return };
-        let Some(run) = state.runs.get(&self.run) else { return };
-        for number in &run.reported {
-            self.queue_check_of_step(&StepName::of(run, *number));
-        }
-    }
-
-    /// Queue the next check of a step, unless it is queued or being checked.
-    pub(super) fn queue_check_of_step(&mut self, step: &StepName) {
-        let Some(state) = self.state() else { return };
-        let check =
-            state.runs.get(&self.run).and_then(|run| self.next_check_of_step(run, step.number));
-        let is_known = |subject: Subject| {
-            let mut queued = self.queued.iter().map(|(_, check)| check.subject);
-            self.checking.contains_key(&subject) || queued.any(|each| each == subject)
-        };
-        let check = check.filter(|check| !is_known(check.subject));
-        self.queued.extend(check.map(|check| (Some(step.clone()), check)));
-    }
-
-    /// When every step is settled, the plan's own criteria are due. Whether one was queued.
-    pub(super) fn queue_plan_check(&mut self) -> bool {
-        if !self.may_start() {
-            return false;
-        }
-        let Some(state) = self.state() else { return false };
-        let check = state.runs.get(&self.run).and_then(|run| self.next_check_of_plan(run));
-        let found = check.is_some();
-        self.queued.extend(check.map(|check| (None, check)));
-        found
-    }
-
-    fn next_check_of_step(&self, run: &Run, number: StepNumber) -> Option<Check> {
-        self.judging().of_step(run, number)
-    }
-
-    fn next_check_of_plan(&self, run: &Run) -> Option<Check> {
-        self.judging().of_plan(run)
-    }
-
-    fn judging(&self) -> Judging<'_> {
-        Judging { judge: self.helpers.judge.as_ref(), unjudged: Some(&self.unjudged) }
-    }
+/// How a check answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// By its exit status: 0 passes.
+    Status,
+    /// By a verdict that it prints.
+    Verdict,
+    /// By a plan that it prints.
+    Plan,
 }
 
-/// What somebody here judges: commands, and texts where there is a judge.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Judging<'a> {
-    judge: Option<&'a Judge>,
-    /// Criteria about which the judge had no verdict.
-    unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
+/// What a criterion is about. The order puts steps before the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The work of one attempt.
+    Attempt(AttemptToken),
+    /// What a lost attempt did: not judged, but probed.
+    Doubt(AttemptToken),
+    /// The plan as a whole.
+    Plan(RunId),
+    /// Another plan, that a planner is asked for: not judged, but printed.
+    Replan(RunId),
 }
 
-impl Judging<'_> {
-    /// The first criterion of a reported step that has no verdict, and that somebody here judges.
-    pub(super) fn of_step(self, run: &Run, number: StepNumber) -> Option<Check> {
-        let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
-        let attempt = state.attempt().filter(|attempt| may_hold(attempt))?;
-        let version = run.active_version()?;
-        let step = run.plan_step(number)?;
-        let subject = Subject::Attempt(attempt.token);
-        let (criterion, command, answer) =
-            self.first_open(subject, &step.acceptance(), &attempt.verdicts)?;
-        Some(Check {
-            subject,
-            criterion,
-            command,
-            answer,
-            environment: environment(run, number, attempt.token),
-            output: output_of(attempt).and_then(Output::inline).cloned().unwrap_or_default(),
-            timeout_seconds: timeout(
-                answer,
-                step.timeout_seconds().or(version.plan.header().defaults.timeout_seconds),
-            ),
-        })
-    }
-
-    /// The first criterion of a plan that has no verdict, and that somebody here judges, once every
-    /// step is settled.
-    pub(super) fn of_plan(self, run: &Run) -> Option<Check> {
-        let all_settled = open_steps(run) == 0 && run.count(StepStatus::Failed) == 0;
-        if run.status != RunStatus::Running || !all_settled {
-            return None;
-        }
-        let plan = &run.active_version()?.plan;
-        let subject = Subject::Plan(run.id);
-        let (criterion, command, answer) =
-            self.first_open(subject, &plan.header().test_criteria, &run.plan_verdicts)?;
-        Some(Check {
-            subject,
-            criterion,
-            command,
-            answer,
-            environment: vec![("LEDGER_RUN".to_owned(), run.name.clone())],
-            output: Json::default(),
-            timeout_seconds: timeout(answer, None),
-        })
-    }
-
-    /// Commands first: they cost little, and what they find wrong need not be judged.
-    fn first_open(
-        self,
-        subject: Subject,
-        criteria: &[Criterion],
-        verdicts: &BTreeMap<u32, Verdict>,
-    ) -> Option<(u32, String, Answer)> {
-        let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
-        let command = open().find_map(|(index, criterion)| match criterion {
-            Criterion::Command(command) => Some((index, command.clone(), Answer::Status)),
-            Criterion::Text(_) | Criterion::Cel(_) => None,
-        });
-        command.or_else(|| {
-            let judge = self.judge?;
-            let is_left =
-                |index| self.unjudged.is_some_and(|left| left.contains(&(subject, index)));
-            let is_for_judge = |(index, criterion): &(u32, &Criterion)| {
-                matches!(criterion, Criterion::Text(_)) && !is_left(*index)
-            };
-            let (index, _) = open().find(is_for_judge)?;
-            Some((index, judge.command.clone(), Answer::Verdict))
-        })
-    }
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// What was judged.
+    pub subject: Subject,
+    /// The criterion's 0-based place in its list.
+    pub criterion: u32,
+    /// The judgement; `None` if the check was ended by [`Workers::stop_all`], if a probe cannot
+    /// tell, or if a judge or a planner gave no usable answer.
+    pub ruling: Option<Ruling>,
+    /// On what grounds; of a planner that passes, what it printed.
+    pub evidence: String,
 }
 
-/// What an attempt produced.
-pub(super) fn output_of(attempt: &Attempt) -> Option<&Output> {
-    attempt.receipt.as_ref().map(|receipt| &receipt.output)
-}
-
-/// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
-/// failed waits for a decision, not for verdicts.
-pub(crate) fn may_hold(attempt: &Attempt) -> bool {
-    let receipt = attempt.receipt.as_ref();
-    receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded)
-        && attempt.verdicts.values().all(|verdict| verdict.ruling == Ruling::Pass)
-}
-
-/// The variables that name an attempt to a command.
-pub(super) fn environment(
-    run: &Run,
-    number: StepNumber,
-    token: AttemptToken,
-) -> Vec<(String, String)> {
-    let step = run.step(number);
-    let id = step.map_or_else(String::new, |step| step.id().to_owned());
-    let attempts = step.map_or(0, |step| step.attempts);
-    vec![
-        ("LEDGER_RUN".to_owned(), run.name.clone()),
-        ("LEDGER_STEP".to_owned(), id),
-        ("LEDGER_STEP_NUMBER".to_owned(), number.to_string()),
-        ("LEDGER_ATTEMPT".to_owned(), attempts.to_string()),
-        ("LEDGER_TOKEN".to_owned(), token.to_string()),
-    ]
-}
-
-/// Seconds after which a check is ended: a judge always is.
-fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
-    match answer {
-        Answer::Verdict | Answer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
-        Answer::Status => planned,
-    }
-}
-
-/// The first line that says something.
-pub(super) fn first_line(text: &str) -> &str {
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
+/// Whose criteria are checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Criteria {
+    /// Those of a reported step.
+    OfStep(StepNumber),
+    /// Those of the plan, once every step is settled.
+    OfPlan,
 }

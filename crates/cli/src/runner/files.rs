@@ -6,6 +6,12 @@
 //!
 //! Left out on purpose: looking for files that changed and that nobody named.
 
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use rustix::fs::OFlags;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -16,12 +22,10 @@ use serde::Serialize;
 use plan_ledger::ledger::{PlannedFile, PlannedFiles, bytes_hash};
 use plan_ledger::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
 
-use super::output::open_regular;
-
 /// How many files of a plan are recorded.
 const FILES_MAX: usize = 10_000;
 
-/// A file that a step is expected to change, as it is when the step is dealt.
+/// A file that a step is expected to change, as it is when the step is dispatched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangedFile {
     /// Its path, as the plan has it.
@@ -52,7 +56,7 @@ pub enum FileState {
 }
 
 /// How the files of a step are now, beside how they were.
-pub(super) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<ChangedFile> {
+pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<ChangedFile> {
     let file = |path: &String| {
         let (state, hash) = look(path);
         let before = planned.iter().find(|file| file.path == *path).map(|file| file.hash);
@@ -102,7 +106,7 @@ fn hash_of(path: &str) -> Option<ContentHash> {
 
 /// Completes the artifacts of a receipt with the hashes that their worker left out, and says what
 /// is wrong with them.
-pub(super) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<String> {
+pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     for artifact in artifacts {
         let (state, hash) = look(&artifact.path);
@@ -189,6 +193,18 @@ fn is_met<P, T>(
         places = next;
     }
     places.contains(&pattern.len())
+}
+
+/// Opens a file that a worker may have put there. What is no regular file is an error: opening a named
+/// pipe waits for somebody who writes, and reading a device may never end.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Planner {
 }
 
 /// Seconds after which a judge or a planner is ended, where the plan has no timeout for its steps.
-pub(super) const TIMEOUT_SECONDS: u32 = 3600;
+pub(crate) const TIMEOUT_SECONDS: u32 = 3600;
 
 /// How the names of planners begin.
 pub(crate) const PLANNER_PREFIX: &str = "planner:";

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use plan_ledger::plan::{Artifact, Json, Plan, Ruling, Run, State, Step};
 
-use super::hand_off::SCHEMA;
-use super::{Check, Subject};
+use crate::runner::check::{Check, Subject};
+use crate::runner::hand_off::task::SCHEMA;
 
 /// What a judge is told: the JSON on its standard input.
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ enum Word {
 }
 
 /// The verdict in what a judge printed, and its grounds; or why there is none.
-pub(super) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
+pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
     let Answer { verdict, evidence } = serde_json::from_slice(printed)
         .map_err(|error| format!("it printed no verdict: {error}"))?;
     let ruling = match verdict {
@@ -68,7 +68,7 @@ pub(super) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
 }
 
 /// What a judge is asked in a check of a text criterion; `None` if what it is about is gone.
-pub(super) fn question(state: &State, check: &Check) -> Option<Json> {
+pub(crate) fn question(state: &State, check: &Check) -> Option<Json> {
     let criteria;
     let asked = match check.subject {
         Subject::Attempt(token) => {

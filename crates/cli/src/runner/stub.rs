@@ -15,8 +15,9 @@ use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::Task;
 use plan_ledger::plan::{AttemptToken, Json, Receipt, ResolvedOutcome, Ruling, Step};
 
-use super::scratch::Scratch;
-use super::{Check, Checked, Report, StartFailure, Subject, WorkerKind, Workers};
+use crate::runner::check::{Check, Checked, Subject};
+use crate::runner::process::scratch::Scratch;
+use crate::runner::workers::{Report, StartFailure, WorkerKind, Workers};
 
 /// How stubs work.
 #[derive(Debug, Clone, Default)]

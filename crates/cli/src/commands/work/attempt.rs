@@ -9,7 +9,7 @@ use plan_ledger::plan::Receipt;
 
 use crate::output::{Code, code_of, quoted};
 use crate::protocol::Work;
-use crate::runner::{End, Order, OutsideWork, StartFailure, StopRequest};
+use crate::runner::{End, ExternalWork, Order, StartFailure, StopRequest};
 
 use super::lease::{Heartbeat, Lease};
 use super::report::ClaimedAttempt;
@@ -31,7 +31,7 @@ impl Worker<'_> {
         let own = task.pointer("/step/command").and_then(Value::as_str);
         let words: Vec<String> = self.args.command.iter().map(|word| quoted(word)).collect();
         let command = own.map_or_else(|| format!("exec {}", words.join(" ")), str::to_owned);
-        let work = OutsideWork {
+        let work = ExternalWork {
             ledger: &self.ledger,
             folder: self.files.path().to_owned(),
             task,

@@ -16,7 +16,8 @@ use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 use crate::output::{Code, Failure};
 use crate::protocol::{Act, Answer, RulingWord};
 use crate::runner::{
-    Checked, Criteria, Order, StopRequest, Subject, Turn, WorkerKind, check_outside, has_check,
+    CheckLock, Checked, Criteria, Order, StopRequest, Subject, WorkerKind, check_external,
+    has_check,
 };
 use crate::server::run_or_only;
 
@@ -28,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A check lock that was taken.
 struct TakenLock {
-    _lock: Turn,
+    _lock: CheckLock,
     /// Whether another process had it first.
     after_other: bool,
 }
@@ -49,7 +50,7 @@ impl Worker<'_> {
             run.reported.iter().filter(is_own).copied().filter(needs_check).collect();
         for criteria in own.into_iter().map(Criteria::OfStep) {
             // If the lock is taken, its owner is alive and checks them.
-            let Some(_lock) = Turn::take(&self.ledger, run.id, criteria)? else { continue };
+            let Some(_lock) = CheckLock::take(&self.ledger, run.id, criteria)? else { continue };
             while let Some(answer) = self.check_one(&run.name, criteria)? {
                 self.args.ledger.print(&answer)?;
             }
@@ -100,7 +101,7 @@ impl Worker<'_> {
         };
         let mut after_other = false;
         while !self.is_stopping() {
-            if let Some(lock) = Turn::take(&self.ledger, run.id, criteria)? {
+            if let Some(lock) = CheckLock::take(&self.ledger, run.id, criteria)? {
                 return Ok(Some(TakenLock { _lock: lock, after_other }));
             }
             after_other = true;
@@ -119,7 +120,7 @@ impl Worker<'_> {
             StopRequest::None | StopRequest::Drain => Order::GoOn,
         };
         let places = (self.ledger.as_path(), self.files.path());
-        let found = check_outside(&view, run, criteria, places, order)?;
+        let found = check_external(&view, run, criteria, places, order)?;
         let ruling_of = |it: &Checked| {
             it.ruling.or(plan_ledger::mutant!(StoppedCheckPasses).then_some(Ruling::Pass))
         };

@@ -10,20 +10,20 @@ use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Act, Answer, NextStep, Work};
-use crate::runner::{forget_outside, receipt_json, unusable};
+use crate::runner::{forget_external, receipt_json, unusable};
 
 use super::answers::{error_of, is_settled};
 use super::worker::Worker;
 
 /// An attempt that this worker has claimed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ClaimedAttempt {
+pub(super) struct Attempt {
     pub(super) token: u64,
     /// When its lease ends.
     pub(super) until: Micros,
 }
 
-impl ClaimedAttempt {
+impl Attempt {
     /// The attempt in a `task` line.
     pub(super) fn of(task: &Value) -> Self {
         let number = |member: &str| task.get(member).and_then(Value::as_u64);
@@ -36,7 +36,7 @@ impl Worker<'_> {
     /// Reports a receipt, and claims the next step if `next` is given.
     pub(super) fn report(
         &mut self,
-        attempt: ClaimedAttempt,
+        attempt: Attempt,
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
@@ -64,7 +64,7 @@ impl Worker<'_> {
 
     fn send_receipt(
         &mut self,
-        attempt: ClaimedAttempt,
+        attempt: Attempt,
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
@@ -78,7 +78,7 @@ impl Worker<'_> {
     /// Releases an attempt that has no receipt.
     pub(super) fn release(
         &mut self,
-        attempt: ClaimedAttempt,
+        attempt: Attempt,
         work: Work,
         reason: String,
     ) -> Result<Answer, Failure> {
@@ -92,7 +92,7 @@ impl Worker<'_> {
 
     /// Removes the files of an attempt.
     pub(super) fn remove_files(&self, attempt: ClaimedAttempt) {
-        forget_outside(self.files.path(), attempt.token);
+        forget_external(self.files.path(), attempt.token);
     }
 }
 

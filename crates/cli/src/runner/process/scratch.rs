@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::error::{Error, ErrorKind, Result};
 
-use super::orphans::{self, Orphan};
+use crate::runner::process::orphans;
+use crate::runner::process::orphans::Orphan;
 
 /// How long an ended process may take to let go of its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
@@ -36,28 +37,28 @@ const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
 
 /// The folder in which the jobs of one run keep their files.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     folder: PathBuf,
 }
 
 impl Scratch {
     /// In that folder, which is created when it is needed.
-    pub(super) fn new(folder: PathBuf) -> Self {
+    pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
     /// The file of a job with that suffix.
-    pub(super) fn path(&self, stem: &str, suffix: &str) -> PathBuf {
+    pub(crate) fn path(&self, stem: &str, suffix: &str) -> PathBuf {
         self.folder.join(format!("{stem}.{suffix}"))
     }
 
     /// What [`WORK_VARIABLE`] holds in the processes of a job.
-    pub(super) fn work_name(&self, stem: &str) -> PathBuf {
+    pub(crate) fn work_name(&self, stem: &str) -> PathBuf {
         self.folder.join(stem)
     }
 
     /// Create a job's files: its input with these bytes, its output empty, its error file locked.
-    pub(super) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
+    pub(crate) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
         fs::create_dir_all(&self.folder)
             .map_err(|error| Error::io("create the workers' folder", &self.folder, error))?;
         let input_path = self.path(stem, "in");
@@ -81,7 +82,7 @@ impl Scratch {
 
     /// Write down who a job is, for the runner that may have to end it, and for people: into the
     /// room that was made before it was started.
-    pub(super) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
+    pub(crate) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
         let path = self.path(stem, "pid");
         let mut note = format!("{pid} {name}").into_bytes();
         note.truncate(NOTE_LENGTH);
@@ -91,7 +92,7 @@ impl Scratch {
     }
 
     /// Throw away a job's files. What cannot be removed now is removed by the next runner.
-    pub(super) fn forget(&self, stem: &str) {
+    pub(crate) fn forget(&self, stem: &str) {
         for suffix in SUFFIXES {
             // Not being able to is harmless: see above.
             let _ = fs::remove_file(self.path(stem, suffix));
@@ -99,7 +100,7 @@ impl Scratch {
     }
 
     /// Leave no empty folders behind.
-    pub(super) fn tidy_up(&self) {
+    pub(crate) fn tidy_up(&self) {
         // They are not empty if something could not be removed, or another run has its own.
         if fs::remove_dir(&self.folder).is_ok()
             && let Some(parent) = self.folder.parent()
@@ -113,7 +114,7 @@ impl Scratch {
     ///
     /// A lock tells whether somebody is left who holds it; a process that let go of it, and left
     /// the group of its job, is found by its environment alone.
-    pub(super) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
+    pub(crate) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
         let ended = orphans::end(|work| work.starts_with(&self.folder), None);
         self.confirm_unlocked()?;
         match ended.iter().find(|orphan| orphan.is_there()) {
@@ -173,10 +174,10 @@ impl Scratch {
 }
 
 /// What a job gets as its standard streams.
-pub(super) struct JobFiles {
-    pub(super) input: File,
-    pub(super) output: File,
-    pub(super) errors: File,
+pub(crate) struct JobFiles {
+    pub(crate) input: File,
+    pub(crate) output: File,
+    pub(crate) errors: File,
 }
 
 fn create(path: &Path) -> Result<File> {

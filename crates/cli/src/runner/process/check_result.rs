@@ -5,19 +5,20 @@ use std::process::ExitStatus;
 
 use plan_ledger::plan::Ruling;
 
-use super::job::EndedBy;
-use super::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
-use super::{Answer, Subject, judge};
+use crate::runner::check::{Answer, Subject};
+use crate::runner::judge;
+use crate::runner::process::job::EndedBy;
+use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
 
 /// How much of what a check printed goes into its evidence, in bytes.
 const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
 
 /// A check that has ended.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) by: Option<EndedBy>,
-    pub(super) output: PathBuf,
-    pub(super) errors: PathBuf,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) by: Option<EndedBy>,
+    pub(crate) output: PathBuf,
+    pub(crate) errors: PathBuf,
 }
 
 impl Ended {
@@ -37,11 +38,11 @@ impl Ended {
 }
 
 /// The judgement, and its grounds.
-pub(super) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option<Ruling>, String) {
+pub(crate) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option<Ruling>, String) {
     let is_stopped = ended.by == Some(EndedBy::Stop);
     let (ruling, evidence) = match answer {
         Answer::Status => of_status(subject, ended),
-        _ if !ended.status.success() => (unheard(subject, answer), ended.failure()),
+        _ if !ended.status.success() => (unanswered(subject, answer), ended.failure()),
         Answer::Verdict => match read_limited(&ended.output, OUTPUT_LENGTH_MAX)
             .and_then(|printed| judge::verdict(&printed))
         {
@@ -73,7 +74,7 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
 
 /// What a check comes to that did not run: a command that nobody saw pass does not, and who cannot
 /// be asked says nothing.
-pub(super) fn unheard(subject: Subject, answer: Answer) -> Option<Ruling> {
+pub(crate) fn unanswered(subject: Subject, answer: Answer) -> Option<Ruling> {
     match (subject, answer) {
         (Subject::Doubt(_), _) | (_, Answer::Verdict) => None,
         _ => Some(Ruling::Fail),

@@ -1,6 +1,6 @@
 //! What a run waits for: read off the state, for people and for programs.
 //!
-//! Invariant: a run that goes on without work to deal waits for something that is named here, with
+//! Invariant: a run that goes on without work to dispatch waits for something that is named here, with
 //! all that somebody needs who is to do something about it.
 
 use plan_ledger::plan::{
@@ -8,9 +8,9 @@ use plan_ledger::plan::{
     ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus,
 };
 
-use super::StepName;
-use super::check::may_hold;
-use super::summary::{open_plan_criteria, open_steps};
+use crate::runner::drive::criteria::may_hold;
+use crate::runner::drive::criteria::{open_plan_criteria, open_steps};
+use crate::runner::progress::StepName;
 
 /// What a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub enum Pending {
     },
 }
 
-/// All that a run waits for before there is work to deal again; with work to deal, that too.
+/// All that a run waits for before there is work to dispatch again; with work to dispatch, that too.
 #[must_use]
 pub fn pending(run: &Run) -> Vec<Pending> {
     let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();

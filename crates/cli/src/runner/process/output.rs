@@ -1,22 +1,20 @@
 //! What a process left behind, as a receipt: its exit status, its output, the end of its errors.
+use crate::runner::files::open_regular;
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use rustix::fs::OFlags;
 use serde_json::Value;
 
 use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, quote_long_numbers};
 
 /// The largest output, in bytes, that a receipt may carry.
-pub(super) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
+pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
 
 /// How much of a worker's standard error a receipt keeps, in bytes.
-pub(super) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
+pub(crate) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
 
 /// How much of one line goes into a message, in characters.
 const LINE_LENGTH_MAX: usize = 300;
@@ -28,7 +26,7 @@ const EXIT_TRY_AGAIN: i32 = 75;
 const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];
 
 /// The receipt of a worker that wrote none itself.
-pub(super) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) -> Receipt {
+pub(crate) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) -> Receipt {
     let outcome = match (status.code(), status.signal()) {
         (Some(0), _) => return receipt_of_output(output, log_tail),
         (Some(code), _) => failed_with(code, &log_tail),
@@ -63,7 +61,7 @@ pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
 }
 
 /// A failure without a payload.
-pub(super) fn failed(class: FailureClass, message: String) -> Outcome {
+pub(crate) fn failed(class: FailureClass, message: String) -> Outcome {
     Outcome::Failed { class, message, payload: Json::default() }
 }
 
@@ -82,7 +80,7 @@ fn failed_with(code: i32, log_tail: &str) -> Outcome {
 }
 
 /// A file's content as a JSON value: JSON if it parses, else text; nothing is null.
-pub(super) fn read_output(path: &Path) -> Result<Json, String> {
+pub(crate) fn read_output(path: &Path) -> Result<Json, String> {
     let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -95,7 +93,7 @@ pub(super) fn read_output(path: &Path) -> Result<Json, String> {
 }
 
 /// A file's bytes, if there are not more than that.
-pub(super) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = open_regular(path).map_err(cannot)?;
     let mut bytes = Vec::new();
@@ -111,20 +109,8 @@ pub(super) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Opens a file that a worker may have put there. What is no regular file is an error: opening a named
-/// pipe waits for somebody who writes, and reading a device may never end.
-pub(super) fn open_regular(path: &Path) -> io::Result<File> {
-    let at_once = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
-    }
-}
-
 /// The last bytes of a file as text; empty if it cannot be read.
-pub(super) fn tail(path: &Path, length: u64) -> String {
+pub(crate) fn tail(path: &Path, length: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = open_regular(path)?;
         let end = file.seek(SeekFrom::End(0))?;
@@ -140,7 +126,7 @@ pub(super) fn tail(path: &Path, length: u64) -> String {
 }
 
 /// The last line that says something, not too long.
-pub(super) fn last_line(text: &str) -> Option<String> {
+pub(crate) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(LINE_LENGTH_MAX).collect())
 }

@@ -8,13 +8,13 @@ use rustix::io::Errno;
 
 use plan_ledger::plan::{Disposition, FailureClass, Idempotence, Outcome, Receipt};
 
-use super::job::EndedBy;
-use super::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
-use super::receipt_file;
-use super::scratch::Scratch;
+use crate::runner::process::job::EndedBy;
+use crate::runner::process::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
+use crate::runner::process::receipt_file;
+use crate::runner::process::scratch::Scratch;
 
 /// The receipt of a worker that has ended by itself, or was ended by the runner.
-pub(super) fn receipt(
+pub(crate) fn receipt(
     scratch: &Scratch,
     stem: &str,
     (status, ended_by): (ExitStatus, Option<EndedBy>),
@@ -23,13 +23,13 @@ pub(super) fn receipt(
     let output = scratch.path(stem, "out");
     let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
     if let Some(by) = ended_by {
-        return wordless(by.class(), by.message(), log_tail, idempotence);
+        return without_receipt_file(by.class(), by.message(), log_tail, idempotence);
     }
     match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
         Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
         // A worker that was killed may have been half-way through writing it.
         Some(Err(message)) if status.code().is_some() => {
-            wordless(FailureClass::Deterministic, message, log_tail, idempotence)
+            without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence)
         }
         _ => {
             let receipt = receipt_of(status, &output, log_tail);
@@ -47,7 +47,7 @@ pub(super) fn receipt(
 }
 
 /// The receipt of a worker that ran, and whose word nobody has.
-fn wordless(
+fn without_receipt_file(
     class: FailureClass,
     message: String,
     log_tail: String,
@@ -59,12 +59,12 @@ fn wordless(
 }
 
 /// What is left of an attempt of which nobody knows what it did. What may be done again needs no doubt.
-pub(super) fn unknown(idempotence: Idempotence) -> Option<Disposition> {
+pub(crate) fn unknown(idempotence: Idempotence) -> Option<Disposition> {
     (idempotence == Idempotence::No).then_some(Disposition::InDoubt)
 }
 
 /// The end of what a worker wrote, and what the runner has to add.
-pub(super) fn with_notes(mut log_tail: String, notes: &[String]) -> String {
+pub(crate) fn with_notes(mut log_tail: String, notes: &[String]) -> String {
     for note in notes {
         if !log_tail.is_empty() && !log_tail.ends_with('\n') {
             log_tail.push('\n');
@@ -77,13 +77,13 @@ pub(super) fn with_notes(mut log_tail: String, notes: &[String]) -> String {
 }
 
 /// A receipt that the runner writes itself.
-pub(super) fn failed_receipt(class: FailureClass, message: String) -> Receipt {
+pub(crate) fn failed_receipt(class: FailureClass, message: String) -> Receipt {
     let outcome: Outcome = failed(class, message);
     Receipt { outcome, ..Receipt::default() }
 }
 
 /// The receipt of a worker that the operating system did not start.
-pub(super) fn not_started(refusal: &io::Error) -> Receipt {
+pub(crate) fn not_started(refusal: &io::Error) -> Receipt {
     failed_receipt(class_of(refusal), format!("cannot start: {refusal}"))
 }
 

@@ -23,9 +23,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use plan_ledger::error::{Error, Result};
 use plan_ledger::plan::FailureClass;
 
-use super::StartFailure;
-use super::orphans::{self, Orphan, WORK_VARIABLE};
-use super::scratch::{JobFiles, Scratch};
+use crate::runner::process::orphans;
+use crate::runner::process::orphans::{Orphan, WORK_VARIABLE};
+use crate::runner::process::scratch::{JobFiles, Scratch};
+use crate::runner::workers::StartFailure;
 
 /// Variables of an outer runner that a job must not inherit by mistake.
 const OWN_VARIABLES: [&str; 9] = [
@@ -41,27 +42,27 @@ const OWN_VARIABLES: [&str; 9] = [
 ];
 
 /// How long the file of a stream may become, in bytes, before whoever writes it is ended.
-pub(super) const STREAM_LENGTH_MAX: u64 = 1 << 30;
+pub(crate) const STREAM_LENGTH_MAX: u64 = 1 << 30;
 
 /// What a job finds in its environment. A path need not be text.
-pub(super) type Variables = Vec<(String, OsString)>;
+pub(crate) type Variables = Vec<(String, OsString)>;
 
 /// What to start.
-pub(super) struct JobSpec<'a> {
-    pub(super) stem: String,
+pub(crate) struct JobSpec<'a> {
+    pub(crate) stem: String,
     /// What it is called, for people.
-    pub(super) name: String,
-    pub(super) command: &'a str,
-    pub(super) environment: Variables,
-    pub(super) input: &'a [u8],
-    pub(super) timeout_seconds: Option<u32>,
-    pub(super) streams: Streams,
+    pub(crate) name: String,
+    pub(crate) command: &'a str,
+    pub(crate) environment: Variables,
+    pub(crate) input: &'a [u8],
+    pub(crate) timeout_seconds: Option<u32>,
+    pub(crate) streams: Streams,
     /// How long the file of a stream may become, in bytes.
-    pub(super) stream_length_max: u64,
+    pub(crate) stream_length_max: u64,
 }
 
 /// Where standard output goes.
-pub(super) enum Streams {
+pub(crate) enum Streams {
     /// Into a file of its own.
     Separate,
     /// Into the same file as standard error.
@@ -69,9 +70,9 @@ pub(super) enum Streams {
 }
 
 /// A process group that runs.
-pub(super) struct Job {
-    pub(super) stem: String,
-    pub(super) started: Instant,
+pub(crate) struct Job {
+    pub(crate) stem: String,
+    pub(crate) started: Instant,
     timeout_seconds: Option<u32>,
     stream_length_max: u64,
     /// The files of its streams.
@@ -83,11 +84,11 @@ pub(super) struct Job {
 
 /// The thread that waited for a job, as somebody who has time.
 #[derive(Clone)]
-pub(super) struct Aside(Sender<Box<dyn FnOnce() + Send>>);
+pub(crate) struct Aside(Sender<Box<dyn FnOnce() + Send>>);
 
 impl Aside {
     /// Have this done, while others go on.
-    pub(super) fn please(&self, work: impl FnOnce() + Send + 'static) {
+    pub(crate) fn please(&self, work: impl FnOnce() + Send + 'static) {
         if let Err(unsent) = self.0.send(Box::new(work)) {
             // The thread is gone: then it is done here.
             (unsent.0)();
@@ -97,7 +98,7 @@ impl Aside {
 
 /// Why a job was ended by the runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EndedBy {
+pub(crate) enum EndedBy {
     /// It took longer than so many seconds.
     Timeout(u32),
     /// It wrote more than so many bytes.
@@ -108,7 +109,7 @@ pub(super) enum EndedBy {
 
 impl EndedBy {
     /// For people.
-    pub(super) fn message(self) -> String {
+    pub(crate) fn message(self) -> String {
         match self {
             Self::Timeout(seconds) => format!("timed out after {seconds} s"),
             Self::Length(most) => format!(
@@ -120,7 +121,7 @@ impl EndedBy {
     }
 
     /// Whether trying again may help.
-    pub(super) fn class(self) -> FailureClass {
+    pub(crate) fn class(self) -> FailureClass {
         match self {
             Self::Timeout(_) | Self::Stop => FailureClass::Transient,
             Self::Length(_) => FailureClass::Deterministic,
@@ -129,7 +130,7 @@ impl EndedBy {
 }
 
 /// Why a job did not start.
-pub(super) enum NotStarted {
+pub(crate) enum NotStarted {
     /// This machine has no room for its files.
     Machine(Error),
     /// The operating system refused.
@@ -140,7 +141,7 @@ pub(super) enum NotStarted {
 
 impl Job {
     /// Start it; `key` is sent when it has ended.
-    pub(super) fn start<K: Send + 'static>(
+    pub(crate) fn start<K: Send + 'static>(
         spec: &JobSpec<'_>,
         scratch: &Scratch,
         key: K,
@@ -209,7 +210,7 @@ impl Job {
     }
 
     /// End it if it takes too long, or writes too much.
-    pub(super) fn enforce(&mut self) {
+    pub(crate) fn enforce(&mut self) {
         let is_late = self.deadline().is_some_and(|deadline| deadline <= Instant::now());
         if let Some(seconds) = self.timeout_seconds.filter(|_| is_late) {
             self.end(EndedBy::Timeout(seconds));
@@ -223,7 +224,7 @@ impl Job {
     }
 
     /// End the whole group. The first reason counts.
-    pub(super) fn end(&mut self, by: EndedBy) {
+    pub(crate) fn end(&mut self, by: EndedBy) {
         if self.ended_by.is_none() {
             self.ended_by = Some(by);
             self.kill();
@@ -238,7 +239,7 @@ impl Job {
     }
 
     /// End it, all that it left behind, and wait until it is gone.
-    pub(super) fn end_now(mut self, scratch: &Scratch) {
+    pub(crate) fn end_now(mut self, scratch: &Scratch) {
         self.kill();
         self.end_leftovers(scratch);
         let _ = self.child.wait();
@@ -246,7 +247,7 @@ impl Job {
 
     /// End what is left of its processes, once its key was sent. Those that nobody had ended before:
     /// the group of a job that took too long has been.
-    pub(super) fn end_leftovers(&self, scratch: &Scratch) -> Vec<Orphan> {
+    pub(crate) fn end_leftovers(&self, scratch: &Scratch) -> Vec<Orphan> {
         let work = scratch.work_name(&self.stem);
         // The leader was not reaped yet, so that nobody else can have its number.
         let leader = self.pid();
@@ -256,12 +257,12 @@ impl Job {
     }
 
     /// Who has time for it, once its key was sent.
-    pub(super) fn aside(&self) -> Aside {
+    pub(crate) fn aside(&self) -> Aside {
         self.aside.clone()
     }
 
     /// How it ended, and who ended it, once its key was sent.
-    pub(super) fn reap(mut self) -> (io::Result<ExitStatus>, Option<EndedBy>) {
+    pub(crate) fn reap(mut self) -> (io::Result<ExitStatus>, Option<EndedBy>) {
         (self.child.wait(), self.ended_by)
     }
 }
@@ -285,7 +286,7 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
 
 impl NotStarted {
     /// The machine's error, or what the operating system said about the command.
-    pub(super) fn or_refusal(self) -> std::result::Result<io::Error, StartFailure> {
+    pub(crate) fn or_refusal(self) -> std::result::Result<io::Error, StartFailure> {
         match self {
             Self::Machine(error) => Err(StartFailure::NotBegun(error)),
             Self::Begun(error) => Err(StartFailure::Begun(error)),

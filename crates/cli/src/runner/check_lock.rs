@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 use plan_ledger::error::{Error, Result};
 use plan_ledger::plan::RunId;
 
-use super::Criteria;
+use crate::runner::check::Criteria;
 
 /// A turn; it is over when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct CheckLock {
     path: PathBuf,
     /// Closed after the name is gone.
     _file: File,
 }
 
-impl Turn {
+impl CheckLock {
     /// Take the turn to check these criteria; `None` while another process has it.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CheckLock {
     fn drop(&mut self) {
         // One that is left behind is as good as none.
         let _ = fs::remove_file(&self.path);
@@ -78,7 +78,7 @@ mod tests {
     fn one_at_a_time_has_the_turn() {
         let ledger = tempfile::tempdir().unwrap();
         let (inside, turns) = (AtomicU32::new(0), AtomicU32::new(0));
-        let take = || Turn::take(ledger.path(), RunId(1), Criteria::OfPlan).unwrap();
+        let take = || CheckLock::take(ledger.path(), RunId(1), Criteria::OfPlan).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -93,7 +93,7 @@ mod tests {
                 });
             }
         });
-        let _other = Turn::take(ledger.path(), RunId(2), Criteria::OfPlan).unwrap().unwrap();
+        let _other = CheckLock::take(ledger.path(), RunId(2), Criteria::OfPlan).unwrap().unwrap();
         let left = fs::read_dir(ledger.path().join("work/checks")).unwrap().count();
         assert_eq!(left, 1);
     }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The variable by which a process says which job it belongs to.
-pub(super) const WORK_VARIABLE: &str = "LEDGER_WORK";
+pub(crate) const WORK_VARIABLE: &str = "LEDGER_WORK";
 
 /// How long processes may take to go.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ const NAMED_MAX: usize = 5;
 
 /// A process that was still there when its job was over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Orphan {
+pub(crate) struct Orphan {
     pid: Pid,
     /// What it is called.
     name: String,
@@ -49,28 +49,28 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// The job, by the name of its files.
-    pub(super) fn stem(&self) -> Option<String> {
+    pub(crate) fn stem(&self) -> Option<String> {
         Some(self.work.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Whether it could not be ended.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         stat(self.pid).is_some_and(|status| status.name == self.name)
     }
 
     /// Its number and its name, for people.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("{} ({})", self.name, self.pid.as_raw_pid())
     }
 
-    pub(super) fn is_in_group(&self, leader: Option<Pid>) -> bool {
+    pub(crate) fn is_in_group(&self, leader: Option<Pid>) -> bool {
         leader.is_some_and(|leader| self.group == leader.as_raw_pid())
     }
 }
 
 /// End every process that belongs to a job that is meant, or is in the group of that leader, who is
 /// left alone. Those that were there.
-pub(super) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let give_up = Instant::now() + PATIENCE;
     let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
     loop {
@@ -88,7 +88,7 @@ pub(super) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
 }
 
 /// What a job left behind, for people; `None` if it was nothing.
-pub(super) fn remark(orphans: &[Orphan]) -> Option<String> {
+pub(crate) fn remark(orphans: &[Orphan]) -> Option<String> {
     let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -134,7 +134,7 @@ impl fmt::Display for Taken {
     }
 }
 
-/// Take the marks of a file that the run has not taken yet, before anything is dealt.
+/// Take the marks of a file that the run has not taken yet, before anything is dispatched.
 ///
 /// # Errors
 /// As [`Ledger::execute`]. What somebody else settled meanwhile is passed over.
@@ -163,7 +163,7 @@ pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
 
 /// Take over the next steps that are done; how many.
 fn take_over(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<usize> {
-    // Made of the state by which it is judged: nobody deals one of them in between.
+    // Made of the state by which it is judged: nobody dispatches one of them in between.
     let command = |state: &State| {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
@@ -208,7 +208,7 @@ mod tests {
 
     /// Story: a planner had a step done anew that the file marks as done, and with it what was built
     /// on it. The file is the earlier plan's: its marks do not close them again. In the file of the
-    /// newer plan they do. What was dealt is never closed by a mark.
+    /// newer plan they do. What was dispatched is never closed by a mark.
     #[test]
     fn marks_do_not_undo_what_a_planner_took_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,13 +9,14 @@ use plan_ledger::plan::{
     AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
 };
 
-use super::drive::Drive;
-use super::recover::status_of;
-use super::{Answer, Check, Checked, Progress, StepName, Subject};
+use crate::runner::check::{Answer, Check, Checked, Subject};
+use crate::runner::drive::recover::status_of;
+use crate::runner::drive::state::Drive;
+use crate::runner::progress::{Progress, StepName};
 
 impl Drive<'_> {
     /// Queue the probes of steps that have come into doubt.
-    pub(super) fn queue_probes(&mut self) {
+    pub(crate) fn queue_probes(&mut self) {
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         for number in &run.outcome_unknown {
@@ -27,7 +28,7 @@ impl Drive<'_> {
     }
 
     /// Record what a probe found.
-    pub(super) fn take_finding(&mut self, step: StepName, checked: Checked) {
+    pub(crate) fn take_finding(&mut self, step: StepName, checked: Checked) {
         let Checked { ruling, mut evidence, .. } = checked;
         let mut finding = ruling.map(|ruling| match ruling {
             Ruling::Pass => ResolvedOutcome::Landed,
@@ -88,7 +89,7 @@ fn probe_of(
     }
     let step = run.plan_step(number)?;
     let command = step.probe().filter(|_| !probed.contains(&attempt.token))?;
-    let mut environment = super::check::environment(run, number, attempt.token);
+    let mut environment = crate::runner::drive::checks::environment(run, number, attempt.token);
     environment
         .extend(run.idempotency_key(number).map(|key| ("LEDGER_IDEMPOTENCY_KEY".to_owned(), key)));
     let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);

@@ -3,7 +3,7 @@
 //! What a worker is told and what it may answer is `format/hand-off.md`.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,18 @@ use plan_ledger::plan::{
     AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
 };
 
-use super::checked;
-use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
-use super::orphans::{self, Orphan};
-use super::scratch::Scratch;
-use super::worked::{failed_receipt, not_started};
-use super::{
-    Answer, Check, Checked, HandOff, Helpers, PlanContext, Remark, Report, StartFailure, StepName,
-    Subject, WorkerKind, Workers,
-};
-use super::{files, scratch_folder};
+use crate::runner::check::{Answer, Check, Checked, Subject};
+use crate::runner::files;
+use crate::runner::hand_off::task::{HandOff, PlanContext};
+use crate::runner::helpers::Helpers;
+use crate::runner::process::check_result as checked;
+use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use crate::runner::process::orphans;
+use crate::runner::process::orphans::Orphan;
+use crate::runner::process::receipt::{failed_receipt, not_started};
+use crate::runner::process::scratch::Scratch;
+use crate::runner::progress::StepName;
+use crate::runner::workers::{Report, StartFailure, WorkerKind, WorkerNote, Workers};
 
 /// Where and how processes work.
 #[derive(Debug, Clone)]
@@ -40,12 +42,12 @@ pub struct ProcessWorkers {
     options: ProcessOptions,
     helpers: Helpers,
     context: PlanContext,
-    pub(super) scratch: Scratch,
-    pub(super) remarks: Vec<Remark>,
+    pub(crate) scratch: Scratch,
+    pub(crate) remarks: Vec<WorkerNote>,
     jobs: BTreeMap<Key, Running>,
     /// Reports of what could not be started.
     ready: VecDeque<Report>,
-    pub(super) heard: (Sender<Heard>, Receiver<Heard>),
+    pub(crate) heard: (Sender<Heard>, Receiver<Heard>),
     stream_length_max: u64,
     /// When the limits of all that runs are looked at again.
     look_at: Instant,
@@ -55,7 +57,7 @@ pub struct ProcessWorkers {
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What threads tell the one that waits for reports.
-pub(super) enum Heard {
+pub(crate) enum Heard {
     /// A job has ended.
     Ended(Key),
     /// A worker's report is complete: its artifacts were looked at. What was noticed.
@@ -63,24 +65,24 @@ pub(super) enum Heard {
 }
 
 /// A job that runs.
-pub(super) struct Running {
-    pub(super) job: Job,
-    pub(super) known: Known,
+pub(crate) struct Running {
+    pub(crate) job: Job,
+    pub(crate) known: Known,
 }
 
 /// What has to be known of a job when it has ended.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The files that its step is expected to change.
-    pub(super) changes: Vec<String>,
+    pub(crate) changes: Vec<String>,
     /// Whether its step may be done twice.
-    pub(super) idempotence: Idempotence,
+    pub(crate) idempotence: Idempotence,
     /// How it answers, if it is a check.
-    pub(super) answer: Answer,
+    pub(crate) answer: Answer,
 }
 
 /// What a job is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Work(AttemptToken),
     Check(Subject, u32),
 }
@@ -94,7 +96,7 @@ impl ProcessWorkers {
     }
 
     /// The same, with the files of the processes in that folder.
-    pub(super) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
+    pub(crate) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
         Self {
             options,
             helpers: Helpers::default(),
@@ -178,7 +180,7 @@ impl Workers for ProcessWorkers {
         }
         for (token, orphans) in of_job {
             let text = orphans::remark(&orphans);
-            self.remarks.extend(text.map(|text| Remark { token, text }));
+            self.remarks.extend(text.map(|text| WorkerNote { token, text }));
         }
         Ok(())
     }
@@ -241,7 +243,7 @@ impl Workers for ProcessWorkers {
         if let Some(refusal) = launched.map_err(StartFailure::into_error)? {
             let Check { subject, criterion, .. } = *check;
             let evidence = format!("cannot start: {refusal}");
-            let ruling = checked::unheard(subject, check.answer);
+            let ruling = checked::unanswered(subject, check.answer);
             self.ready.push_back(Report::Checked(Checked { subject, criterion, ruling, evidence }));
         }
         Ok(())
@@ -298,7 +300,7 @@ impl Workers for ProcessWorkers {
         files::planned_files(version, plan)
     }
 
-    fn remarks(&mut self) -> Vec<Remark> {
+    fn remarks(&mut self) -> Vec<WorkerNote> {
         std::mem::take(&mut self.remarks)
     }
 
@@ -327,7 +329,7 @@ impl std::fmt::Debug for ProcessWorkers {
 }
 
 /// The name of a job's files.
-pub(super) fn stem(key: Key) -> String {
+pub(crate) fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
         Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
@@ -337,6 +339,12 @@ pub(super) fn stem(key: Key) -> String {
     }
 }
 
+/// Where a process runner keeps the files of its workers: a folder of the ledger and the run.
+#[must_use]
+pub fn scratch_folder(ledger: &Path, run: RunId) -> PathBuf {
+    ledger.join("work").join(format!("run-{run}"))
+}
+
 #[cfg(test)]
-#[path = "process_tests.rs"]
+#[path = "workers_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
-//! The loop: deal, record, judge, renew, until nothing is left to deal.
+//! The loop: deal, record, judge, renew, until nothing is left to dispatch.
 //!
 //! Invariants:
-//! - A ledger error stops dealing at once. What runs is waited for, and each receipt is tried
+//! - A ledger error stops dispatch at once. What runs is waited for, and each receipt is tried
 //!   again at the end; those that could not be recorded are named.
 //! - Criteria of one subject are judged one after the other, each as soon as it can be, and they
 //!   count towards `max_parallel` like workers.
@@ -13,33 +13,20 @@ use std::time::Duration;
 
 use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::{Clock, Ledger, Task};
-use plan_ledger::plan::{AttemptToken, LostCause, Micros, RunId, RunStatus, State, StepStatus};
+use plan_ledger::plan::{LostCause, Micros, RunId, RunStatus, State, StepStatus};
 
-use super::planner::Planning;
-use super::recover::recover;
-use super::summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};
-use super::words::title;
-use super::{
-    Answer, Check, Helpers, Marks, Observer, Progress, StartFailure, StepName, StopRequest,
-    Subject, Turn, Workers, summary,
-};
-
-/// The longest that the loop sleeps before it looks at its stop request again.
-pub(super) const WAIT_MAX: Duration = Duration::from_millis(100);
+use crate::runner::drive::recover::recover;
+use crate::runner::drive::state::{Drive, Options, Planning, Running, WAIT_MAX, half_way};
+use crate::runner::drive::summary;
+use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
+use crate::runner::hand_off::text::title;
+use crate::runner::progress::{Observer, Progress, StepName, StopRequest};
+use crate::runner::workers::{StartFailure, Workers};
 
 /// Between two looks at whether another process has ended its turn, with nothing else to do.
 const TURN_WAIT: Duration = Duration::from_millis(50);
 
-/// How a loop works.
-#[derive(Debug, Clone, Copy)]
-pub struct Options<'a> {
-    /// How many workers and checks may run at once; 0 counts as 1.
-    pub max_parallel: usize,
-    /// What the plan's file says of its steps: taken whenever a version becomes active.
-    pub marks: Option<&'a Marks>,
-}
-
-/// Deal a run's steps until it has ended, somebody must answer, or the observer asks to stop.
+/// Dispatches a run's steps until it has ended, somebody must answer, or the observer asks to stop.
 ///
 /// An error is returned only if the loop could not begin; what happens later is in the summary.
 pub fn drive(
@@ -81,57 +68,6 @@ pub fn drive(
     drive.go()
 }
 
-/// A worker that runs.
-pub(super) struct Running {
-    pub(super) step: StepName,
-    slot: usize,
-    /// When its lease is to be renewed.
-    pub(super) renew_at: Micros,
-}
-
-/// A check that runs.
-pub(super) struct Checking {
-    pub(super) step: Option<StepName>,
-    pub(super) answer: Answer,
-    /// Held until its verdict is recorded.
-    pub(super) turn: Option<Turn>,
-}
-
-pub(super) struct Drive<'a> {
-    pub(super) ledger: &'a Ledger,
-    pub(super) clock: &'a dyn Clock,
-    pub(super) run: RunId,
-    pub(super) workers: &'a mut dyn Workers,
-    pub(super) observer: &'a mut dyn Observer,
-    pub(super) options: Options<'a>,
-    pub(super) session: Session,
-    started: Micros,
-    pub(super) running: BTreeMap<AttemptToken, Running>,
-    /// Checks that wait for a free place.
-    pub(super) queued: VecDeque<(Option<StepName>, Check)>,
-    /// What is being checked right now.
-    pub(super) checking: BTreeMap<Subject, Checking>,
-    /// Lost attempts that were probed.
-    pub(super) probed: BTreeSet<AttemptToken>,
-    /// Who is asked beside the workers.
-    pub(super) helpers: Helpers,
-    /// Criteria about which the judge had no verdict.
-    pub(super) unjudged: BTreeSet<(Subject, u32)>,
-    /// What another process was found to check: that is said once.
-    pub(super) awaited: BTreeSet<Subject>,
-    /// What became of requests for another plan.
-    pub(super) planning: Planning,
-    /// The last record when it was last looked what there is to do.
-    pub(super) seen: u64,
-    /// The plan version for which everything was done that comes before its first step is dealt.
-    pub(super) met_version: u32,
-    /// What was noticed.
-    pub(super) notes: Vec<(Option<StepName>, String)>,
-    pub(super) stop: StopRequest,
-    pub(super) fatal: Option<Error>,
-    pub(super) unrecorded: Vec<Unrecorded>,
-}
-
 impl Drive<'_> {
     fn go(mut self) -> Result<RunSummary> {
         self.count();
@@ -139,7 +75,7 @@ impl Drive<'_> {
             self.heed_stop_request();
             self.end_revoked();
             self.look_around();
-            // Before anything is dealt: dealing turns leases that have run out into losses, and
+            // Before anything is dispatched: dispatch turns leases that have run out into losses, and
             // after a machine has slept, those of our own living workers would be among them.
             self.renew_leases();
             if self.may_start()
@@ -183,7 +119,7 @@ impl Drive<'_> {
         Ok(self.queue_plan_check() || self.wait_for_time()?)
     }
 
-    pub(super) fn may_start(&self) -> bool {
+    pub(crate) fn may_start(&self) -> bool {
         self.stop == StopRequest::None && self.fatal.is_none()
     }
 
@@ -195,13 +131,13 @@ impl Drive<'_> {
         self.running.len() + self.checking.len()
     }
 
-    pub(super) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.busy() < self.options.max_parallel.max(1)
     }
 
     /// Checks first: they close steps, and closed steps open others.
     fn start_all_that_may(&mut self) -> Result<()> {
-        // Deadlines pass also while every place is taken, and nothing is dealt.
+        // Deadlines pass also while every place is taken, and nothing is dispatched.
         self.ledger.tick()?;
         self.meet_version()?;
         self.queue_probes();
@@ -214,7 +150,7 @@ impl Drive<'_> {
                 Ok(Some(task)) => task,
                 Ok(None) if self.meet_version()? => continue,
                 Ok(None) => break,
-                // A run that has ended, or whose plan nobody approved yet, has nothing to deal:
+                // A run that has ended, or whose plan nobody approved yet, has nothing to dispatch:
                 // its summary says how it stands.
                 Err(error) if error.rejection().is_some() && !self.is_running() => break,
                 Err(error) => return Err(error),
@@ -228,7 +164,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Deal a step of the version that was met, and of no other.
+    /// Dispatches a step of the version that was met, and of no other.
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_met = |state: &State| active(state) == self.met_version;
@@ -273,8 +209,8 @@ impl Drive<'_> {
         (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
     }
 
-    /// The state, unless it cannot be told any more: then nothing more is dealt.
-    pub(super) fn state(&mut self) -> Option<Arc<State>> {
+    /// The state, unless it cannot be told any more: then nothing more is dispatched.
+    pub(crate) fn state(&mut self) -> Option<Arc<State>> {
         self.ledger.state().map_err(|error| self.fail(error)).ok()
     }
 
@@ -283,7 +219,7 @@ impl Drive<'_> {
         state.runs.get(&self.run).is_some_and(|run| run.status == RunStatus::Running)
     }
 
-    pub(super) fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
         let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
@@ -291,7 +227,7 @@ impl Drive<'_> {
         self.observer.progress(&Progress::Counted { settled, steps });
     }
 
-    pub(super) fn heed_stop_request(&mut self) {
+    pub(crate) fn heed_stop_request(&mut self) {
         let request = self.observer.stop_request();
         if request <= self.stop {
             return;
@@ -306,7 +242,7 @@ impl Drive<'_> {
     }
 
     /// Deal no more, for this reason. The first one counts.
-    pub(super) fn fail(&mut self, error: Error) {
+    pub(crate) fn fail(&mut self, error: Error) {
         if self.fatal.is_none() {
             let progress = Progress::Draining { reason: error.to_string(), running: self.busy() };
             self.observer.progress(&progress);
@@ -334,18 +270,13 @@ impl Drive<'_> {
             counts: Counts::of(&state, run),
             session: Session { duration, ..self.session },
             failures: summary::failures(run),
-            failed_criteria: summary::failed_criteria(run),
+            failed_criteria: crate::runner::drive::criteria::failed_criteria(run),
             notes: self.notes,
             seen: self.seen,
         })
     }
 }
 
-/// The middle between two points in time: a lease is renewed when half of it is over.
-pub(super) fn half_way(now: Micros, until: Micros) -> Micros {
-    now.saturating_add(until.saturating_sub(now) / 2)
-}
-
 #[cfg(test)]
-#[path = "drive_tests.rs"]
+#[path = "run_loop_tests.rs"]
 mod tests;

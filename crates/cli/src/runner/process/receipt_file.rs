@@ -12,7 +12,7 @@ use plan_ledger::plan::{
     name_error, quote_long_numbers,
 };
 
-use super::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
+use crate::runner::process::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +56,7 @@ struct ArtifactEntry {
 
 /// The receipt in that file; `None` if there is no such file. Standard output stands in for an
 /// output that the file does not give.
-pub(super) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>> {
+pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>> {
     // A link that leads nowhere counts: it was meant to be a receipt.
     path.symlink_metadata().ok()?;
     let read = || {

@@ -9,11 +9,14 @@ use plan_ledger::error::{ErrorKind, Result};
 use plan_ledger::ledger::PLANNED_FILES;
 use plan_ledger::plan::{AttemptToken, LostCause, Micros, Receipt, Run, StepStatus};
 
-use super::drive::{Drive, half_way};
-use super::recover::status_of;
-use super::summary::Unrecorded;
-use super::words::describe;
-use super::{Progress, Report, StepName, output, take_marks};
+use crate::runner::drive::recover::status_of;
+use crate::runner::drive::state::{Drive, half_way};
+use crate::runner::drive::summary::Unrecorded;
+use crate::runner::hand_off::text::describe;
+use crate::runner::imported_status::take_marks;
+use crate::runner::process::output;
+use crate::runner::progress::{Progress, StepName};
+use crate::runner::workers::Report;
 
 /// After a lease that could not be renewed.
 const RENEW_AGAIN: Micros = 1_000_000;
@@ -22,7 +25,7 @@ const RENEW_AGAIN: Micros = 1_000_000;
 const RUNNER: &str = "runner";
 
 impl Drive<'_> {
-    pub(super) fn take(&mut self, report: Report) {
+    pub(crate) fn take(&mut self, report: Report) {
         match report {
             Report::Finished(token, receipt) => {
                 if let Some(running) = self.running.remove(&token) {
@@ -77,7 +80,7 @@ impl Drive<'_> {
     }
 
     /// Record that an attempt will never report.
-    pub(super) fn give_up(
+    pub(crate) fn give_up(
         &mut self,
         token: AttemptToken,
         step: &StepName,
@@ -103,7 +106,7 @@ impl Drive<'_> {
         }
     }
 
-    pub(super) fn renew_leases(&mut self) {
+    pub(crate) fn renew_leases(&mut self) {
         let now = self.clock.now();
         let due: Vec<AttemptToken> = self
             .running
@@ -129,7 +132,7 @@ impl Drive<'_> {
     }
 
     /// A disk that was full may have room again by the time that the last worker is done.
-    pub(super) fn record_what_was_left(&mut self) {
+    pub(crate) fn record_what_was_left(&mut self) {
         let disk_was_full =
             self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
         if disk_was_full {
@@ -140,7 +143,7 @@ impl Drive<'_> {
     }
 
     /// End the workers whose attempts are over.
-    pub(super) fn end_revoked(&mut self) {
+    pub(crate) fn end_revoked(&mut self) {
         let Some(state) = self.state() else { return };
         let is_over = |token: &AttemptToken| !state.in_flight.contains_key(token);
         let over: Vec<AttemptToken> = self.running.keys().copied().filter(is_over).collect();
@@ -149,9 +152,9 @@ impl Drive<'_> {
         }
     }
 
-    /// Do what comes before any step of the active version is dealt; whether it is one that was not
+    /// Do what comes before any step of the active version is dispatched; whether it is one that was not
     /// met yet.
-    pub(super) fn meet_version(&mut self) -> Result<bool> {
+    pub(crate) fn meet_version(&mut self) -> Result<bool> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(false) };
         if self.met_version == run.active {
@@ -185,7 +188,7 @@ impl Drive<'_> {
     }
 
     /// Tell, and keep for the summary, what the workers noticed.
-    pub(super) fn take_remarks(&mut self) {
+    pub(crate) fn take_remarks(&mut self) {
         let state = self.state();
         for remark in self.workers.remarks() {
             let step = state.as_ref().zip(remark.token).and_then(|(state, token)| {
@@ -196,7 +199,7 @@ impl Drive<'_> {
         }
     }
 
-    pub(super) fn note(&mut self, step: Option<StepName>, note: String) {
+    pub(crate) fn note(&mut self, step: Option<StepName>, note: String) {
         self.notes.push((step.clone(), note.clone()));
         self.observer.progress(&Progress::Noted { step, note });
     }

@@ -11,11 +11,11 @@ use serde_json::Value;
 use plan_ledger::ledger::{EarlierAttempt, EarlierAttemptEnd, Task};
 use plan_ledger::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
 
-use super::files::{ChangedFile, changed_files};
-use super::nearby::Nearby;
+use crate::runner::files::{ChangedFile, changed_files};
+use crate::runner::hand_off::nearby::Nearby;
 
 /// The version of the hand-off's form.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// How much of the plan a worker is told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Goal: the loop on a real ledger with workers that answer as the test says: it deals, records,
+//! Goal: the loop on a real ledger with workers that answer as the test says: it dispatches, records,
 //! judges, resumes and stops without losing or repeating anything.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use plan_ledger::plan::{
     RunPolicy, Step, StepNumber, TextPolicy,
 };
 
-#[path = "drive_meanwhile_tests.rs"]
+#[path = "concurrency_tests.rs"]
 mod meanwhile;
 
 struct Quiet {
@@ -275,7 +275,7 @@ fn a_machine_that_cannot_start_workers_stops_the_loop_and_loses_nothing() {
 }
 
 /// A worker that had been started, and was ended because a full disk left no room for its process id,
-/// was given back as if it had not begun: a step that must not be done twice was dealt again.
+/// was given back as if it had not begun: a step that must not be done twice was dispatched again.
 #[test]
 fn what_had_begun_when_the_machine_failed_is_in_doubt() {
     let mut plan = plan(1);

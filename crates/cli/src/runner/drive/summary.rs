@@ -3,12 +3,12 @@
 use plan_ledger::error::Error;
 use plan_ledger::ledger::Task;
 use plan_ledger::plan::{
-    AcceptedBasis, CompactPlan, Cost, Criterion, Ending, FailureClass, Micros, Receipt, Ruling,
-    Run, RunStatus, State, StepNumber, StepStatus,
+    AcceptedBasis, Cost, Ending, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
+    StepStatus,
 };
 
-use super::StepName;
-use super::pending::{Pending, pending};
+use crate::runner::drive::pending::{Pending, pending};
+use crate::runner::progress::StepName;
 
 /// What a loop did, and how the run stands.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub enum RunOutcome {
     Cancelled,
     /// A rule, or the answer to a question, ended the run.
     Aborted,
-    /// Nothing can be dealt until somebody answers.
+    /// Nothing can be dispatched until somebody answers.
     Waiting(Vec<Pending>),
     /// It was asked to stop, with work left.
     Interrupted,
@@ -55,7 +55,7 @@ pub enum RunOutcome {
     },
 }
 
-/// A receipt that could not be recorded: its attempt counts as lost, and the step is dealt again.
+/// A receipt that could not be recorded: its attempt counts as lost, and the step is dispatched again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
     /// The step.
@@ -108,7 +108,7 @@ pub struct Session {
 
 impl StepName {
     /// The name of a dealt step.
-    pub(super) fn of_task(task: &Task) -> Self {
+    pub(crate) fn of_task(task: &Task) -> Self {
         Self { number: task.number, id: task.step.id.clone() }
     }
 
@@ -147,7 +147,7 @@ impl Counts {
 }
 
 /// How a run stands, where nothing is in the way but the run itself.
-pub(super) fn standing(run: &Run) -> RunOutcome {
+pub(crate) fn standing(run: &Run) -> RunOutcome {
     match run.status {
         RunStatus::Ended(Ending::Done) => RunOutcome::Done,
         RunStatus::Ended(Ending::Failed) => RunOutcome::Failed,
@@ -157,39 +157,8 @@ pub(super) fn standing(run: &Run) -> RunOutcome {
     }
 }
 
-/// Steps of the active version that are neither settled nor failed for good.
-pub(super) fn open_steps(run: &Run) -> u32 {
-    let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
-    let closed: u32 = closed.iter().map(|status| run.count(*status)).sum();
-    run.active_version().map_or(0, |version| version.step_count.saturating_sub(closed))
-}
-
-/// The plan's own criteria that have no verdict yet.
-pub(super) fn open_plan_criteria(run: &Run) -> Vec<String> {
-    plan_criteria(run)
-        .filter(|(index, _)| !run.plan_verdicts.contains_key(index))
-        .map(|(_, criterion)| criterion.body().to_owned())
-        .collect()
-}
-
-/// The plan's own criteria that do not hold, each with the evidence.
-pub(super) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
-    plan_criteria(run)
-        .filter_map(|(index, criterion)| {
-            let verdict = run.plan_verdicts.get(&index)?;
-            (verdict.ruling == Ruling::Fail)
-                .then(|| (criterion.body().to_owned(), verdict.evidence.clone()))
-        })
-        .collect()
-}
-
-fn plan_criteria(run: &Run) -> impl Iterator<Item = (u32, &Criterion)> {
-    let plan = run.plan().map(CompactPlan::header);
-    (0..).zip(plan.into_iter().flat_map(|plan| &plan.test_criteria))
-}
-
 /// Steps of the active version that have failed for good.
-pub(super) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
+pub(crate) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
     let Some(version) = run.active_version() else { return Vec::new() };
     let failed = |number: &StepNumber| {
         let step = run.step(*number)?;

@@ -7,7 +7,8 @@ use plan_ledger::error::Result;
 use plan_ledger::ledger::Ledger;
 use plan_ledger::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumber, StepStatus};
 
-use super::{Observer, Progress, StepName, WorkerKind, Workers};
+use crate::runner::progress::{Observer, Progress, StepName};
+use crate::runner::workers::{WorkerKind, Workers};
 
 /// Give up the attempts that an earlier runner hosted, once their workers are known to be dead,
 /// and answer the doubts that these workers can answer. How many attempts were given up.
@@ -67,7 +68,7 @@ fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool 
 }
 
 /// How a step stands now.
-pub(super) fn status_of(state: &State, run: RunId, number: StepNumber) -> StepStatus {
+pub(crate) fn status_of(state: &State, run: RunId, number: StepNumber) -> StepStatus {
     let step = state.runs.get(&run).and_then(|run| run.step(number));
     step.map_or(StepStatus::Removed, |step| step.status)
 }

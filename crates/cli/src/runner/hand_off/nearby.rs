@@ -29,7 +29,7 @@ pub struct Neighbour<'a> {
 }
 
 impl<'a> Nearby<'a> {
-    pub(super) fn of(plan: &'a CompactPlan, near: &Neighbours) -> Self {
+    pub(crate) fn of(plan: &'a CompactPlan, near: &Neighbours) -> Self {
         let at = |places: &[usize]| {
             let steps = places.iter().filter_map(|place| plan.step(*place));
             steps.map(Neighbour::of).collect()

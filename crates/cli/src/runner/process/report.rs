@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use plan_ledger::plan::{AttemptToken, FailureClass, Idempotence, Micros, Receipt};
 
-use super::checked::{self, Ended};
-use super::job::{Aside, EndedBy};
-use super::process::{Heard, Key, Known, ProcessWorkers, Running, stem};
-use super::worked::{failed_receipt, with_notes};
-use super::{Answer, Checked, Remark, Report, Subject, files, orphans, worked};
+use crate::runner::check::{Answer, Checked, Subject};
+use crate::runner::files;
+use crate::runner::process::check_result as checked;
+use crate::runner::process::check_result::Ended;
+use crate::runner::process::job::{Aside, EndedBy};
+use crate::runner::process::orphans;
+use crate::runner::process::receipt as worked;
+use crate::runner::process::receipt::{failed_receipt, with_notes};
+use crate::runner::process::workers::{Heard, Key, Known, ProcessWorkers, Running, stem};
+use crate::runner::workers::{Report, WorkerNote};
 
 impl ProcessWorkers {
     /// What an ended job has to say; `None` if that is still being found out.
-    pub(super) fn report(&mut self, key: Key, running: Running) -> Option<Report> {
+    pub(crate) fn report(&mut self, key: Key, running: Running) -> Option<Report> {
         let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
         let stem = job.stem.clone();
@@ -77,7 +82,7 @@ impl ProcessWorkers {
     }
 
     /// A worker's report, with what was noticed.
-    pub(super) fn finished(
+    pub(crate) fn finished(
         &mut self,
         token: AttemptToken,
         receipt: Box<Receipt>,
@@ -89,7 +94,7 @@ impl ProcessWorkers {
     }
 
     fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
-        self.remarks.extend(notes.iter().map(|text| Remark { token, text: text.clone() }));
+        self.remarks.extend(notes.iter().map(|text| WorkerNote { token, text: text.clone() }));
     }
 
     /// The operating system does not say how a job ended. That never happens unless somebody
@@ -109,7 +114,7 @@ impl ProcessWorkers {
             }
             Key::Check(subject, criterion) => {
                 self.scratch.forget(&stem(key));
-                let ruling = checked::unheard(subject, answer);
+                let ruling = checked::unanswered(subject, answer);
                 Report::Checked(Checked { subject, criterion, ruling, evidence: message })
             }
         }

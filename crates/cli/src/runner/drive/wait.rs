@@ -1,4 +1,4 @@
-//! Waiting: for steps that are dealt again after a pause, and for nothing else.
+//! Waiting: for steps that are dispatched again after a pause, and for nothing else.
 //!
 //! Invariants: a loop that has nothing to do waits only as long as time alone can change that. It
 //! never waits for a person, nor for the deadline of an answer: that may take days. What others do
@@ -9,12 +9,12 @@ use std::time::Duration;
 use plan_ledger::error::Result;
 use plan_ledger::plan::{Micros, RunStatus, StepStatus, Timer};
 
-use super::drive::Drive;
-use super::{Progress, StepName};
+use crate::runner::drive::state::Drive;
+use crate::runner::progress::{Progress, StepName};
 
 impl Drive<'_> {
     /// With nothing to do, wait for what falls due, and let it. Whether the loop goes on.
-    pub(super) fn wait_for_time(&mut self) -> Result<bool> {
+    pub(crate) fn wait_for_time(&mut self) -> Result<bool> {
         if !self.may_start() {
             return Ok(false);
         }
@@ -34,7 +34,9 @@ impl Drive<'_> {
                 return Ok(true);
             }
             // Nothing runs, so nothing is reported: this only sleeps.
-            let report = self.workers.next(Duration::from_micros(left).min(super::drive::WAIT_MAX));
+            let report = self
+                .workers
+                .next(Duration::from_micros(left).min(crate::runner::drive::state::WAIT_MAX));
             debug_assert!(report.is_none(), "a worker reported that was not there");
             self.heed_stop_request();
         }
@@ -48,7 +50,7 @@ impl Drive<'_> {
         if matches!(run.status, RunStatus::Ended(_)) {
             return None;
         }
-        // Nothing is dealt in a run that pauses, whatever becomes ready.
+        // Nothing is dispatched in a run that pauses, whatever becomes ready.
         if run.pause.is_some() {
             return None;
         }

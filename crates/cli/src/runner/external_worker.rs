@@ -12,27 +12,29 @@ use serde_json::Value;
 
 use plan_ledger::error::{Error, ErrorKind, Result};
 use plan_ledger::ledger::LedgerView;
-use plan_ledger::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run, StepNumber};
+use plan_ledger::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run};
 
-use super::check::{Judging, output_of};
-use super::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
-use super::scratch::Scratch;
-use super::{
-    Check, Checked, ProcessOptions, ProcessWorkers, Report, StartFailure, Workers as _, files,
-    orphans, worked,
-};
+use crate::runner::check::{Check, Checked, Criteria};
+use crate::runner::drive::checks::{Judging, output_of};
+use crate::runner::files;
+use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use crate::runner::process::orphans;
+use crate::runner::process::receipt as worked;
+use crate::runner::process::scratch::Scratch;
+use crate::runner::process::workers::{ProcessOptions, ProcessWorkers};
+use crate::runner::workers::{Report, StartFailure, Workers as _};
 
 /// Between two looks at whether it is to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// An attempt, and who does it.
 #[derive(Debug)]
-pub(crate) struct OutsideWork<'a> {
+pub(crate) struct ExternalWork<'a> {
     /// The ledger's folder, absolute.
     pub(crate) ledger: &'a Path,
     /// Where the process's files are kept meanwhile.
     pub(crate) folder: PathBuf,
-    /// What was dealt, as the hand-off has it.
+    /// What was dispatched, as the hand-off has it.
     pub(crate) task: &'a Value,
     /// The shell command.
     pub(crate) command: &'a str,
@@ -56,15 +58,6 @@ pub(crate) enum End {
     Stopped,
 }
 
-/// Whose criteria are checked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Criteria {
-    /// Those of a reported step.
-    OfStep(StepNumber),
-    /// Those of the plan, once every step is settled.
-    OfPlan,
-}
-
 /// The first command among the criteria that nobody has judged yet.
 fn first_check(run: &Run, criteria: Criteria) -> Option<Check> {
     let judging = Judging::default();
@@ -84,7 +77,7 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
 ///
 /// # Errors
 /// The ledger cannot be read, or this machine has no room for the files of a process.
-pub(crate) fn check_outside(
+pub(crate) fn check_external(
     view: &LedgerView,
     run: &Run,
     criteria: Criteria,
@@ -121,12 +114,12 @@ pub(crate) fn check_outside(
 }
 
 /// Throw the files of an attempt away, once its end is durable.
-pub(crate) fn forget_outside(folder: &Path, token: u64) {
+pub(crate) fn forget_external(folder: &Path, token: u64) {
     Scratch::new(folder.to_owned()).forget(&token.to_string());
 }
 
-impl OutsideWork<'_> {
-    /// Do it. What its process leaves in files is kept until [`forget_outside`]. `order` is asked ten times a second.
+impl ExternalWork<'_> {
+    /// Do it. What its process leaves in files is kept until [`forget_external`]. `order` is asked ten times a second.
     ///
     /// # Errors
     /// This machine has no room for its files, or cannot watch it.

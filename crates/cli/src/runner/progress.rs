@@ -54,7 +54,7 @@ pub enum Progress {
         /// How the step stands now.
         status: StepStatus,
     },
-    /// A step was dealt.
+    /// A step was dispatched.
     Dispatched {
         /// The step.
         step: StepName,
@@ -145,7 +145,7 @@ pub enum Progress {
         /// What.
         reason: String,
     },
-    /// Nothing more is dealt; the loop waits for so many workers and checks.
+    /// Nothing more is dispatched; the loop waits for so many workers and checks.
     Draining {
         /// Why.
         reason: String,

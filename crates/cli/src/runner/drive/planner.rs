@@ -9,7 +9,7 @@
 //!
 //! Left out on purpose: what a planner costs, which no budget counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,27 +20,19 @@ use plan_ledger::plan::{
     RunStatus, StepNumber, StepState,
 };
 
-use super::check::first_line;
-use super::drive::Drive;
-use super::hand_off::{SCHEMA, class_word};
-use super::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
-use super::words::trigger_json;
-use super::{Answer, Check, Progress, StopRequest, Subject};
+use crate::runner::check::{Answer, Check, Subject};
+use crate::runner::drive::checks::first_line;
+use crate::runner::drive::state::Drive;
+use crate::runner::hand_off::task::{SCHEMA, class_word};
+use crate::runner::hand_off::text::trigger_json;
+use crate::runner::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
+use crate::runner::progress::{Progress, StopRequest};
 
 /// The variable that holds what a planner answered to the open request, as far as it was of no use.
 const PLANNER: &str = "ledger.planner";
 
 /// How often a planner is asked for one plan.
 const ANSWERS_MAX: usize = 3;
-
-/// What became of requests for another plan in one loop.
-#[derive(Debug, Default)]
-pub(super) struct Planning {
-    /// The request that a planner works on.
-    asked: Option<u64>,
-    /// Requests that are left to people.
-    left: BTreeSet<u64>,
-}
 
 /// Answers of a planner that could not be used.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -65,7 +57,7 @@ pub(crate) fn is_by_planner(version: &PlanVersion) -> bool {
 
 impl Drive<'_> {
     /// Ask the planner, if another plan is asked for.
-    pub(super) fn queue_planner(&mut self) {
+    pub(crate) fn queue_planner(&mut self) {
         let Some(planner) = self.helpers.planner.clone() else { return };
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
@@ -96,7 +88,7 @@ impl Drive<'_> {
     }
 
     /// Propose what the planner printed, or record that it is of no use.
-    pub(super) fn take_plan(&mut self, ruling: Option<Ruling>, printed: &str) {
+    pub(crate) fn take_plan(&mut self, ruling: Option<Ruling>, printed: &str) {
         let Some(request) = self.planning.asked.take() else { return };
         let Some(planner) = self.helpers.planner.clone() else { return };
         let taken = match ruling {

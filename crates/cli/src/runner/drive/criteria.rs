@@ -1,0 +1,42 @@
+//! Which steps and criteria of a run are open.
+
+use plan_ledger::plan::{Attempt, CompactPlan, Criterion, Outcome, Ruling, Run, StepStatus};
+
+/// Steps of the active version that are neither settled nor failed for good.
+pub(crate) fn open_steps(run: &Run) -> u32 {
+    let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
+    let closed: u32 = closed.iter().map(|status| run.count(*status)).sum();
+    run.active_version().map_or(0, |version| version.step_count.saturating_sub(closed))
+}
+
+/// The plan's own criteria that have no verdict yet.
+pub(crate) fn open_plan_criteria(run: &Run) -> Vec<String> {
+    plan_criteria(run)
+        .filter(|(index, _)| !run.plan_verdicts.contains_key(index))
+        .map(|(_, criterion)| criterion.body().to_owned())
+        .collect()
+}
+
+/// The plan's own criteria that do not hold, each with the evidence.
+pub(crate) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
+    plan_criteria(run)
+        .filter_map(|(index, criterion)| {
+            let verdict = run.plan_verdicts.get(&index)?;
+            (verdict.ruling == Ruling::Fail)
+                .then(|| (criterion.body().to_owned(), verdict.evidence.clone()))
+        })
+        .collect()
+}
+
+fn plan_criteria(run: &Run) -> impl Iterator<Item = (u32, &Criterion)> {
+    let plan = run.plan().map(CompactPlan::header);
+    (0..).zip(plan.into_iter().flat_map(|plan| &plan.test_criteria))
+}
+
+/// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
+/// failed waits for a decision, not for verdicts.
+pub(crate) fn may_hold(attempt: &Attempt) -> bool {
+    let receipt = attempt.receipt.as_ref();
+    receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded)
+        && attempt.verdicts.values().all(|verdict| verdict.ruling == Ruling::Pass)
+}

@@ -1,0 +1,22 @@
+//! The loop that dispatches, records, judges and renews until the run ends, waits for a person, or is
+//! stopped.
+
+pub(crate) mod checks;
+pub(crate) mod criteria;
+pub(crate) mod pending;
+pub(crate) mod planner;
+pub(crate) mod probe;
+pub(crate) mod record;
+pub(crate) mod recover;
+pub(crate) mod run_loop;
+pub(crate) mod state;
+pub(crate) mod summary;
+pub(crate) mod wait;
+
+pub(crate) use criteria::may_hold;
+pub use pending::{Pending, pending};
+pub(crate) use planner::is_by_planner;
+pub use recover::recover;
+pub use run_loop::drive;
+pub use state::Options;
+pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};

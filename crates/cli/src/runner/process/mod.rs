@@ -1,0 +1,15 @@
+//! Workers and checks as operating system processes: start, output, receipt, and what is left behind.
+
+pub(crate) mod check_result;
+pub(crate) mod job;
+pub(crate) mod orphans;
+pub(crate) mod output;
+pub(crate) mod receipt;
+pub(crate) mod receipt_file;
+pub(crate) mod report;
+pub(crate) mod scratch;
+pub(crate) mod workers;
+
+pub(crate) use output::unusable;
+pub(crate) use receipt_file::{receipt_json, receipt_of_json};
+pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};
