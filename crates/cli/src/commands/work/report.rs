@@ -17,13 +17,13 @@ use super::worker::Worker;
 
 /// An attempt that this worker has claimed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
+pub(super) struct ClaimedAttempt {
     pub(super) token: u64,
     /// When its lease ends.
     pub(super) until: Micros,
 }
 
-impl Attempt {
+impl ClaimedAttempt {
     /// The attempt in a `task` line.
     pub(super) fn of(task: &Value) -> Self {
         let number = |member: &str| task.get(member).and_then(Value::as_u64);
@@ -36,7 +36,7 @@ impl Worker<'_> {
     /// Reports a receipt, and claims the next step if `next` is given.
     pub(super) fn report(
         &mut self,
-        attempt: Attempt,
+        attempt: ClaimedAttempt,
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
@@ -64,7 +64,7 @@ impl Worker<'_> {
 
     fn send_receipt(
         &mut self,
-        attempt: Attempt,
+        attempt: ClaimedAttempt,
         receipt: &Receipt,
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
@@ -78,7 +78,7 @@ impl Worker<'_> {
     /// Releases an attempt that has no receipt.
     pub(super) fn release(
         &mut self,
-        attempt: Attempt,
+        attempt: ClaimedAttempt,
         work: Work,
         reason: String,
     ) -> Result<Answer, Failure> {

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
-use plan_ledger::plan::Command;
+use crate::runner::check::Check;
+use plan_ledger::plan::{AttemptToken, Command};
 use plan_ledger::sim::SimDisk;
 
 /// A clock; when it is read for the n-th time, somebody acts first.

@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
-use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind, output};
+use crate::runner::check::Check;
+use crate::runner::process::output;
+use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind};
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::Environment;
 use plan_ledger::plan::{
-    Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan, Receipt, ResolvedOutcome,
-    RunPolicy, Step, StepNumber, TextPolicy,
+    AttemptToken, Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan,
+    Receipt, ResolvedOutcome, RunPolicy, Step, StepNumber, TextPolicy,
 };
 
 #[path = "concurrency_tests.rs"]
