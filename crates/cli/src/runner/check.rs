@@ -1,70 +1,70 @@
-//! Checks: a criterion to judge, a probe of a lost attempt, or a planner to ask; and their results.
+//! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner.
 
 use plan_ledger::plan::{AttemptToken, Json, Ruling, RunId, StepNumber};
 
-/// A criterion to judge, a probe, or a planner to ask.
+/// A criterion to judge, a lost attempt to probe, or a planner to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What is judged.
+    /// The subject of the check.
     pub subject: Subject,
-    /// The criterion's 0-based place in its list.
+    /// The criterion's 0-based index in its list.
     pub criterion: u32,
     /// The shell command.
     pub command: String,
-    /// How it answers.
+    /// How the result is read.
     pub answer: Answer,
-    /// The `LEDGER_*` variables that name what is judged.
+    /// The `LEDGER_*` variables that identify the subject.
     pub environment: Vec<(String, String)>,
-    /// What is given on standard input: the output under judgement, `null` for the whole plan, or
-    /// what a judge or a planner is asked.
+    /// Standard input: the output to judge, `null` for the whole plan, or the question for a judge
+    /// or a planner.
     pub output: Json,
-    /// Seconds after which the check is ended, and so has failed.
+    /// The time limit in seconds; a check that exceeds it has failed.
     pub timeout_seconds: Option<u32>,
 }
 
-/// How a check answers.
+/// How the result of a check is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// By its exit status: 0 passes.
+    /// The exit status: 0 passes.
     Status,
-    /// By a verdict that it prints.
+    /// A verdict on standard output.
     Verdict,
-    /// By a plan that it prints.
+    /// A plan on standard output.
     Plan,
 }
 
-/// What a criterion is about. The order puts steps before the plan.
+/// The subject of a check. The order puts steps before the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The work of one attempt.
     Attempt(AttemptToken),
-    /// What a lost attempt did: not judged, but probed.
+    /// The outcome of a lost attempt, which is probed and not judged.
     Doubt(AttemptToken),
     /// The plan as a whole.
     Plan(RunId),
-    /// Another plan, that a planner is asked for: not judged, but printed.
+    /// A replan request, which a planner answers with a plan.
     Replan(RunId),
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// What was judged.
+    /// The subject of the check.
     pub subject: Subject,
-    /// The criterion's 0-based place in its list.
+    /// The criterion's 0-based index in its list.
     pub criterion: u32,
-    /// The judgement; `None` if the check was ended by [`Workers::stop_all`], if a probe cannot
-    /// tell, or if a judge or a planner gave no usable answer.
+    /// The ruling; `None` if [`Workers::stop_all`] ended the check, if a probe cannot tell, or if a
+    /// judge or a planner gave no usable reply.
     pub ruling: Option<Ruling>,
-    /// On what grounds; of a planner that passes, what it printed.
+    /// The evidence; for a planner that passes, its output.
     pub evidence: String,
 }
 
-/// Whose criteria are checked.
+/// The owner of a list of criteria.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Criteria {
-    /// Those of a reported step.
+    /// A reported step.
     OfStep(StepNumber),
-    /// Those of the plan, once every step is settled.
+    /// The plan, once every step is settled.
     OfPlan,
 }

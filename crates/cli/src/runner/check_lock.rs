@@ -1,15 +1,14 @@
-//! Whose turn it is to run the commands that judge a step or a plan, where several processes could:
-//! of those that work from outside, and the runner, the one that has a file locked.
+//! The check lock: a file lock that keeps two processes from judging the same criteria at once.
 //!
-//! A runner has the ledger to itself, but not the criteria: who worked from outside judges between
-//! two looks at the ledger, and may be at it when a runner begins or comes to the plan's own.
+//! The runner and `ledger work` can both run the commands that judge a step or a plan. The writer
+//! lock does not prevent this, since an external worker runs its commands without it. A process
+//! that gets the check lock reads the ledger first, because the previous lock holder may have
+//! recorded the verdict.
 //!
 //! Invariants:
-//! - A turn ends with its process, however that ends.
-//! - Its file goes with it. Whoever locked a file that was gone by then has locked nothing.
-//!
-//! Left out on purpose: what came of the check, which only the ledger knows: whoever gets a turn
-//! looks there first.
+//! - The lock is released when its process ends, however it ends.
+//! - The lock file is deleted with the lock. A process that has locked a deleted file does not have
+//!   the lock and tries again.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
@@ -20,19 +19,19 @@ use plan_ledger::plan::RunId;
 
 use crate::runner::check::Criteria;
 
-/// A turn; it is over when this is dropped.
+/// A held check lock, released on drop.
 #[derive(Debug)]
 pub(crate) struct CheckLock {
     path: PathBuf,
-    /// Closed after the name is gone.
+    /// Closed after the file is deleted.
     _file: File,
 }
 
 impl CheckLock {
-    /// Take the turn to check these criteria; `None` while another process has it.
+    /// Lock these criteria; `None` while another process has the lock.
     ///
     /// # Errors
-    /// The file cannot be made or locked in the ledger's folder.
+    /// The lock file cannot be created or locked in the ledger's folder.
     pub(crate) fn take(ledger: &Path, run: RunId, criteria: Criteria) -> Result<Option<Self>> {
         let folder = ledger.join("work").join("checks");
         let name = match criteria {
@@ -61,14 +60,14 @@ impl CheckLock {
 
 impl Drop for CheckLock {
     fn drop(&mut self) {
-        // One that is left behind is as good as none.
+        // A lock file that remains is harmless.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: at no time have two a turn, however often it changes hands, and no file is left.
+    //! Goal: at most one process has the lock at any time, and no lock file remains.
 
     use std::sync::atomic::{AtomicU32, Ordering};
 

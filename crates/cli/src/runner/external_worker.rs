@@ -1,8 +1,8 @@
-//! One attempt that was claimed from outside, done by a process, and the commands that judge it:
-//! `ledger work`.
+//! External workers: `ledger work` runs one claimed attempt as a process, and the commands that
+//! judge it.
 //!
-//! Invariant: the process, and what it left behind, is ended before this returns; what it may have
-//! done to the world without a receipt is then for the ledger's rules to judge.
+//! Invariant: the process and all its descendants are ended before the functions here return. If
+//! the process left no receipt, the ledger's rules decide about the effects it may have had.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -24,41 +24,41 @@ use crate::runner::process::scratch::Scratch;
 use crate::runner::process::workers::{ProcessOptions, ProcessWorkers};
 use crate::runner::workers::{Report, StartFailure, Workers as _};
 
-/// Between two looks at whether it is to stop.
+/// How often a running process checks for a stop request.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// An attempt, and who does it.
+/// An attempt and the command that executes it.
 #[derive(Debug)]
 pub(crate) struct ExternalWork<'a> {
     /// The ledger's folder, absolute.
     pub(crate) ledger: &'a Path,
-    /// Where the process's files are kept meanwhile.
+    /// The folder of the process's temporary files.
     pub(crate) folder: PathBuf,
-    /// What was dispatched, as the hand-off has it.
+    /// The hand-off of the dispatched attempt.
     pub(crate) task: &'a Value,
     /// The shell command.
     pub(crate) command: &'a str,
 }
 
-/// What is wanted of a process that runs.
+/// The caller's instruction for a running process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// It goes on.
+    /// Keep running.
     GoOn,
-    /// It is ended.
+    /// End the process.
     Stop,
 }
 
-/// How it ended.
+/// How the process ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// With a receipt.
+    /// It ended by itself or at a limit, with this receipt.
     Returned(Box<Receipt>),
-    /// By request.
+    /// It was ended by request.
     Stopped,
 }
 
-/// The first command among the criteria that nobody has judged yet.
+/// The first command among the criteria that have no verdict yet.
 fn first_check(run: &Run, criteria: Criteria) -> Option<Check> {
     let judging = Judging::default();
     match criteria {
@@ -67,13 +67,14 @@ fn first_check(run: &Run, criteria: Criteria) -> Option<Check> {
     }
 }
 
-/// Whether there is a command among the criteria that nobody has judged yet.
+/// Whether a command is among the criteria that have no verdict yet.
 pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
     first_check(run, criteria).is_some()
 }
 
-/// Run the first command among the criteria that nobody has judged yet, as a runner does; `None` if
-/// there is none. `order` is asked ten times a second; a check that it ends says nothing.
+/// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
+/// `None` if there is none. `order` is polled ten times a second; a check that it ends gives no
+/// verdict.
 ///
 /// # Errors
 /// The ledger cannot be read, or this machine has no room for the files of a process.
@@ -91,7 +92,7 @@ pub(crate) fn check_external(
     {
         check.output = match view.output(output) {
             Ok(output) => output,
-            // Work that nobody can look at does not hold.
+            // Missing output fails the criterion.
             Err(error) if error.is_damage() => {
                 let Check { subject, criterion, .. } = check;
                 let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
@@ -113,13 +114,14 @@ pub(crate) fn check_external(
     }
 }
 
-/// Throw the files of an attempt away, once its end is durable.
+/// Delete the files of an attempt, once its end is durable.
 pub(crate) fn forget_external(folder: &Path, token: u64) {
     Scratch::new(folder.to_owned()).forget(&token.to_string());
 }
 
 impl ExternalWork<'_> {
-    /// Do it. What its process leaves in files is kept until [`forget_external`]. `order` is asked ten times a second.
+    /// Run the command. Its files are kept until [`forget_external`]. `order` is polled ten times a
+    /// second.
     ///
     /// # Errors
     /// This machine has no room for its files, or cannot watch it.
@@ -174,7 +176,7 @@ impl ExternalWork<'_> {
             let message = format!("the worker's exit status is not known: {error}");
             Error::new(ErrorKind::Io, message)
         })?;
-        // One that ended by itself just before it would have been ended counts as it ended.
+        // A process that ended just before the runner stopped it keeps its own result.
         let ended_by = ended_by.filter(|_| status.code().is_none());
         if ended_by == Some(EndedBy::Stop) {
             return Ok(End::Stopped);
@@ -187,7 +189,7 @@ impl ExternalWork<'_> {
             let noticed = files::examine(&mut artifacts, &changes);
             let _ = sender.send((artifacts, noticed));
         });
-        // Large ones take long, and the lease is to be kept meanwhile.
+        // Hashing large artifacts takes long, and the lease must be renewed meanwhile.
         let (artifacts, noticed) = loop {
             match examined.recv_timeout(LOOK_AGAIN) {
                 Ok(examined) => break examined,
@@ -226,7 +228,7 @@ impl ExternalWork<'_> {
         self.task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What the worker is told: the task without what only its claimer needs.
+    /// The worker's input: the task without the fields that only its claimer needs.
     fn hand_off(&self) -> Value {
         let mut value = self.task.clone();
         if let Some(members) = value.as_object_mut() {

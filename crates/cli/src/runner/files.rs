@@ -1,10 +1,8 @@
-//! Files that a plan names: how they are now, and whether somebody stayed within them.
+//! Files that a plan names: their current state, and whether a worker stayed within them.
 //!
-//! Paths are those of the plan, from the folder in which the runner works, as its workers do. An
-//! entry of `changes` is a file, a folder (with all below it), or a pattern: `*` is any part of
-//! one name, `**` any names.
-//!
-//! Left out on purpose: looking for files that changed and that nobody named.
+//! Paths are relative to the folder in which the runner and its workers run. An entry of `changes`
+//! is a file, a folder (with everything below it), or a pattern: `*` matches any part of one name,
+//! `**` any number of names. Files that no step names are not examined.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -25,37 +23,37 @@ use plan_ledger::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
 /// How many files of a plan are recorded.
 const FILES_MAX: usize = 10_000;
 
-/// A file that a step is expected to change, as it is when the step is dispatched.
+/// A file that a step is expected to change, in its state at dispatch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangedFile {
-    /// Its path, as the plan has it.
+    /// The path as in the plan.
     pub path: String,
-    /// What is there.
+    /// The type of the file.
     pub state: FileState,
-    /// The hash of its bytes, if it is a file.
+    /// The hash of its content, if it is a regular file.
     pub hash: Option<ContentHash>,
-    /// The hash that it had when the plan was made.
+    /// Its hash when the plan was made.
     pub planned_hash: Option<ContentHash>,
-    /// Whether it is another one than when the plan was made; `None` where nobody recorded how it
-    /// was, or it is no file.
+    /// Whether it changed since the plan was made; `None` if no hash was recorded, or if it is not
+    /// a regular file.
     pub changed: Option<bool>,
 }
 
-/// What is found at a path.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
-    /// A file.
+    /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// Nothing.
+    /// Missing.
     Absent,
-    /// Something else, or a file that cannot be read.
+    /// Another type, or a file that cannot be read.
     Other,
 }
 
-/// How the files of a step are now, beside how they were.
+/// The current state of a step's files, compared with the recorded state.
 pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<ChangedFile> {
     let file = |path: &String| {
         let (state, hash) = look(path);
@@ -72,8 +70,8 @@ pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
     changes.iter().map(file).collect()
 }
 
-/// How the files of a plan are now, to be recorded as how they were when it was made; `None`
-/// where it names none, or so many that nobody will compare them.
+/// The state of a plan's files, to be recorded when the plan becomes active; `None` if the plan
+/// names none, or too many to record.
 pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
     let paths = plan.steps().flat_map(CompactStep::changes);
     let files: BTreeMap<String, Option<ContentHash>> =
@@ -82,12 +80,12 @@ pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedF
     is_of_use.then_some(PlannedFiles { version, files })
 }
 
-/// What is at that path, and its hash if it is a file.
+/// The type of the file at a path, and its hash if it is a regular file.
 fn look(path: &str) -> (FileState, Option<ContentHash>) {
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) => {
-            // One that may not be looked at is there all the same.
+            // A file without read permission still exists.
             let is_absent = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
             return (if is_absent { FileState::Absent } else { FileState::Other }, None);
         }
@@ -95,7 +93,7 @@ fn look(path: &str) -> (FileState, Option<ContentHash>) {
     if found.is_dir() {
         return (FileState::Folder, None);
     }
-    // Reading what is no regular file may never end.
+    // Reading a special file may never end.
     let hash = found.is_file().then(|| hash_of(path)).flatten();
     (if hash.is_some() { FileState::File } else { FileState::Other }, hash)
 }
@@ -104,8 +102,7 @@ fn hash_of(path: &str) -> Option<ContentHash> {
     bytes_hash(&mut open_regular(Path::new(path)).ok()?).ok()
 }
 
-/// Completes the artifacts of a receipt with the hashes that their worker left out, and says what
-/// is wrong with them.
+/// Add the hashes that a worker left out of its artifacts, and report artifacts that are wrong.
 pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
     for artifact in artifacts {
@@ -127,13 +124,13 @@ pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<Str
     notes
 }
 
-/// Whether a path is one of these, below one, or meant by a pattern of them.
+/// Whether a path equals one of the entries, is below one, or matches a pattern.
 fn is_within(path: &str, changes: &[String]) -> bool {
     let path = names(path);
     changes.iter().any(|entry| matches(&names(entry), &path))
 }
 
-/// The names of a path, from the working folder where it leads there.
+/// The components of a path, relative to the working folder if it is inside.
 fn names(path: &str) -> Vec<String> {
     let own = std::env::current_dir().unwrap_or_default();
     let path = Path::new(path);
@@ -151,7 +148,7 @@ fn names(path: &str) -> Vec<String> {
     names
 }
 
-/// Whether names are what an entry says, or below it.
+/// Whether a path matches an entry, or is below it.
 fn matches(entry: &[String], path: &[String]) -> bool {
     let all_below = ["**".to_owned()];
     let entry: Vec<&String> = entry.iter().chain(&all_below).collect();
@@ -161,9 +158,8 @@ fn matches(entry: &[String], path: &[String]) -> bool {
     is_met(&entry, path, |pattern| *pattern == "**", is_like)
 }
 
-/// Whether all of a text is what all of a pattern says, some pieces of which stand for any number
-/// of others. Every place of the pattern that can be reached is followed at once, so that no
-/// pattern takes long.
+/// Whether a pattern matches a whole text; wildcard pieces match any number of items. The matcher
+/// follows all reachable positions at once, so its time is bounded for every pattern.
 fn is_met<P, T>(
     pattern: &[P],
     text: &[T],
@@ -195,8 +191,8 @@ fn is_met<P, T>(
     places.contains(&pattern.len())
 }
 
-/// Opens a file that a worker may have put there. What is no regular file is an error: opening a named
-/// pipe waits for somebody who writes, and reading a device may never end.
+/// Open a file that a worker may have created. Only a regular file is accepted: opening a named
+/// pipe blocks until a writer appears, and reading a device may never end.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
@@ -209,7 +205,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what is within a step's changes, and what is not.
+    //! Goal: paths inside a step's changes are told from paths outside.
 
     use super::*;
     use plan_ledger::plan::{Plan, Step};

@@ -1,17 +1,16 @@
-//! Those who are asked beside the workers: a judge of text criteria, and a planner
-//! (`format/hand-off.md`).
+//! Helpers: the commands for a judge of text criteria and for a planner (`format/hand-off.md`).
 //!
-//! Invariant: what they say counts only where it is understood. What is not is no verdict and no
-//! plan, and waits for a person.
+//! Invariant: a helper's reply counts only if it can be parsed. Any other reply is neither a
+//! verdict nor a plan, and the item waits for a person.
 
 use plan_ledger::plan::{ApprovalPolicy, Plan};
 
-/// Who is asked beside the workers, if anybody is.
+/// The configured judge and planner, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Helpers {
-    /// Who judges text criteria.
+    /// The judge of text criteria.
     pub judge: Option<Judge>,
-    /// Who makes other plans.
+    /// The planner.
     pub planner: Option<Planner>,
 }
 
@@ -22,14 +21,14 @@ pub struct Judge {
     pub command: String,
 }
 
-/// A command that makes another plan when one is asked for.
+/// A command that writes a new plan version on request.
 #[derive(Debug, Clone)]
 pub struct Planner {
     /// The shell command.
     pub command: String,
-    /// Whether its plans wait for a person.
+    /// Whether its plans need approval by a person.
     pub approval: ApprovalPolicy,
-    /// Reads what it prints, in any form that a plan file may have.
+    /// Parses its output, in any format that a plan file may have.
     pub read: fn(&[u8]) -> Result<Plan, String>,
 }
 
@@ -49,17 +48,17 @@ impl Planner {
     }
 }
 
-/// Seconds after which a judge or a planner is ended, where the plan has no timeout for its steps.
+/// The time limit of a judge or a planner in seconds, if the plan has no timeout for its steps.
 pub(crate) const TIMEOUT_SECONDS: u32 = 3600;
 
-/// How the names of planners begin.
+/// The prefix of planner names.
 pub(crate) const PLANNER_PREFIX: &str = "planner:";
 
-/// Programs that only run others.
+/// Programs that only run other programs.
 const INTERPRETERS: [&str; 8] = ["sh", "bash", "env", "exec", "node", "python", "python3", "uvx"];
 
-/// The name of the program or script that a shell command starts, without its folder. Nothing else of
-/// the command is recorded: there may be a secret in it.
+/// The name of the program or script that a shell command starts, without its folder. Only the name
+/// is recorded, since the command may contain a secret.
 fn program(command: &str) -> &str {
     let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
     let names = words.filter(|word| !word.starts_with('-') && !is_assignment(word));
@@ -75,7 +74,7 @@ fn is_assignment(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: names are those of programs.
+    //! Goal: a helper is named after its program.
 
     use super::*;
 

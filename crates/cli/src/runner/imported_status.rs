@@ -1,9 +1,11 @@
-//! What a plan file says of its steps beyond the plan: that they are done, or not to be done.
+//! Imported statuses: a plan file may mark steps as done or as skipped, and the run takes this
+//! over.
 //!
 //! Invariants:
-//! - A mark counts for a step that the run never dealt: of all others the ledger knows more. It is
-//!   about the file's step, and so only about the same work.
-//! - Taking marks twice is as good as once. Who was killed in between is made up for by the next one.
+//! - A mark applies only to a step that the run never dispatched, since the ledger has better
+//!   information about all others. It also applies only while the step's work is the same as in the
+//!   file.
+//! - Applying marks is idempotent: after a crash the next runner applies the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,16 +17,16 @@ use plan_ledger::plan::{
     State, Step, StepEvent, StepNumber, StepState,
 };
 
-/// Who skips what a file says is not to be done.
+/// The actor of the records that skip marked steps.
 const OPERATOR: &str = "operator";
 
-/// How many steps are taken over in one batch, which has room for what follows from each.
+/// How many steps one batch accepts; this leaves room for the consequences of each.
 const BATCH: usize = 8192;
 
 /// The marks of a plan file.
 #[derive(Debug, Clone)]
 pub struct Marks {
-    /// The file's plan.
+    /// The plan in the file.
     plan: ContentHash,
     done: Vec<Mark>,
     skipped: Vec<Mark>,
@@ -33,25 +35,25 @@ pub struct Marks {
 #[derive(Debug, Clone)]
 struct Mark {
     step: String,
-    /// What makes the step the same work.
+    /// The hash that identifies the step's work.
     work: ContentHash,
-    /// Where the file says so.
+    /// The location of the mark in the file.
     source: String,
 }
 
-/// What came of taking marks.
+/// The result of applying marks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// How many steps count as done now.
+    /// How many steps were accepted.
     pub done: usize,
-    /// How many steps are skipped now.
+    /// How many steps were skipped.
     pub skipped: usize,
-    /// Marked steps that were dealt in this run and are not settled: their marks do not count.
+    /// Marked steps that this run dispatched and has not settled: their marks do not apply.
     pub dealt: Vec<String>,
 }
 
 impl Marks {
-    /// The marks of a file with that plan: by the ids of steps, where it says so.
+    /// The marks of the plan in a file: step ids with the location of each mark.
     #[must_use]
     pub fn new(
         plan: &Plan,
@@ -70,22 +72,22 @@ impl Marks {
         Self { plan: plan_hash(plan), done: of(done), skipped: of(skipped) }
     }
 
-    /// Whether the run went on from the file's plan to another one.
+    /// Whether the run has moved from the file's plan to another one.
     fn are_left_behind(&self, run: &Run) -> bool {
         let hashes = (1..=run.active).zip(run.versions.iter().map(|version| version.hash));
         let is_file = |(_, hash): &(u32, ContentHash)| *hash == self.plan;
         hashes.filter(is_file).last().is_some_and(|(version, _)| version < run.active)
     }
 
-    /// The step of a mark, as long as the active version has it as the same work.
+    /// The step that a mark applies to, if the active version has it with the same work.
     fn marked<'a>(&self, run: &'a Run, mark: &Mark) -> Option<(StepNumber, &'a StepState)> {
         let number = run.step_named(&mark.step)?;
         let step = run.step(number).filter(|_| run.step_hash(number) == Some(mark.work))?;
-        // What a later version took back is not to be taken from an earlier one's file again.
+        // A step that a later version reopened is not closed again by an earlier version's file.
         (step.last_seq == 0 || !self.are_left_behind(run)).then_some((number, step))
     }
 
-    /// The steps of these marks that were never dealt and are open, with where the file says so.
+    /// Marked steps that are open and were never dispatched, with the location of each mark.
     fn open(&self, state: &State, run: RunId, marks: &[Mark]) -> Vec<(StepNumber, String)> {
         let run = state.runs.get(&run).filter(|run| run.status == RunStatus::Running);
         let Some(run) = run else { return Vec::new() };
@@ -97,7 +99,7 @@ impl Marks {
         marks.iter().filter_map(open).collect()
     }
 
-    /// The steps of these marks that were dealt and are not settled.
+    /// Marked steps that were dispatched and are not settled.
     fn dealt(&self, state: &State, run: RunId) -> Vec<String> {
         let Some(run) = state.runs.get(&run) else { return Vec::new() };
         let is_dealt = |mark: &&Mark| {
@@ -134,16 +136,16 @@ impl fmt::Display for Taken {
     }
 }
 
-/// Take the marks of a file that the run has not taken yet, before anything is dispatched.
+/// Apply the marks of a file that the run has not applied yet, before any dispatch.
 ///
 /// # Errors
-/// As [`Ledger::execute`]. What somebody else settled meanwhile is passed over.
+/// As [`Ledger::execute`]. Steps that another process settles meanwhile are skipped over.
 pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
     let mut taken = Taken::default();
     for (step, reason) in marks.open(&*ledger.state()?, run, &marks.skipped) {
         let by = OPERATOR.to_owned();
         match ledger.execute(&Command::Skip { run, step, by, reason }) {
-            // Somebody else was faster, or it was settled by what came before it.
+            // Another process settled it first, or an earlier mark did.
             Err(error) if error.rejection().is_some() => {}
             other => {
                 drop(other?);
@@ -161,9 +163,9 @@ pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
     Ok(taken)
 }
 
-/// Take over the next steps that are done; how many.
+/// Accept the next batch of steps that are done. Returns their number.
 fn take_over(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<usize> {
-    // Made of the state by which it is judged: nobody dispatches one of them in between.
+    // One transaction builds and judges the command, so no step is dispatched in between.
     let command = |state: &State| {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
@@ -191,7 +193,7 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a mark closes what its file means, and nothing that the ledger knows more about.
+    //! Goal: a mark closes the step it names, and never one that the ledger knows more about.
 
     use super::*;
     use plan_ledger::ledger::Environment;
@@ -206,9 +208,9 @@ mod tests {
         ids.iter().map(|id| ((*id).to_owned(), "tasks.md: [x]".to_owned())).collect()
     }
 
-    /// Story: a planner had a step done anew that the file marks as done, and with it what was built
-    /// on it. The file is the earlier plan's: its marks do not close them again. In the file of the
-    /// newer plan they do. What was dispatched is never closed by a mark.
+    /// Regression: a planner reopened a step that the file marks as done, with its dependents. The
+    /// file belongs to the earlier plan, so its marks must not close them again; a file of the
+    /// newer plan does. A dispatched step is never closed by a mark.
     #[test]
     fn marks_do_not_undo_what_a_planner_took_back() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! What a judge of text criteria is told, and what its answer means (`format/hand-off.md`).
+//! Judges: the JSON input of a judge of text criteria, and the parser of its reply
+//! (`format/hand-off.md`).
 //!
-//! Invariant: an answer that is not exactly a verdict is none.
+//! Invariant: a reply that is not exactly one verdict gives no verdict.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,28 +11,28 @@ use plan_ledger::plan::{Artifact, Json, Plan, Ruling, Run, State, Step};
 use crate::runner::check::{Check, Subject};
 use crate::runner::hand_off::task::SCHEMA;
 
-/// What a judge is told: the JSON on its standard input.
+/// The input of a judge: the JSON on its standard input.
 #[derive(Serialize)]
 struct Question<'a> {
     schema: u32,
     run: &'a str,
     plan: Brief<'a>,
-    /// The step as the plan has it; null for a criterion of the plan.
+    /// The step as in the plan; null for a criterion of the plan.
     step: Option<Step>,
     number: Option<u32>,
     attempt: Option<u32>,
     token: Option<u64>,
-    /// The criterion's 0-based place in its list.
+    /// The criterion's 0-based index in its list.
     criterion: u32,
-    /// What must hold.
+    /// The text of the criterion.
     text: &'a str,
-    /// The output under judgement.
+    /// The output to judge.
     output: Value,
-    /// The files that the attempt made.
+    /// The artifacts of the attempt.
     artifacts: &'a [Artifact],
 }
 
-/// What a judge is told about the plan.
+/// The part of the plan that a judge sees.
 #[derive(Serialize)]
 struct Brief<'a> {
     title: &'a str,
@@ -40,7 +41,7 @@ struct Brief<'a> {
     context: &'a str,
 }
 
-/// What a judge answers.
+/// The reply of a judge.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -56,7 +57,7 @@ enum Word {
     Fail,
 }
 
-/// The verdict in what a judge printed, and its grounds; or why there is none.
+/// Parse a judge's output into a verdict and its evidence, or the reason why there is none.
 pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
     let Answer { verdict, evidence } = serde_json::from_slice(printed)
         .map_err(|error| format!("it printed no verdict: {error}"))?;
@@ -67,7 +68,7 @@ pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
     Ok((ruling, evidence))
 }
 
-/// What a judge is asked in a check of a text criterion; `None` if what it is about is gone.
+/// The question for the check of a text criterion; `None` if its subject is missing.
 pub(crate) fn question(state: &State, check: &Check) -> Option<Json> {
     let criteria;
     let asked = match check.subject {
@@ -98,7 +99,7 @@ pub(crate) fn question(state: &State, check: &Check) -> Option<Json> {
         }
         Subject::Doubt(_) | Subject::Replan(_) => return None,
     };
-    // Only map keys that are not strings could fail, and there are none.
+    // Serialization fails only for map keys that are not strings, and there are none.
     Some(Json::from(serde_json::to_value(asked).unwrap_or_default()))
 }
 
@@ -121,7 +122,7 @@ fn about<'a>(run: &'a Run, plan: &'a Plan, criterion: u32, text: &'a str) -> Que
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a verdict is one that cannot be misunderstood.
+    //! Goal: only an unambiguous verdict is accepted.
 
     use super::*;
 

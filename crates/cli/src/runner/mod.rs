@@ -1,22 +1,21 @@
-//! The runner: dispatches the steps of one run to workers until there is nothing left to dispatch.
+//! The runner dispatches the steps of one run to workers until no work is left.
 //!
-//! The loop ([`drive`]) stands on two ports. The [`Ledger`](plan_ledger::ledger::Ledger) is what it
-//! writes to; [`Workers`] is what it dispatches to: processes ([`ProcessWorkers`]) or canned answers
-//! ([`StubWorkers`]).
+//! The loop ([`drive`]) uses two interfaces. It writes to the
+//! [`Ledger`](plan_ledger::ledger::Ledger), and it dispatches to [`Workers`]: processes
+//! ([`ProcessWorkers`]) or canned replies ([`StubWorkers`]). Retries, caps and acceptance are rules
+//! of the ledger, not of the runner.
 //!
 //! Invariants:
-//! - A worker is started only after its dispatch is durable, and what belongs to an attempt on
-//!   this machine is thrown away only after its receipt is durable.
-//! - The loop itself has no thread and reads no clock but the one it is given. With stubs, the
-//!   same ledger gives the same sequence of calls, so that a simulated disk can drive this loop.
-//! - It decides nothing about the plan: what is ready, what a failure means and when a run has
-//!   ended is the ledger's answer.
-//! - An attempt of an earlier runner is given up only when its worker is known to be dead, and
-//!   with it all that it had started. Nothing outlives the job that started it unnoticed.
-//! - Judges and planners are asked like workers, through the second port. What they say is recorded
-//!   under their name, or is of no account.
-//!
-//! Left out on purpose: retries, caps and acceptance, which are the ledger's rules.
+//! - A worker starts only after its dispatch is durable, and the local files of an attempt are
+//!   deleted only after its receipt is durable.
+//! - The loop has no threads and reads only the clock it is given. With stubs, the same ledger
+//!   gives the same sequence of calls, so a simulated disk can drive this loop.
+//! - The ledger alone decides which steps are ready, how a failure is handled and when a run has
+//!   ended.
+//! - An attempt of an earlier runner is recorded as lost only when its worker and all processes
+//!   that the worker started are known to be dead. No process outlives its job unnoticed.
+//! - Judges and planners run like workers, through [`Workers`]. A usable reply is recorded under
+//!   their name; any other reply has no effect.
 
 mod check;
 mod check_lock;

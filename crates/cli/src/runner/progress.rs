@@ -1,36 +1,36 @@
-//! What happens in a loop, for whoever watches it: people, programs, and those who end it.
+//! Progress events of a loop, and the observer that displays them and can stop the loop.
 
 use std::fmt;
 
 use plan_ledger::plan::{AttemptToken, Micros, ResolvedOutcome, Ruling, StepNumber, StepStatus};
 
-/// What somebody outside wants of a loop that runs.
+/// A request to a running loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopRequest {
-    /// Go on.
+    /// Continue.
     #[default]
     None,
-    /// Deal no more and wait for what runs.
+    /// Stop dispatching and wait for running workers.
     Drain,
-    /// End the workers too.
+    /// Also end the workers.
     Kill,
 }
 
-/// Watches a loop: for people, for programs, and to end it.
+/// Observes a loop and can stop it.
 pub trait Observer {
-    /// Something happened. Everything but [`Progress::Started`] is durable by now.
+    /// Receives an event. Everything except [`Progress::Started`] is durable by then.
     fn progress(&mut self, progress: &Progress);
 
-    /// Asked between any two steps of the loop.
+    /// Polled between the steps of the loop.
     fn stop_request(&mut self) -> StopRequest;
 }
 
-/// What a step is called: for messages.
+/// The name of a step in messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepName {
-    /// Its number.
+    /// The step number.
     pub number: StepNumber,
-    /// Its author's name for it.
+    /// The step's id in the plan.
     pub id: String,
 }
 
@@ -40,18 +40,18 @@ impl fmt::Display for StepName {
     }
 }
 
-/// What happens in a loop.
+/// An event of a loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// An attempt is lost: of an earlier runner, or ended by a stop request.
+    /// An attempt was lost: it belonged to an earlier runner, or a stop request ended it.
     Lost {
         /// The step.
         step: StepName,
         /// The attempt's token.
         token: AttemptToken,
-        /// Why, for people.
+        /// The human-readable reason.
         detail: String,
-        /// How the step stands now.
+        /// The resulting status of the step.
         status: StepStatus,
     },
     /// A step was dispatched.
@@ -64,95 +64,95 @@ pub enum Progress {
         attempt: u32,
         /// Its token.
         token: AttemptToken,
-        /// Who has it.
+        /// The worker.
         worker: String,
     },
-    /// Its worker runs.
+    /// The worker of a step started.
     Started {
         /// The step.
         step: StepName,
     },
-    /// A worker's receipt was recorded.
+    /// A receipt was recorded.
     Receipt {
         /// The step.
         step: StepName,
         /// The attempt's token.
         token: AttemptToken,
-        /// What it said, in a word: `succeeded`, `failed` or `replan_requested`.
+        /// The outcome: `succeeded`, `failed` or `replan_requested`.
         outcome: &'static str,
-        /// Why it failed, for people; empty when it did not.
+        /// Why it failed; empty if it did not.
         message: String,
-        /// How long it took.
+        /// The duration of the attempt.
         duration: Micros,
-        /// How the step stands now.
+        /// The resulting status of the step.
         status: StepStatus,
     },
-    /// A receipt came too late and was recorded as refused.
+    /// A receipt arrived too late and was rejected.
     Refused {
         /// The step.
         step: StepName,
         /// The attempt's token.
         token: AttemptToken,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A criterion was judged.
     Verdict {
         /// The step, or `None` for the plan as a whole.
         step: Option<StepName>,
-        /// The criterion's 0-based place.
+        /// The criterion's 0-based index.
         criterion: u32,
-        /// The judgement.
+        /// The ruling.
         ruling: Ruling,
-        /// Who judged.
+        /// The judge.
         by: String,
-        /// On what grounds.
+        /// The evidence.
         evidence: String,
-        /// How the step stands now.
+        /// The resulting status of the step.
         status: Option<StepStatus>,
     },
     /// A planner's plan was proposed.
     Proposed {
         /// Its version in the run.
         version: u32,
-        /// Who made it.
+        /// The planner.
         by: String,
-        /// Whether it is active already; else somebody must say yes.
+        /// Whether it is already active; otherwise it awaits approval.
         is_active: bool,
     },
-    /// Something was noticed.
+    /// A note.
     Noted {
-        /// The step that it is about, if it is about one.
+        /// The step that the note is about, if any.
         step: Option<StepName>,
-        /// What, for people.
+        /// The text of the note.
         note: String,
     },
-    /// A probe looked for what a lost attempt did.
+    /// A lost attempt was probed.
     Probed {
         /// The step.
         step: StepName,
-        /// What it found; `None` if it cannot tell.
+        /// The result; `None` if the probe cannot tell.
         finding: Option<ResolvedOutcome>,
-        /// On what grounds.
+        /// The evidence.
         evidence: String,
-        /// How the step stands now.
+        /// The resulting status of the step.
         status: StepStatus,
     },
-    /// There is nothing to do until something falls due.
+    /// The loop is idle until a due time.
     Waiting {
-        /// When, in microseconds since the Unix epoch.
+        /// The due time in microseconds since the Unix epoch.
         until: Micros,
-        /// What.
+        /// The reason.
         reason: String,
     },
-    /// Nothing more is dispatched; the loop waits for so many workers and checks.
+    /// Dispatch stopped; the loop waits for running workers and checks.
     Draining {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How many.
+        /// The number of running workers and checks.
         running: usize,
     },
-    /// How far the run is: after every change.
+    /// The progress of the run, sent after every change.
     Counted {
         /// Steps that are accepted or skipped.
         settled: u32,

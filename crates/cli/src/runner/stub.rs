@@ -1,7 +1,9 @@
-//! Workers that answer at once, for nothing, and always the same: to drill a plan.
+//! Stub workers: they report immediately and deterministically, at no cost, for rehearsals of a
+//! plan.
 //!
-//! Invariants: no thread, no clock (but a sleep where there is nothing to do), no randomness. The answer depends on the step alone, so two
-//! runs of a plan end with the same variables however often they were killed.
+//! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report
+//! depends only on the step, so two runs of a plan end with the same variables, however often they
+//! were killed.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -19,17 +21,17 @@ use crate::runner::check::{Check, Checked, Subject};
 use crate::runner::process::scratch::Scratch;
 use crate::runner::workers::{Report, StartFailure, WorkerKind, Workers};
 
-/// How stubs work.
+/// Options of stub workers.
 #[derive(Debug, Clone, Default)]
 pub struct StubOptions {
-    /// A file that gets one line, `<step number> <attempt>`, for each execution, before anything
-    /// of it is reported: a count outside the ledger.
+    /// A file that gets one line, `<step number> <attempt>`, for each execution before it is
+    /// reported: an execution count outside the ledger.
     pub tally: Option<PathBuf>,
-    /// The folder of the processes of an earlier runner of the same run, if there may be one.
+    /// The process folder of an earlier runner of the same run, if there is one.
     pub scratch: Option<PathBuf>,
 }
 
-/// Workers that answer at once, for nothing, and always the same.
+/// Workers that report immediately and deterministically.
 #[derive(Debug)]
 pub struct StubWorkers {
     tally: Option<PathBuf>,
@@ -38,7 +40,7 @@ pub struct StubWorkers {
 }
 
 impl StubWorkers {
-    /// Nothing is executed yet.
+    /// New stub workers.
     #[must_use]
     pub fn new(options: StubOptions) -> Self {
         let StubOptions { tally, scratch } = options;
@@ -93,7 +95,7 @@ impl Workers for StubWorkers {
     fn next(&mut self, wait: Duration) -> Option<Report> {
         let report = self.ready.pop_front();
         if report.is_none() {
-            // Only a loop that waits for a time asks where nothing runs.
+            // The loop calls this without running workers only to wait for a due time.
             std::thread::sleep(wait);
         }
         report
@@ -112,13 +114,13 @@ impl Workers for StubWorkers {
         }
     }
 
-    /// A stub changes nothing in the world, so a lost one did not happen.
+    /// A stub has no effects, so a lost attempt did not happen.
     fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
         Some(ResolvedOutcome::DidNotHappen)
     }
 }
 
-/// A short text for every output that the step declares, and who made it.
+/// A short text that names the step, for every output that it declares.
 fn canned_output(step: &Step) -> Json {
     let mut output: Map<String, Value> = step
         .outputs

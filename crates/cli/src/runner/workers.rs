@@ -1,4 +1,4 @@
-//! The port to the workers: starts attempts and checks, and reports how they end.
+//! The [`Workers`] interface: it starts attempts and checks, and reports how they end.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use plan_ledger::plan::{AttemptToken, CompactPlan, ResolvedOutcome, Receipt};
 use super::check::{Check, Checked};
 use super::helpers::Helpers;
 
-/// Why an attempt is not at work, for a reason of this machine.
+/// Why this machine could not run an attempt.
 #[derive(Debug)]
 pub enum StartFailure {
-    /// Its worker did nothing.
+    /// The worker did not start.
     NotBegun(Error),
-    /// Its worker ran and was ended, and may have changed the world.
+    /// The worker started and was ended; it may have changed the world.
     Begun(Error),
 }
 
 impl StartFailure {
-    /// What this machine said.
+    /// The error of this machine.
     #[must_use]
     pub fn into_error(self) -> Error {
         match self {
@@ -34,72 +34,72 @@ impl From<Error> for StartFailure {
     }
 }
 
-/// Those who do the work: the second port of the loop.
+/// The interface to the workers.
 pub trait Workers {
-    /// What kind of workers these are. The worker's name in a dispatch record is this, a slash
-    /// and a slot number, and it is how a later runner knows which attempts were hosted by one.
+    /// The type of these workers. A dispatch record names its worker as this type, a slash and a
+    /// slot number; a later runner recognizes hosted attempts by it.
     fn kind(&self) -> WorkerKind;
 
-    /// Make sure that no worker which an earlier process started for this run is alive, and
-    /// throw away what it left behind. An error means that one is alive and cannot be ended.
+    /// Make sure that no worker of an earlier process of this run is alive, and delete its files.
+    /// Fails if a worker is alive and cannot be ended.
     fn confirm_dead(&mut self) -> Result<()>;
 
-    /// Start an attempt. An error is one of this machine (no room for its files); a worker that
-    /// cannot be started for a reason of its own is reported as a failed receipt.
+    /// Start an attempt. Fails only for reasons of this machine, such as a full disk; a worker that
+    /// cannot be started for another reason is reported as a failed receipt.
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure>;
 
-    /// The folder of the ledger, where other processes may run checks of the same run: then nothing
-    /// is judged without its turn.
+    /// The ledger's folder, if other processes may run checks of the same run: a check then needs
+    /// the check lock.
     fn shared_folder(&self) -> Option<&std::path::Path> {
         None
     }
 
-    /// Start judging a command criterion, or probing what a lost attempt did.
+    /// Start judging a command criterion, or probing a lost attempt.
     fn check(&mut self, check: &Check) -> Result<()>;
 
-    /// The next thing that a worker or a check has to say, waiting at most so long.
+    /// The next report of a worker or a check; waits at most this long.
     fn next(&mut self, wait: Duration) -> Option<Report>;
 
-    /// The attempt's receipt, or its loss, is durable: whatever was kept of it may go.
+    /// Called when the attempt's receipt or loss is durable: its files may be deleted.
     fn settled(&mut self, token: AttemptToken);
 
-    /// End every worker and every check. Each of them still reports, at the latest as stopped.
+    /// End every worker and every check. Each still reports, at the latest as stopped.
     fn stop_all(&mut self);
 
-    /// End the worker of an attempt that is over, and so can report nothing. It still reports.
+    /// End the worker of an attempt that is over. It still reports, but the report is ignored.
     fn stop(&mut self, _token: AttemptToken) {}
 
-    /// Who is asked beside the workers.
+    /// The configured judge and planner.
     fn helpers(&self) -> Helpers {
         Helpers::default()
     }
 
-    /// How the files of a plan version are now, where these workers work on files.
+    /// The current state of the files of a plan version, if these workers work on files.
     fn planned_files(&self, _version: u32, _plan: &CompactPlan) -> Option<PlannedFiles> {
         None
     }
 
-    /// What was noticed since this was asked last, beyond what was reported.
+    /// Notes since the last call, beyond the reports.
     fn remarks(&mut self) -> Vec<WorkerNote> {
         Vec::new()
     }
 
-    /// What is found about a lost attempt of a step that must not be done twice, where these
-    /// workers can tell. `None` leaves it to a person.
+    /// The outcome of a lost attempt of a non-idempotent step, if these workers know it. `None`
+    /// leaves it to a person.
     fn resolve_doubt(&self) -> Option<ResolvedOutcome>;
 }
 
-/// The kinds of workers that the loop can drive.
+/// The types of workers that the loop can drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerKind {
     /// One process for each attempt.
     Process,
-    /// Canned answers from within the runner.
+    /// Canned replies from within the runner.
     Stub,
 }
 
 impl WorkerKind {
-    /// Whether a worker of that name was hosted by a runner, this one or an earlier one.
+    /// Whether this or an earlier runner hosted a worker of that name.
     #[must_use]
     pub fn hosted(worker: &str) -> bool {
         [Self::Process, Self::Stub].iter().any(|kind| {
@@ -107,7 +107,7 @@ impl WorkerKind {
         })
     }
 
-    /// The name under which command criteria are judged: never that of a worker.
+    /// The name under which command criteria are judged; never the name of a worker.
     #[must_use]
     pub fn judge(self) -> &'static str {
         match self {
@@ -124,22 +124,22 @@ impl WorkerKind {
     }
 }
 
-/// Something that was noticed and is no report.
+/// A note of the workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerNote {
-    /// The attempt that it is about, if it is about one.
+    /// The attempt that the note is about, if any.
     pub token: Option<AttemptToken>,
-    /// What, for people.
+    /// The text of the note.
     pub text: String,
 }
 
-/// What a worker or a check has to say.
+/// A report of a worker or a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// A worker returned, or died.
+    /// A worker ended with this receipt.
     Finished(AttemptToken, Box<Receipt>),
-    /// A worker was ended by [`Workers::stop_all`] and returned nothing.
+    /// [`Workers::stop_all`] ended a worker before it reported.
     Stopped(AttemptToken),
-    /// A check came to an end.
+    /// A check ended.
     Checked(Checked),
 }

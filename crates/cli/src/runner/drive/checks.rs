@@ -1,5 +1,7 @@
-//! Judging: which criterion is next, and what comes of it. Text criteria go to the judge, where
-//! there is one that has a verdict, or else wait for somebody; CEL is judged by the ledger.
+//! Checks: which criterion is judged next, and how its result is recorded.
+//!
+//! Commands run as processes. Text criteria go to the judge if one is configured; a text criterion
+//! without a usable verdict waits for a person. The ledger evaluates CEL criteria itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,18 +20,18 @@ use crate::runner::helpers::TIMEOUT_SECONDS;
 use crate::runner::judge;
 use crate::runner::progress::{Progress, StepName, StopRequest};
 
-/// Whether a check that is due may begin.
+/// Whether a queued check can start.
 enum Due {
-    /// As it stands now; in its turn, if other processes could run it.
+    /// It can. The lock is present if other processes might run the same check.
     Now(Check, Option<CheckLock>),
-    /// Another process is at these criteria.
+    /// Another process is checking these criteria.
     Later(Check),
-    /// There is nothing left to judge.
+    /// Every criterion has a verdict.
     Not,
 }
 
 impl Drive<'_> {
-    /// Start what is queued as far as there is room, but for what another process checks.
+    /// Start queued checks up to the cap, except those that another process is running.
     pub(crate) fn start_checks(&mut self) -> Result<()> {
         let mut later = Vec::new();
         while self.has_room()
@@ -55,12 +57,12 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Take the turn for a check. Whoever gets one looks first at what the one before left.
+    /// Take the check lock, then read the state again: the previous lock holder may have judged.
     fn in_turn(&self, step: Option<&StepName>, check: Check) -> Result<Due> {
         let criteria = match (check.subject, step) {
             (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
             (Subject::Plan(_), _) => Criteria::OfPlan,
-            // Nobody else probes, or asks a planner.
+            // Only the runner runs probes and planners, so they need no lock.
             _ => return Ok(Due::Now(check, None)),
         };
         let Some(folder) = self.workers.shared_folder() else {
@@ -114,14 +116,14 @@ impl Drive<'_> {
                 self.observer.progress(&progress);
                 self.count();
             }
-            // The step was taken away, the run is over, or somebody else judged it meanwhile.
+            // The step was removed, the run has ended, or another process judged the criterion.
             Err(error) if error.rejection().is_some() => {}
             // The command runs again when the run is resumed.
             Err(error) => self.fail(error),
         }
     }
 
-    /// A judge had nothing to say that counts: that criterion waits for a person.
+    /// The judge returned no usable verdict: the criterion waits for a person.
     fn without_verdict(
         &mut self,
         criterion: (Subject, u32),
@@ -141,8 +143,9 @@ impl Drive<'_> {
         }
     }
 
-    /// A check with what is put to it: the output that it judges, or a judge's question. A blob is only read now, so that few are in memory.
-    /// `None` if it is gone: work that nobody can look at does not hold, which is the verdict.
+    /// A check with its input: the output to judge, or the question for the judge. Blobs are read
+    /// only here, which bounds memory use. `None` if the output is missing: the criterion then
+    /// fails.
     pub(crate) fn with_output(
         &mut self,
         step: Option<&StepName>,
@@ -161,7 +164,7 @@ impl Drive<'_> {
                 Ok(output) => Check { output, ..check },
                 Err(error) if error.is_damage() => {
                     let Check { subject, criterion, .. } = check;
-                    // Whatever it was to be judged by, it is the runner that found it gone.
+                    // The runner found the output missing, so the verdict names the runner.
                     let answer = Answer::Status;
                     let checking = Checking { step: step.cloned(), answer, turn: None };
                     self.checking.insert(subject, checking);
@@ -189,7 +192,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Queue the next check of a step, unless it is queued or being checked.
+    /// Queue the next check of a step, unless it is already queued or running.
     pub(crate) fn queue_check_of_step(&mut self, step: &StepName) {
         let Some(state) = self.state() else { return };
         let check =
@@ -202,7 +205,8 @@ impl Drive<'_> {
         self.queued.extend(check.map(|check| (Some(step.clone()), check)));
     }
 
-    /// When every step is settled, the plan's own criteria are due. Whether one was queued.
+    /// Queue the next check of the plan's own criteria once every step is settled. Returns whether
+    /// one was queued.
     pub(crate) fn queue_plan_check(&mut self) -> bool {
         if !self.may_start() {
             return false;
@@ -227,16 +231,16 @@ impl Drive<'_> {
     }
 }
 
-/// What somebody here judges: commands, and texts where there is a judge.
+/// What this runner can judge: commands, and text criteria if it has a judge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Judging<'a> {
     judge: Option<&'a Judge>,
-    /// Criteria about which the judge had no verdict.
+    /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
 }
 
 impl Judging<'_> {
-    /// The first criterion of a reported step that has no verdict, and that somebody here judges.
+    /// The first criterion of a reported step that has no verdict and that this runner can judge.
     pub(crate) fn of_step(self, run: &Run, number: StepNumber) -> Option<Check> {
         let state = run.step(number).filter(|step| step.status == StepStatus::Reported)?;
         let attempt = state.attempt().filter(|attempt| may_hold(attempt))?;
@@ -259,8 +263,8 @@ impl Judging<'_> {
         })
     }
 
-    /// The first criterion of a plan that has no verdict, and that somebody here judges, once every
-    /// step is settled.
+    /// The first criterion of the plan that has no verdict and that this runner can judge, once
+    /// every step is settled.
     pub(crate) fn of_plan(self, run: &Run) -> Option<Check> {
         let all_settled = open_steps(run) == 0 && run.count(StepStatus::Failed) == 0;
         if run.status != RunStatus::Running || !all_settled {
@@ -281,7 +285,7 @@ impl Judging<'_> {
         })
     }
 
-    /// Commands first: they cost little, and what they find wrong need not be judged.
+    /// Commands first: they are cheap, and if one fails, the judge need not be asked.
     fn first_open(
         self,
         subject: Subject,
@@ -306,12 +310,11 @@ impl Judging<'_> {
     }
 }
 
-/// What an attempt produced.
 pub(crate) fn output_of(attempt: &Attempt) -> Option<&Output> {
     attempt.receipt.as_ref().map(|receipt| &receipt.output)
 }
 
-/// The variables that name an attempt to a command.
+/// The environment variables that identify an attempt to a command.
 pub(crate) fn environment(
     run: &Run,
     number: StepNumber,
@@ -329,7 +332,7 @@ pub(crate) fn environment(
     ]
 }
 
-/// Seconds after which a check is ended: a judge always is.
+/// The time limit of a check in seconds. A judge always has one.
 fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
     match answer {
         Answer::Verdict | Answer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
@@ -337,7 +340,7 @@ fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
     }
 }
 
-/// The first line that says something.
+/// The first line that is not blank.
 pub(crate) fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Which steps and criteria of a run are open.
+//! Queries over a run: which of its steps and criteria are open.
 
 use plan_ledger::plan::{Attempt, CompactPlan, Criterion, Outcome, Ruling, Run, StepStatus};
 
-/// Steps of the active version that are neither settled nor failed for good.
+/// Steps of the active version that are neither settled nor permanently failed.
 pub(crate) fn open_steps(run: &Run) -> u32 {
     let closed = [StepStatus::Accepted, StepStatus::Skipped, StepStatus::Failed];
     let closed: u32 = closed.iter().map(|status| run.count(*status)).sum();
@@ -17,7 +17,7 @@ pub(crate) fn open_plan_criteria(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The plan's own criteria that do not hold, each with the evidence.
+/// The plan's own criteria that failed, each with its evidence.
 pub(crate) fn failed_criteria(run: &Run) -> Vec<(String, String)> {
     plan_criteria(run)
         .filter_map(|(index, criterion)| {
@@ -33,8 +33,8 @@ fn plan_criteria(run: &Run) -> impl Iterator<Item = (u32, &Criterion)> {
     (0..).zip(plan.into_iter().flat_map(|plan| &plan.test_criteria))
 }
 
-/// Whether more criteria are worth judging: the worker succeeded, and none has failed yet. What
-/// failed waits for a decision, not for verdicts.
+/// Whether more criteria are worth judging: the worker succeeded and no criterion has failed. A
+/// failed step waits for a decision, not for verdicts.
 pub(crate) fn may_hold(attempt: &Attempt) -> bool {
     let receipt = attempt.receipt.as_ref();
     receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded)

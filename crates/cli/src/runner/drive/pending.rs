@@ -1,7 +1,8 @@
-//! What a run waits for: read off the state, for people and for programs.
+//! Pending items: everything that a run waits for, derived from the state for people and for
+//! programs.
 //!
-//! Invariant: a run that goes on without work to dispatch waits for something that is named here, with
-//! all that somebody needs who is to do something about it.
+//! Invariant: if an unfinished run has no work to dispatch, at least one item explains why, and the
+//! item names everything needed to resolve it.
 
 use plan_ledger::plan::{
     Attempt, ContentHash, Micros, Outcome, PauseCause, QuestionBody, QuestionId, QuestionSubject,
@@ -12,10 +13,10 @@ use crate::runner::drive::criteria::may_hold;
 use crate::runner::drive::criteria::{open_plan_criteria, open_steps};
 use crate::runner::progress::StepName;
 
-/// What a run waits for.
+/// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pending {
-    /// Verdicts on a step's criteria.
+    /// Verdicts on the criteria of a step.
     Verdicts {
         /// The step.
         step: StepName,
@@ -27,70 +28,70 @@ pub enum Pending {
         /// The criteria without a verdict.
         criteria: Vec<String>,
     },
-    /// Somebody who answers a question.
+    /// The answer to a question.
     Question {
-        /// Its number.
+        /// The number of the question.
         id: QuestionId,
-        /// The step that it is about, if it is about one.
+        /// The step that the question is about, if any.
         step: Option<StepName>,
-        /// What was asked, of whom, until when.
+        /// The text of the question, its reviewer and its deadline.
         asked: QuestionBody,
     },
-    /// Somebody who approves or rejects a plan version that was proposed.
+    /// A review of a proposed plan version.
     Review {
-        /// The version.
+        /// The proposed version.
         version: u32,
-        /// Hash of its plan.
+        /// The hash of its plan.
         hash: ContentHash,
     },
-    /// Somebody who raises a budget, or says that the run goes on.
+    /// A higher budget, or a decision to resume the run.
     Paused {
-        /// Why it pauses.
+        /// Why the run is paused.
         cause: PauseCause,
     },
-    /// Another version of the plan.
+    /// A new version of the plan.
     Replan {
-        /// Why.
+        /// The trigger of the request.
         trigger: ReplanTrigger,
-        /// The step from which work is done anew, if it is known.
+        /// The first step to redo, if known.
         from: Option<StepName>,
-        /// Why, for people.
+        /// The human-readable reason.
         reason: String,
     },
-    /// Somebody who decides about a failure, since the plan leaves that to nobody here.
+    /// A decision about a failure that the plan leaves to a person.
     Decision {
         /// The step.
         step: StepName,
-        /// Why its attempt failed, as far as it is said in one line.
+        /// Why the attempt failed, in one line if it is known.
         message: String,
     },
-    /// Somebody who says what became of a lost attempt.
+    /// The outcome of a lost attempt.
     Doubt {
         /// The step.
         step: StepName,
     },
-    /// A worker outside this runner, or the end of its lease.
+    /// A worker outside this runner, or the expiry of its lease.
     Held {
         /// The step.
         step: StepName,
-        /// Who has it.
+        /// The worker.
         worker: String,
-        /// Until when, in microseconds since the Unix epoch.
+        /// When the lease expires, in microseconds since the Unix epoch.
         lease_until: Micros,
     },
-    /// A cap that other runs of the ledger use up, while so many steps are ready.
+    /// A cap that other runs of the ledger use up while steps are ready.
     Caps {
-        /// Steps that are ready.
+        /// How many steps are ready.
         ready: u32,
     },
-    /// Steps that nothing leads to any more, such as those behind a broken barrier.
+    /// Steps that can never become ready, such as those after a broken barrier.
     Blocked {
-        /// How many.
+        /// How many steps.
         steps: u32,
     },
 }
 
-/// All that a run waits for before there is work to dispatch again; with work to dispatch, that too.
+/// Every item that a run waits for; includes work to dispatch, if there is any.
 #[must_use]
 pub fn pending(run: &Run) -> Vec<Pending> {
     let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();
@@ -127,7 +128,7 @@ fn questions(run: &Run) -> impl Iterator<Item = Pending> {
     })
 }
 
-/// Versions that may still become active, and about which no question says the same.
+/// Proposed versions that may still become active and that no open question covers.
 fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
     let asked = |version: u32| {
         let subject = QuestionSubject::Plan(version);
@@ -139,7 +140,7 @@ fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
     proposed.map(|(version, proposed)| Pending::Review { version, hash: proposed.hash })
 }
 
-/// What a step waits for whose worker reported.
+/// The pending item of a reported step.
 fn reported(run: &Run, number: StepNumber) -> Pending {
     let step = StepName::of(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
@@ -163,7 +164,7 @@ fn failure(attempt: &Attempt) -> String {
     }
 }
 
-/// Attempts that somebody outside the loop has.
+/// Attempts of workers outside the loop.
 fn held(run: &Run) -> Vec<Pending> {
     let held = |(index, step): (usize, &StepState)| {
         let attempt = step.attempt()?;

@@ -1,13 +1,14 @@
-//! Other plans, made by a command when one is asked for (`format/hand-off.md`).
+//! Planners: commands that write a new plan version when a replan is requested
+//! (`format/hand-off.md`).
+//!
+//! The loop sends the run's state to the planner as JSON and proposes the plan that it prints. The
+//! cost of a planner counts toward no budget.
 //!
 //! Invariants:
-//! - A planner is asked only while a request for another plan is open, and no version waits for a
-//!   review.
-//! - An answer that cannot be used is recorded, in the variable [`PLANNER`], and shown to the
-//!   planner when it is asked again. For one request that happens at most [`ANSWERS_MAX`] times,
-//!   also over several runners; then a person must.
-//!
-//! Left out on purpose: what a planner costs, which no budget counts.
+//! - A planner runs only while a replan request is open and no proposed version awaits review.
+//! - An unusable reply is recorded in the variable [`PLANNER`] and shown to the planner on the next
+//!   try. After [`ANSWERS_MAX`] unusable replies to one request, counted across runners, the
+//!   request waits for a person.
 
 use std::collections::BTreeMap;
 
@@ -28,35 +29,35 @@ use crate::runner::hand_off::text::trigger_json;
 use crate::runner::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
 use crate::runner::progress::{Progress, StopRequest};
 
-/// The variable that holds what a planner answered to the open request, as far as it was of no use.
+/// The variable that holds the unusable replies to the open request.
 const PLANNER: &str = "ledger.planner";
 
-/// How often a planner is asked for one plan.
+/// How many replies a planner may give to one request.
 const ANSWERS_MAX: usize = 3;
 
-/// Answers of a planner that could not be used.
+/// The unusable replies of a planner.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Unusable {
-    /// The request: the record that asked.
+    /// The sequence number of the request's record.
     request: u64,
-    /// What was wrong with each.
+    /// The problem with each reply.
     problems: Vec<String>,
 }
 
-/// What a planner printed.
+/// The reply that a planner printed.
 enum Said {
     Plan(Box<Plan>),
-    /// There is no other plan to make, and why.
+    /// The planner proposes no other plan, for this reason.
     NoMore(String),
 }
 
-/// Whether a version of a plan was made by a planner.
+/// Whether a planner wrote this plan version.
 pub(crate) fn is_by_planner(version: &PlanVersion) -> bool {
     version.reason.starts_with(PLANNER_PREFIX)
 }
 
 impl Drive<'_> {
-    /// Ask the planner, if another plan is asked for.
+    /// Start the planner if a replan request is open.
     pub(crate) fn queue_planner(&mut self) {
         let Some(planner) = self.helpers.planner.clone() else { return };
         let Some(state) = self.state() else { return };
@@ -87,12 +88,12 @@ impl Drive<'_> {
         self.queued.push_front((None, check));
     }
 
-    /// Propose what the planner printed, or record that it is of no use.
+    /// Propose the plan that the planner printed, or record the reply as unusable.
     pub(crate) fn take_plan(&mut self, ruling: Option<Ruling>, printed: &str) {
         let Some(request) = self.planning.asked.take() else { return };
         let Some(planner) = self.helpers.planner.clone() else { return };
         let taken = match ruling {
-            // It was ended, since the loop is; the next runner asks again.
+            // The planner was ended because the loop is stopping; the next runner asks again.
             None if self.stop == StopRequest::Kill => return,
             Some(Ruling::Pass) => match read(&planner, printed) {
                 Ok(said) => self.propose(&planner, request, &said),
@@ -110,14 +111,14 @@ impl Drive<'_> {
         self.count();
     }
 
-    /// What is wrong with the plan, if it was refused.
+    /// The reason why the ledger rejected the plan, if it did.
     fn propose(&mut self, planner: &Planner, request: u64, said: &Said) -> Result<Option<String>> {
         let (run, by) = (self.run, planner.name());
         let reason = {
             let state = self.ledger.state()?;
             let open = state.runs.get(&run).and_then(|run| run.request.as_ref());
             let Some(open) = open.filter(|open| open.seq == request) else {
-                // Somebody answered it in the meantime.
+                // Another actor answered the request in the meantime.
                 return Ok(None);
             };
             format!("{by}: {}", open.reason)
@@ -142,7 +143,7 @@ impl Drive<'_> {
         })
     }
 
-    /// Record that an answer could not be used.
+    /// Record an unusable reply.
     fn without_plan(&mut self, planner: &Planner, request: u64, problem: String) -> Result<()> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
@@ -153,13 +154,13 @@ impl Drive<'_> {
         self.note(None, note);
         let value = Json::from(serde_json::to_value(&unusable).unwrap_or_default());
         let set = self.ledger.set_variable(self.run, PLANNER, value, None, &planner.name());
-        // A run that has ended meanwhile needs no record of it.
+        // A run that has ended in the meantime needs no such record.
         refused(set).map(drop)
     }
 }
 
-/// Whether the run may have another plan now. One that pauses for its budget may have the one that
-/// is asked for because of that: nothing else would make it go on.
+/// Whether the run accepts a new plan version now. A run that is paused by its budget accepts one
+/// if the request came from that pause: otherwise nothing could resume it.
 fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     let is_free = run.pause.as_ref().is_none_or(|cause| {
         cause.is_of_cost() && request.trigger == ReplanTrigger::BudgetExhausted
@@ -167,7 +168,7 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
 }
 
-/// Why a planner is not asked about a request, if it is not.
+/// Why no planner is started for a request, or `None` if one may be.
 fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
     if unusable.problems.len() >= ANSWERS_MAX {
         return Some(format!("{ANSWERS_MAX} of its answers could not be used"));
@@ -178,7 +179,7 @@ fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Op
     (run.replans >= max).then(|| format!("the plan allows {max} other plans, and has had them"))
 }
 
-/// A rule's refusal in words; an error for everything else.
+/// The text of a rejection; every other error is returned.
 fn refused<T>(done: Result<T>) -> Result<std::result::Result<T, String>> {
     match done {
         Ok(done) => Ok(Ok(done)),
@@ -191,7 +192,7 @@ fn is_refusal(error: &Error) -> bool {
     error.rejection().is_some() || error.kind() == plan_ledger::error::ErrorKind::BadPlan
 }
 
-/// What is recorded about the answers to a request.
+/// The record of the unusable replies to a request.
 fn unusable(run: &Run, request: &ReplanRequest) -> Unusable {
     let recorded = run.variables.get(PLANNER);
     let recorded = recorded.and_then(|it| serde_json::from_str(it.value.as_str()).ok());
@@ -200,7 +201,7 @@ fn unusable(run: &Run, request: &ReplanRequest) -> Unusable {
         .unwrap_or(Unusable { request: request.seq, problems: Vec::new() })
 }
 
-/// What a planner printed: a plan, or `{"no_more": "why"}`.
+/// Parse the output of a planner: a plan, or `{"no_more": "why"}`.
 fn read(planner: &Planner, printed: &str) -> std::result::Result<Said, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -213,7 +214,7 @@ fn read(planner: &Planner, printed: &str) -> std::result::Result<Said, String> {
     (planner.read)(printed.as_bytes()).map(|plan| Said::Plan(Box::new(plan)))
 }
 
-/// What a planner is told: the JSON on its standard input.
+/// The input of a planner: the JSON on its standard input.
 fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
     let numbers = run.active_version().map(|version| version.numbers.clone()).unwrap_or_default();
     let steps: Vec<Value> = numbers.iter().filter_map(|number| step(run, *number)).collect();
@@ -257,7 +258,7 @@ fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
     })
 }
 
-/// How a step stands, for a planner.
+/// The status of a step, as the planner sees it.
 fn step(run: &Run, number: StepNumber) -> Option<Value> {
     let step = run.step(number)?;
     let failure = step.last_failure();

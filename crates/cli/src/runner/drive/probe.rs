@@ -1,7 +1,10 @@
-//! Probes: what a lost attempt did, found out by a command of the plan instead of a person.
+//! Probes: commands of the plan that find out whether a lost attempt took effect.
 //!
-//! Invariants: each lost attempt is probed at most once by a loop. A probe that cannot tell, or
-//! was ended, leaves the step in doubt, and somebody must say.
+//! A probe saves a person from answering that question. Its result settles the step's
+//! `outcome_unknown` status.
+//!
+//! Invariants: a loop probes each lost attempt at most once. If a probe cannot tell, or is ended,
+//! the step stays `outcome_unknown` and waits for a person.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +18,7 @@ use crate::runner::drive::state::Drive;
 use crate::runner::progress::{Progress, StepName};
 
 impl Drive<'_> {
-    /// Queue the probes of steps that have come into doubt.
+    /// Queue the probes of steps that are `outcome_unknown`.
     pub(crate) fn queue_probes(&mut self) {
         let Some(state) = self.state() else { return };
         let Some(run) = state.runs.get(&self.run) else { return };
@@ -27,7 +30,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Record what a probe found.
+    /// Record the result of a probe.
     pub(crate) fn take_finding(&mut self, step: StepName, checked: Checked) {
         let Checked { ruling, mut evidence, .. } = checked;
         let mut finding = ruling.map(|ruling| match ruling {
@@ -35,7 +38,7 @@ impl Drive<'_> {
             Ruling::Fail => ResolvedOutcome::DidNotHappen,
         });
         if finding == Some(ResolvedOutcome::DidNotHappen) && !self.has_attempts_left(&step) {
-            // Nobody else ends what is begun, ended and found not to have happened over and over.
+            // Without this limit, an attempt that keeps getting lost would be retried without end.
             finding = None;
             evidence.push_str("; it did not happen, and no attempt is left: a person must say");
         }
@@ -50,7 +53,7 @@ impl Drive<'_> {
         self.count();
     }
 
-    /// Whether another attempt at a step is within its retry policy, lost ones counted.
+    /// Whether the retry policy allows another attempt, with lost attempts counted.
     fn has_attempts_left(&mut self, step: &StepName) -> bool {
         let Some(state) = self.state() else { return false };
         let Some(run) = state.runs.get(&self.run) else { return false };
@@ -60,14 +63,14 @@ impl Drive<'_> {
         limit.is_some_and(|retry| dealt < retry.max_attempts)
     }
 
-    /// Whether the finding is recorded.
+    /// Record the result. Returns whether it was recorded.
     fn resolve(&mut self, step: &StepName, finding: ResolvedOutcome, evidence: &str) -> bool {
         let by = self.workers.kind().judge().to_owned();
         let evidence = format!("probe: {evidence}");
         let (run, step) = (self.run, step.number);
         match self.ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence }) {
             Ok(_) => true,
-            // Somebody said it in the meantime, or a new plan took the step away.
+            // Another actor resolved it in the meantime, or a new plan version removed the step.
             Err(error) if error.rejection().is_some() => false,
             Err(error) => {
                 self.fail(error);
@@ -77,7 +80,7 @@ impl Drive<'_> {
     }
 }
 
-/// The probe of a step in doubt, and the attempt that it is about; `None` if it can tell nothing new.
+/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if it already ran.
 fn probe_of(
     run: &Run,
     number: StepNumber,

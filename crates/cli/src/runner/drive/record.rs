@@ -1,9 +1,9 @@
-//! What workers report, and what is kept of their attempts: receipts, losses, leases, remarks.
+//! Recording: receipts, lost attempts, lease renewals and notes go into the ledger here.
 //!
 //! Invariants:
-//! - What belongs to an attempt on this machine is thrown away only after its end is durable.
-//! - A worker whose attempt is over (its lease ran out, another plan took its step away) is ended:
-//!   nobody waits for what it does, and somebody else may be doing it.
+//! - The runner deletes an attempt's local files only after the end of the attempt is durable.
+//! - The runner ends a worker whose attempt is over (its lease expired, or a new plan version
+//!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::error::{ErrorKind, Result};
 use plan_ledger::ledger::PLANNED_FILES;
@@ -18,10 +18,10 @@ use crate::runner::process::output;
 use crate::runner::progress::{Progress, StepName};
 use crate::runner::workers::Report;
 
-/// After a lease that could not be renewed.
+/// How long to wait before retrying a failed lease renewal.
 const RENEW_AGAIN: Micros = 1_000_000;
 
-/// Who records what a runner finds.
+/// The actor of the records that the runner writes.
 const RUNNER: &str = "runner";
 
 impl Drive<'_> {
@@ -34,7 +34,7 @@ impl Drive<'_> {
             }
             Report::Stopped(token) => {
                 if let Some(running) = self.running.remove(&token) {
-                    // Not released: it had begun, and may have changed the world.
+                    // Not released: the worker had started, and may have changed the world.
                     let detail = "its worker was ended by request before it reported";
                     self.give_up(token, &running.step, LostCause::RunnerDied, detail);
                 }
@@ -68,7 +68,7 @@ impl Drive<'_> {
                 self.observer.progress(&Progress::Refused { step, token, reason });
             }
             Err(error) if error.kind() == ErrorKind::TooLarge => {
-                // It was not kept, and never will be: the attempt ends with that as its failure.
+                // The ledger can never store this receipt, so the attempt fails with that reason.
                 let message = format!("its receipt is too large: {error}; name an artifact");
                 self.record(token, step, output::unusable(message, &receipt));
             }
@@ -79,7 +79,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Record that an attempt will never report.
+    /// Record an attempt as lost.
     pub(crate) fn give_up(
         &mut self,
         token: AttemptToken,
@@ -99,9 +99,9 @@ impl Drive<'_> {
                     status: status_of(&state, self.run, step.number),
                 });
             }
-            // Its lease ran out in the meantime: it is lost already.
+            // Its lease expired in the meantime, so it is already lost.
             Err(error) if error.rejection().is_some() => self.workers.settled(token),
-            // The next runner finds it in flight, and gives it up then.
+            // The next runner finds it in flight and records it as lost.
             Err(error) => self.fail(error),
         }
     }
@@ -117,9 +117,9 @@ impl Drive<'_> {
         for token in due {
             let renew_at = match self.ledger.renew(token) {
                 Ok(lease_until) => half_way(now, lease_until),
-                // Its lease ran out: its receipt will be refused.
+                // Its lease expired: the ledger will reject its receipt.
                 Err(error) if error.rejection().is_some() => Micros::MAX,
-                // A full disk may have room again while its worker lives.
+                // Space may be free again on a full disk while the worker still runs.
                 Err(error) => {
                     self.fail(error);
                     now.saturating_add(RENEW_AGAIN)
@@ -131,7 +131,8 @@ impl Drive<'_> {
         }
     }
 
-    /// A disk that was full may have room again by the time that the last worker is done.
+    /// Retry unrecorded receipts: space may be free again on a full disk by the time the last
+    /// worker ends.
     pub(crate) fn record_what_was_left(&mut self) {
         let disk_was_full =
             self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
@@ -152,8 +153,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Do what comes before any step of the active version is dispatched; whether it is one that was not
-    /// met yet.
+    /// Prepare a newly active plan version before any of its steps is dispatched. Returns whether
+    /// the version is new to this loop.
     pub(crate) fn meet_version(&mut self) -> Result<bool> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(false) };
@@ -171,8 +172,8 @@ impl Drive<'_> {
         Ok(true)
     }
 
-    /// Record how the files of the active version are, so that its workers can be told what has
-    /// changed since.
+    /// Record the state of the files that the active version names, so that workers learn which
+    /// files have changed since.
     fn note_planned_files(&self, run: &Run) -> Result<()> {
         if plan_ledger::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active) {
             return Ok(());
@@ -182,12 +183,12 @@ impl Drive<'_> {
         let seen = Some(run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version));
         match self.ledger.set_variable(self.run, PLANNED_FILES, files.to_json(), seen, RUNNER) {
             Err(error) if error.rejection().is_none() => Err(error),
-            // Somebody else did it, or the run is over.
+            // Another process recorded it, or the run has ended.
             _ => Ok(()),
         }
     }
 
-    /// Tell, and keep for the summary, what the workers noticed.
+    /// Report the notes of the workers, and keep them for the summary.
     pub(crate) fn take_remarks(&mut self) {
         let state = self.state();
         for remark in self.workers.remarks() {

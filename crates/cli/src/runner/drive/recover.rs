@@ -1,7 +1,7 @@
-//! What an earlier runner left in flight.
+//! Recovery: attempts that an earlier runner left in flight.
 //!
-//! Invariant: an attempt is given up only after its worker is known to be dead; attempts that
-//! nobody of this kind hosted are left to their leases.
+//! Invariant: an attempt is recorded as lost only after its worker is known to be dead. Attempts of
+//! workers that no runner hosted keep their leases.
 
 use plan_ledger::error::Result;
 use plan_ledger::ledger::Ledger;
@@ -10,10 +10,11 @@ use plan_ledger::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumb
 use crate::runner::progress::{Observer, Progress, StepName};
 use crate::runner::workers::{WorkerKind, Workers};
 
-/// Give up the attempts that an earlier runner hosted, once their workers are known to be dead,
-/// and answer the doubts that these workers can answer. How many attempts were given up.
+/// Record the in-flight attempts of an earlier runner as lost, once their workers are known to be
+/// dead, and settle the unknown outcomes that these workers can settle. Returns the number of lost
+/// attempts.
 ///
-/// Only for a run that no other thread of this process drives.
+/// No other thread of this process may drive the run.
 pub fn recover(
     ledger: &Ledger,
     run: RunId,
@@ -42,7 +43,7 @@ pub fn recover(
             status: status_of(&*ledger.state()?, run, *number),
         });
     }
-    // What is left of attempts that are over, or of checks, is of no attempt any more.
+    // These processes belong to attempts that are over, or to checks.
     for remark in remarks.iter().filter(|remark| !is_in_flight(&state, run, remark.token)) {
         let note = format!("an attempt or a check of an earlier runner {}", remark.text);
         observer.progress(&Progress::Noted { step: None, note });
@@ -67,7 +68,7 @@ fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool 
     token.and_then(|token| state.in_flight.get(&token)).is_some_and(|(of, _)| *of == run)
 }
 
-/// How a step stands now.
+/// The current status of a step.
 pub(crate) fn status_of(state: &State, run: RunId, number: StepNumber) -> StepStatus {
     let step = state.runs.get(&run).and_then(|run| run.step(number));
     step.map_or(StepStatus::Removed, |step| step.status)

@@ -1,10 +1,11 @@
-//! The loop: deal, record, judge, renew, until nothing is left to dispatch.
+//! The main loop: dispatch steps, record receipts, run checks and renew leases until no work is
+//! left.
 //!
 //! Invariants:
-//! - A ledger error stops dispatch at once. What runs is waited for, and each receipt is tried
-//!   again at the end; those that could not be recorded are named.
-//! - Criteria of one subject are judged one after the other, each as soon as it can be, and they
-//!   count towards `max_parallel` like workers.
+//! - A ledger error stops dispatch at once. The loop waits for running workers and retries their
+//!   receipts at the end; the summary lists each receipt that could not be recorded.
+//! - The criteria of one subject are judged one after the other, each as early as possible. Checks
+//!   count toward `max_parallel`, as workers do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,12 +24,13 @@ use crate::runner::hand_off::text::title;
 use crate::runner::progress::{Observer, Progress, StepName, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
-/// Between two looks at whether another process has ended its turn, with nothing else to do.
+/// How often an idle loop looks whether another process has released the check lock.
 const TURN_WAIT: Duration = Duration::from_millis(50);
 
-/// Dispatches a run's steps until it has ended, somebody must answer, or the observer asks to stop.
+/// Dispatch the steps of a run until it ends, needs a person, or the observer asks to stop.
 ///
-/// An error is returned only if the loop could not begin; what happens later is in the summary.
+/// # Errors
+/// Only if the loop cannot start. Later errors are part of the summary.
 pub fn drive(
     ledger: &Ledger,
     clock: &dyn Clock,
@@ -75,8 +77,8 @@ impl Drive<'_> {
             self.heed_stop_request();
             self.end_revoked();
             self.look_around();
-            // Before anything is dispatched: dispatch turns leases that have run out into losses, and
-            // after a machine has slept, those of our own living workers would be among them.
+            // Renew before dispatching: dispatch turns expired leases into losses, and after a
+            // machine has slept, the leases of living workers would be among them.
             self.renew_leases();
             if self.may_start()
                 && let Err(error) = self.start_all_that_may()
@@ -85,7 +87,7 @@ impl Drive<'_> {
             }
             if self.is_idle() {
                 if self.may_start() && !self.queued.is_empty() {
-                    // Another process has the turn to check what is queued.
+                    // Another process holds the lock for every queued check.
                     sleep(TURN_WAIT);
                     continue;
                 }
@@ -105,7 +107,7 @@ impl Drive<'_> {
         self.summarize()
     }
 
-    /// What somebody else has reported since the last look may be to be checked.
+    /// Queue checks for steps that other workers have reported since the last look.
     fn look_around(&mut self) {
         let seen = self.ledger.head().seq;
         if self.seen != seen {
@@ -114,7 +116,7 @@ impl Drive<'_> {
         }
     }
 
-    /// With nothing running, whether there is anything left to start or to wait for.
+    /// Nothing is running: is there anything left to start or to wait for?
     fn goes_on(&mut self) -> Result<bool> {
         Ok(self.queue_plan_check() || self.wait_for_time()?)
     }
@@ -135,9 +137,9 @@ impl Drive<'_> {
         self.busy() < self.options.max_parallel.max(1)
     }
 
-    /// Checks first: they close steps, and closed steps open others.
+    /// Checks first: they settle steps, which makes other steps ready.
     fn start_all_that_may(&mut self) -> Result<()> {
-        // Deadlines pass also while every place is taken, and nothing is dispatched.
+        // Deadlines pass even while every slot is taken and nothing is dispatched.
         self.ledger.tick()?;
         self.meet_version()?;
         self.queue_probes();
@@ -150,8 +152,8 @@ impl Drive<'_> {
                 Ok(Some(task)) => task,
                 Ok(None) if self.meet_version()? => continue,
                 Ok(None) => break,
-                // A run that has ended, or whose plan nobody approved yet, has nothing to dispatch:
-                // its summary says how it stands.
+                // A run that has ended, or whose plan is not approved yet, has nothing to dispatch:
+                // its summary reports why.
                 Err(error) if error.rejection().is_some() && !self.is_running() => break,
                 Err(error) => return Err(error),
             };
@@ -164,7 +166,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Dispatches a step of the version that was met, and of no other.
+    /// Dispatch a step, but only of the version that the loop has prepared.
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_met = |state: &State| active(state) == self.met_version;
@@ -182,7 +184,7 @@ impl Drive<'_> {
             worker,
         });
         if let Err(failure) = self.workers.start(task) {
-            // What had begun is not released: it may have changed the world.
+            // An attempt that had started is not released: it may have changed the world.
             let (cause, what, error) = match failure {
                 StartFailure::NotBegun(error) => (LostCause::Released, "started", error),
                 StartFailure::Begun(error) => (LostCause::RunnerDied, "watched", error),
@@ -197,7 +199,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// How long there is nothing to do but to wait for a report.
+    /// How long the loop may block on the next report.
     fn wait(&self) -> Duration {
         let next = self.running.values().map(|running| running.renew_at).min();
         let until = next.unwrap_or(Micros::MAX).saturating_sub(self.clock.now());
@@ -209,7 +211,7 @@ impl Drive<'_> {
         (1..=taken.len() + 1).find(|slot| !taken.contains(slot)).unwrap_or(1)
     }
 
-    /// The state, unless it cannot be told any more: then nothing more is dispatched.
+    /// The state. If it cannot be read, dispatch stops.
     pub(crate) fn state(&mut self) -> Option<Arc<State>> {
         self.ledger.state().map_err(|error| self.fail(error)).ok()
     }
@@ -241,7 +243,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Deal no more, for this reason. The first one counts.
+    /// Stop dispatching for this reason. The first reason is kept.
     pub(crate) fn fail(&mut self, error: Error) {
         if self.fatal.is_none() {
             let progress = Progress::Draining { reason: error.to_string(), running: self.busy() };

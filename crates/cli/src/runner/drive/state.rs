@@ -1,4 +1,4 @@
-//! The state of the loop.
+//! The state of the loop: running workers and checks, queued checks, and totals for the summary.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,31 +15,31 @@ use crate::runner::imported_status::Marks;
 use crate::runner::progress::{Observer, StepName, StopRequest};
 use crate::runner::workers::Workers;
 
-/// The longest that the loop sleeps before it looks at its stop request again.
+/// The longest sleep between two checks of the stop request.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// How a loop works.
+/// Options of the loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
-    /// What the plan's file says of its steps: taken whenever a version becomes active.
+    /// Step statuses from the plan file, applied whenever a version becomes active.
     pub marks: Option<&'a Marks>,
 }
 
-/// A worker that runs.
+/// A running worker.
 pub(crate) struct Running {
     pub(crate) step: StepName,
     pub(crate) slot: usize,
-    /// When its lease is to be renewed.
+    /// When to renew its lease.
     pub(crate) renew_at: Micros,
 }
 
-/// A check that runs.
+/// A running check.
 pub(crate) struct Checking {
     pub(crate) step: Option<StepName>,
     pub(crate) answer: Answer,
-    /// Held until its verdict is recorded.
+    /// The check lock, held until the verdict is recorded.
     pub(crate) turn: Option<CheckLock>,
 }
 
@@ -53,41 +53,41 @@ pub(crate) struct Drive<'a> {
     pub(crate) session: Session,
     pub(crate) started: Micros,
     pub(crate) running: BTreeMap<AttemptToken, Running>,
-    /// Checks that wait for a free place.
+    /// Checks that wait for a free slot.
     pub(crate) queued: VecDeque<(Option<StepName>, Check)>,
-    /// What is being checked right now.
+    /// Checks that are running.
     pub(crate) checking: BTreeMap<Subject, Checking>,
-    /// Lost attempts that were probed.
+    /// Lost attempts that were already probed.
     pub(crate) probed: BTreeSet<AttemptToken>,
-    /// Who is asked beside the workers.
+    /// The judge and the planner.
     pub(crate) helpers: Helpers,
-    /// Criteria about which the judge had no verdict.
+    /// Criteria for which the judge returned no verdict.
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
-    /// What another process was found to check: that is said once.
+    /// Checks found to be running in another process; each is reported once.
     pub(crate) awaited: BTreeSet<Subject>,
-    /// What became of requests for another plan.
+    /// The replan requests of this loop.
     pub(crate) planning: Planning,
-    /// The last record when it was last looked what there is to do.
+    /// The last sequence number that the loop had seen when it looked for work.
     pub(crate) seen: u64,
-    /// The plan version for which everything was done that comes before its first step is dispatched.
+    /// The plan version that is prepared for dispatch.
     pub(crate) met_version: u32,
-    /// What was noticed.
+    /// The notes of this loop.
     pub(crate) notes: Vec<(Option<StepName>, String)>,
     pub(crate) stop: StopRequest,
     pub(crate) fatal: Option<Error>,
     pub(crate) unrecorded: Vec<Unrecorded>,
 }
 
-/// What became of requests for another plan in one loop.
+/// The replan requests of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct Planning {
-    /// The request that a planner works on.
+    /// The request that a planner is working on.
     pub(crate) asked: Option<u64>,
     /// Requests that are left to people.
     pub(crate) left: BTreeSet<u64>,
 }
 
-/// The middle between two points in time: a lease is renewed when half of it is over.
+/// The midpoint of two times: a lease is renewed after half of its term.
 pub(crate) fn half_way(now: Micros, until: Micros) -> Micros {
     now.saturating_add(until.saturating_sub(now) / 2)
 }

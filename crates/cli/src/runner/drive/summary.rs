@@ -1,4 +1,4 @@
-//! How a run stands when its loop ends: read off the state, for people and for exit codes.
+//! The summary of a run when its loop ends, derived from the state for people and for exit codes.
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::Task;
@@ -10,104 +10,106 @@ use plan_ledger::plan::{
 use crate::runner::drive::pending::{Pending, pending};
 use crate::runner::progress::StepName;
 
-/// What a loop did, and how the run stands.
+/// The result of a loop and the state of its run.
 #[derive(Debug)]
 pub struct RunSummary {
-    /// The run's name.
+    /// The name of the run.
     pub run: String,
-    /// How it stands.
+    /// The state of the run.
     pub outcome: RunOutcome,
-    /// What is counted over the whole run.
+    /// Totals of the whole run.
     pub counts: Counts,
-    /// What is counted over this loop.
+    /// Totals of this loop.
     pub session: Session,
-    /// Steps that have failed for good: class and message of each.
+    /// Steps that failed permanently, with the class and message of each failure.
     pub failures: Vec<(StepName, FailureClass, String)>,
-    /// Criteria of the plan as a whole that do not hold, and why.
+    /// Criteria of the plan as a whole that failed, with their evidence.
     pub failed_criteria: Vec<(String, String)>,
-    /// What this loop noticed, and about which step.
+    /// Notes of this loop, with the step that each is about.
     pub notes: Vec<(Option<StepName>, String)>,
-    /// The last record when it was last looked what there is to do: whatever came after it may be work.
+    /// The last sequence number that the loop had seen when it looked for work; later records may
+    /// bring more.
     pub seen: u64,
 }
 
-/// How a run stands when its loop ends.
+/// The state of a run when its loop ends.
 #[derive(Debug)]
 pub enum RunOutcome {
     /// Every step is accepted or skipped, and the plan's own criteria hold.
     Done,
-    /// It cannot get there.
+    /// The run cannot succeed any more.
     Failed,
-    /// Somebody ended it.
+    /// The run was cancelled.
     Cancelled,
-    /// A rule, or the answer to a question, ended the run.
+    /// A rule of the plan, or the answer to a question, ended the run.
     Aborted,
-    /// Nothing can be dispatched until somebody answers.
+    /// Nothing can be dispatched until the listed items are resolved.
     Waiting(Vec<Pending>),
-    /// It was asked to stop, with work left.
+    /// The loop was asked to stop while work was left.
     Interrupted,
-    /// The ledger, or this machine, could not go on.
+    /// The ledger or this machine failed.
     Stopped {
-        /// Why.
+        /// The reason.
         error: Error,
         /// Receipts that could not be recorded.
         unrecorded: Vec<Unrecorded>,
     },
 }
 
-/// A receipt that could not be recorded: its attempt counts as lost, and the step is dispatched again.
+/// A receipt that could not be recorded: its attempt counts as lost, and its step is dispatched
+/// again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
     /// The step.
     pub step: StepName,
-    /// The receipt's attempt.
+    /// The attempt.
     pub token: plan_ledger::plan::AttemptToken,
-    /// What it said.
+    /// The reported outcome.
     pub receipt: Receipt,
 }
 
-/// What is counted over a whole run.
+/// Totals of a whole run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Steps of the active version.
     pub steps: u32,
-    /// Steps that count as done, those taken over included.
+    /// Accepted steps, including those accepted before the run began.
     pub accepted: u32,
-    /// Steps that were done before the run began.
+    /// Steps that were accepted before the run began.
     pub taken_over: u32,
-    /// Steps that were accepted on the worker's word.
+    /// Steps accepted on the worker's report alone.
     pub trusted: u32,
-    /// Steps that will not be done, and that is all right.
+    /// Steps that were skipped.
     pub skipped: u32,
-    /// Steps that have failed for good.
+    /// Steps that failed permanently.
     pub failed: u32,
     /// Attempts of all steps.
     pub attempts: u64,
-    /// What all receipts cost.
+    /// The summed cost of all receipts.
     pub cost: Cost,
-    /// From the run's start to its last record, in microseconds.
+    /// Microseconds from the start of the run to its last record.
     pub elapsed: Micros,
 }
 
-/// What is counted over one loop.
+/// Totals of one loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Attempts that were dealt.
+    /// Attempts that the loop dispatched.
     pub dealt: u32,
-    /// Receipts that were recorded.
+    /// Receipts that the loop recorded.
     pub receipts: u32,
-    /// Steps that go back to the queue after an attempt failed.
+    /// Steps queued again after a failed attempt.
     pub retries: u32,
-    /// Attempts that were lost, those of an earlier runner included.
+    /// Attempts that were lost, including those of an earlier runner.
     pub lost: u32,
-    /// Receipts that came too late.
+    /// Receipts that arrived too late.
     pub refused: u32,
-    /// How long the loop ran, in microseconds.
+    /// The duration of the loop in microseconds.
     pub duration: Micros,
 }
 
 impl StepName {
-    /// The name of a dealt step.
+    /// The name of a dispatched step.
     pub(crate) fn of_task(task: &Task) -> Self {
         Self { number: task.number, id: task.step.id.clone() }
     }
@@ -146,7 +148,7 @@ impl Counts {
     }
 }
 
-/// How a run stands, where nothing is in the way but the run itself.
+/// The state of a run that no error or stop request interrupted.
 pub(crate) fn standing(run: &Run) -> RunOutcome {
     match run.status {
         RunStatus::Ended(Ending::Done) => RunOutcome::Done,
@@ -157,7 +159,7 @@ pub(crate) fn standing(run: &Run) -> RunOutcome {
     }
 }
 
-/// Steps of the active version that have failed for good.
+/// Steps of the active version that failed permanently.
 pub(crate) fn failures(run: &Run) -> Vec<(StepName, FailureClass, String)> {
     let Some(version) = run.active_version() else { return Vec::new() };
     let failed = |number: &StepNumber| {

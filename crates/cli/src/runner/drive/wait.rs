@@ -1,8 +1,8 @@
-//! Waiting: for steps that are dispatched again after a pause, and for nothing else.
+//! Waiting: an idle loop sleeps until a delayed step becomes ready.
 //!
-//! Invariants: a loop that has nothing to do waits only as long as time alone can change that. It
-//! never waits for a person, nor for the deadline of an answer: that may take days. What others do
-//! meanwhile is noticed.
+//! Invariants: an idle loop waits only for events that time alone brings about. It never waits for
+//! a person or for the deadline of a question, which may be days away. It notices records that
+//! other processes append meanwhile.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::runner::drive::state::Drive;
 use crate::runner::progress::{Progress, StepName};
 
 impl Drive<'_> {
-    /// With nothing to do, wait for what falls due, and let it. Whether the loop goes on.
+    /// If idle, wait for the next due time and record it. Returns whether the loop continues.
     pub(crate) fn wait_for_time(&mut self) -> Result<bool> {
         if !self.may_start() {
             return Ok(false);
@@ -25,15 +25,16 @@ impl Drive<'_> {
             if left == 0 {
                 self.ledger.tick()?;
                 self.count();
-                // What fell due is due no more; if it were, waiting for it would never end.
+                // The ledger has recorded what was due; if it were still due, this wait would never
+                // end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
             if self.ledger.head().seq != self.seen {
-                // Somebody else acted on the ledger, and there may be work now.
+                // Another process appended records, so there may be work now.
                 self.count();
                 return Ok(true);
             }
-            // Nothing runs, so nothing is reported: this only sleeps.
+            // No worker runs, so no report can arrive: this only sleeps.
             let report = self
                 .workers
                 .next(Duration::from_micros(left).min(crate::runner::drive::state::WAIT_MAX));
@@ -43,14 +44,14 @@ impl Drive<'_> {
         Ok(false)
     }
 
-    /// When the next thing falls due that is worth waiting for, and what it is.
+    /// The next due time that is worth waiting for, with its reason.
     fn due(&mut self) -> Option<(Micros, String)> {
         let state = self.state()?;
         let run = state.runs.get(&self.run)?;
         if matches!(run.status, RunStatus::Ended(_)) {
             return None;
         }
-        // Nothing is dispatched in a run that pauses, whatever becomes ready.
+        // A paused run dispatches nothing, whatever becomes ready.
         if run.pause.is_some() {
             return None;
         }
