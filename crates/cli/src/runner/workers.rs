@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::{PlannedFiles, Task};
-use plan_ledger::plan::{AttemptToken, CompactPlan, ResolvedOutcome, Receipt};
+use plan_ledger::plan::{AttemptToken, CompactPlan, Receipt, ResolvedOutcome};
 
 use super::check::{Check, Checked};
 use super::helpers::Helpers;

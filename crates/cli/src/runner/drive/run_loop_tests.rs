@@ -11,8 +11,8 @@ use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKi
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::Environment;
 use plan_ledger::plan::{
-    AttemptToken, Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan,
-    Receipt, ResolvedOutcome, RunPolicy, Step, StepNumber, TextPolicy,
+    AttemptToken, Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan, Receipt,
+    ResolvedOutcome, RunPolicy, Step, StepNumber, TextPolicy,
 };
 
 #[path = "concurrency_tests.rs"]
