@@ -246,10 +246,10 @@ fn the_summary_tells_people_what_is_going_on() {
         .has("writer  closed cleanly; last opened by the test")
         .has("run small (1): running")
         .has("): Small \\u{1b}[31mplan")
-        .has("] 1/6 accepted, 1 failed, 1 waiting for verdicts, 1 in doubt, 2 waiting")
+        .has("] 1/6 accepted, 1 failed, 1 waiting for verdicts, 1 outcome unknown, 2 waiting")
         .has("1 variable, cost $0.00")
         .has("wait for verdicts  #2 slow")
-        .has("in doubt  #3 mail")
+        .has("outcome unknown  #3 mail")
         .has("#4 never  1         transient  never works")
         .has("gate     closed  1/2      #2 slow, #3 mail")
         .has("a ledger' small slow --by WHO")
@@ -266,7 +266,7 @@ fn the_summary_shows_what_is_in_flight_and_what_is_next() {
     assert_eq!(look.code, 0, "{look:?}");
     look.has("writer  a process has it open, or was killed; last opened by the test")
         .has("#1 flaky   1        worker-1  2027-01-15T")
-        .has("deal #3 mail (1 more are ready)")
+        .has("dispatch #3 mail (1 more are ready)")
         .has("wait for 1 attempt in flight");
     let run = &look_live(&place.dir, &["--json"]).of_type("run")[0];
     assert_eq!(run["in_flight"][0]["id"], "flaky");
@@ -303,7 +303,7 @@ fn records_are_listed_and_chosen() {
     all.has("      1  2027-01-15T08:00:")
         .has("run_started       small         run small started: approval automatic")
         .has("small #1      @6 failed (transient): no space left")
-        .has("small #2      @14 lost (runner died), to be dealt again: the runner was killed")
+        .has("small #2      @14 lost (runner died), to be dispatched again: the runner was killed")
         .has("output {\"binary\":\"a.out \\u001b]0;x\\u0007\"}");
     let part = look(&place.dir, &["records", "--from", "6", "--to", "9"]);
     assert_eq!(part.out.lines().count(), 4);
@@ -496,10 +496,10 @@ fn what_a_killed_writer_leaves_is_no_damage() {
     }
     let summary = look(&copy, &[]);
     assert_eq!(summary.code, 0, "{summary:?}");
-    summary.has("1 of them beyond what HEAD says is durable").has("health  good; at its end");
+    summary.has("1 of them after the durable end in HEAD").has("health  good; the last write");
     let records = look(&copy, &["records"]);
     assert_eq!(records.code, 0);
-    records.has("? 2027-").has("? 1 record beyond what HEAD says");
+    records.has("? 2027-").has("? 1 record after the durable end in HEAD");
     let ledger = &look(&copy, &["--json"]).of_type("ledger")[0];
     assert_eq!(ledger["health"]["opening"]["verdict"], "unproven_tail");
 }
@@ -515,7 +515,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
     summary
         .has("health  damaged")
         .has(&format!(": bytes {offset} to {}: record 10 is missing", offset + size))
-        .has("intact records behind the damage")
+        .has("intact records after the damage")
         .has("opening it for writing is refused")
         .has("run small (1): running")
         .has("#1 flaky   2        worker-1");
@@ -548,7 +548,7 @@ fn a_truncated_segment_is_shown_up_to_its_end() {
     change(&segment, |bytes| bytes.truncate(offset + 10));
     let summary = look(&place.dir, &[]);
     assert_eq!(summary.code, 4);
-    summary.has("head    record 11").has("HEAD says that record 2").has("records 12 to 2");
+    summary.has("head    record 11").has("HEAD: record 2").has("records 12 to 2");
     let records = look(&place.dir, &["records", "--json"]);
     assert_eq!((records.code, records.of_type("record").len()), (4, 11));
     assert_eq!(look(&place.dir, &["step", "small", "#1"]).code, 4);

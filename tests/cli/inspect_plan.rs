@@ -114,7 +114,7 @@ fn people_are_told_what_they_came_for() {
         .has("#4    never  failed")
         .has("#1    flaky  accepted  builder  -            Fails once")
         .has("#6    3      waiting   -        last, never  has a number for its id");
-    tell(&["queue"]).has("nothing may be dealt");
+    tell(&["queue"]).has("no step can be dispatched");
     tell(&["variables"]).has("binary    1        yes      #1 flaky  2027-01-15T08:");
     tell(&["variables", "--history", "binary"]).has("#1 flaky  \"a.out \\u001b]0;x\\u0007\"");
     tell(&["barriers"])
@@ -125,12 +125,12 @@ fn people_are_told_what_they_came_for() {
     tell(&["approvals"])
         .has("the outcome of step 3 (mail) is unknown")
         .has("small mail landed --by WHO")
-        .has("nobody has said anything");
+        .has("no decision by a person");
     tell(&["cost"]).has("#1 flaky  2").has("all       6");
     tell(&["metrics"]).has("retry exhaustion").has("1 of 2");
     tell(&["view", "operator"])
         .has("6; 2 failed, 1 tried again")
-        .has("in doubt  attempt  token  worker")
+        .has("outcome unknown  attempt  token  worker")
         .has("last failure  #4 transient: never works");
     tell(&["view", "debug"]).has("steps.1.status: \"Ready\" -> \"Dispatched\"");
     tell(&["view", "user"])
@@ -391,7 +391,7 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
     // What is left is told, and from where on: the changes begin with the run as it was then.
     let debug = look(&place.dir, &["view", "debug", "old"]);
     assert_eq!(debug.code, 0, "{debug:?}");
-    debug.has(&since).has("what changed is told from record");
+    debug.has(&since).has("changes are shown from record");
     let debug = look(&place.dir, &["view", "debug", "new", "--json"]);
     assert_eq!(debug.code, 0, "{debug:?}");
     let untold = debug.of_type("untold")[0]["through"].as_u64().unwrap();

@@ -64,7 +64,7 @@ fn of_many_runs_a_few_are_shown_in_full() {
     let shown = ["r0", "r4", "r6", "r7", "r8", "r9", "r10", "r11"];
     assert_eq!(in_full(&["at", &at]), shown);
     let told = look(&place.dir, &["at", &at]);
-    for other in ["r1 (2)", "r2 (3)", "r3 (4)", "r5 (6)", "name one to see it in full"] {
+    for other in ["r1 (2)", "r2 (3)", "r3 (4)", "r5 (6)", "name a run to see it in full"] {
         told.has(other);
     }
     assert_eq!(in_full(&["at", &at, "r2"]), ["r2"]);
@@ -95,13 +95,14 @@ fn why_agrees_with_the_rules_at_every_record() {
         .has("why #5 of run small (1): running")
         .has("  step 5 (last) is waiting")
         .has("barrier gate is closed: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
-        .has("to get on, type:")
+        .has("to continue, type:")
         .has("small mail landed|did-not-happen --by WHO")
         .has("small slow --by WHO");
     look(&place.dir, &["why", "small", "flaky", "--at", "6"])
         .has("worker-1 has step 1 (flaky), until 2027-01-15T08:")
         .has("as it was after record 6");
-    look(&place.dir, &["why", "small", "flaky", "--at", "5"]).has("it may be dealt: place 1 of 3");
+    look(&place.dir, &["why", "small", "flaky", "--at", "5"])
+        .has("it can be dispatched: place 1 of 3");
 }
 
 /// The fields of a run that are lists by name: an empty one is none.
@@ -221,7 +222,7 @@ fn two_runs_are_told_apart() {
     ledger.close().unwrap();
     let told = look(&place.dir, &["diff", "one", "two"]);
     assert_eq!(told.code, 0);
-    told.has("they part at attempt 1 of b: record").has("never of two").has("accepted");
+    told.has("they diverge at attempt 1 of b: record").has("never of two").has("accepted");
     let json = look(&place.dir, &["diff", "#1", "#2", "--json"]);
     let found = &json.of_type("comparison")[0];
     assert_eq!(found["runs"], json!([1, 2]));

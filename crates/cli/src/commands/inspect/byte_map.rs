@@ -1,7 +1,7 @@
-//! What each byte of a ledger's segments is.
+//! Classifies every byte of a ledger's segments.
 //!
-//! Invariants: the regions of a file follow each other from its first byte to its last; what is
-//! called good was read and checked.
+//! Invariants: the regions of a file are contiguous from its first byte to its last; a region is
+//! reported as intact only after its bytes were read and checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use plan_ledger::storage::Access;
 
 use crate::output::Failure;
 
-/// What some bytes are.
+/// The class of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegionClass {
     Header,
-    /// Records that are durable and follow from those before.
+    /// Durable records whose chain continues the records before them.
     Records,
-    /// Intact records behind damage.
+    /// Intact records after damage.
     BehindDamage,
-    /// Intact records beyond what HEAD says is durable.
+    /// Intact records after the durable end in HEAD.
     Unproven,
     /// Acknowledged bytes that cannot be read, or a file that is missing.
     Damaged,
-    /// An unfinished write that nobody was told about.
+    /// An incomplete write that was not acknowledged.
     Torn,
-    /// Behind the logical end of a segment that a fence closed.
+    /// Bytes after the logical end of a fenced segment.
     Dead,
-    /// Made for records that are still to come.
+    /// Preallocated space.
     Free,
     Index,
     Footer,
-    /// Nobody looked at them, since what comes before does not hold.
+    /// Bytes that were not read, because the bytes before them are damaged.
     Unread,
 }
 
@@ -55,7 +55,7 @@ impl RegionClass {
     }
 }
 
-/// Some bytes of a file that are the same thing.
+/// Contiguous bytes of one class.
 #[derive(Debug, Clone)]
 pub(crate) struct Region {
     pub(crate) path: PathBuf,
@@ -63,19 +63,19 @@ pub(crate) struct Region {
     pub(crate) offset: u64,
     pub(crate) end: u64,
     pub(crate) class: RegionClass,
-    /// The records in them, or those that are missing.
+    /// The first and last record in the region, or the missing ones.
     pub(crate) records: Option<(u64, u64)>,
     pub(crate) what: String,
 }
 
-/// All regions of a ledger's segments.
+/// The regions of all segments, file by file.
 pub(crate) fn regions(
     view: &LedgerView,
     diagnosis: Option<&Diagnosis>,
     environment: &Environment,
 ) -> Result<Vec<Region>, Failure> {
-    let anatomy = view.log().segment_infos()?;
-    let mut found = Found::default();
+    let infos = view.log().segment_infos()?;
+    let mut found = ScanResult::default();
     let mut walk = view.log().walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
@@ -89,11 +89,11 @@ pub(crate) fn regions(
         }
     }
     let mut all = Vec::new();
-    for each in &anatomy {
+    for each in &infos {
         let length = length(&each.summary.path, environment)?;
         all.extend(found.file(each, length, diagnosis));
     }
-    // What is left belongs to no file: segments that are missing.
+    // The rest belongs to no file: missing segments.
     all.extend(std::mem::take(&mut found.by_path).into_values().flatten());
     Ok(all)
 }
@@ -103,24 +103,24 @@ fn length(path: &Path, environment: &Environment) -> Result<u64, Error> {
     environment.storage.open(path, Access::Read).and_then(|file| file.length()).map_err(io)
 }
 
-/// What a walk came upon: records by the number of their segment, the rest by file.
+/// The result of a scan: records by segment number, everything else by file.
 #[derive(Debug, Default)]
-struct Found {
-    records: BTreeMap<u64, Vec<Records>>,
+struct ScanResult {
+    records: BTreeMap<u64, Vec<RecordRange>>,
     by_path: BTreeMap<PathBuf, Vec<Region>>,
     derived: Vec<DerivedDamage>,
 }
 
-/// Records that follow each other and are alike.
+/// Contiguous records of one class.
 #[derive(Debug, Clone, Copy)]
-struct Records {
+struct RecordRange {
     class: RegionClass,
     offset: u64,
     end: u64,
     seqs: (u64, u64),
 }
 
-impl Found {
+impl ScanResult {
     fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: Proof) {
         let class = match proof {
             Proof::Proven => RegionClass::Records,
@@ -132,7 +132,7 @@ impl Found {
             Some(last) if last.class == class && last.end == offset => {
                 (last.end, last.seqs.1) = (end, seq);
             }
-            _ => all.push(Records { class, offset, end, seqs: (seq, seq) }),
+            _ => all.push(RecordRange { class, offset, end, seqs: (seq, seq) }),
         }
     }
 
@@ -148,15 +148,15 @@ impl Found {
     /// The regions of one file, from its first byte to its last.
     fn file(
         &mut self,
-        anatomy: &SegmentInfo,
+        infos: &SegmentInfo,
         length: u64,
         diagnosis: Option<&Diagnosis>,
     ) -> Vec<Region> {
-        let path = &anatomy.summary.path;
-        let ordinal = anatomy.summary.header.as_ref().ok().map(|header| header.ordinal);
-        let mut file = File { path, ordinal, at: 0, length, all: Vec::new() };
+        let path = &infos.summary.path;
+        let ordinal = infos.summary.header.as_ref().ok().map(|header| header.ordinal);
+        let mut file = FileRegions { path, ordinal, at: 0, length, all: Vec::new() };
         let mut read = self.by_path.remove(path).unwrap_or_default();
-        // Of a file that is damaged as a whole nothing was read: it may be a copy of another one.
+        // A wholly damaged file was not read: it may be a copy of another segment.
         let is_whole = |each: &Region| each.offset == 0 && (each.end == 0 || each.end >= length);
         let own = ordinal.filter(|_| !read.iter().any(is_whole));
         let records = own.and_then(|ordinal| self.records.remove(&ordinal));
@@ -167,18 +167,18 @@ impl Found {
         }
         for region in read {
             file.add(region.offset, RegionClass::Unread, "");
-            // A file of which nothing can be read has no known end.
+            // An unreadable file has no known end.
             let end = if region.end == 0 { length } else { region.end };
             file.region(Region { end, ..region });
         }
-        self.rest(anatomy, diagnosis, &mut file);
+        self.rest(infos, diagnosis, &mut file);
         file.all
     }
 
-    /// What lies behind the records.
-    fn rest(&self, anatomy: &SegmentInfo, diagnosis: Option<&Diagnosis>, file: &mut File<'_>) {
+    /// The regions after the records.
+    fn rest(&self, infos: &SegmentInfo, diagnosis: Option<&Diagnosis>, file: &mut FileRegions<'_>) {
         let mut of_file = self.derived.iter().filter(|derived| derived.path == *file.path);
-        match &anatomy.state {
+        match &infos.state {
             SegmentState::Sealed(footer) => {
                 let index = of_file.find(|derived| derived.offset == footer.data_end);
                 let class = if index.is_some() { RegionClass::Damaged } else { RegionClass::Index };
@@ -194,7 +194,7 @@ impl Found {
                 );
                 file.add(file.length, RegionClass::Damaged, &damage.what);
             }
-            SegmentState::Fenced => file.add(file.length, RegionClass::Dead, "behind the fence"),
+            SegmentState::Fenced => file.add(file.length, RegionClass::Dead, "after the fence"),
             SegmentState::Full => file.add(file.length, RegionClass::Free, ""),
             SegmentState::Active => file.tail(diagnosis),
             SegmentState::Unknown => file.add(file.length, RegionClass::Unread, ""),
@@ -202,7 +202,7 @@ impl Found {
     }
 }
 
-impl Records {
+impl RecordRange {
     fn region(self, path: &Path) -> Region {
         let Self { class, offset, end, seqs } = self;
         let (path, records, what) = (path.to_owned(), Some(seqs), String::new());
@@ -210,9 +210,9 @@ impl Records {
     }
 }
 
-/// A file's regions so far.
+/// Collects the regions of one file.
 #[derive(Debug)]
-struct File<'a> {
+struct FileRegions<'a> {
     path: &'a Path,
     ordinal: Option<u64>,
     at: u64,
@@ -220,8 +220,8 @@ struct File<'a> {
     all: Vec<Region>,
 }
 
-impl File<'_> {
-    /// The bytes up to `end` are that.
+impl FileRegions<'_> {
+    /// Adds the bytes up to `end`.
     fn add(&mut self, end: u64, class: RegionClass, what: &str) {
         let path = self.path.to_owned();
         let (ordinal, offset, what) = (self.ordinal, self.at, what.to_owned());
@@ -230,7 +230,7 @@ impl File<'_> {
 
     fn region(&mut self, region: Region) {
         let (offset, end) = (region.offset.max(self.at), region.end.min(self.length));
-        // Damage without bytes is told all the same: it may be about records that are missing.
+        // Damage without bytes is kept: it may name missing records.
         if offset < end || region.class == RegionClass::Damaged {
             let end = end.max(offset);
             self.at = end;
@@ -238,7 +238,7 @@ impl File<'_> {
         }
     }
 
-    /// The end of the segment that is written to.
+    /// Adds the tail of the active segment.
     fn tail(&mut self, diagnosis: Option<&Diagnosis>) {
         let here = |diagnosis: &&Diagnosis| {
             diagnosis.end.as_ref().is_some_and(|end| end.path == self.path)
@@ -256,6 +256,6 @@ impl File<'_> {
     }
 }
 
-/// A segment's header ends, and its records begin, here.
+/// The end of a segment's header, where the records begin.
 pub(crate) const HEADER_END: u64 = 4096;
 const _: () = assert!(plan_ledger::format::SEGMENT_HEADER_SIZE == 4096, "HEADER_END is its size");

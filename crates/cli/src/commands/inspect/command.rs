@@ -26,13 +26,13 @@ Examples:
   ledger inspect .ledger records --kind receipt_recorded --run my-plan
   ledger inspect .ledger step my-plan '#37'        what is step 37?
   ledger inspect .ledger why my-plan deploy        what it waits for, and what to type
-  ledger inspect .ledger timeline my-plan          who worked when, and how it ended
+  ledger inspect .ledger timeline my-plan          which worker did what, and when
   ledger inspect old.tar records                   what is in an archive
   ledger inspect .ledger --json | jq -c 'select(.type == \"run\") | .next'
 
-The first word is a folder, unless it is one of the commands: write ./records for a folder of that
-name. It takes no lock and writes nothing, and may be used while a run goes on. A ledger that is
-damaged is shown as far as it can be read; the exit code is then 4.";
+The first argument is a folder, unless it is one of the commands: write ./records for a folder of
+that name. It takes no lock and writes nothing, so it can be used during a run. A damaged ledger is shown
+as far as it can be read; the exit code is then 4.";
 
 /// `ledger inspect`.
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ Examples:
   ledger inspect .ledger                           the same
   ledger inspect .ledger summary --json | jq -c 'select(.type == \"run\") | .next'";
 
-/// Runs, what is in flight, what is next, and how the log is; what is shown if nothing is named
+/// Runs, attempts in flight, next actions and the health of the log (the default)
 #[derive(Debug, Args)]
 #[command(after_help = SUMMARY_EXAMPLES)]
 struct SummaryArgs {}
@@ -97,9 +97,9 @@ Examples:
   ledger inspect .ledger blobs
   ledger inspect .ledger blobs --check --json | jq -c 'select(.state != \"ok\")'
 
-`ledger blobs DIR --collect` removes those that no record names.";
+`ledger blobs DIR --collect` removes blobs that no record refers to.";
 
-/// The outputs that lie beside the log; as `ledger blobs DIR`
+/// The outputs that are stored as blobs; the same as `ledger blobs DIR`
 #[derive(Debug, Args)]
 #[command(after_help = BLOBS_EXAMPLES)]
 struct BlobsArgs {

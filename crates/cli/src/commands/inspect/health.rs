@@ -1,6 +1,6 @@
-//! What a ledger adds up to, and how well it is.
+//! The newest state of a ledger and the health of its log.
 //!
-//! Invariants: nothing is written and no lock is taken; damage is a finding, never an error.
+//! Invariants: nothing is written, no lock is taken, and damage is reported, not returned as an error.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::protocol::counted;
 use super::output::Output;
 use super::style::Paint;
 
-/// A ledger that was looked at from the first record to the last.
+/// The newest state, and the health of the log.
 #[derive(Debug)]
 pub(crate) struct LedgerOverview {
     pub(crate) view: LedgerView,
@@ -28,31 +28,30 @@ pub(crate) struct LedgerOverview {
     pub(crate) now: Micros,
 }
 
-/// The newest state, for whoever shows nothing of how well the ledger is, and why it may not be all
-/// that was acknowledged.
+/// The newest state and, if it may miss acknowledged records, why.
 pub(crate) fn newest_state(
     dir: &Path,
     environment: &Environment,
 ) -> Result<(State, Option<String>), Failure> {
-    let survey = LedgerOverview::recent(dir, environment)?;
-    let unread = survey.first_fault();
-    Ok((survey.fold.state, unread))
+    let overview = LedgerOverview::recent(dir, environment)?;
+    let unread = overview.first_fault();
+    Ok((overview.fold.state, unread))
 }
 
-/// How well the log is, beyond the damage that a walk names.
+/// The health of the log apart from the damage that a scan reports.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// With which verdict it would be opened for writing now, or why it would be refused.
+    /// The verdict with which a writer would open the log, or why it could not.
     pub(crate) end: Result<TailVerdict, Error>,
-    /// Things that a person should know and that are no damage.
+    /// Notes that are not damage.
     pub(crate) notes: Vec<String>,
 }
 
 impl LedgerOverview {
-    /// The newest state alone: records before the newest good snapshot are not read.
+    /// Reads the newest state. Records before the newest valid snapshot are not read.
     pub(crate) fn recent(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
-        let (fold, health) = Health::beside(&view, dir, environment, || view.fold_recent())?;
+        let (fold, health) = Health::check_while(&view, dir, environment, || view.fold_recent())?;
         Ok(Self { fold: fold?, view, health, now: environment.clock.now() })
     }
 
@@ -65,7 +64,7 @@ impl LedgerOverview {
         if self.is_good() { Code::Fine } else { Code::Damaged }
     }
 
-    /// In one line what is wrong, or the first of it.
+    /// The first problem, in one line.
     fn first_fault(&self) -> Option<String> {
         let Fold { damage, unreadable, state, .. } = &self.fold;
         let unreadable = || unreadable.as_deref().map(escape_control);
@@ -78,7 +77,7 @@ impl LedgerOverview {
         ))
     }
 
-    /// What is wrong, for people; nothing if all is well.
+    /// Prints all problems.
     pub(crate) fn print_damage(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         for damage in &self.fold.damage {
             out.painted(Paint::Bad, &format!("damage: {}", damage_text(damage)))?;
@@ -89,13 +88,13 @@ impl LedgerOverview {
         if self.fold.after_damage > 0 {
             let records = counted(self.fold.after_damage, "intact record");
             let text = format!(
-                "{records} behind the damage: `records` shows them, no state can be built on them"
+                "{records} after the damage: `records` shows them, no state can be built on them"
             );
             out.painted(Paint::Notice, &text)?;
         }
         if let Some(seq) = self.fold.from_snapshot {
             let text =
-                format!("behind the damage the state goes on from a snapshot at record {seq}");
+                format!("after the damage the state continues from a snapshot at record {seq}");
             out.painted(Paint::Notice, &text)?;
         }
         for ignored in &self.fold.ignored_snapshots {
@@ -108,14 +107,14 @@ impl LedgerOverview {
         self.health.print(out)
     }
 
-    /// What is wrong, as JSON lines and the fields of a summary.
+    /// Prints a JSON line for each damage.
     pub(crate) fn damage_json(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let derived = |damage| out.json("derived_damage", &derived_json(damage));
         self.fold.derived.iter().try_for_each(derived)?;
         self.fold.damage.iter().try_for_each(|damage| out.json("damage", &damage_json(damage)))
     }
 
-    /// The fields of a summary that tell how well the ledger is.
+    /// The health as JSON.
     pub(crate) fn health_json(&self) -> Value {
         let word = if self.is_good() { "good" } else { "damaged" };
         json!({
@@ -144,8 +143,8 @@ impl Health {
         Ok(Self { end, notes: notes(log) })
     }
 
-    /// The same, looked at by another thread while this one does something else: both read much.
-    pub(crate) fn beside<T>(
+    /// Checks the health on another thread while `work` runs, since both read many bytes.
+    pub(crate) fn check_while<T>(
         view: &LedgerView,
         dir: &Path,
         environment: &Environment,
@@ -154,18 +153,17 @@ impl Health {
         std::thread::scope(|scope| {
             let looking = scope.spawn(|| Self::of(view.log(), dir, environment));
             let done = work();
-            // Its panic goes on here.
             let health = looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             Ok((done, health))
         })
     }
 
     pub(crate) fn is_good(&self) -> bool {
-        // That an archive is not written to is no fault of it.
+        // An archive is read-only; that is not a fault.
         self.end.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Rejected)
     }
 
-    /// What the end of the log is, in a word.
+    /// The verdict about the end of the log as a JSON word.
     pub(crate) fn opening(&self) -> &'static str {
         match &self.end {
             Ok(TailVerdict::Clean) => "clean",
@@ -180,7 +178,7 @@ impl Health {
         json!({ "verdict": self.opening(), "refusal": refusal })
     }
 
-    /// The last line of a command that lists things.
+    /// The last JSON line of a view of the log.
     pub(crate) fn json_line(&self, is_good: bool, out: &mut Output<'_>) -> Result<(), Failure> {
         out.json(
             "health",
@@ -192,7 +190,7 @@ impl Health {
         )
     }
 
-    /// Why it would not be opened for writing, in one line.
+    /// Why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
         Some(format!("opening it for writing is refused: {}", escape_control(&error.to_string())))
@@ -207,7 +205,7 @@ impl Health {
 }
 
 fn notes(log: &LogReader) -> Vec<String> {
-    let mut notes: Vec<_> = beginning(log).into_iter().collect();
+    let mut notes: Vec<_> = first_record_note(log).into_iter().collect();
     if log.head().is_some() && !log.head_view().is_whole() {
         notes.push(
             "one of the two slots of HEAD is not valid: a write of it was cut short, or it is \
@@ -227,8 +225,8 @@ fn notes(log: &LogReader) -> Vec<String> {
     notes
 }
 
-/// Why the log does not begin at record 1, if so.
-pub(crate) fn beginning(log: &LogReader) -> Option<String> {
+/// Why the log does not begin at record 1, if it does not.
+pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
     let first = log.first_seq();
     if first == 1 {
         return None;
@@ -247,7 +245,7 @@ pub(crate) fn beginning(log: &LogReader) -> Option<String> {
     Some(format!("records 1 to {before} were pruned, lastly by {by}; {kept}"))
 }
 
-/// A damage in one line: file, bytes, records, what.
+/// A damage in one line: file, bytes, records, problem.
 pub(crate) fn damage_text(damage: &Damage) -> String {
     let Damage { path, offset, end, first_seq, last_seq, what } = damage;
     let path = escape_path(path);
@@ -259,7 +257,6 @@ pub(crate) fn damage_text(damage: &Damage) -> String {
     format!("{path}: bytes {offset} to {end}: {records}: {}", escape_control(what))
 }
 
-/// A damage's fields.
 pub(crate) fn damage_json(damage: &Damage) -> Value {
     let Damage { path, offset, end, first_seq, last_seq, what } = damage;
     let missing = (last_seq + 1).saturating_sub(*first_seq);
@@ -274,30 +271,29 @@ pub(crate) fn damage_json(damage: &Damage) -> Value {
     })
 }
 
-/// Damage that costs no record in one line.
+/// Derived damage, which affects no record, in one line.
 pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
     let DerivedDamage { path, offset, end, what } = damage;
     let (path, what) = (escape_path(path), escape_control(what));
     format!("derived damage: {path}: bytes {offset} to {end}: {what}; every record is read without")
 }
 
-/// Its fields.
 pub(crate) fn derived_json(damage: &DerivedDamage) -> Value {
     let DerivedDamage { path, offset, end, what } = damage;
     json!({ "path": path.display().to_string(), "offset": offset, "end": end, "what": what })
 }
 
-/// What the last writer said about itself, in a word and for people.
+/// The writer's state in HEAD, as a JSON word and as text.
 pub(crate) fn head_state(log: &LogReader) -> (&'static str, &'static str) {
     match log.head().map(|head| head.state) {
-        Some(HeadState::Open) => ("open", "a process has it open, or was killed"),
+        Some(HeadState::Open) => ("open", "open in a process, or the process was killed"),
         Some(HeadState::Clean) => ("closed", "closed cleanly"),
-        Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; open it again to go on"),
+        Some(HeadState::Poisoned) => ("poisoned", "a write or sync failed; reopen the ledger"),
         None => ("unknown", "HEAD is missing or damaged"),
     }
 }
 
-/// The text that the last writer left for people who ask who it is.
+/// The description of the last writer in the lock file.
 pub(crate) fn holder(dir: &Path, environment: &Environment) -> Option<String> {
     let file = environment.storage.open(&dir.join("LOCK"), Access::Read).ok()?;
     let mut bytes = vec![0; HOLDER_LENGTH_MAX];
@@ -307,10 +303,9 @@ pub(crate) fn holder(dir: &Path, environment: &Environment) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How much of the lock file is read.
 const HOLDER_LENGTH_MAX: usize = 1024;
 
-/// A segment's header that can be read.
+/// The first segment header that can be read.
 pub(crate) fn any_header(log: &LogReader) -> Option<SegmentHeader> {
     log.segments().into_iter().find_map(|segment| segment.header.ok())
 }

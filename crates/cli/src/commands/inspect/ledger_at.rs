@@ -1,10 +1,10 @@
-//! A ledger as it was after one record: what every answer about runs begins with.
+//! The ledger after one record: the starting point of every view of runs.
 //!
 //! Invariants:
-//! - The state is that of the newest good snapshot and the records since; nothing else is read.
-//! - Where damage stands in the way, the state before it is shown, and the exit code says so.
-//! - A run that ended so long ago that only its sums are left is shown as it was when it ended; what
-//!   other runs were then need not be there.
+//! - The state comes from the newest valid snapshot and the records after it; nothing else is read.
+//! - If damage prevents that, the state before the damage is shown, and the exit code reports it.
+//! - A run of which only the summary is kept is shown as of the record that ended it; other runs may
+//!   be absent from that state.
 
 use clap::Args;
 use serde_json::json;
@@ -26,15 +26,15 @@ use super::text::run::run_status_text;
 /// AtArg which record.
 #[derive(Debug, Args, Clone, Copy, Default)]
 pub(crate) struct AtArg {
-    /// As it was after that record
+    /// Show the state after this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
 }
 
-/// Which step, of which run.
+/// A step, and optionally its run.
 #[derive(Debug, Args)]
 pub(crate) struct StepSelector {
-    /// The run, by name or number (#3); left out, the only one that there is is meant
+    /// The run, by name or number (#3); optional if there is only one
     #[arg(value_name = "RUN")]
     first: String,
     /// The step, by id or number (#37)
@@ -43,41 +43,39 @@ pub(crate) struct StepSelector {
 }
 
 impl StepSelector {
-    /// The run, if it was named.
     pub(crate) fn run(&self) -> Option<&str> {
         self.second.as_ref().map(|_| self.first.as_str())
     }
 
-    /// The step.
     pub(crate) fn step(&self) -> &str {
         self.second.as_deref().unwrap_or(&self.first)
     }
 }
 
-/// A ledger after one record.
+/// The ledger after one record.
 #[derive(Debug)]
 pub(crate) struct LedgerAt<'a> {
     pub(crate) context: InspectContext<'a>,
     pub(crate) view: LedgerView,
     pub(crate) state: State,
-    /// Now; of the past, when its record was written.
+    /// The current time; with `--at`, the time of that record.
     pub(crate) now: Micros,
-    /// Why the state is not the newest one, if it is not.
+    /// Why the state is not the newest one; `None` if it is.
     past: Option<String>,
-    /// Damage that was met.
     damage: Vec<Damage>,
-    /// What else could not be read.
+    /// Other problems that made records unreadable.
     unread: Vec<String>,
 }
 
 impl<'a> LedgerAt<'a> {
-    /// The ledger now, or after that record.
+    /// Opens the ledger at the newest record, or at the one of `at`.
     pub(crate) fn of(context: InspectContext<'a>, at: AtArg) -> Result<Self, Failure> {
         let view = LedgerView::open(context.dir, context.environment)?;
         let (fold, error, refusal) = match at.at.map(|seq| view.state_at(seq)) {
             None => {
                 let fold = || view.fold_recent();
-                let (fold, health) = Health::beside(&view, context.dir, context.environment, fold)?;
+                let (fold, health) =
+                    Health::check_while(&view, context.dir, context.environment, fold)?;
                 (fold?, None, health.refusal())
             }
             Some(Ok(state)) => (Fold::of(state), None, None),
@@ -100,8 +98,8 @@ impl<'a> LedgerAt<'a> {
         Ok(Self { context, view, state, now, past, damage, unread })
     }
 
-    /// The same, and the run of that name or number in it. No name means the only run, or the
-    /// only one that has not ended.
+    /// Like [`Self::of`], with the run of that name or number. Without a name: the only run, or the
+    /// only open one.
     pub(crate) fn of_run(
         context: InspectContext<'a>,
         at: AtArg,
@@ -109,17 +107,17 @@ impl<'a> LedgerAt<'a> {
     ) -> Result<(Self, RunId), Failure> {
         let mut ledger = Self::of(context, at)?;
         let id = match name {
-            Some(name) => ledger.named(name)?,
-            None => ledger.only()?,
+            Some(name) => ledger.find_run(name)?,
+            None => ledger.only_run()?,
         };
         if !ledger.state.runs.contains_key(&id) {
-            ledger.go_back_to(id)?;
+            ledger.move_to_end_of(id)?;
         }
         Ok((ledger, id))
     }
 
-    /// The number of the run that is meant by a word.
-    pub(crate) fn named(&self, text: &str) -> Result<RunId, Failure> {
+    /// The run of that name or number.
+    pub(crate) fn find_run(&self, text: &str) -> Result<RunId, Failure> {
         let state = &self.state;
         state.find_run(text).ok_or_else(|| {
             let names: Vec<_> = state.runs.overviews().map(|(_, overview)| overview).collect();
@@ -128,7 +126,7 @@ impl<'a> LedgerAt<'a> {
         })
     }
 
-    fn only(&self) -> Result<RunId, Failure> {
+    fn only_run(&self) -> Result<RunId, Failure> {
         let all: Vec<_> = self.state.runs.overviews().collect();
         let open: Vec<RunId> = self.state.runs.open().collect();
         match (all.as_slice(), open.as_slice()) {
@@ -146,18 +144,21 @@ impl<'a> LedgerAt<'a> {
         }
     }
 
-    /// Show a run as it was when it ended.
-    fn go_back_to(&mut self, id: RunId) -> Result<(), Failure> {
+    /// Moves to the record that ended a run.
+    fn move_to_end_of(&mut self, id: RunId) -> Result<(), Failure> {
         let Some(summary) = self.state.summaries.get(&id).cloned() else {
             return Err(not_found(format!("there is no run {id}"), self.code()));
         };
         self.state = match self.view.state_of_run(id, summary.seq)? {
             Some(state) => state,
-            None => self.view.state_at(summary.seq).map_err(|error| only_sums(&summary, &error))?,
+            None => self
+                .view
+                .state_at(summary.seq)
+                .map_err(|error| summary_only_error(&summary, &error))?,
         };
         if !self.state.runs.contains_key(&id) {
             let what = "the state at its end does not hold it";
-            return Err(only_sums(&summary, &Error::new(ErrorKind::Corrupt, what)).into());
+            return Err(summary_only_error(&summary, &Error::new(ErrorKind::Corrupt, what)).into());
         }
         self.now = self.state.time;
         self.past =
@@ -165,7 +166,7 @@ impl<'a> LedgerAt<'a> {
         Ok(())
     }
 
-    /// The run, which is there.
+    /// The run with that number.
     pub(crate) fn run(&self, id: RunId) -> Result<&Run, Failure> {
         let missing = || not_found(format!("there is no run {id}"), self.code());
         let run = self.state.runs.get(&id);
@@ -178,41 +179,41 @@ impl<'a> LedgerAt<'a> {
         step_of(run, text, self.code())
     }
 
-    /// What the log has about a run up to the record of the scene; what is missing is noted.
+    /// The records of a run up to the record of this state. Damage is collected for `end`.
     pub(crate) fn run_history(&mut self, run: RunId) -> Result<RunHistory, Failure> {
         let history = self.view.run_history(run, self.state.seq)?;
         for damage in &history.damage {
-            self.meet(damage.clone());
+            self.add_damage(damage.clone());
         }
         if let Some(seq) = history.unreadable.first() {
             let count = history.unreadable.len();
             let what =
                 format!("{count} records cannot be read by this program, the first is {seq}");
-            self.miss(what);
+            self.add_unread(what);
         }
         Ok(history)
     }
 
-    /// Something could not be read.
-    pub(crate) fn miss(&mut self, what: String) {
+    /// Records that something could not be read.
+    pub(crate) fn add_unread(&mut self, what: String) {
         if !self.unread.contains(&what) {
             self.unread.push(what);
         }
     }
 
-    /// Damage that stands in the way.
-    pub(crate) fn meet(&mut self, damage: Damage) {
+    /// Records damage that affects the view.
+    pub(crate) fn add_damage(&mut self, damage: Damage) {
         if !self.damage.contains(&damage) {
             self.damage.push(damage);
         }
     }
 
-    /// Whether all that the answer needs could be read.
+    /// The exit code: `Damaged` if anything could not be read.
     pub(crate) fn code(&self) -> Code {
         if self.unread.is_empty() && self.damage.is_empty() { Code::Fine } else { Code::Damaged }
     }
 
-    /// What one looks at: `queue of run demo (1): running`.
+    /// Prints the heading of a view: `queue of run demo (1): running`.
     pub(crate) fn heading(
         &self,
         what: &str,
@@ -227,15 +228,15 @@ impl<'a> LedgerAt<'a> {
         self.print_past(out)
     }
 
-    /// Which record the answer is about, if it is not the newest.
+    /// Prints the record of the state if it is not the newest.
     pub(crate) fn print_past(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let Some(past) = &self.past else { return Ok(()) };
         let time = moment(self.state.time, self.context.environment.clock.now());
         out.painted(Paint::Notice, &format!("{past}, {time}"))
     }
 
-    /// The last lines: what could not be read, and for programs which record the answer is about.
-    pub(crate) fn end(&self, out: &mut Output<'_>) -> Result<Code, Failure> {
+    /// Prints what could not be read and, in JSON, the record of the state.
+    pub(crate) fn finish(&self, out: &mut Output<'_>) -> Result<Code, Failure> {
         expect_sound(&self.state)?;
         match self.context.form {
             Form::Json => {
@@ -271,8 +272,8 @@ impl<'a> LedgerAt<'a> {
         all.try_for_each(|what| out.painted(Paint::Bad, &format!("  {what}")))
     }
 
-    /// A line that says from which record on the log can tell, if it does not tell all.
-    pub(crate) fn since(&self, out: &mut Output<'_>) -> Result<(), Failure> {
+    /// Prints the first record of the log if older records were pruned.
+    pub(crate) fn print_first_record(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let first = self.view.log().first_seq();
         if first == 1 || self.context.form == Form::Json {
             return Ok(());
@@ -282,13 +283,13 @@ impl<'a> LedgerAt<'a> {
     }
 }
 
-/// Whether the state before it can be shown instead.
+/// Whether the state before the error can be shown instead.
 fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Unsupported)
 }
 
-/// All that is left of a run.
-fn only_sums(summary: &RunSummary, error: &Error) -> Error {
+/// The error for a run of which only the summary is left.
+fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
     let RunSummary { name, ending, seq, steps, accepted, skipped, attempts, .. } = summary;
     let message = format!(
         "run {} ended at record {seq} ({}; {accepted} of {steps} steps accepted, {skipped} skipped, \

@@ -1,4 +1,4 @@
-//! Runs and steps by the names that people use, and their names for people.
+//! Finds runs and steps by name or number, and names them in text.
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::plan::{
@@ -8,7 +8,7 @@ use plan_ledger::plan::{
 use crate::output::{Code, Failure, escape_control};
 use crate::server::step_hint;
 
-/// Why something was not found: it is not there, or what would name it is damaged.
+/// The error for a missing run or step: it does not exist, or its records are damaged.
 pub(crate) fn not_found(message: String, code: Code) -> Failure {
     if code == Code::Damaged {
         let message = format!("{message}; records are damaged or missing, it may be among them");
@@ -18,7 +18,7 @@ pub(crate) fn not_found(message: String, code: Code) -> Failure {
     }
 }
 
-/// There is no run of that name, but there are others.
+/// The message for an unknown run, with the names of the existing ones.
 pub(crate) fn no_run(text: &str, names: &[&str]) -> String {
     let there = match names {
         [] => "the ledger has no run".to_owned(),
@@ -34,10 +34,9 @@ pub(crate) fn no_run(text: &str, names: &[&str]) -> String {
     format!("there is no run {}; {there}", escape_control(text))
 }
 
-/// How many names are listed at most.
 const NAMES_MAX: usize = 20;
 
-/// The step that is meant by a word. Steps that a later version removed are found too.
+/// Finds a step by id or number, including steps that a later version removed.
 pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, Failure> {
     run.find_step(text).ok_or_else(|| {
         let hint = escape_control(&step_hint(run, text));
@@ -59,7 +58,7 @@ pub(crate) fn step_name(run: &Run, number: StepNumber) -> String {
     }
 }
 
-/// The plan's text of a step, of the newest version that has it, and that version's number.
+/// The definition of a step in the newest version that has it, and that version's number.
 pub(crate) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep<'_>)> {
     if let Some(step) = run.plan_step(number) {
         return Some((run.active, step));
@@ -70,7 +69,7 @@ pub(crate) fn text_of(run: &Run, number: StepNumber) -> Option<(u32, CompactStep
     })
 }
 
-/// How a barrier stands, in a word.
+/// The status of a barrier as a word.
 pub(crate) fn barrier_word(status: BarrierStatus) -> &'static str {
     match status {
         BarrierStatus::Closed => "closed",
@@ -79,16 +78,15 @@ pub(crate) fn barrier_word(status: BarrierStatus) -> &'static str {
     }
 }
 
-/// The steps of a run that workers have, in the order of dealing.
+/// The steps in flight, in the order of dispatch.
 pub(crate) fn in_flight<'a>(
     state: &'a State,
     run: &'a Run,
 ) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
-    let dealt = state.in_flight.values().filter(|(of, _)| *of == run.id);
-    dealt.filter_map(|(_, number)| Some((*number, run.step(*number)?)))
+    let dispatched = state.in_flight.values().filter(|(of, _)| *of == run.id);
+    dispatched.filter_map(|(_, number)| Some((*number, run.step(*number)?)))
 }
 
-/// Members that have not arrived.
 pub(crate) fn missing_members(barrier: &BarrierState) -> impl Iterator<Item = StepNumber> {
     barrier.members.difference(&barrier.arrived).copied()
 }
@@ -98,12 +96,12 @@ pub(crate) fn steps_in_status(run: &Run, status: StepStatus) -> impl Iterator<It
     steps.filter(move |(_, step)| step.status == status).map(|(number, _)| number)
 }
 
-/// The name of a step, and what it is about.
+/// The name of a step, and its title or goal.
 pub(crate) fn name_and_title(run: &Run, number: StepNumber) -> (String, String) {
     let plan = text_of(run, number).map(|(_, step)| step);
-    let said =
+    let title =
         plan.and_then(|step| [step.title(), step.goal()].into_iter().find(|text| !text.is_empty()));
-    (step_name(run, number), said.map_or_else(String::new, escape_control))
+    (step_name(run, number), title.map_or_else(String::new, escape_control))
 }
 
 pub(crate) fn numbered_steps(run: &Run) -> impl Iterator<Item = (StepNumber, &StepState)> {

@@ -1,7 +1,7 @@
-//! What is next in a run, and who must do it.
+//! The next actions of a run, with the commands to type.
 //!
-//! Invariants: what may be dealt is asked of the ledger's own rules ([`decide`]), never judged a
-//! second time here.
+//! Invariant: the ledger's own rules ([`decide`]) choose the step to dispatch; they are not repeated
+//! here.
 
 use std::path::Path;
 
@@ -19,16 +19,15 @@ use crate::runner::{Pending, StepName, may_hold, pending};
 use super::lookup::{step_name, steps_in_status};
 use super::style::moment;
 
-/// Something that is next.
+/// One action that moves a run forward.
 #[derive(Debug)]
 pub(crate) struct NextAction {
-    /// In a word, for programs.
+    /// The JSON word.
     pub(crate) word: &'static str,
-    /// The step that it is about.
+    /// The step concerned.
     pub(crate) step: Option<StepNumber>,
-    /// For people.
     pub(crate) text: String,
-    /// What to type: one of these.
+    /// Commands to type, one of which is enough.
     pub(crate) commands: Vec<String>,
 }
 
@@ -57,13 +56,13 @@ impl NextAction {
     }
 }
 
-/// The most urgent of what is next in a run.
+/// The most urgent next action of a run.
 pub(crate) fn next_action(state: &State, run: &Run, dir: &Path, now: Micros) -> NextAction {
     let nothing = || NextAction::new("none", "nothing".to_owned());
     actions(state, run, dir, now).into_iter().next().unwrap_or_else(nothing)
 }
 
-/// What is next in a run, most urgent first.
+/// The next actions of a run, most urgent first.
 pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
     match run.status {
         RunStatus::Proposed => proposed(run, dir),
@@ -81,7 +80,7 @@ fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
     actions
 }
 
-/// What somebody is asked about a run: questions, reviews, pauses, other plans.
+/// Actions for a person about the whole run: questions, reviews, pauses and replans.
 fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
     let action = |item: &Pending| {
         let (word, step) = match item {
@@ -89,7 +88,7 @@ fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
             Pending::Review { .. } => ("review", None),
             Pending::Paused { .. } => ("resume", None),
             Pending::Replan { from, .. } => ("replan", from.as_ref()),
-            // Steps have their own actions below.
+            // Steps have their own actions.
             Pending::Decision { .. }
             | Pending::Verdicts { .. }
             | Pending::PlanVerdicts { .. }
@@ -112,7 +111,7 @@ fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction>
     few(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     few(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
     actions.extend(judge_plan(run, dir));
-    actions.extend(deal(state, run, now));
+    actions.extend(dispatch_action(state, run, now));
     actions.extend(delayed(run, now));
     if run.in_flight > 0 {
         let text = format!("wait for {} in flight", counted(run.in_flight.into(), "attempt"));
@@ -121,7 +120,7 @@ fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction>
     let failed = failed_steps(run);
     few(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
     if actions.is_empty() {
-        let text = "nothing can go on by itself; `ledger run PLAN` looks at it again".to_owned();
+        let text = "nothing can continue by itself; `ledger run PLAN` checks again".to_owned();
         actions.push(NextAction::new("none", text));
     }
     actions
@@ -131,8 +130,7 @@ fn failed_steps(run: &Run) -> Vec<StepNumber> {
     steps_in_status(run, StepStatus::Failed).collect()
 }
 
-/// A run that failed: its failed steps may be tried again, each of them or all, if that is of any
-/// use.
+/// A failed run: retry its failed steps, if a retry can help.
 fn failed_run(run: &Run, dir: &Path) -> NextAction {
     let failed = failed_steps(run);
     let is_refused = run.plan_verdicts.values().any(|verdict| verdict.ruling == Ruling::Fail);
@@ -157,30 +155,29 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
     if failed.len() == 1 { action } else { action.by(all) }
 }
 
-/// A run that failed, and that nothing but another plan makes go on.
+/// A failed run that only a new plan version can continue.
 fn other_plan(run: &Run, dir: &Path) -> NextAction {
-    let why = run.why_stopping().unwrap_or_else(|| "no step can go on".to_owned());
+    let why = run.why_stopping().unwrap_or_else(|| "no step can continue".to_owned());
     let text =
         format!("the run failed: {}; change its plan, and propose that", escape_control(&why));
     let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
     NextAction::new("replan", text).by(escape_control(&command))
 }
 
-/// A step that failed for good keeps back what comes after it.
+/// A step that failed permanently blocks its dependents.
 pub(crate) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let name = step_name(run, number);
-    let action =
-        NextAction::new("retry", format!("{name} failed for good: try it again, or skip it"));
+    let action = NextAction::new("retry", format!("{name} failed permanently: retry or skip it"));
     let action = match run.status {
-        // Only a run that has failed goes on again.
+        // Only a failed run can be reopened.
         RunStatus::Ended(ending) if ending != Ending::Failed => {
-            let text = format!("{name} failed for good, and the run is over");
+            let text = format!("{name} failed permanently, and the run has ended");
             return NextAction::new("none", text).about(number);
         }
         _ => action.about(number).by(retry(run, number, dir)),
     };
     if matches!(run.status, RunStatus::Ended(_)) {
-        // What is over has no steps to skip.
+        // Steps of an ended run cannot be skipped.
         return action;
     }
     let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
@@ -191,7 +188,7 @@ fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
     escape_control(&shell_command("retry", dir, &[&run.name, &id_of(run, number)]))
 }
 
-/// The first step that waits after a failure.
+/// The first delayed step.
 fn delayed(run: &Run, now: Micros) -> Option<NextAction> {
     let count = run.count(StepStatus::Delayed);
     let is_delay = |timer: &&(Micros, Timer)| matches!(timer.1, Timer::Delay(_));
@@ -205,7 +202,7 @@ fn delayed(run: &Run, now: Micros) -> Option<NextAction> {
     Some(NextAction::new("wait", format!("wait until {until}, when {step} is tried again{more}")))
 }
 
-/// How many actions of one sort are listed.
+/// Maximum number of actions of one type.
 const FEW: usize = 5;
 
 fn few<'a>(
@@ -220,15 +217,15 @@ fn few<'a>(
     }
 }
 
-/// A step as a command line may name it.
+/// A step as an argument of a command.
 fn id_of(run: &Run, number: StepNumber) -> String {
     step_argument(&StepName::of(run, number))
 }
 
-/// Somebody must say what became of a lost attempt.
+/// Asks a person for the outcome of a lost attempt.
 pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let text = format!(
-        "find out whether the lost attempt of {} did its work, and say so",
+        "find out whether the lost attempt of {} did its work, and report it",
         step_name(run, number)
     );
     let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
@@ -237,7 +234,7 @@ pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
         .by(format!("{} landed|did-not-happen --by WHO", escape_control(&command)))
 }
 
-/// Verdicts are missing.
+/// The action for missing verdicts.
 pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
@@ -257,12 +254,12 @@ pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     }
     let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
     let criteria = if texts == 1 { "criterion" } else { "criteria" };
-    NextAction::new("accept", format!("{name} waits for somebody to judge {texts} text {criteria}"))
+    NextAction::new("accept", format!("{name} waits for a person to judge {texts} text {criteria}"))
         .about(number)
         .by(format!("{} --by WHO", escape_control(&command)))
 }
 
-/// How many text criteria of a reported step have no verdict, and how many others.
+/// The number of unjudged text criteria of a reported step, and of other criteria.
 fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let attempt = run.step(number).and_then(|step| step.attempt());
@@ -286,26 +283,26 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
         return Some(NextAction::new("judge", text));
     }
     let command = shell_command("accept", dir, &[&run.name, "plan"]);
-    let text = "the plan's own text criteria wait for somebody to judge them".to_owned();
+    let text = "the plan's own text criteria wait for a person to judge them".to_owned();
     Some(NextAction::new("accept_plan", text).by(format!("{} --by WHO", escape_control(&command))))
 }
 
-/// The step that would be dealt now, or why none is although some are ready.
-fn deal(state: &State, run: &Run, now: Micros) -> Option<NextAction> {
+/// The step that would be dispatched now, or why no ready step can be.
+fn dispatch_action(state: &State, run: &Run, now: Micros) -> Option<NextAction> {
     if run.lanes.is_empty() {
         return None;
     }
     if let Some(reason) = run.why_stopping() {
         return Some(NextAction::new(
             "stop",
-            format!("nothing more is dealt: {}", escape_control(&reason)),
+            format!("no more steps are dispatched: {}", escape_control(&reason)),
         ));
     }
-    match dealt(state, run, None, now) {
+    match next_dispatch(state, run, None, now) {
         Ok(number) => {
             let rest = run.ready_count().saturating_sub(1);
             let more = if rest > 0 { format!(" ({rest} more are ready)") } else { String::new() };
-            let text = format!("deal {}{more}", step_name(run, number?));
+            let text = format!("dispatch {}{more}", step_name(run, number?));
             Some(NextAction::new("deal", text).about(number?))
         }
         Err(rejection) => {
@@ -315,15 +312,14 @@ fn deal(state: &State, run: &Run, now: Micros) -> Option<NextAction> {
     }
 }
 
-/// What the ledger would deal if a worker asked now.
-pub(crate) fn dealt(
+/// The step that the ledger would dispatch to a worker now.
+pub(crate) fn next_dispatch(
     state: &State,
     run: &Run,
     step: Option<StepNumber>,
     now: Micros,
 ) -> Result<Option<StepNumber>, Rejection> {
-    let command =
-        Command::Dispatch { run: run.id, step, worker: "somebody".to_owned(), lease: None };
+    let command = Command::Dispatch { run: run.id, step, worker: "worker".to_owned(), lease: None };
     let events = decide(state, now, &command)?;
     Ok(events.iter().find_map(|event| match event {
         Event::Step(record) => Some(record.step),

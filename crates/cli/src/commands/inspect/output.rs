@@ -1,4 +1,6 @@
-//! Where output goes: lines for people, or lines of JSON.
+//! Writes the output of a view: styled lines and tables for people, or JSON Lines for programs.
+//!
+//! Control characters in JSON strings are escaped, so that no line can drive a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,10 +20,9 @@ use super::style::{Paint, Style, Table};
 /// Version of the JSON lines, as `format/inspect-json.md` describes them.
 const SCHEMA: u32 = 1;
 
-/// Somewhere to write to.
+/// Writes lines, tables and JSON Lines.
 pub(crate) struct Output<'a> {
     out: &'a mut dyn Write,
-    /// What it can show.
     pub(crate) style: Style,
 }
 
@@ -30,40 +31,38 @@ impl<'a> Output<'a> {
         Self { out, style }
     }
 
-    /// A line of harmless text.
+    /// Writes a line. The text is escaped already.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.out, "{text}").map_err(Failure::Output)
     }
 
-    /// A line with paint on it.
+    /// Writes a painted line.
     pub(crate) fn painted(&mut self, paint: Paint, text: &str) -> Result<(), Failure> {
         let text = self.style.paint(paint, text);
         self.line(&text)
     }
 
-    /// A table.
     pub(crate) fn table(&mut self, table: &Table, indent: usize) -> Result<(), Failure> {
         let lines = table.lines(self.style, indent);
         lines.iter().try_for_each(|line| self.line(line))
     }
 
-    /// A line of JSON of that type. The fields are an object.
+    /// Writes a JSON line of that type. The fields are an object.
     pub(crate) fn json(&mut self, kind: &str, fields: &impl Serialize) -> Result<(), Failure> {
         write_tagged(self.out, kind, fields).map_err(Failure::Output)
     }
 
-    /// Where it goes, for who writes in a form of their own.
+    /// The underlying writer, for output in another form.
     pub(crate) fn writer(&mut self) -> &mut dyn Write {
         self.out
     }
 
-    /// Nothing is left in a buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::Output)
     }
 }
 
-/// Write an object as one line that says what it is, first of all.
+/// Writes an object as one line. Its first members are the schema and the type.
 fn write_tagged(out: &mut dyn Write, kind: &str, fields: &impl Serialize) -> io::Result<()> {
     let fields = serde_json::to_string(fields)?;
     let fields = fields.strip_prefix('{').unwrap_or("}");
@@ -71,9 +70,9 @@ fn write_tagged(out: &mut dyn Write, kind: &str, fields: &impl Serialize) -> io:
     writeln!(out, "{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
 }
 
-/// JSON that no terminal obeys: what it would is only found in strings, where it may be escaped.
+/// Escapes control and invisible characters in JSON. They occur only in strings.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
-    // Nearly always so, and seen at once.
+    // The common case.
     if json.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(json);
     }
@@ -92,14 +91,14 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A time as JSON has it: for people and for programs.
+/// A time as text in UTC and in microseconds.
 pub(crate) fn time_json(time: Micros) -> Value {
     json!({ "utc": time_text(time), "micros": time })
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: every line says what it is, is JSON, and does not drive a terminal.
+    //! Goal: every line names its type, is valid JSON, and cannot drive a terminal.
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! What a record's payload turned out to be, for people and for programs.
+//! The decoded payload of a record, as text and as JSON.
 
 use serde_json::{Value, json};
 
@@ -18,26 +18,21 @@ use super::text::event::{
     event_subject, event_text, gap_text, note_text, pruned_text, recovery_text, snapshot_text,
 };
 
-/// What a record's payload turned out to be.
+/// The decoded payload of a record.
 #[derive(Debug)]
 pub(crate) enum RecordContent {
-    /// Something happened.
     Event(Event),
-    /// A fence was made.
     Recovery(RecoveryNote),
-    /// A record that a salvage could not take over.
+    /// A record that a salvage could not copy.
     Gap(GapNote),
-    /// The state was kept.
     Snapshot(SnapshotNote),
-    /// Records were pruned.
     Pruned(RetentionNote),
-    /// The batch has a name.
+    /// The idempotency key of a batch.
     Key(String),
-    /// Somebody said something.
     Note(Note),
-    /// A kind that this program does not know and may pass over.
+    /// A kind that this program does not know and may skip.
     Skipped,
-    /// It cannot be read, for this reason.
+    /// The payload cannot be decoded, and why.
     Unreadable(String),
 }
 
@@ -82,7 +77,7 @@ impl RecordContent {
     }
 }
 
-/// What a record means, for who reads an export.
+/// The decoded content of a record, for exports; `None` if it cannot be decoded.
 pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
     let (content, fields) = match RecordContent::of(record) {
         RecordContent::Event(event) => (kind_name(record.kind), event_json(&event)),
@@ -97,7 +92,7 @@ pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
     Some(json!({ content: fields }))
 }
 
-/// A kind's name, or its number where it has none.
+/// A kind's name, or its number if it is unknown.
 pub(crate) fn kind_name(number: u16) -> String {
     Kind::from_number(number)
         .map_or_else(|| format!("{number:#06x}"), |kind| kind.name().to_owned())
@@ -141,7 +136,7 @@ pub(crate) fn proof_word(proof: Proof) -> &'static str {
     }
 }
 
-/// What a record says, and how it stands out.
+/// The text of a record, and its paint.
 pub(crate) fn content_text(record: &LoggedRecord, content: &RecordContent) -> (Paint, String) {
     match content {
         RecordContent::Event(event) => (Paint::None, event_text(event)),

@@ -1,10 +1,9 @@
-//! Text for a terminal that others wrote: made harmless, measured, painted, put into columns.
+//! Text for a terminal: measured, painted and aligned in columns.
 //!
-//! Invariants: whatever comes out of a plan, a worker or a damaged file goes through [`escape_control`]
-//! before it is printed, so that nothing in it can drive the terminal; and paint is put on last,
-//! so that columns are measured without it.
+//! Invariants: text from plans, workers and files is escaped before it gets here, and paint is
+//! applied last, so that columns are measured without it.
 //!
-//! Left out on purpose: the width of grapheme clusters; a family of emoji may break a column.
+//! The width of grapheme clusters is not computed: an emoji sequence may break a column.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -14,7 +13,7 @@ use clap::builder::styling::{AnsiColor, Style as Ansi};
 use plan_ledger::ledger::time_text;
 use plan_ledger::plan::Micros;
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
@@ -35,7 +34,7 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// A text of at most so many columns, with dots where it was cut.
+/// Cuts a text to a width, and ends it with dots if it was cut.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -49,7 +48,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     format!("{}...", kept.collect::<String>())
 }
 
-/// A text on as many lines as it takes, broken between words where that is possible.
+/// Wraps a text between words.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -71,7 +70,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// How text stands out.
+/// The emphasis of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     None,
@@ -82,14 +81,13 @@ pub(crate) enum Paint {
     Bad,
 }
 
-/// Whether paint is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Colour {
     On,
     Off,
 }
 
-/// What the output can show, found out once.
+/// The colour support and the width of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
     colour: Colour,
@@ -97,10 +95,10 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Neither paint nor a limit: for files and pipes.
+    /// No colour and no width limit: for files and pipes.
     pub(crate) const PLAIN: Self = Self { colour: Colour::Off, columns: None };
 
-    /// What standard output can show.
+    /// The style of standard output.
     pub(crate) fn of_stdout() -> Self {
         if !std::io::stdout().is_terminal() {
             return Self::PLAIN;
@@ -111,7 +109,6 @@ impl Style {
         Self { colour, columns: terminal_columns() }
     }
 
-    /// A text with paint on it.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         let style = match paint {
             _ if self.colour == Colour::Off => return text.to_owned(),
@@ -125,12 +122,12 @@ impl Style {
         format!("{style}{text}{style:#}")
     }
 
-    /// How many columns there are, where that is known.
+    /// The width of the terminal, if known.
     pub(crate) fn columns(self) -> Option<usize> {
         self.columns
     }
 
-    /// A text that fits behind so many columns.
+    /// Cuts a text to the columns that remain after `behind`.
     pub(crate) fn fit(self, text: &str, behind: usize) -> String {
         match self.columns {
             Some(columns) => cut(text, columns.saturating_sub(behind).max(COLUMNS_MIN)),
@@ -139,7 +136,7 @@ impl Style {
     }
 }
 
-/// A last column narrower than this is not worth having: it wraps instead.
+/// The last column is at least this wide; in a narrower terminal it wraps.
 const COLUMNS_MIN: usize = 24;
 
 #[cfg(unix)]
@@ -166,12 +163,12 @@ impl Table {
         Self { rows: vec![row.collect()] }
     }
 
-    /// Add a row of harmless text.
+    /// Adds a row. The text is escaped already.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (Paint, String)>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The lines, indented; the last column is cut where the terminal ends.
+    /// The indented lines. The last column is cut at the width of the terminal.
     pub(crate) fn lines(&self, style: Style, indent: usize) -> Vec<String> {
         let mut widths: Vec<usize> = Vec::new();
         for row in &self.rows {
@@ -201,10 +198,10 @@ fn line(row: &[(Paint, String)], widths: &[usize], style: Style, indent: usize) 
     out.trim_end().to_owned()
 }
 
-/// Columns between columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
-/// A variant's name as words: `LeaseExpired` is `lease expired`, joined by what is asked for.
+/// A variant's name as lower-case words: `LeaseExpired` is `lease expired`.
 pub(crate) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
     let mut out = String::new();
     for c in format!("{variant:?}").chars() {
@@ -216,7 +213,7 @@ pub(crate) fn words(variant: &impl std::fmt::Debug, joint: char) -> String {
     out
 }
 
-/// How long something took, in the two largest units that it fills: `1m 5s`.
+/// A duration in its two largest units: `1m 5s`.
 pub(crate) fn span(micros: Micros) -> String {
     const UNITS: [(Micros, &str); 6] = [
         (86_400_000_000, "d"),
@@ -237,7 +234,7 @@ pub(crate) fn span(micros: Micros) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// A time, and how far it is from now.
+/// A time, and its distance from now.
 pub(crate) fn moment(time: Micros, now: Micros) -> String {
     let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
     let distance = if time <= now {
@@ -254,7 +251,7 @@ pub(crate) fn seconds(time: Micros) -> String {
     text.split_once('.').map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
 }
 
-/// Sixteen bytes as hexadecimal digits.
+/// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         // Writing to a string does not fail.
@@ -265,7 +262,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: nothing that a worker writes reaches a terminal's ears, and columns stay columns.
+    //! Goal: text from workers cannot drive a terminal, and columns stay aligned.
 
     use super::*;
 

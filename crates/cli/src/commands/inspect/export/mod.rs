@@ -1,17 +1,15 @@
-//! `ledger inspect DIR export`: a ledger in forms that other programs read.
+//! `ledger inspect DIR export`: exports a ledger as JSON Lines, SQL tables or a Chrome trace.
 //!
 //! Invariants:
-//! - The file that is asked for has its name only when all of it is there: it is written beside
-//!   it, and whatever ends the work before removes what there is.
+//! - The file gets its name only when it is complete: it is written under a temporary name, which is
+//!   removed if the export fails or is interrupted.
 //! - One record is in memory at a time, besides the state.
-//! - Damage ends nothing: what can be read is exported, and the damage with it.
-//!
-//! Left out on purpose: reading any of it back, except what `ledger export` writes.
+//! - Damage does not stop an export: everything readable is exported, and the damage with it.
 
 mod database;
 mod rows;
 mod table;
-mod timeline;
+mod trace;
 mod value;
 
 use std::fs::File;
@@ -29,9 +27,9 @@ use plan_ledger::log::Proof;
 
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::record_content::meaning;
-use rows::Rows;
-use table::Sink;
-use timeline::Timeline;
+use rows::TableExporter;
+use table::TableWriter;
+use trace::TraceExporter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,14 +39,14 @@ Examples:
   ledger inspect .ledger export --format trace --to run.json     open it in ui.perfetto.dev
   ledger inspect .ledger export --to backup.jsonl                as `ledger export DIR`
 
-The tables and the trace are described in format/inspect-export.md. Ctrl-C leaves nothing behind
+The tables and the trace are described in format/inspect-export.md. Ctrl-C leaves no file
 (exit code 3).";
 
 /// A ledger for other programs: JSON Lines, a SQLite file or script, a Chrome trace
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
-    /// In which form
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
     /// Write to this file, which is not there yet, instead of standard output
@@ -69,33 +67,33 @@ enum Format {
     Trace,
 }
 
-/// What takes the ledger apart.
-enum Taker<'a> {
-    Tables(Rows, Sink<'a>),
-    Trace(Box<Timeline>, Box<dyn Write + 'a>),
+/// The exporter and its destination.
+enum Exporter<'a> {
+    Tables(TableExporter, TableWriter<'a>),
+    Trace(Box<TraceExporter>, Box<dyn Write + 'a>),
 }
 
 pub(super) fn export(
     dir: &Path,
-    what: &ExportArgs,
+    args: &ExportArgs,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
-    if what.format == Format::Jsonl {
+    if args.format == Format::Jsonl {
         let view = LedgerView::open(dir, environment)?;
         let first = view.log().first_seq();
-        return write_export(&view, first, None, what.to.as_deref(), &meaning);
+        return write_export(&view, first, None, args.to.as_deref(), &meaning);
     }
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let Some(to) = &what.to else {
-        if what.format == Format::Sqlite {
+    let Some(to) = &args.to else {
+        if args.format == Format::Sqlite {
             let message = "a SQLite file cannot go to standard output: name it with --to FILE, or \
                            print the script with --format sql";
             return Err(Failure::Usage(message.to_owned()));
         }
         let mut out = BufWriter::new(out);
-        return match take(&view, &health, Target::Stream(what.format, &mut out), dir) {
+        return match export_to(&view, &health, Target::Stream(args.format, &mut out), dir) {
             Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
                 Ok(Code::Fine)
             }
@@ -103,12 +101,12 @@ pub(super) fn export(
         };
     };
     let part = AtomicFile::beside(to)?;
-    let code = match what.format {
-        Format::Sqlite => take(&view, &health, Target::Database(part.temporary_path()), dir)?,
+    let code = match args.format {
+        Format::Sqlite => export_to(&view, &health, Target::Database(part.temporary_path()), dir)?,
         format => {
             let cannot = |error| Error::io("write the export", part.temporary_path(), error);
             let mut out = BufWriter::new(File::create_new(part.temporary_path()).map_err(cannot)?);
-            let code = take(&view, &health, Target::Stream(format, &mut out), dir)?;
+            let code = export_to(&view, &health, Target::Stream(format, &mut out), dir)?;
             out.flush().map_err(cannot)?;
             code
         }
@@ -126,24 +124,28 @@ enum Target<'a> {
     Database(&'a Path),
 }
 
-fn take(
+fn export_to(
     view: &LedgerView,
     health: &Health,
     target: Target<'_>,
     dir: &Path,
 ) -> Result<Code, Failure> {
-    let mut taker = match target {
-        Target::Stream(Format::Trace, out) => Taker::Trace(Box::default(), Box::new(out)),
-        Target::Stream(_, out) => Taker::Tables(Rows::default(), Sink::script(out)),
-        Target::Database(path) => Taker::Tables(Rows::default(), Sink::database(path)?),
+    let mut exporter = match target {
+        Target::Stream(Format::Trace, out) => Exporter::Trace(Box::default(), Box::new(out)),
+        Target::Stream(_, out) => {
+            Exporter::Tables(TableExporter::default(), TableWriter::script(out))
+        }
+        Target::Database(path) => {
+            Exporter::Tables(TableExporter::default(), TableWriter::database(path)?)
+        }
     };
-    taker.begin()?;
+    exporter.begin()?;
     let watch = LongTask::start(ProgressUnit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
     let fold = view.fold_with(u64::MAX, &mut |fold, proof| {
         watch.show("exporting", fold.records, last);
-        match taker.record(fold, proof) {
+        match exporter.record(fold, proof) {
             Err(error) => failure = Some(error),
             Ok(()) if watch.is_stopped() => {}
             Ok(()) => return ControlFlow::Continue(()),
@@ -159,15 +161,15 @@ fn take(
         return Ok(Code::Waiting);
     }
     let is_good = fold.damage.is_empty() && fold.unreadable.is_none() && health.is_good();
-    taker.end(view, &fold)?;
+    exporter.end(view, &fold)?;
     Ok(if is_good { Code::Fine } else { Code::Damaged })
 }
 
-impl Taker<'_> {
+impl Exporter<'_> {
     fn begin(&mut self) -> Result<(), Failure> {
         match self {
             Self::Tables(_, sink) => sink.begin(),
-            Self::Trace(_, out) => Timeline::begin(out).map_err(Failure::Output),
+            Self::Trace(_, out) => TraceExporter::begin(out).map_err(Failure::Output),
         }
     }
 
@@ -184,7 +186,7 @@ impl Taker<'_> {
     fn end(self, view: &LedgerView, fold: &Fold) -> Result<(), Failure> {
         match self {
             Self::Tables(_, mut sink) => {
-                Rows::end(view, fold, &mut sink)?;
+                TableExporter::end(view, fold, &mut sink)?;
                 sink.end()
             }
             Self::Trace(timeline, mut out) => timeline.end(fold, &mut out).map_err(Failure::Output),

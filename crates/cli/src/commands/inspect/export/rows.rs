@@ -1,4 +1,4 @@
-//! What a ledger's records and states are as rows.
+//! Converts records and states to table rows.
 //!
 //! Invariants: a run's rows are those of the state at the record that ended it, or of the last
 //! state; every struct of an event that has a table of its own is taken apart field by field.
@@ -14,7 +14,7 @@ use plan_ledger::plan::{
     Verdict,
 };
 
-use super::table::Sink;
+use super::table::TableWriter;
 use super::value::row;
 use crate::commands::inspect::health::any_header;
 use crate::commands::inspect::json::event::{basis_json, decision_json, event_json};
@@ -29,18 +29,18 @@ const SCHEMA: u64 = 1;
 
 /// What is remembered from record to record.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct TableExporter {
     /// The attempt that each step had last.
     current: BTreeMap<(RunId, StepNumber), AttemptToken>,
 }
 
-impl Rows {
+impl TableExporter {
     pub(super) fn record(
         &mut self,
         record: &LoggedRecord,
         proof: Proof,
         fold: &Fold,
-        sink: &mut Sink<'_>,
+        sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {
         let content = RecordContent::of(record);
         let event = match &content {
@@ -81,15 +81,16 @@ impl Rows {
         &mut self,
         record: &LoggedRecord,
         of: &StepRecord,
-        sink: &mut Sink<'_>,
+        sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {
         let (seq, at) = (record.seq, (of.run, Some(of.step)));
-        let fate =
-            |sink: &mut Sink<'_>, token: AttemptToken, fate: &str| sink.fate(fate, seq, token.0);
+        let fate = |sink: &mut TableWriter<'_>, token: AttemptToken, fate: &str| {
+            sink.fate(fate, seq, token.0)
+        };
         match &of.event {
-            StepEvent::Dispatched(dealt) => {
+            StepEvent::Dispatched(dispatch) => {
                 self.current.insert((of.run, of.step), AttemptToken(seq));
-                dispatched(record, of, dealt, sink)
+                dispatched(record, of, dispatch, sink)
             }
             StepEvent::ReceiptRecorded(event) => {
                 receipt(record, (of, event.token), &event.receipt, None, sink)?;
@@ -121,8 +122,12 @@ impl Rows {
         }
     }
 
-    /// What stands when all records were read.
-    pub(super) fn end(view: &LedgerView, fold: &Fold, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    /// Writes the rows of the final state.
+    pub(super) fn end(
+        view: &LedgerView,
+        fold: &Fold,
+        sink: &mut TableWriter<'_>,
+    ) -> Result<(), Failure> {
         for run in fold.state.runs.values() {
             run_rows(run, sink)?;
         }
@@ -159,10 +164,10 @@ impl Rows {
 fn dispatched(
     record: &LoggedRecord,
     of: &StepRecord,
-    dealt: &Dispatched,
-    sink: &mut Sink<'_>,
+    dispatch: &Dispatched,
+    sink: &mut TableWriter<'_>,
 ) -> Result<(), Failure> {
-    let Dispatched { attempt, worker, lease_until, idempotency_key, reserved: _ } = dealt;
+    let Dispatched { attempt, worker, lease_until, idempotency_key, reserved: _ } = dispatch;
     sink.put(
         "attempts",
         row![
@@ -185,7 +190,7 @@ fn receipt(
     (of, token): (&StepRecord, AttemptToken),
     receipt: &Receipt,
     refused: Option<&String>,
-    sink: &mut Sink<'_>,
+    sink: &mut TableWriter<'_>,
 ) -> Result<(), Failure> {
     let (outcome, class, message) = match &receipt.outcome {
         Outcome::Succeeded => ("succeeded", None, None),
@@ -225,7 +230,7 @@ fn verdict(
     token: Option<AttemptToken>,
     (run, step): (RunId, Option<StepNumber>),
     verdict: &Verdict,
-    sink: &mut Sink<'_>,
+    sink: &mut TableWriter<'_>,
 ) -> Result<(), Failure> {
     let Verdict { criterion, ruling, by, evidence } = verdict;
     let (token, step) = (token.map(|token| token.0), step.map(|step| step.0));
@@ -237,7 +242,7 @@ fn decision(
     seq: u64,
     of: &StepRecord,
     decided: &FailureDecided,
-    sink: &mut Sink<'_>,
+    sink: &mut TableWriter<'_>,
 ) -> Result<(), Failure> {
     let FailureDecided { token, class, decision, rule, reason, disposition, then } = decided;
     sink.put(
@@ -257,7 +262,7 @@ fn decision(
     )
 }
 
-fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
+fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
     sink.put(
         "runs",
         row![
@@ -320,7 +325,11 @@ fn run_rows(run: &Run, sink: &mut Sink<'_>) -> Result<(), Failure> {
 }
 
 /// A run of which only the sums are left, unless what it was when it ended is there already.
-fn summary_row(number: RunId, summary: &RunSummary, sink: &mut Sink<'_>) -> Result<(), Failure> {
+fn summary_row(
+    number: RunId,
+    summary: &RunSummary,
+    sink: &mut TableWriter<'_>,
+) -> Result<(), Failure> {
     sink.put_missing(
         "runs",
         row![

@@ -17,12 +17,12 @@ use crate::output::is_printable;
 pub(super) const TABLES: &str = include_str!("../../../../../../format/inspect-export.sql");
 
 /// Where rows go.
-pub(super) enum Sink<'a> {
+pub(super) enum TableWriter<'a> {
     Script(&'a mut dyn Write),
     Database(Database),
 }
 
-impl<'a> Sink<'a> {
+impl<'a> TableWriter<'a> {
     pub(super) fn script(out: &'a mut dyn Write) -> Self {
         Self::Script(out)
     }

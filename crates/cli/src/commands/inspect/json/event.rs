@@ -1,6 +1,6 @@
-//! Events as the published JSON has them: names in lower case, JSON values as themselves.
+//! The JSON form of every event.
 //!
-//! Every struct is taken apart field by field, so that a new field cannot be forgotten.
+//! Every struct is destructured field by field, so that a new field cannot be forgotten.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,6 @@ use crate::output::{
 };
 use crate::runner::trigger_json;
 
-/// An event's fields.
 pub(crate) fn event_json(event: &Event) -> Value {
     match event {
         Event::RunStarted(RunStarted { run, name, policy }) => {
@@ -145,7 +144,6 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
     }
 }
 
-/// A run's policy.
 pub(crate) fn policy_json(policy: RunPolicy) -> Value {
     let RunPolicy { approval, text, on_failure } = policy;
     json!({
@@ -154,7 +152,6 @@ pub(crate) fn policy_json(policy: RunPolicy) -> Value {
     })
 }
 
-/// What a worker returned.
 pub(crate) fn receipt_json(receipt: &Receipt) -> Value {
     let Receipt { outcome, output, variables, artifacts, side_effects, cost, .. } = receipt;
     let Receipt { duration, log_tail, disposition, .. } = receipt;
@@ -174,7 +171,7 @@ pub(crate) fn receipt_json(receipt: &Receipt) -> Value {
     })
 }
 
-/// Where an output is that is not in the record; `null` for one that is.
+/// The blob of an output; `null` if the output is in the record itself.
 fn blob_json(output: &Output) -> Value {
     let Output::Blob(BlobOutput { hash, length, values }) = output else { return Value::Null };
     let values: Map<_, _> =
@@ -195,7 +192,6 @@ fn outcome_json(outcome: &Outcome) -> Value {
     }
 }
 
-/// The judgement of one criterion.
 pub(crate) fn verdict_json(verdict: &Verdict) -> Value {
     let Verdict { criterion, ruling, by, evidence } = verdict;
     json!({
@@ -203,7 +199,7 @@ pub(crate) fn verdict_json(verdict: &Verdict) -> Value {
     })
 }
 
-/// On what grounds a step counts as done.
+/// Why a step was accepted.
 pub(crate) fn basis_json(basis: &AcceptedBasis) -> Value {
     match basis {
         AcceptedBasis::Receipt => json!({ "is": "receipt" }),
@@ -216,7 +212,6 @@ pub(crate) fn basis_json(basis: &AcceptedBasis) -> Value {
     }
 }
 
-/// What attempts cost.
 pub(crate) fn cost_json(cost: Cost) -> Value {
     let Cost { money_micros, tokens } = cost;
     json!({ "money_micros": money_micros, "tokens": tokens })
@@ -252,7 +247,6 @@ pub(crate) fn scope_json(scope: &CapScope) -> Value {
     }
 }
 
-/// What a fence left behind.
 pub(crate) fn recovery_json(note: &RecoveryNote) -> Value {
     let RecoveryNote { verdict, evidence, predecessor, discarded, survivors } = note;
     json!({
@@ -328,7 +322,7 @@ pub(crate) fn inherited_json(StepsInherited { run, steps }: &StepsInherited) -> 
     json!({ "run": run, "steps": steps.iter().map(step).collect::<Vec<_>>() })
 }
 
-/// What is done about a failure.
+/// The decision about a failed attempt.
 pub(crate) fn decision_json(decision: &Decision) -> Value {
     match decision {
         Decision::RetryAt(due) => json!({ "is": "retry_at", "due": time_json(*due) }),

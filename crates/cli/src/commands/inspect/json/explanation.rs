@@ -1,6 +1,6 @@
-//! An explanation as the published JSON has it.
+//! The JSON form of an explanation: why a step is not dispatched.
 //!
-//! Every reason is taken apart field by field, so that a new field cannot be forgotten.
+//! Every reason is destructured field by field, so that a new field cannot be forgotten.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,6 @@ use crate::runner::trigger_json;
 
 use super::event::scope_json;
 
-/// An explanation's fields.
 pub(crate) fn explanation_json(run: &Run, found: &Explanation) -> Value {
     let steps = found.steps.iter().map(|(number, entry)| step_json(*number, entry));
     let run_reasons = found.run_reasons.iter().map(reason_json);
@@ -47,7 +46,6 @@ fn step_json(number: StepNumber, entry: &StepReasons) -> Value {
     })
 }
 
-/// A reason's fields.
 pub(crate) fn reason_json(reason: &BlockReason) -> Value {
     let word =
         |ruling: &Option<plan_ledger::plan::Ruling>| ruling.map(|ruling| words(&ruling, '_'));

@@ -1,4 +1,4 @@
-//! A run as the published JSON has it.
+//! The JSON form of a run.
 
 use std::path::Path;
 
@@ -19,10 +19,9 @@ use crate::runner::trigger_json;
 
 use super::event::{cost_json, forked_json, policy_json};
 
-/// A run's fields.
-pub(crate) fn run_json(survey: &LedgerOverview, run: &Run, dir: &Path) -> Value {
-    let next = actions(&survey.fold.state, run, dir, survey.now);
-    let flights = in_flight(&survey.fold.state, run).filter_map(|(number, step)| {
+pub(crate) fn run_json(overview: &LedgerOverview, run: &Run, dir: &Path) -> Value {
+    let next = actions(&overview.fold.state, run, dir, overview.now);
+    let flights = in_flight(&overview.fold.state, run).filter_map(|(number, step)| {
         let attempt = step.attempt()?;
         Some(flight_json(run, number, step.attempts, attempt))
     });
@@ -57,7 +56,7 @@ pub(crate) fn run_json(survey: &LedgerOverview, run: &Run, dir: &Path) -> Value 
     })
 }
 
-/// How a run stands, in a word.
+/// The status of a run as a JSON word.
 pub(crate) fn status_word(status: RunStatus) -> String {
     match status {
         RunStatus::Proposed => "proposed".to_owned(),

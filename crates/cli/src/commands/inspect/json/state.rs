@@ -1,5 +1,4 @@
-//! Parts of a state, each as one line: steps, variables, barriers, questions; and how the status
-//! of a step looks, with and without colour.
+//! The JSON form of the parts of a state: steps, variables, barriers and questions.
 
 use std::collections::BTreeSet;
 
@@ -17,8 +16,7 @@ use crate::output::question_json as asked_json;
 
 use super::event::origin_json;
 
-/// A step's fields. A state has many steps: they are written as they are, and not made into values
-/// first.
+/// The fields of a step. A state has many steps, so they are serialized directly.
 #[derive(Serialize)]
 pub(crate) struct StepLine<'a> {
     attempts: u32,
@@ -61,7 +59,6 @@ impl<'a> StepLine<'a> {
     }
 }
 
-/// A variable's fields.
 pub(crate) fn variable_json(run: RunId, name: &str, variable: &Variable) -> Value {
     let Variable { value, version, origin, time, is_trusted } = variable;
     json!({
@@ -70,7 +67,6 @@ pub(crate) fn variable_json(run: RunId, name: &str, variable: &Variable) -> Valu
     })
 }
 
-/// A barrier's fields.
 pub(crate) fn barrier_json(run: &Run, id: &str, barrier: &BarrierState) -> Value {
     let BarrierState {
         members,
@@ -99,7 +95,6 @@ pub(crate) fn barrier_json(run: &Run, id: &str, barrier: &BarrierState) -> Value
     })
 }
 
-/// A question's fields.
 pub(crate) fn question_json(run: RunId, id: QuestionId, question: &Question) -> Value {
     let Question { step, time, asked } = question;
     json!({

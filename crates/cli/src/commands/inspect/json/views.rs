@@ -1,6 +1,6 @@
-//! The views of a run as the published JSON has them.
+//! The JSON form of the views of a run.
 //!
-//! Every view is taken apart field by field, so that a new field cannot be forgotten.
+//! Every view is destructured field by field, so that a new field cannot be forgotten.
 
 use serde_json::{Map, Value, json};
 
@@ -125,7 +125,6 @@ pub(crate) fn operator_json(view: &OperatorView) -> Value {
     })
 }
 
-/// Books.
 pub(crate) fn account_json(account: &Account) -> Value {
     let Account { limits, spent, estimated, reserved, attempts } = account;
     json!({
@@ -202,7 +201,7 @@ pub(crate) fn execution_json(run: RunId, state: &ExecutionState) -> Value {
     })
 }
 
-/// A record of a run, and what it changed.
+/// A record of a run and the fields that it changed.
 pub(crate) fn traced_json(traced: &TracedRecord) -> Value {
     let TracedRecord { seq, time, event, changes, replan } = traced;
     json!({
@@ -214,7 +213,7 @@ pub(crate) fn traced_json(traced: &TracedRecord) -> Value {
     })
 }
 
-/// A record of a run, when nobody knows what it changed.
+/// A record of a run whose changes cannot be computed.
 pub(crate) fn untraced_json(record: &RecordedEvent, event: &Event) -> Value {
     json!({
         "seq": record.seq,
@@ -225,7 +224,6 @@ pub(crate) fn untraced_json(record: &RecordedEvent, event: &Event) -> Value {
     })
 }
 
-/// A field that changed.
 pub(crate) fn change_json(change: &ValueChange) -> Value {
     let ValueChange { path, before, after } = change;
     json!({ "path": path, "before": before, "after": after })

@@ -1,17 +1,17 @@
-//! Bars and charts of characters: how much of something is used, and how that went over time.
+//! Bars and charts in ASCII: how much of a limit is used, and a value over time.
 //!
-//! Invariant: nothing but ASCII, so that it looks the same in every terminal, log and bug report.
+//! Invariant: only ASCII, so that a chart looks the same in every terminal, log and bug report.
 
 use plan_ledger::plan::Micros;
 
 use crate::commands::inspect::style::{Style, seconds, width};
 
-/// Columns where nobody says how many there are.
+/// Width of a chart if the output is not a terminal.
 const COLUMNS: usize = 100;
-/// Columns that a picture needs at least.
+/// Minimum width of a chart.
 const COLUMNS_MIN: usize = 40;
 
-/// Columns that a picture may take.
+/// The width available for a chart.
 pub(crate) fn columns(style: Style) -> usize {
     style.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
@@ -19,7 +19,7 @@ pub(crate) fn columns(style: Style) -> usize {
 /// A bar of so many cells: `[####....----]`, used, set aside, left.
 pub(crate) fn bar(used: u64, aside: u64, of: u64, cells: u64) -> String {
     let cell = |number: u64| scaled(number.min(of), of, cells);
-    // Something that is used shows, however little it is.
+    // Any use shows as one cell at least.
     let used_cells = cell(used).max(u64::from(used > 0));
     let aside_cells = cell(used.saturating_add(aside)).max(used_cells) - used_cells;
     let left = cells.saturating_sub(used_cells + aside_cells);
@@ -37,7 +37,7 @@ pub(crate) fn scaled(number: u64, of: u64, cells: u64) -> u64 {
     product.checked_div(u128::from(of)).and_then(|cells| u64::try_from(cells).ok()).unwrap_or(0)
 }
 
-/// Something that has a value from a time on, until the next one.
+/// A value over time; each point holds until the next one.
 pub(crate) struct Series<'a> {
     /// Times, in order, and the values from then on.
     pub(crate) points: &'a [(Micros, u64)],
@@ -68,7 +68,7 @@ impl Series<'_> {
         samples
     }
 
-    /// A chart: what is drawn stands on a line of times.
+    /// The lines of the chart, with a time axis below.
     pub(crate) fn chart(&self, columns: usize, labels: (&str, &str)) -> Vec<String> {
         let (top, bottom) = labels;
         let margin = width(top).max(width(bottom));

@@ -1,4 +1,4 @@
-//! An event in one phrase, for people.
+//! Every event as one line of text.
 
 use plan_ledger::ledger::Note;
 use plan_ledger::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
@@ -14,7 +14,7 @@ use crate::commands::inspect::style::{cut, seconds, span, words};
 use crate::output::{cost_text, escape_control, limits_text, paused_text, question_subject_text};
 use crate::protocol::{count, counted, size};
 
-/// The run and the step that an event is about.
+/// The run and the step of an event.
 pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>) {
     let run = match event {
         Event::RunStarted(event) => event.run,
@@ -37,7 +37,6 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
     (Some(run), None)
 }
 
-/// What happened.
 #[expect(clippy::too_many_lines, reason = "one arm for each event, so that none is forgotten")]
 pub(crate) fn event_text(event: &Event) -> String {
     match event {
@@ -104,9 +103,9 @@ pub(crate) fn event_text(event: &Event) -> String {
         Event::RunEnded(event) => {
             format!("run {}{}", words(&event.ending, ' '), reason_suffix(&event.reason))
         }
-        Event::RunReopened(event) => format!("run goes on, says {}", escape_control(&event.by)),
+        Event::RunReopened(event) => format!("run continues, by {}", escape_control(&event.by)),
         Event::RunPaused(event) => pause_event_text(event),
-        Event::RunResumed(event) => format!("run goes on, says {}", escape_control(&event.by)),
+        Event::RunResumed(event) => format!("run continues, by {}", escape_control(&event.by)),
         Event::BudgetChanged(event) => budget_text(event),
         Event::QuestionAsked(event) => question_text(&event.asked),
         Event::QuestionAnswered(event) => answer_text(&event.answered),
@@ -114,7 +113,7 @@ pub(crate) fn event_text(event: &Event) -> String {
         Event::ReplanRequested(event) => replan_request_text(event),
         Event::ReplanWithdrawn(event) => {
             let (by, reason) = (escape_control(&event.by), reason_suffix(&event.reason));
-            format!("no other plan is needed, says {by}{reason}")
+            format!("no replan is needed, by {by}{reason}")
         }
         Event::RunForked(event) => fork_text(event),
         Event::StepsInherited(event) => {
@@ -127,7 +126,7 @@ pub(crate) fn event_text(event: &Event) -> String {
 fn step_event_text(event: &StepEvent) -> String {
     match event {
         StepEvent::Dispatched(event) => format!(
-            "attempt {} dealt to {}, lease until {}",
+            "attempt {} dispatched to {}, lease until {}",
             event.attempt,
             escape_control(&event.worker),
             seconds(event.lease_until)
@@ -137,8 +136,8 @@ fn step_event_text(event: &StepEvent) -> String {
         }
         StepEvent::AttemptLost(event) => {
             let then = match event.then {
-                AfterLoss::Redispatch => "to be dealt again",
-                AfterLoss::OutcomeUnknown => "in doubt",
+                AfterLoss::Redispatch => "to be dispatched again",
+                AfterLoss::OutcomeUnknown => "outcome unknown",
             };
             let (cause, detail) = (words(&event.cause, ' '), reason_suffix(&event.detail));
             format!("@{} lost ({cause}), {then}{detail}", event.token)
@@ -149,7 +148,7 @@ fn step_event_text(event: &StepEvent) -> String {
         StepEvent::ReceiptRefused(event) => {
             let (claim, reason) =
                 (outcome_text(&event.receipt.outcome), escape_control(&event.reason));
-            format!("@{} receipt refused: {reason} (it said: {claim})", event.token)
+            format!("@{} receipt rejected: {reason} (reported: {claim})", event.token)
         }
         StepEvent::VerdictRecorded(event) => {
             format!("@{} {}", event.token, verdict_text(&event.verdict))
@@ -165,7 +164,7 @@ fn step_event_text(event: &StepEvent) -> String {
             format!("skipped by {}{}", escape_control(&event.by), reason_suffix(&event.reason))
         }
         StepEvent::Reopened(event) => {
-            format!("may be tried again, says {}", escape_control(&event.by))
+            format!("reopened by {}", escape_control(&event.by))
         }
         StepEvent::DoubtResolved(event) => {
             let finding = match event.finding {
@@ -173,7 +172,7 @@ fn step_event_text(event: &StepEvent) -> String {
                 ResolvedOutcome::DidNotHappen => "did nothing",
             };
             let (by, evidence) = (escape_control(&event.by), reason_suffix(&event.evidence));
-            format!("@{} {finding}, says {by}{evidence}", event.token)
+            format!("@{} {finding}, reported by {by}{evidence}", event.token)
         }
         StepEvent::ConditionJudged(event) => condition_text(event),
         StepEvent::DelayElapsed(event) => format!("waited until {}", seconds(event.due)),
@@ -202,7 +201,6 @@ fn step_event_text(event: &StepEvent) -> String {
     }
 }
 
-/// A receipt in one phrase.
 pub(crate) fn receipt_text(receipt: &Receipt) -> String {
     let mut text = outcome_text(&receipt.outcome);
     if receipt.duration > 0 {
@@ -218,12 +216,10 @@ pub(crate) fn receipt_text(receipt: &Receipt) -> String {
     text
 }
 
-/// An output that is a blob.
 pub(crate) fn blob_text(blob: &BlobOutput) -> String {
     format!("{} in blob {}", size(blob.length), blob.hash.short())
 }
 
-/// How an attempt went.
 pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded => "succeeded".to_owned(),
@@ -231,38 +227,37 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
             format!("failed ({}){}", words(class, ' '), reason_suffix(message))
         }
         Outcome::ReplanRequested { reason } => {
-            format!("asks for another plan{}", reason_suffix(reason))
+            format!("requests a replan{}", reason_suffix(reason))
         }
     }
 }
 
-/// A verdict in one phrase.
 pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     let ruling = match verdict.ruling {
         Ruling::Pass => "passes",
         Ruling::Fail => "fails",
     };
     let (by, evidence) = (escape_control(&verdict.by), reason_suffix(&verdict.evidence));
-    // People count from 1.
+    // Criteria count from 1 in text.
     let number = u64::from(verdict.criterion) + 1;
-    format!("criterion {number} {ruling}, says {by}{evidence}")
+    format!("criterion {number} {ruling}, judged by {by}{evidence}")
 }
 
-/// On what grounds a step counts as done.
+/// Why a step was accepted.
 pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
     match basis {
         AcceptedBasis::Receipt => "it has no criteria, the receipt is enough".to_owned(),
         AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
-        AcceptedBasis::WorkersWord => "some criteria on the worker's word".to_owned(),
+        AcceptedBasis::WorkersWord => "some criteria trusted, not checked".to_owned(),
         AcceptedBasis::DoneBefore { source } => {
-            format!("done before, says {}", escape_control(source))
+            format!("done before, by {}", escape_control(source))
         }
         AcceptedBasis::Landed { by } => {
-            format!("a lost attempt did it, says {}", escape_control(by))
+            format!("a lost attempt did it, reported by {}", escape_control(by))
         }
-        AcceptedBasis::FallbackStep { step } => format!("step #{step} stood in for it"),
+        AcceptedBasis::FallbackStep { step } => format!("replaced by its fallback step #{step}"),
         AcceptedBasis::Fallback { reason } => {
-            format!("a value stands in: {}", escape_control(reason))
+            format!("fallback value: {}", escape_control(reason))
         }
     }
 }
@@ -281,21 +276,18 @@ fn variable_text(event: &VariableSet) -> String {
     )
 }
 
-/// A projection was kept as it was after a record.
 pub(crate) fn snapshot_text(note: &SnapshotNote) -> String {
     let SnapshotNote { projection, version, seq, state_hash, .. } = note;
     let hash = cut(&escape_control(state_hash), SHORT);
     format!("snapshot of {} v{version} at record {seq}: {hash}", escape_control(projection))
 }
 
-/// Somebody said something.
 pub(crate) fn note_text(note: &Note) -> String {
     let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
     let text = escape_control(&note.text);
     format!("{} notes{step}: {text}", escape_control(&note.by))
 }
 
-/// The oldest records were pruned.
 pub(crate) fn pruned_text(note: &RetentionNote) -> String {
     let kept = match &note.archive {
         Some(archive) => format!("in the archive {}", escape_control(&archive.file)),
@@ -305,7 +297,7 @@ pub(crate) fn pruned_text(note: &RetentionNote) -> String {
     format!("records {first} to {last} were pruned by {}: {kept}", escape_control(&note.by))
 }
 
-/// A record that was lost before this ledger was salvaged.
+/// Records that were lost before this ledger was salvaged.
 pub(crate) fn gap_text(gap: &GapNote) -> String {
     match &gap.range {
         Some(range) => format!(
@@ -320,7 +312,6 @@ pub(crate) fn gap_text(gap: &GapNote) -> String {
     }
 }
 
-/// What a record says that concerns the log only.
 pub(crate) fn recovery_text(note: &RecoveryNote) -> String {
     let bytes: u64 = note.discarded.iter().map(|range| range.length).sum();
     let survivors = note.survivors.map_or("none".to_owned(), |survivors| {
@@ -335,14 +326,14 @@ pub(crate) fn recovery_text(note: &RecoveryNote) -> String {
     )
 }
 
-/// A reason, shortened, behind a colon; nothing if there is none.
+/// A colon and the shortened reason; empty if there is no reason.
 pub(crate) fn reason_suffix(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {}", cut(&escape_control(text), LONG)) }
 }
 
-/// Columns that a value takes at most.
+/// Maximum width of a value, in columns.
 const SHORT: usize = 60;
-/// Columns that a reason takes at most.
+/// Maximum width of a reason, in columns.
 const LONG: usize = 200;
 
 pub(crate) fn pause_event_text(event: &RunPaused) -> String {
@@ -360,7 +351,7 @@ pub(crate) fn budget_text(event: &BudgetChanged) -> String {
 
 pub(crate) fn question_text(asked: &QuestionBody) -> String {
     let about = question_subject_text(&asked.subject);
-    let who = asked.to.as_ref().map_or("somebody".to_owned(), |who| escape_control(who));
+    let who = asked.to.as_ref().map_or("a person".to_owned(), |who| escape_control(who));
     let until = asked.deadline.map(|time| format!(", until {}", seconds(time))).unwrap_or_default();
     format!("{who} is asked {about}{until}{}", reason_suffix(&asked.text))
 }
@@ -383,7 +374,7 @@ pub(crate) fn question_timeout_text(expired: &QuestionExpiry) -> String {
         Some(OnTimeout::Abort) => "the run ends".to_owned(),
         None => "it stays open".to_owned(),
     };
-    format!("nobody answered question @{} in time: {then}", expired.question.0)
+    format!("question @{} timed out: {then}", expired.question.0)
 }
 
 pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
@@ -402,7 +393,7 @@ pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
         ReplanTrigger::Failure { token } => format!("@{token} failed"),
     };
     let from = event.from.map(|step| format!(" from step #{step}")).unwrap_or_default();
-    format!("another plan is needed{from}, {why}{}", reason_suffix(&event.reason))
+    format!("replan requested{from}, {why}{}", reason_suffix(&event.reason))
 }
 
 pub(crate) fn fork_text(event: &RunForked) -> String {
@@ -425,19 +416,19 @@ pub(crate) fn condition_text(event: &ConditionJudged) -> String {
 pub(crate) fn cost_correction_text(event: &CostCorrected) -> String {
     let CostCorrected { token, cost, charged, by } = event;
     let (cost, charged, by) = (cost_text(*cost), cost_text(*charged), escape_control(by));
-    format!("@{token} cost {cost}, not {charged}, says {by}")
+    format!("@{token} cost {cost}, not {charged}, corrected by {by}")
 }
 
-/// What is done about a failure.
+/// The decision about a failed attempt.
 pub(crate) fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Retry => "to be tried again".to_owned(),
-        Decision::Fail => "failed for good".to_owned(),
+        Decision::Fail => "failed permanently".to_owned(),
         Decision::RetryAt(due) => format!("to be tried again at {}", seconds(*due)),
-        Decision::Fallback => "its fallback stands in".to_owned(),
-        Decision::Replan => "another plan is asked for".to_owned(),
-        Decision::Escalate => "somebody is asked".to_owned(),
+        Decision::Fallback => "its fallback is used".to_owned(),
+        Decision::Replan => "a replan is requested".to_owned(),
+        Decision::Escalate => "a person is asked".to_owned(),
         Decision::Abort => "the run ends".to_owned(),
-        Decision::Doubt => "somebody must say what it did".to_owned(),
+        Decision::Doubt => "outcome unknown".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use crate::commands::inspect::style::{Paint, words};
 use crate::output::{cost_text, limits_text};
 use crate::protocol::{count, counted};
 
-/// How a run stands, and how that stands out.
+/// The status of a run, and its paint.
 pub(crate) fn run_status_text(status: RunStatus) -> (Paint, String) {
     match status {
         RunStatus::Proposed => (Paint::Notice, "proposed".to_owned()),
@@ -20,7 +20,7 @@ pub(crate) fn run_status_text(status: RunStatus) -> (Paint, String) {
     }
 }
 
-/// How far a run is: `[####------] 37/145 accepted, 2 failed`.
+/// The progress of a run: `[####------] 37/145 accepted, 2 failed`.
 pub(crate) fn progress_text(run: &Run) -> String {
     let total: u64 = run.active_version().map_or(0, |version| version.step_count.into());
     let number = |status| u64::from(run.count(status));
@@ -34,7 +34,7 @@ pub(crate) fn progress_text(run: &Run) -> String {
         (StepStatus::Skipped, "skipped"),
         (StepStatus::Dispatched, "in flight"),
         (StepStatus::Reported, "waiting for verdicts"),
-        (StepStatus::OutcomeUnknown, "in doubt"),
+        (StepStatus::OutcomeUnknown, "outcome unknown"),
         (StepStatus::Gated, "waiting for an answer"),
         (StepStatus::Delayed, "delayed"),
         (StepStatus::Cancelled, "cancelled"),
@@ -48,10 +48,9 @@ pub(crate) fn progress_text(run: &Run) -> String {
     format!("{bar} {}", parts.join(", "))
 }
 
-/// Cells of the progress bar.
 const BAR: u64 = 30;
 
-/// What a run has spent, and may.
+/// What a run has spent, and its limits.
 pub(crate) fn spent_text(run: &Run) -> String {
     let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
     let cost = cost_text(run.spent());

@@ -4,7 +4,6 @@ use plan_ledger::plan::{BarrierStatus, StepStatus};
 
 use crate::commands::inspect::style::Paint;
 
-/// How a status stands out.
 pub(crate) fn status_paint(status: StepStatus) -> Paint {
     match status {
         StepStatus::Accepted => Paint::Good,
@@ -19,7 +18,7 @@ pub(crate) fn status_paint(status: StepStatus) -> Paint {
     }
 }
 
-/// A status as one character, for who sees no colours.
+/// A status as one character, readable without colour.
 pub(crate) fn status_mark(status: StepStatus) -> char {
     match status {
         StepStatus::Accepted => '+',
@@ -35,14 +34,13 @@ pub(crate) fn status_mark(status: StepStatus) -> char {
     }
 }
 
-/// What the marks mean, of those statuses.
+/// The legend of the marks of those statuses.
 pub(crate) fn legend(statuses: &[StepStatus]) -> String {
     let known = StepStatus::ALL.iter().filter(|status| statuses.contains(status));
     let entries = known.map(|status| format!("[{}] {status}", status_mark(*status)));
     entries.collect::<Vec<_>>().join("  ")
 }
 
-/// How a barrier stands out.
 pub(crate) fn barrier_paint(status: BarrierStatus) -> Paint {
     match status {
         BarrierStatus::Closed => Paint::None,

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR approvals`: what waits for somebody, and what people have said so far.
+//! `ledger inspect DIR approvals`: what waits for a person, and what people have decided.
 
 use clap::Args;
 use serde_json::json;
@@ -17,11 +17,11 @@ use crate::runner::{Pending, pending};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger approvals                 who must say something, and who said what
+  ledger inspect .ledger approvals                 what waits for a person, and past decisions
   ledger inspect .ledger approvals my-plan --at 900
   ledger inspect .ledger approvals --json | jq 'select(.type == \"waiting\") | .commands[0]'";
 
-/// What waits for somebody, with what to type; and what people said, decided and changed so far
+/// What waits for a person, with the commands to type, and what people have decided
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApprovalsArgs {
@@ -32,8 +32,8 @@ pub(crate) struct ApprovalsArgs {
     at: AtArg,
 }
 
-/// Something that somebody said.
-struct Said<'a> {
+/// An event that a person caused.
+struct PersonalEvent<'a> {
     seq: u64,
     time: Micros,
     step: Option<StepNumber>,
@@ -50,10 +50,16 @@ pub(crate) fn approvals(
     let history = ledger.run_history(id)?;
     let said = history.records.iter().filter_map(|record| {
         let event = record.event.as_ref()?;
-        let by = who(event)?;
-        Some(Said { seq: record.seq, time: record.time, step: event_subject(event).1, by, event })
+        let by = author(event)?;
+        Some(PersonalEvent {
+            seq: record.seq,
+            time: record.time,
+            step: event_subject(event).1,
+            by,
+            event,
+        })
     });
-    let said: Vec<Said<'_>> = said.collect();
+    let said: Vec<PersonalEvent<'_>> = said.collect();
     let run = ledger.run(id)?;
     let open = open(run);
     match context.form {
@@ -62,14 +68,14 @@ pub(crate) fn approvals(
             ledger.heading("approvals", run, out)?;
             print_open(&ledger, run, &open, out)?;
             out.line("")?;
-            ledger.since(out)?;
-            print_said(&said, out)?;
+            ledger.print_first_record(out)?;
+            print_decisions(&said, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
-/// What waits for a person; what only waits for a worker, a cap or a time does not.
+/// Items that wait for a person, not for a worker, a cap or a time.
 fn open(run: &Run) -> Vec<Pending> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
@@ -79,7 +85,7 @@ fn open(run: &Run) -> Vec<Pending> {
     open
 }
 
-/// What is wanted, in a word.
+/// The JSON word for what an item waits for.
 fn word(item: &Pending) -> Option<&'static str> {
     Some(match item {
         Pending::Verdicts { .. } => "verdicts",
@@ -95,8 +101,8 @@ fn word(item: &Pending) -> Option<&'static str> {
     })
 }
 
-/// Who said it; `None` for what nobody says, and for what a policy says by itself.
-fn who(event: &Event) -> Option<&str> {
+/// The person who caused an event; `None` for workers, policies and the runner.
+fn author(event: &Event) -> Option<&str> {
     let by = match event {
         Event::PlanReviewed(event) => &event.by,
         Event::PlanVerdict(event) => &event.verdict.by,
@@ -130,7 +136,7 @@ fn print_json(
     id: RunId,
     run: &Run,
     open: &[Pending],
-    said: &[Said<'_>],
+    said: &[PersonalEvent<'_>],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     for item in open {
@@ -140,7 +146,7 @@ fn print_json(
             &json!({ "run": id, "for": word(item), "text": text, "commands": commands }),
         )?;
     }
-    for Said { seq, time, step, by, event } in said {
+    for PersonalEvent { seq, time, step, by, event } in said {
         out.json(
             "said",
             &json!({
@@ -159,7 +165,7 @@ fn print_open(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     if open.is_empty() {
-        return out.line("nothing waits for anybody");
+        return out.line("nothing waits for a person");
     }
     for item in open {
         let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
@@ -171,12 +177,12 @@ fn print_open(
     Ok(())
 }
 
-fn print_said(said: &[Said<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
+fn print_decisions(said: &[PersonalEvent<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
     if said.is_empty() {
-        return out.line("nobody has said anything");
+        return out.line("no decision by a person");
     }
-    let mut table = Table::with_headings(&["record", "when", "who", "step", "said"]);
-    for Said { seq, time, step, by, event } in said {
+    let mut table = Table::with_headings(&["record", "when", "by", "step", "event"]);
+    for PersonalEvent { seq, time, step, by, event } in said {
         let step = step.map_or_else(|| "-".to_owned(), |step| format!("#{step}"));
         table.row([
             (Paint::None, seq.to_string()),

@@ -1,5 +1,5 @@
-//! `ledger inspect DIR at SEQ`: everything that the ledger knew after one record; people are shown
-//! a few runs in full, and of the others a line each, unless they ask for all.
+//! `ledger inspect DIR at SEQ`: the state after one record. Text shows a few runs in full and one
+//! line for each other run, unless `--full` is given.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ Examples:
   ledger inspect .ledger at 1200 my-plan           of one run
   ledger inspect .ledger at 1200 --json | jq 'select(.type == \"step_state\") | .status'";
 
-/// Everything that was known after one record: runs, steps, variables, barriers, questions, books
+/// The state after one record: runs, steps, variables, barriers, questions, accounts
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AtArgs {
@@ -74,13 +74,13 @@ pub(crate) fn at(
             }
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
-/// So many runs are shown to people in full, unless they ask for more.
+/// Number of runs that text shows in full without `--full`.
 const SHOWN: usize = 8;
 
-/// The runs that are shown in full: those that go on, the newest first, then those that ended last.
+/// The runs that are shown in full: open runs, newest first, then the runs that ended last.
 fn shown(state: &State, count: usize) -> Vec<RunId> {
     let open = state.runs.open().rev();
     let ended = state.ended.iter().rev().map(|(_, id)| *id);
@@ -105,7 +105,7 @@ fn print_others(state: &State, shown: &[RunId], out: &mut Output<'_>) -> Result<
         ]);
     }
     out.table(&table, 0)?;
-    out.painted(Paint::Faint, "name one to see it in full, or say --full")
+    out.painted(Paint::Faint, "name a run to see it in full, or use --full")
 }
 
 fn print_json(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {

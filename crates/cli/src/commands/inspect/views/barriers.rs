@@ -1,4 +1,4 @@
-//! `ledger inspect DIR barriers`: which barriers are closed, and who is missing.
+//! `ledger inspect DIR barriers`: the barriers of a run, and their missing members.
 
 use clap::Args;
 
@@ -18,7 +18,7 @@ Examples:
   ledger inspect .ledger barriers
   ledger inspect .ledger barriers my-plan --json | jq 'select(.status == \"closed\") | .missing'";
 
-/// The barriers of a run: how they stand, who arrived, who is missing, until when
+/// The barriers of a run: status, arrived and missing members, deadline
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BarriersArgs {
@@ -51,7 +51,7 @@ pub(crate) fn barriers(
             }
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print(

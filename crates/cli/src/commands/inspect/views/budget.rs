@@ -1,4 +1,4 @@
-//! `ledger inspect DIR budget`: what a run may spend, what it did, and how that went.
+//! `ledger inspect DIR budget`: the limits and the spending of a run, and the spending over time.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ Examples:
   ledger inspect .ledger budget my-plan --chart    how what is left went down over time
   ledger inspect .ledger budget --json | jq 'select(.left == 0)'";
 
-/// The budget of a run and of the ledger: spent, set aside, estimated, left; how it burnt down
+/// The budget of a run and of the ledger: spent, reserved, estimated, left; a burn-down chart
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BudgetArgs {
@@ -46,7 +46,7 @@ pub(crate) struct BudgetRow {
 }
 
 impl BudgetRow {
-    /// The parts of a budget. How long the whole ledger has worked is nobody's budget.
+    /// The parts of a budget. The ledger as a whole has no limit of elapsed time.
     pub(crate) fn all(account: &Account, limits: Limits, elapsed: Option<Micros>) -> Vec<Self> {
         let Account { limits: _, spent, estimated, reserved, attempts } = *account;
         let new = |what, limit, spent, reserved, estimated| Self {
@@ -148,18 +148,18 @@ pub(crate) fn budget(
             out.painted(Paint::Heading, "budget of the ledger, all runs together")?;
             print(&of_ledger, out)?;
             let legend = "# spent  + set aside for attempts in flight  - left; estimated: charged \
-                          for lost attempts, nobody vouched for it";
+                          for lost attempts, not confirmed";
             out.painted(Paint::Faint, &out.style.fit(legend, 0))?;
         }
     }
     if args.chart {
-        let course = ledger.run_history(id)?.progress(&run);
+        let points = ledger.run_history(id)?.progress(&run);
         match context.form {
-            Form::Json => milestones(id, &course, out)?,
-            Form::Text => charts(&ledger, &run, &course, out)?,
+            Form::Json => milestones(id, &points, out)?,
+            Form::Text => charts(&ledger, &run, &points, out)?,
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
@@ -174,10 +174,10 @@ fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
 /// How far a run was, record by record, for programs.
 pub(crate) fn milestones(
     run: RunId,
-    course: &[ProgressPoint],
+    points: &[ProgressPoint],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    course.iter().try_for_each(|milestone| {
+    points.iter().try_for_each(|milestone| {
         let ProgressPoint { seq, time, spent, attempts, closed, steps } = milestone;
         let fields = json!({
             "run": run, "seq": seq, "time": time_json(*time), "attempts": attempts,
@@ -187,18 +187,18 @@ pub(crate) fn milestones(
     })
 }
 
-/// A part, its limit, and what a milestone says of it.
-type Drawn = (BudgetPart, Option<u64>, fn(&ProgressPoint) -> u64);
+/// A part, its limit, and its value at a point of progress.
+type ChartedPart = (BudgetPart, Option<u64>, fn(&ProgressPoint) -> u64);
 
 fn charts(
     ledger: &LedgerAt<'_>,
     run: &Run,
-    course: &[ProgressPoint],
+    points: &[ProgressPoint],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    ledger.since(out)?;
+    ledger.print_first_record(out)?;
     let limits = run.limits();
-    let parts: [Drawn; 3] = [
+    let parts: [ChartedPart; 3] = [
         (BudgetPart::Money, limits.money_micros, |each| each.spent.money_micros),
         (BudgetPart::Tokens, limits.tokens, |each| each.spent.tokens),
         (BudgetPart::Attempts, limits.attempts, |each| each.attempts),
@@ -208,15 +208,15 @@ fn charts(
     for (part, limit, spent) in parts {
         let Some(limit) = limit else { continue };
         has_any = true;
-        let left = course.iter().map(|each| (each.time, limit.saturating_sub(spent(each))));
+        let left = points.iter().map(|each| (each.time, limit.saturating_sub(spent(each))));
         let start = std::iter::once((run.started, limit));
-        let points: Vec<_> = start.chain(left).collect();
+        let samples: Vec<_> = start.chain(left).collect();
         let from = if ledger.view.log().first_seq() == 1 {
             run.started
         } else {
-            course.first().map_or(run.started, |first| first.time)
+            points.first().map_or(run.started, |first| first.time)
         };
-        let drawn = Series { points: &points, from, until, top: limit };
+        let drawn = Series { points: &samples, from, until, top: limit };
         out.line("")?;
         out.painted(Paint::Heading, &format!("what is left of {part}"))?;
         let lines = drawn.chart(columns(out.style).saturating_sub(2), (&amount(part, limit), "0"));

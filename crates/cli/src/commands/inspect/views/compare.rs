@@ -25,7 +25,7 @@ pub(crate) fn compare(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let ledger = LedgerAt::of(context, AtArg::default())?;
-    let runs = [ledger.named(one)?, ledger.named(other)?];
+    let runs = [ledger.find_run(one)?, ledger.find_run(other)?];
     let [first, second] = runs;
     let found = ledger.view.compare(first, second)?;
     match context.form {
@@ -38,7 +38,7 @@ pub(crate) fn compare(
             print(&found, &runs.map(name), out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print_json(found: &RunComparison, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -134,7 +134,7 @@ fn print(found: &RunComparison, names: &Pair<String>, out: &mut Output<'_>) -> R
             let [first, second] = seqs.each_ref().map(seq);
             out.painted(
                 Paint::Notice,
-                &format!("  they part at {what}: {first} of {one}, {second} of {other}"),
+                &format!("  they diverge at {what}: {first} of {one}, {second} of {other}"),
             )?;
         }
     }

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR constants`: the numbers that this program goes by.
+//! `ledger inspect DIR constants`: the sizes, limits and record kinds of this program.
 
 use clap::Args;
 use serde_json::json;
@@ -23,14 +23,14 @@ Examples:
   ledger inspect .ledger constants
   ledger inspect .ledger constants --json | jq -c 'select(.name == \"payload_length_max\")'
 
-They are this program's own: the ledger is not looked at, and need not be there.";
+The constants belong to the program: the ledger is not read and need not exist.";
 
-/// The numbers that this program goes by: sizes, limits, kinds of records
+/// The constants of this program: sizes, limits, kinds of records
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConstantsArgs {}
 
-/// A number, what it counts, and what it says.
+/// A constant, its unit and its meaning.
 struct Constant {
     name: &'static str,
     value: u64,

@@ -57,12 +57,12 @@ pub(crate) fn cost(
         Form::Json => print_json(run, &rows, out)?,
         Form::Text => {
             ledger.heading("cost", run, out)?;
-            ledger.since(out)?;
+            ledger.print_first_record(out)?;
             let shown = if args.all { rows.len() } else { SHOWN };
             print(run, &rows, shown, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// What the steps of each owner cost.

@@ -83,7 +83,7 @@ fn records(
             print(&changes, &state, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// What a change is about: a run, or the ledger; and in it a step, a variable, or all of it.

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR explain OFFSET`: why a byte of the log is what it is taken for.
+//! `ledger inspect DIR explain OFFSET`: why a byte of the log is classified as it is.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ Examples:
 
 The evidence and the table are those of format/recovery.md. `map` lists all ranges.";
 
-/// Why the byte at OFFSET is what it is taken for: the evidence, and the row that it selects
+/// Why the byte at OFFSET is classified as it is: the evidence, and the matching recovery rule
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
@@ -36,9 +36,9 @@ pub(crate) struct ExplainArgs {
     segment: Option<u64>,
 }
 
-/// What is said about a byte.
+/// The explanation of a byte.
 #[derive(Debug)]
-struct Explained<'a> {
+struct ByteExplanation<'a> {
     offset: u64,
     region: &'a Region,
     /// The evidence about the bytes, where the recovery table is asked about them.
@@ -47,7 +47,7 @@ struct Explained<'a> {
 }
 
 pub(crate) fn explain(
-    what: &ExplainArgs,
+    args: &ExplainArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
@@ -57,21 +57,21 @@ pub(crate) fn explain(
     let diagnosis = diagnosed(context);
     let all = regions(&view, diagnosis.as_ref(), environment)?;
     let newest = all.iter().filter_map(|region| region.ordinal).max();
-    let segment = what.segment.or(newest);
+    let segment = args.segment.or(newest);
     let in_segment = |region: &&Region| region.ordinal == segment;
-    let at = |region: &&Region| (region.offset..region.end).contains(&what.offset);
+    let at = |region: &&Region| (region.offset..region.end).contains(&args.offset);
     let Some(region) = all.iter().filter(in_segment).find(at) else {
         let end = all.iter().filter(in_segment).map(|region| region.end).max();
         return Err(Failure::Usage(match (end, segment) {
             (Some(end), Some(segment)) => format!(
                 "segment {segment} has {end} bytes: expected an offset below that, found {}",
-                what.offset
+                args.offset
             ),
             (_, Some(segment)) => format!("there is no segment {segment} that can be read"),
             _ => "there is no segment that can be read".to_owned(),
         }));
     };
-    let explained = explained(what.offset, region, diagnosis.as_ref());
+    let explained = explained(args.offset, region, diagnosis.as_ref());
     let is_good = health.is_good() && region.class != RegionClass::Damaged;
     match form {
         Form::Json => {
@@ -86,7 +86,11 @@ pub(crate) fn explain(
     Ok(if is_good { Code::Fine } else { Code::Damaged })
 }
 
-fn explained<'a>(offset: u64, region: &'a Region, diagnosis: Option<&Diagnosis>) -> Explained<'a> {
+fn explained<'a>(
+    offset: u64,
+    region: &'a Region,
+    diagnosis: Option<&Diagnosis>,
+) -> ByteExplanation<'a> {
     let end = diagnosis.and_then(|diagnosis| diagnosis.end.as_ref());
     let is_end = |region: &Region| {
         end.is_some_and(|end| end.path == region.path && region.end > end.batch_end)
@@ -113,16 +117,16 @@ fn explained<'a>(offset: u64, region: &'a Region, diagnosis: Option<&Diagnosis>)
         }
         RegionClass::Damaged if region.records.is_some() => {
             let evidence = Evidence::default().with(EvidenceBit::Successor);
-            let why = "what follows says that records stood there".to_owned();
+            let why = "the bytes after it show that records were here".to_owned();
             (Some((evidence, classify(evidence))), why)
         }
-        class => (None, told(class).to_owned()),
+        class => (None, class_text(class).to_owned()),
     };
-    Explained { offset, region, asked, why }
+    ByteExplanation { offset, region, asked, why }
 }
 
 /// Why the recovery table is not asked about some bytes.
-fn told(class: RegionClass) -> &'static str {
+fn class_text(class: RegionClass) -> &'static str {
     match class {
         RegionClass::Header => "the segment's header: its checksum and its hash hold",
         RegionClass::Records => {
@@ -131,21 +135,21 @@ fn told(class: RegionClass) -> &'static str {
         RegionClass::BehindDamage => {
             "intact records, but what they follow from is damaged or missing"
         }
-        RegionClass::Unproven => "intact records beyond what HEAD says is durable",
+        RegionClass::Unproven => "intact records after the durable end in HEAD",
         RegionClass::Dead => {
             "the segment's successor says that it ends before: what a crash left here was fenced \
              off, and is kept for people"
         }
-        RegionClass::Free => "zeros that were made ahead for records that never came",
+        RegionClass::Free => "preallocated zeros, not used yet",
         RegionClass::Index => "the index of a sealed segment: derived, and checked",
         RegionClass::Footer => "the footer of a sealed segment",
         RegionClass::Damaged | RegionClass::Torn => "the bytes are not what was written",
-        RegionClass::Unread => "nobody can tell: what comes before does not hold",
+        RegionClass::Unread => "not read: the bytes before it are damaged",
     }
 }
 
-fn explanation_json(explained: &Explained<'_>) -> Value {
-    let Explained { offset, region, asked, why } = explained;
+fn explanation_json(explained: &ByteExplanation<'_>) -> Value {
+    let ByteExplanation { offset, region, asked, why } = explained;
     let bit = |evidence: Evidence, bit: EvidenceBit| {
         json!({
             "bit": bit.letter().to_string(), "observed": evidence.has(bit),
@@ -169,8 +173,8 @@ fn explanation_json(explained: &Explained<'_>) -> Value {
     })
 }
 
-fn print(explained: &Explained<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    let Explained { offset, region, asked, why } = explained;
+fn print(explained: &ByteExplanation<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let ByteExplanation { offset, region, asked, why } = explained;
     out.painted(Paint::Heading, &format!("{}: byte {offset}", escape_path(&region.path)))?;
     let class = out.style.paint(paint(region.class), &region.class.word().replace('_', " "));
     let records = match records(region) {

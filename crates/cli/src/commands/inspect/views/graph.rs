@@ -1,7 +1,6 @@
-//! `ledger inspect DIR graph`: what waits for what, with how it stands: for the terminal, Graphviz
-//! or Mermaid.
+//! `ledger inspect DIR graph`: dependencies and statuses, for the terminal, Graphviz or Mermaid.
 //!
-//! Invariant: every step and barrier of the version stands in it, with all that it waits for.
+//! Invariant: the graph has every step and barrier of the version, with all dependencies.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -25,14 +24,14 @@ Examples:
   ledger inspect .ledger graph my-plan --format dot | dot -Tsvg > plan.svg
   ledger inspect .ledger graph my-plan --format mermaid";
 
-/// What waits for what, and how it stands: as a tree, for Graphviz, or for Mermaid
+/// Dependencies and statuses: as a tree, for Graphviz, or for Mermaid
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GraphArgs {
     /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// In which form
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "tree")]
     format: GraphFormat,
     #[command(flatten)]
@@ -70,7 +69,7 @@ pub(crate) fn graph(
         (Form::Text, GraphFormat::Dot) => print_dot(run, version, out)?,
         (Form::Text, GraphFormat::Mermaid) => print_mermaid(run, version, out)?,
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// The number and status of a branch that is a step.
@@ -141,7 +140,7 @@ fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<
     out.painted(Paint::Faint, &out.style.fit(&legend(&statuses), 0))
 }
 
-/// The lines that lead to a branch. The only one under another stands beneath it, behind an arrow.
+/// The lines that lead to a node. An only child is printed below its parent, after an arrow.
 fn lead(branch: &TreeNode<'_>, is_only_child: bool) -> String {
     let mut levels = branch.follows.iter().skip(1).copied().collect::<Vec<bool>>();
     let own = if is_only_child { None } else { levels.pop() };
@@ -155,7 +154,7 @@ fn lead(branch: &TreeNode<'_>, is_only_child: bool) -> String {
     lead
 }
 
-/// The mark and the name of a branch, and how they stand out.
+/// The mark and the name of a node, and their paint.
 fn head(run: &Run, version: &PlanVersion, branch: &TreeNode<'_>) -> (Paint, String, String) {
     match (step_of(run, version, branch), run.barriers.get(branch.id)) {
         (Some((number, status)), _) => {

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR head`: what HEAD says, slot by slot.
+//! `ledger inspect DIR head`: the content of HEAD, slot by slot.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ Examples:
 
 HEAD is the witness of what was acknowledged: format/head.md.";
 
-/// What HEAD says was acknowledged, slot by slot, and who wrote it last
+/// The acknowledged position in HEAD, slot by slot, and its last writer
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HeadArgs {}

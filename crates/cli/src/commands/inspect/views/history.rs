@@ -12,7 +12,7 @@ use crate::commands::inspect::record_content::{content_text, record_json};
 use crate::commands::inspect::style::{Paint, Table, seconds, span};
 use crate::output::{Code, Failure};
 
-use super::step::{HistoryEntry, history as moments};
+use super::step::{HistoryEntry, history as step_entries};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) fn history(
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.of.run())?;
     let number = ledger.step(ledger.run(id)?, args.of.step())?;
-    let found = moments(&mut ledger, id, number)?;
+    let found = step_entries(&mut ledger, id, number)?;
     let run = ledger.run(id)?;
     match context.form {
         Form::Json => {
@@ -50,11 +50,11 @@ pub(crate) fn history(
         }
         Form::Text => {
             ledger.heading(&format!("history of #{number}"), run, out)?;
-            ledger.since(out)?;
+            ledger.print_first_record(out)?;
             print(run, &found, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), Failure> {

@@ -33,7 +33,7 @@ pub(crate) struct MapArgs {
 }
 
 pub(crate) fn map(
-    what: &MapArgs,
+    args: &MapArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
@@ -42,9 +42,9 @@ pub(crate) fn map(
     let health = Health::of(view.log(), dir, environment)?;
     let diagnosis = diagnosed(context);
     let all = regions(&view, diagnosis.as_ref(), environment)?;
-    let is_wanted = |region: &&Region| what.segment.is_none() || region.ordinal == what.segment;
+    let is_wanted = |region: &&Region| args.segment.is_none() || region.ordinal == args.segment;
     let chosen: Vec<&Region> = all.iter().filter(is_wanted).collect();
-    if let (Some(ordinal), true) = (what.segment, chosen.is_empty()) {
+    if let (Some(ordinal), true) = (args.segment, chosen.is_empty()) {
         return Err(Failure::Usage(format!("there is no segment {ordinal} that can be read")));
     }
     match form {
@@ -60,7 +60,7 @@ pub(crate) fn map(
     Ok(if is_good { Code::Fine } else { Code::Damaged })
 }
 
-/// What opening would find; `None` where that cannot be told, as in an archive.
+/// The diagnosis of an open for writing; `None` if there is none, as for an archive.
 pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
     diagnose(&*context.environment.storage, context.dir).ok()
 }

@@ -71,7 +71,7 @@ pub(crate) fn metrics(
             out.table(&table, 2)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn cells(name: String, ratio: Ratio, what: &str) -> [(Paint, String); 4] {

@@ -16,21 +16,21 @@ use crate::output::{Code, Failure, escape_control, limits_text, plan_diff_json, 
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger plan my-plan              the active version, and how its steps stand
-  ledger inspect .ledger plan my-plan --version 1  what the first version said
+  ledger inspect .ledger plan my-plan              the active version, and the status of its steps
+  ledger inspect .ledger plan my-plan --version 1  the text of the first version
   ledger inspect .ledger plan my-plan --diff 1 2   what the second version changed";
 
-/// The plan of a run: its text, its steps and how they stand, its versions, what they changed
+/// The plan of a run: its text, its steps and their status, its versions and their changes
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
     /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// That version instead of the active one
+    /// Show this version instead of the active one
     #[arg(long, value_name = "N")]
     version: Option<u32>,
-    /// What differs between two versions, as `ledger plan diff` says it of two files
+    /// The differences between two versions, as in `ledger plan diff`
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "version")]
     diff: Vec<u32>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) fn plan(
     let run = ledger.run(id)?;
     if let [old, new] = args.diff.as_slice() {
         print_diff(&ledger, run, (*old, *new), out)?;
-        return ledger.end(out);
+        return ledger.finish(out);
     }
     let newest = || run.newest_proposal().map_or(run.active, |(number, _)| number);
     let number = args.version.unwrap_or(if run.active == 0 { newest() } else { run.active });
@@ -55,7 +55,7 @@ pub(crate) fn plan(
         Form::Json => print_json(run, number, version, out)?,
         Form::Text => print(&ledger, run, number, version, out)?,
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn version_of(run: &Run, number: u32) -> Result<&PlanVersion, Failure> {

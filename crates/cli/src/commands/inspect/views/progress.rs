@@ -68,11 +68,11 @@ pub(crate) fn progress(
         Form::Text => {
             ledger.heading("progress", run, out)?;
             print(&ledger, run, &phases, out)?;
-            ledger.since(out)?;
+            ledger.print_first_record(out)?;
             chart(&ledger, run, &course, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// The phases of the active version, in its order; none if it names none. Steps without one come

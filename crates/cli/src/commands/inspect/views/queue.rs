@@ -1,4 +1,4 @@
-//! `ledger inspect DIR queue`: what may be dealt, in the order of dealing, and what holds it.
+//! `ledger inspect DIR queue`: the ready steps in the order of dispatch, and what blocks them.
 
 use clap::Args;
 use serde_json::json;
@@ -18,14 +18,14 @@ use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger queue                     what is dealt next, and what a cap holds back
+  ledger inspect .ledger queue                     the next steps, and what a cap blocks
   ledger inspect .ledger queue my-plan --at 900
   ledger inspect .ledger queue --json | jq -r 'select(.type == \"ready\") | .id'";
 
 /// How many steps are listed for people.
 const SHOWN: usize = 40;
 
-/// What may be dealt now, in the order of dealing, and what would still hold it back
+/// The ready steps in the order of dispatch, and what still blocks them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArgs {
@@ -47,10 +47,10 @@ pub(crate) fn queue(
         Form::Json => print_json(&ledger, run, out)?,
         Form::Text => print(&ledger, run, out)?,
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
-/// What would hold a step that is ready.
+/// What blocks a ready step.
 fn held(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<BlockReason> {
     let found = explain(&ledger.state, run.id, number, ledger.now).ok();
     found.map_or_else(Vec::new, |found: Explanation| found.run_reasons)
@@ -97,7 +97,7 @@ fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::p
 fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     ledger.heading("queue", run, out)?;
     if run.lanes.is_empty() {
-        out.line("nothing may be dealt; `why RUN STEP` says what a step waits for")?;
+        out.line("no step can be dispatched; `why RUN STEP` shows what a step waits for")?;
     } else {
         let mut table =
             Table::with_headings(&["place", "step", "priority", "owner", "held by", ""]);
@@ -133,7 +133,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
     out.painted(Paint::Faint, &format!("  {in_flight} in flight"))
 }
 
-/// What holds a step that is ready, in a word or two.
+/// What blocks a ready step, in a few words.
 fn holds(reason: &BlockReason) -> &'static str {
     match reason {
         BlockReason::RunEnded(_) => "the run's end",

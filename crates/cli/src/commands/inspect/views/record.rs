@@ -21,11 +21,11 @@ use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger record 120                what record 120 says
+  ledger inspect .ledger record 120                the content of record 120
   ledger inspect .ledger record 120 --hex          and its bytes, field by field
   ledger inspect .ledger record 120 --json | jq .event";
 
-/// One record: what it says, where it stands, its bytes field by field
+/// One record: its content, its position, its bytes field by field
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecordArgs {
@@ -37,24 +37,24 @@ pub(crate) struct RecordArgs {
     hex: bool,
 }
 
-/// What stands at a sequence number.
-enum Found {
+/// The result of a lookup by sequence number.
+enum RecordLookup {
     Record(LoggedRecord, Proof),
     Damage(Damage),
     Nothing { last: u64 },
 }
 
 pub(crate) fn record(
-    what: &RecordArgs,
+    args: &RecordArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
-    view.log().expect_unpruned(what.seq)?;
-    let (record, proof) = match find(&view, what.seq)? {
-        Found::Record(record, proof) => (record, proof),
-        Found::Damage(damage) => {
+    view.log().expect_unpruned(args.seq)?;
+    let (record, proof) = match find(&view, args.seq)? {
+        RecordLookup::Record(record, proof) => (record, proof),
+        RecordLookup::Damage(damage) => {
             match form {
                 Form::Json => out.json("damage", &damage_json(&damage))?,
                 Form::Text => {
@@ -64,9 +64,9 @@ pub(crate) fn record(
             }
             return Ok(Code::Damaged);
         }
-        Found::Nothing { last } => {
+        RecordLookup::Nothing { last } => {
             let health = Health::of(view.log(), dir, environment)?;
-            let message = format!("expected a record up to {last}, found {}", what.seq);
+            let message = format!("expected a record up to {last}, found {}", args.seq);
             return Err(if health.is_good() {
                 Failure::Usage(message)
             } else {
@@ -76,7 +76,7 @@ pub(crate) fn record(
         }
     };
     let content = RecordContent::of(&record);
-    let bytes = if what.hex { Some(frame(&view, &record, environment)?) } else { None };
+    let bytes = if args.hex { Some(frame(&view, &record, environment)?) } else { None };
     match form {
         Form::Json => {
             let mut line = record_json(&record, proof, &content);
@@ -97,21 +97,21 @@ pub(crate) fn record(
     Ok(if is_read && proof != Proof::BehindDamage { Code::Fine } else { Code::Damaged })
 }
 
-fn find(view: &LedgerView, seq: u64) -> Result<Found, Failure> {
+fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {
     let mut last = view.log().head().map_or(0, |head| head.durable_seq);
     for item in view.log().walk(seq) {
         match item? {
             Item::Record(record, proof) if record.seq == seq => {
-                return Ok(Found::Record(record, proof));
+                return Ok(RecordLookup::Record(record, proof));
             }
             Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
-                return Ok(Found::Damage(damage));
+                return Ok(RecordLookup::Damage(damage));
             }
             Item::Record(record, _) => last = last.max(record.seq),
             Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
         }
     }
-    Ok(Found::Nothing { last })
+    Ok(RecordLookup::Nothing { last })
 }
 
 /// The bytes of a record's frame, as they are on disk.
@@ -180,7 +180,7 @@ fn print(
             Proof::BehindDamage => {
                 "intact, but the record before it is damaged or missing".to_owned()
             }
-            Proof::Unproven => "intact, but beyond what HEAD says is durable".to_owned(),
+            Proof::Unproven => "intact, but after the durable end in HEAD".to_owned(),
         },
     );
     out.table(&table, 2)?;

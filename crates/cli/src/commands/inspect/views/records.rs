@@ -1,6 +1,6 @@
-//! `ledger inspect DIR records`: the log, one line for each record, damage where it stands.
+//! `ledger inspect DIR records`: one line for each record, and damage in its place.
 //!
-//! Invariants: memory does not grow with the log; only the names of runs are kept.
+//! Invariant: memory does not grow with the log; only the names of runs are kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,9 +29,9 @@ use crate::commands::inspect::text::event::event_subject;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
-/// What was seen so far.
+/// The names and counts collected during the scan.
 #[derive(Debug, Default)]
-struct Seen {
+struct RecordList {
     runs: BTreeMap<RunId, String>,
     shown: u64,
     damage: u64,
@@ -42,26 +42,26 @@ struct Seen {
 }
 
 pub(crate) fn records(
-    what: &RecordsArgs,
+    args: &RecordsArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
-    what.check()?;
+    args.check()?;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let filter = Filter::of(what, &view, &health, environment.clock.now())?;
+    let filter = Filter::of(args, &view, &health, environment.clock.now())?;
     let runs = known_runs(&view)?;
-    let mut seen = Seen { runs, ..Seen::default() };
+    let mut list = RecordList { runs, ..RecordList::default() };
     for item in items(&view, &filter) {
-        if seen.item(item?, &filter, form, out)? == ScanControl::Stop {
+        if list.item(item?, &filter, form, out)? == ScanControl::Stop {
             break;
         }
     }
-    if filter.follow && filter.limit > seen.shown {
-        follow(&view, &mut seen, &filter, form, out)?;
+    if filter.follow && filter.limit > list.shown {
+        follow(&view, &mut list, &filter, form, out)?;
     }
-    finish(&seen, &health, form, out)
+    finish(&list, &health, form, out)
 }
 
 /// The items that may be wanted, in the order that is asked for.
@@ -80,25 +80,25 @@ fn items<'a>(
     }
 }
 
-/// From one look whether somebody still reads to the next.
+/// How often `--follow` wakes up while no record arrives.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Go on with records as they become durable, until there are enough.
+/// Prints records as they become durable, up to the limit.
 fn follow(
     view: &LedgerView,
-    seen: &mut Seen,
+    list: &mut RecordList,
     filter: &Filter,
     form: Form,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     out.flush()?;
-    let next = filter.from.max(seen.last_durable.saturating_add(1));
+    let next = filter.from.max(list.last_durable.saturating_add(1));
     let mut follow = view.log().follow(next);
     loop {
         let Some(record) = follow.next(PAUSE)? else { continue };
-        let wish = seen.item(Item::Record(record, Proof::Proven), filter, form, out)?;
+        let control = list.item(Item::Record(record, Proof::Proven), filter, form, out)?;
         out.flush()?;
-        if wish == ScanControl::Stop {
+        if control == ScanControl::Stop {
             return Ok(());
         }
     }
@@ -132,15 +132,15 @@ fn print_open_end(
         Form::Text => {
             let (path, what) = (escape_path(path), fault.describe());
             let text = format!(
-                "open end: {path}: byte {offset}: {what}; a write goes on, or was cut short"
+                "open end: {path}: byte {offset}: {what}; a write is in progress, or was cut short"
             );
             out.painted(Paint::Notice, &text)
         }
     }
 }
 
-impl Seen {
-    /// Print what is wanted of an item; whether that is enough.
+impl RecordList {
+    /// Prints an item if it matches, and returns whether to continue.
     fn item(
         &mut self,
         item: Item,
@@ -175,8 +175,8 @@ impl Seen {
         form: Form,
         out: &mut Output<'_>,
     ) -> Result<ScanControl, Failure> {
-        if let Some(wish) = filter.place(record) {
-            return Ok(wish);
+        if let Some(control) = filter.place(record) {
+            return Ok(control);
         }
         let content = RecordContent::of(record);
         if let RecordContent::Event(Event::RunStarted(started)) = &content {
@@ -247,28 +247,33 @@ impl Seen {
 /// Columns that run and step usually take.
 const OF_WIDTH: usize = 12;
 
-fn finish(seen: &Seen, health: &Health, form: Form, out: &mut Output<'_>) -> Result<Code, Failure> {
-    let is_good = seen.damage == 0 && seen.unreadable == 0 && health.is_good();
+fn finish(
+    list: &RecordList,
+    health: &Health,
+    form: Form,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let is_good = list.damage == 0 && list.unreadable == 0 && health.is_good();
     match form {
         Form::Json => out.json(
             "summary",
             &json!({
-                "records": seen.shown,
-                "last_seq": seen.last_seq,
+                "records": list.shown,
+                "last_seq": list.last_seq,
                 "health": {
                     "status": if is_good { "good" } else { "damaged" },
-                    "damage": seen.damage,
-                    "unproven": seen.unproven,
-                    "unreadable": seen.unreadable,
+                    "damage": list.damage,
+                    "unproven": list.unproven,
+                    "unreadable": list.unreadable,
                     "opening": health.opening_json(),
                     "notes": health.notes,
                 },
             }),
         )?,
         Form::Text => {
-            if seen.unproven > 0 {
-                let records = counted(seen.unproven, "record");
-                let text = format!("? {records} beyond what HEAD says is durable");
+            if list.unproven > 0 {
+                let records = counted(list.unproven, "record");
+                let text = format!("? {records} after the durable end in HEAD");
                 out.painted(Paint::Notice, &text)?;
             }
             health.print(out)?;
@@ -288,7 +293,7 @@ Examples:
 
 Times are in UTC (2026-11-21T03:38:36Z), or how long ago (90m, 2d).";
 
-/// What happened: one line for each record, and damage where it stands
+/// The records of the log, one line each, and damage in its place
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecordsArgs {
@@ -325,7 +330,6 @@ pub(crate) struct RecordsArgs {
 }
 
 impl RecordsArgs {
-    /// Whether it can be meant.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.to {
             Some(to) if to < self.from => Err(Failure::Usage(format!(
@@ -359,14 +363,14 @@ fn time(text: Option<&String>, now: Micros) -> Result<Option<Micros>, Failure> {
     text.map(read).transpose()
 }
 
-/// Whether more is wanted.
+/// Whether a scan continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanControl {
     More,
     Stop,
 }
 
-/// What is wanted, with names looked up.
+/// The filter of the arguments, with names resolved.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) from: u64,
@@ -383,39 +387,39 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn of(
-        what: &RecordsArgs,
+        args: &RecordsArgs,
         view: &LedgerView,
         health: &Health,
         now: Micros,
     ) -> Result<Self, Failure> {
-        let (since, until) = (time(what.since.as_ref(), now)?, time(what.until.as_ref(), now)?);
-        let run = what.run.as_ref().map(|text| run_of(view, text, health)).transpose()?;
-        let step = match (&what.step, run) {
+        let (since, until) = (time(args.since.as_ref(), now)?, time(args.until.as_ref(), now)?);
+        let run = args.run.as_ref().map(|text| run_of(view, text, health)).transpose()?;
+        let step = match (&args.step, run) {
             (Some(text), Some(run)) => Some(step_in(view, run, text, health)?),
             _ => None,
         };
         Ok(Self {
-            from: what.from,
-            to: what.to.unwrap_or(u64::MAX),
+            from: args.from,
+            to: args.to.unwrap_or(u64::MAX),
             since: since.unwrap_or(0),
             until: until.unwrap_or(Micros::MAX),
-            kinds: what.kind.clone(),
+            kinds: args.kind.clone(),
             run,
             step,
-            reverse: what.reverse,
-            limit: what.limit.unwrap_or(u64::MAX),
-            follow: what.follow,
+            reverse: args.reverse,
+            limit: args.limit.unwrap_or(u64::MAX),
+            follow: args.follow,
         })
     }
 
-    /// What is wished for beyond the last record that is wanted.
+    /// Whether to continue after the last matching record.
     pub(crate) fn beyond(&self) -> ScanControl {
         if self.reverse { ScanControl::More } else { ScanControl::Stop }
     }
 
-    /// What follows for a record that lies outside of what is wanted; `None` for one within.
+    /// Whether to continue at a record outside the range; `None` for a record inside.
     pub(crate) fn place(&self, record: &LoggedRecord) -> Option<ScanControl> {
-        // Neither numbers nor times ever go back.
+        // Sequence numbers and times never decrease.
         if record.seq > self.to || record.time > self.until {
             return Some(self.beyond());
         }
@@ -425,7 +429,7 @@ impl Filter {
         None
     }
 
-    /// Whether a record within is wanted.
+    /// Whether a record in the range matches.
     pub(crate) fn wants(&self, record: &LoggedRecord, content: &RecordContent) -> bool {
         let step = match content {
             RecordContent::Event(event) => event_subject(event).1,

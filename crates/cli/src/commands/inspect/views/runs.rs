@@ -1,4 +1,4 @@
-//! `ledger inspect DIR runs`: every run that there ever was, one line each.
+//! `ledger inspect DIR runs`: every run of the ledger, one line each.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ Examples:
   ledger inspect .ledger runs --at 5000            which runs there were then
   ledger inspect .ledger runs --json | jq 'select(.status == \"failed\") | .name'";
 
-/// Every run: how it stands, how far it is, what it cost
+/// Every run: status, progress, cost
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunsArgs {
@@ -28,8 +28,8 @@ pub(crate) struct RunsArgs {
     at: AtArg,
 }
 
-/// What is known of every run, whole or not.
-struct Row {
+/// The line of a run, from its full state or from its summary.
+struct RunRow {
     run: RunId,
     name: String,
     status: RunStatus,
@@ -47,7 +47,7 @@ struct Row {
     is_whole: bool,
 }
 
-impl Row {
+impl RunRow {
     fn of(run: RunId, overview: &RunOverview) -> Self {
         let RunOverview { steps, accepted, skipped, attempts, spent, started, ended, .. } =
             *overview;
@@ -139,9 +139,9 @@ pub(crate) fn runs(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let ledger = LedgerAt::of(context, args.at)?;
-    let whole = ledger.state.runs.overviews().map(|(id, overview)| Row::of(id, &overview));
-    let gone = ledger.state.summaries.iter().map(|(id, summary)| Row::of_summary(*id, summary));
-    let mut rows: Vec<Row> = whole.chain(gone).collect();
+    let whole = ledger.state.runs.overviews().map(|(id, overview)| RunRow::of(id, &overview));
+    let gone = ledger.state.summaries.iter().map(|(id, summary)| RunRow::of_summary(*id, summary));
+    let mut rows: Vec<RunRow> = whole.chain(gone).collect();
     rows.sort_by_key(|row| row.run);
     match context.form {
         Form::Json => rows.iter().try_for_each(|row| out.json("run_row", &row.json()))?,
@@ -160,5 +160,5 @@ pub(crate) fn runs(
             }
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }

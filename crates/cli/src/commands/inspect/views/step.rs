@@ -1,8 +1,8 @@
 //! `ledger inspect DIR step RUN STEP`: what is step 37?
 //!
-//! Invariants: the history follows the links between the step's records; where damage stands in
-//! the way, all of the log is read, what stands behind the damage included. How the step stands is
-//! only what the state says, before any damage.
+//! Invariants: the history follows the links between the step's records. If damage breaks them, the
+//! whole log is read, including the records after the damage. The status comes only from the state
+//! before the damage.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ Examples:
   ledger inspect .ledger step my-plan '#37'        by its number
   ledger inspect .ledger step my-plan build --full with whole outputs";
 
-/// What is step 37: its plan, how it stands and why, and everything that happened to it
+/// One step: its plan, its status and the reasons, and its complete history
 #[derive(Debug, Args)]
 #[command(after_help = STEP_EXAMPLES)]
 pub(crate) struct StepArgs {
@@ -66,7 +66,7 @@ pub(crate) struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    /// What happened; always there, since that is how it was chosen.
+    /// The step event. Every entry has one.
     pub(crate) fn event(&self) -> Option<&StepEvent> {
         match &self.content {
             RecordContent::Event(Event::Step(record)) => Some(&record.event),
@@ -76,22 +76,22 @@ impl HistoryEntry {
 }
 
 pub(crate) fn step(
-    what: &StepArgs,
+    args: &StepArgs,
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, what.at, what.of.run())?;
-    let number = ledger.step(ledger.run(id)?, what.of.step())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.of.run())?;
+    let number = ledger.step(ledger.run(id)?, args.of.step())?;
     let history = history(&mut ledger, id, number)?;
-    let story = StepHistory { ledger: &ledger, run: ledger.run(id)?, number, history };
+    let step_history = StepHistory { ledger: &ledger, run: ledger.run(id)?, number, history };
     match context.form {
-        Form::Json => print_json(&story, out)?,
+        Form::Json => print_json(&step_history, out)?,
         Form::Text => {
-            let length = if what.full { OutputLength::Whole } else { OutputLength::Short };
-            print_text(&story, length, out)?;
+            let length = if args.full { OutputLength::Whole } else { OutputLength::Short };
+            print_text(&step_history, length, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// What happened to a step up to the record of the ledger: by the links between its records, or,
@@ -104,15 +104,15 @@ pub(crate) fn history(
     if ledger.code() == Code::Fine {
         match ledger.view.step_records(ledger.run(id)?, number) {
             Ok(records) => {
-                let moment = |record: LoggedRecord| {
+                let entry = |record: LoggedRecord| {
                     let content = RecordContent::of(&record);
                     let record = LoggedRecord { payload: Vec::new(), ..record };
                     HistoryEntry { record, proof: Proof::Proven, content }
                 };
-                return Ok(records.into_iter().map(moment).collect());
+                return Ok(records.into_iter().map(entry).collect());
             }
             Err(error) if code_of(&error) == Code::Damaged => {
-                ledger.miss(escape_control(&error.to_string()))
+                ledger.add_unread(escape_control(&error.to_string()))
             }
             Err(error) => return Err(error.into()),
         }
@@ -144,22 +144,22 @@ fn whole_history(
         }
     }
     for damage in missing {
-        ledger.meet(damage);
+        ledger.add_damage(damage);
     }
     Ok(history)
 }
 
-/// One attempt, put together from what happened.
+/// One attempt, assembled from the step's history.
 #[derive(Debug)]
 pub(crate) struct AttemptHistory<'a> {
     pub(crate) token: AttemptToken,
-    /// When it was dealt; `None` if that record cannot be read.
-    pub(crate) dealt: Option<(Micros, &'a plan_ledger::plan::Dispatched)>,
-    /// Until when the lease went at each renewal, and when that was.
+    /// The dispatch and its time; `None` if that record cannot be read.
+    pub(crate) dispatch: Option<(Micros, &'a plan_ledger::plan::Dispatched)>,
+    /// The time of each renewal, and the end of the renewed lease.
     pub(crate) renewals: Vec<(Micros, Micros)>,
     pub(crate) receipt: Option<(Micros, &'a Receipt)>,
     pub(crate) verdicts: Vec<(Micros, &'a Verdict)>,
-    /// The last thing that was said about it.
+    /// The entry that ended it.
     pub(crate) end: Option<&'a HistoryEntry>,
     pub(crate) refused: u32,
 }
@@ -169,11 +169,11 @@ impl StepHistory<'_> {
     pub(crate) fn attempts(&self) -> Vec<AttemptHistory<'_>> {
         let mut attempts = BTreeMap::new();
         let mut current = None;
-        for moment in &self.history {
-            let Some(event) = moment.event() else { continue };
-            let time = moment.record.time;
+        for entry in &self.history {
+            let Some(event) = entry.event() else { continue };
+            let time = entry.record.time;
             let token = match event {
-                StepEvent::Dispatched(_) => Some(AttemptToken(moment.record.seq)),
+                StepEvent::Dispatched(_) => Some(AttemptToken(entry.record.seq)),
                 StepEvent::LeaseRenewed(event) => Some(event.token),
                 StepEvent::AttemptLost(event) => Some(event.token),
                 StepEvent::ReceiptRecorded(event) => Some(event.token),
@@ -181,7 +181,7 @@ impl StepHistory<'_> {
                 StepEvent::VerdictRecorded(event) => Some(event.token),
                 StepEvent::FailureDecided(event) => Some(event.token),
                 StepEvent::DoubtResolved(event) => Some(event.token),
-                // It names no attempt, but ends the one that goes on.
+                // It names no attempt, but ends the current one.
                 StepEvent::Accepted(_) => current,
                 StepEvent::EffectIntended(event) => Some(event.token),
                 StepEvent::EffectCommitted(event) => Some(event.token),
@@ -200,7 +200,7 @@ impl StepHistory<'_> {
                 attempts.entry(token).or_insert_with(|| AttemptHistory::new(token));
             match event {
                 StepEvent::Dispatched(event) => {
-                    attempt.dealt = Some((time, event));
+                    attempt.dispatch = Some((time, event));
                     current = Some(token);
                 }
                 StepEvent::LeaseRenewed(event) => attempt.renewals.push((time, event.lease_until)),
@@ -210,7 +210,7 @@ impl StepHistory<'_> {
                 StepEvent::AttemptLost(_)
                 | StepEvent::FailureDecided(_)
                 | StepEvent::DoubtResolved(_)
-                | StepEvent::Accepted(_) => attempt.end = Some(moment),
+                | StepEvent::Accepted(_) => attempt.end = Some(entry),
                 _ => {}
             }
         }
@@ -222,7 +222,7 @@ impl AttemptHistory<'_> {
     fn new(token: AttemptToken) -> Self {
         Self {
             token,
-            dealt: None,
+            dispatch: None,
             renewals: Vec::new(),
             receipt: None,
             verdicts: Vec::new(),
@@ -231,8 +231,8 @@ impl AttemptHistory<'_> {
         }
     }
 
-    /// How it ended, in a word.
-    pub(crate) fn fate(&self) -> &'static str {
+    /// The outcome as a JSON word.
+    pub(crate) fn outcome(&self) -> &'static str {
         use plan_ledger::plan::{AfterLoss, Decision, ResolvedOutcome};
         match self.end.and_then(HistoryEntry::event) {
             Some(StepEvent::Accepted(_)) => "accepted",
@@ -258,19 +258,22 @@ impl AttemptHistory<'_> {
     }
 }
 
-pub(crate) fn print_json(story: &StepHistory<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    out.json("step", &step_json(story))?;
-    for attempt in story.attempts() {
-        out.json("attempt", &attempt_json(&attempt, &story.ledger.view))?;
+pub(crate) fn print_json(
+    step_history: &StepHistory<'_>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    out.json("step", &step_json(step_history))?;
+    for attempt in step_history.attempts() {
+        out.json("attempt", &attempt_json(&attempt, &step_history.ledger.view))?;
     }
-    for moment in &story.history {
-        out.json("record", &record_json(&moment.record, moment.proof, &moment.content))?;
+    for entry in &step_history.history {
+        out.json("record", &record_json(&entry.record, entry.proof, &entry.content))?;
     }
     Ok(())
 }
 
-fn step_json(story: &StepHistory<'_>) -> Value {
-    let StepHistory { ledger, run, number, .. } = story;
+fn step_json(step_history: &StepHistory<'_>) -> Value {
+    let StepHistory { ledger, run, number, .. } = step_history;
     let text = text_of(run, *number);
     let step = run.step(*number);
     let failure = step.and_then(|step| step.last_failure());
@@ -282,7 +285,7 @@ fn step_json(story: &StepHistory<'_>) -> Value {
         "id": step.map(StepState::id),
         "status": step.map(|step| words(&step.status, '_')),
         "why": reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now),
-        "waiting_for": waiting.iter().map(|on| dependency_json(story, on)).collect::<Vec<_>>(),
+        "waiting_for": waiting.iter().map(|on| dependency_json(step_history, on)).collect::<Vec<_>>(),
         "hold": step.map(|step| hold_json(step.hold())),
         "attempts": step.map(|step| step.attempts),
         "failures": step.map(|step| step.failures),
@@ -296,7 +299,7 @@ fn step_json(story: &StepHistory<'_>) -> Value {
     })
 }
 
-/// What else keeps it from being dealt.
+/// Other conditions that block the dispatch.
 fn hold_json(hold: &Hold) -> Value {
     let Hold {
         condition,
@@ -324,8 +327,8 @@ fn hold_json(hold: &Hold) -> Value {
     })
 }
 
-fn dependency_json(story: &StepHistory<'_>, dependency: &Dependency) -> Value {
-    let run = story.run;
+fn dependency_json(step_history: &StepHistory<'_>, dependency: &Dependency) -> Value {
+    let run = step_history.run;
     match dependency {
         Dependency::Step(number) => {
             let step = run.step(*number);
@@ -348,14 +351,14 @@ fn dependency_json(story: &StepHistory<'_>, dependency: &Dependency) -> Value {
 fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
     let renewal = |(time, until): &(Micros, Micros)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
     let verdict = |(time, verdict): &(Micros, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
-    let dealt = attempt.dealt;
+    let dispatch = attempt.dispatch;
     json!({
         "token": attempt.token,
-        "attempt": dealt.map(|(_, dealt)| dealt.attempt),
-        "worker": dealt.map(|(_, dealt)| &dealt.worker),
-        "dealt": dealt.map(|(time, _)| time_json(time)),
-        "lease_until": dealt.map(|(_, dealt)| time_json(dealt.lease_until)),
-        "idempotency_key": dealt.map(|(_, dealt)| &dealt.idempotency_key),
+        "attempt": dispatch.map(|(_, dispatch)| dispatch.attempt),
+        "worker": dispatch.map(|(_, dispatch)| &dispatch.worker),
+        "dealt": dispatch.map(|(time, _)| time_json(time)),
+        "lease_until": dispatch.map(|(_, dispatch)| time_json(dispatch.lease_until)),
+        "idempotency_key": dispatch.map(|(_, dispatch)| &dispatch.idempotency_key),
         "renewals": attempt.renewals.iter().map(renewal).collect::<Vec<_>>(),
         "reported": attempt.receipt.map(|(time, _)| time_json(time)),
         "receipt": attempt.receipt.map(|(_, receipt)| receipt_json(receipt)),
@@ -364,7 +367,7 @@ fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
             .and_then(|(_, receipt)| view.blob_state(&receipt.output))
             .map(|state| state.to_string()),
         "verdicts": attempt.verdicts.iter().map(verdict).collect::<Vec<_>>(),
-        "fate": attempt.fate(),
+        "fate": attempt.outcome(),
         "ended": attempt.end.map(|end| time_json(end.record.time)),
         "ended_seq": attempt.end.map(|end| end.record.seq),
         "receipts_refused": attempt.refused,
@@ -382,11 +385,11 @@ pub(crate) enum OutputLength {
 const SHOWN: usize = 2_000;
 
 pub(crate) fn print_text(
-    story: &StepHistory<'_>,
+    step_history: &StepHistory<'_>,
     length: OutputLength,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let StepHistory { ledger, run, number, .. } = story;
+    let StepHistory { ledger, run, number, .. } = step_history;
     let status = run.step(*number).map_or(StepStatus::Removed, |step| step.status);
     let name = format!("step {}", step_name(run, *number));
     let heading = out.style.paint(Paint::Heading, &name);
@@ -400,8 +403,8 @@ pub(crate) fn print_text(
         out.line(&format!("  {}", basis_text(accepted)))?;
     }
     out.line("")?;
-    print_plan(story, out)?;
-    print_history(story, length, out)?;
+    print_plan(step_history, out)?;
+    print_history(step_history, length, out)?;
     Ok(())
 }
 
@@ -414,19 +417,19 @@ fn status_paint(status: StepStatus) -> Paint {
     }
 }
 
-fn print_plan(story: &StepHistory<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
-    let Some((version, step)) = text_of(story.run, story.number) else {
+fn print_plan(step_history: &StepHistory<'_>, out: &mut Output<'_>) -> Result<(), Failure> {
+    let Some((version, step)) = text_of(step_history.run, step_history.number) else {
         return out.painted(Paint::Bad, "its plan cannot be read");
     };
     out.painted(Paint::Faint, &format!("in version {version} of the plan"))?;
     let mut table = Table::default();
-    for (name, text) in plan_fields(story.run, &step.whole()) {
+    for (name, text) in plan_fields(step_history.run, &step.whole()) {
         for (place, line) in text.lines().enumerate() {
             let name = if place == 0 { name } else { "" };
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, escape_control(line))]);
         }
     }
-    // Nothing of a plan is cut: it is what one has come to read.
+    // The text of a plan is never cut.
     let lines = table.lines(Style::PLAIN, 2);
     lines.iter().try_for_each(|line| out.line(line))
 }
@@ -476,13 +479,13 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
 }
 
 fn print_history(
-    story: &StepHistory<'_>,
+    step_history: &StepHistory<'_>,
     length: OutputLength,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     out.line("")?;
-    if story.history.is_empty() {
-        let first = story.ledger.view.log().first_seq();
+    if step_history.history.is_empty() {
+        let first = step_history.ledger.view.log().first_seq();
         return out.line(&match first {
             1 => "nothing has happened to it yet".to_owned(),
             _ => {
@@ -490,24 +493,24 @@ fn print_history(
             }
         });
     }
-    for moment in &story.history {
-        if let Some(StepEvent::Dispatched(dealt)) = moment.event() {
-            let text = format!("attempt {} (token @{})", dealt.attempt, moment.record.seq);
+    for entry in &step_history.history {
+        if let Some(StepEvent::Dispatched(dispatch)) = entry.event() {
+            let text = format!("attempt {} (token @{})", dispatch.attempt, entry.record.seq);
             out.painted(Paint::Heading, &text)?;
         }
-        print_moment(&story.ledger.view, moment, length, out)?;
+        print_entry(&step_history.ledger.view, entry, length, out)?;
     }
     Ok(())
 }
 
-fn print_moment(
+fn print_entry(
     view: &LedgerView,
-    moment: &HistoryEntry,
+    entry: &HistoryEntry,
     length: OutputLength,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let record = &moment.record;
-    let receipt = match moment.event() {
+    let record = &entry.record;
+    let receipt = match entry.event() {
         Some(StepEvent::ReceiptRecorded(event)) => Some((&event.receipt, String::new())),
         Some(StepEvent::ReceiptRefused(event)) => {
             Some((&event.receipt, format!(" refused ({})", escape_control(&event.reason))))
@@ -516,24 +519,24 @@ fn print_moment(
     };
     let text = match &receipt {
         Some((receipt, how)) => {
-            let token = match moment.event() {
+            let token = match entry.event() {
                 Some(StepEvent::ReceiptRefused(event)) => event.token.0,
                 Some(StepEvent::ReceiptRecorded(event)) => event.token.0,
                 _ => record.seq,
             };
             format!("@{token} receipt{how}: {}", outcome_text(&receipt.outcome))
         }
-        None => content_text(record, &moment.content).1,
+        None => content_text(record, &entry.content).1,
     };
-    let mark = match moment.proof {
+    let mark = match entry.proof {
         Proof::Proven => ' ',
         Proof::BehindDamage => '!',
         Proof::Unproven => '?',
     };
     out.line(&format!("  {:>7}{mark} {}  {text}", record.seq, time_text(record.time)))?;
-    match moment.event() {
-        Some(StepEvent::Dispatched(dealt)) => {
-            detail("key", &escape_control(&dealt.idempotency_key), out)
+    match entry.event() {
+        Some(StepEvent::Dispatched(dispatch)) => {
+            detail("key", &escape_control(&dispatch.idempotency_key), out)
         }
         _ => receipt.map_or(Ok(()), |(receipt, _)| print_receipt(view, receipt, length, out)),
     }
@@ -580,7 +583,7 @@ fn print_receipt(
     Ok(())
 }
 
-/// An output. One that is a blob is read only if all of it is asked for.
+/// Prints an output. A blob is read only if the whole output is requested.
 fn print_output(
     view: &LedgerView,
     output: &StepOutput,
@@ -624,7 +627,7 @@ fn detail(name: &str, text: &str, out: &mut Output<'_>) -> Result<(), Failure> {
     out.line(&format!("{INDENT}{name}: {text}"))
 }
 
-/// Text of several lines, each made harmless, shortened unless all of it is asked for.
+/// Prints a text of several lines, escaped, and shortened unless all of it is requested.
 fn block(
     name: &str,
     text: &str,

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR`: the ledger at a glance.
+//! `ledger inspect DIR`: the log, its health, and the runs with their next actions.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,32 +29,32 @@ use crate::protocol::{count, counted, size};
 
 pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
-    let survey = LedgerOverview::recent(dir, environment)?;
+    let overview = LedgerOverview::recent(dir, environment)?;
     let holder = holder(dir, environment);
     match form {
-        Form::Json => print_json(&survey, dir, holder.as_deref(), out)?,
-        Form::Text => print(&survey, dir, holder.as_deref(), out)?,
+        Form::Json => print_json(&overview, dir, holder.as_deref(), out)?,
+        Form::Text => print(&overview, dir, holder.as_deref(), out)?,
     }
-    expect_sound(&survey.fold.state)?;
-    Ok(survey.code())
+    expect_sound(&overview.fold.state)?;
+    Ok(overview.code())
 }
 
 fn print_json(
-    survey: &LedgerOverview,
+    overview: &LedgerOverview,
     dir: &Path,
     holder: Option<&str>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    survey.damage_json(out)?;
-    for run in survey.fold.state.runs.values() {
-        out.json("run", &run_json(survey, run, dir))?;
+    overview.damage_json(out)?;
+    for run in overview.fold.state.runs.values() {
+        out.json("run", &run_json(overview, run, dir))?;
     }
-    print_ended_json(&survey.fold.state, out)?;
-    let log = survey.view.log();
+    print_ended_json(&overview.fold.state, out)?;
+    let log = overview.view.log();
     let segments = log.segments();
     let bytes: u64 = segments.iter().map(|segment| segment.length).sum();
-    let last = survey.fold.last.as_ref();
-    let state = &survey.fold.state;
+    let last = overview.fold.last.as_ref();
+    let state = &overview.fold.state;
     out.json(
         "ledger",
         &json!({
@@ -64,9 +64,9 @@ fn print_json(
             "summaries": state.summaries.len(),
             "segments": segments.len(),
             "bytes": bytes,
-            "records": survey.fold.records,
+            "records": overview.fold.records,
             "first_seq": log.first_seq(),
-            "folded_from": match survey.fold.origin {
+            "folded_from": match overview.fold.origin {
                 FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
                 FoldOrigin::Start | FoldOrigin::Missing(_) => None,
             },
@@ -78,22 +78,22 @@ fn print_json(
         "writer": { "state": head_state(log).0, "holder": holder },
             "state": { "seq": state.seq, "hash": state_hash(state) },
             "strangers": log.unknown_files(),
-            "health": survey.health_json(),
+            "health": overview.health_json(),
         }),
     )
 }
 
 fn print(
-    survey: &LedgerOverview,
+    overview: &LedgerOverview,
     dir: &Path,
     holder: Option<&str>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    print_log(survey, dir, holder, out)?;
-    survey.print_damage(out)?;
-    print_runs(survey, dir, out)?;
-    print_ended(&survey.fold.state, out)?;
-    match &survey.fold.origin {
+    print_log(overview, dir, holder, out)?;
+    overview.print_damage(out)?;
+    print_runs(overview, dir, out)?;
+    print_ended(&overview.fold.state, out)?;
+    match &overview.fold.origin {
         FoldOrigin::Missing(why) => {
             out.line("")?;
             out.line(&format!("{}: `records` shows what there is", escape_control(why)))?;
@@ -105,7 +105,7 @@ fn print(
             );
             out.painted(Paint::Faint, &text)?;
         }
-        _ if survey.fold.state.runs.is_empty() => {
+        _ if overview.fold.state.runs.is_empty() => {
             out.line("")?;
             out.line("no run has been started")?;
         }
@@ -114,12 +114,12 @@ fn print(
     Ok(())
 }
 
-/// So many runs are shown in full.
+/// Number of runs that are shown in full.
 const IN_FULL: usize = 8;
 
-/// The newest runs that go on, in full, then those that have ended; and how many others there are.
-fn print_runs(survey: &LedgerOverview, dir: &Path, out: &mut Output<'_>) -> Result<(), Failure> {
-    let runs = &survey.fold.state.runs;
+/// Prints open runs in full, then ended ones, and the number of other runs.
+fn print_runs(overview: &LedgerOverview, dir: &Path, out: &mut Output<'_>) -> Result<(), Failure> {
+    let runs = &overview.fold.state.runs;
     let mut ids: Vec<(RunId, Cow<'_, RunOverview>)> = runs.overviews().collect();
     ids.sort_by_key(|(id, overview)| (overview.is_open(), *id));
     let others = ids.len().saturating_sub(IN_FULL);
@@ -127,36 +127,36 @@ fn print_runs(survey: &LedgerOverview, dir: &Path, out: &mut Output<'_>) -> Resu
     in_full.sort();
     for run in in_full.iter().filter_map(|id| runs.get(id)) {
         out.line("")?;
-        print_run(survey, run, dir, out)?;
+        print_run(overview, run, dir, out)?;
     }
     print_remaining(ids.iter().take(others).map(|(_, overview)| overview.status), dir, out)
 }
 
 fn print_log(
-    survey: &LedgerOverview,
+    overview: &LedgerOverview,
     dir: &Path,
     holder: Option<&str>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let log = survey.view.log();
+    let log = overview.view.log();
     let segments = log.segments();
     let bytes = segments.iter().map(|segment| segment.length).sum();
-    let fold = &survey.fold;
+    let fold = &overview.fold;
     out.painted(Paint::Heading, &format!("ledger {}", escape_path(dir)))?;
     let head = match &fold.last {
         Some(last) => {
-            let time = moment(last.time, survey.now);
+            let time = moment(last.time, overview.now);
             format!("record {}, chain {}, {time}", last.seq, last.chain.short())
         }
         None => "no record".to_owned(),
     };
     let unproven = match fold.unproven {
         0 => String::new(),
-        some => format!(", {} of them beyond what HEAD says is durable", count(some)),
+        some => format!(", {} of them after the durable end in HEAD", count(some)),
     };
     let head = match log.head() {
         Some(said) if fold.last.as_ref().map_or(0, |last| last.seq) < said.durable_seq => {
-            format!("{head}; HEAD says that record {} was acknowledged", said.durable_seq)
+            format!("{head}; HEAD: record {} was acknowledged", said.durable_seq)
         }
         _ => head,
     };
@@ -170,12 +170,12 @@ fn print_log(
     if let Some(holder) = holder {
         writer = format!("{writer}; last opened by {}", escape_control(holder));
     }
-    let (paint, health) = match (survey.is_good(), &survey.health.end) {
+    let (paint, health) = match (overview.is_good(), &overview.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
         (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good".to_owned()),
         (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
         (true, _) => {
-            let text = "good; at its end is a write that goes on, or that was cut short";
+            let text = "good; the last write is in progress, or was cut short";
             (Paint::Good, text.to_owned())
         }
     };
@@ -191,7 +191,7 @@ fn print_log(
 }
 
 fn print_run(
-    survey: &LedgerOverview,
+    overview: &LedgerOverview,
     run: &Run,
     dir: &Path,
     out: &mut Output<'_>,
@@ -217,11 +217,11 @@ fn print_run(
     }
     out.line(&format!("  {}", progress_text(run)))?;
     out.line(&format!("  {}", spent_text(run)))?;
-    print_in_flight(survey, run, out)?;
+    print_in_flight(overview, run, out)?;
     print_steps(run, "wait for verdicts", StepStatus::Reported, run.reported.iter().copied(), out)?;
     print_steps(
         run,
-        "in doubt",
+        "outcome unknown",
         StepStatus::OutcomeUnknown,
         run.outcome_unknown.iter().copied(),
         out,
@@ -229,32 +229,32 @@ fn print_run(
     print_failed(run, out)?;
     print_barriers(run, out)?;
     out.painted(Paint::Faint, "  next")?;
-    for action in actions(&survey.fold.state, run, dir, survey.now) {
+    for action in actions(&overview.fold.state, run, dir, overview.now) {
         print_action(&action, out)?;
     }
     Ok(())
 }
 
 fn print_in_flight(
-    survey: &LedgerOverview,
+    overview: &LedgerOverview,
     run: &Run,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let mut table = Table::with_headings(&["in flight", "attempt", "worker", "since", "lease"]);
     let mut rows = 0;
-    for (number, step) in in_flight(&survey.fold.state, run) {
+    for (number, step) in in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
-        let (paint, lease) = if attempt.lease_until <= survey.now {
-            (Paint::Bad, format!("ran out {}", moment(attempt.lease_until, survey.now)))
+        let (paint, lease) = if attempt.lease_until <= overview.now {
+            (Paint::Bad, format!("ran out {}", moment(attempt.lease_until, overview.now)))
         } else {
-            (Paint::None, format!("until {}", moment(attempt.lease_until, survey.now)))
+            (Paint::None, format!("until {}", moment(attempt.lease_until, overview.now)))
         };
         rows += 1;
         table.row([
             (Paint::None, step_name(run, number)),
             (Paint::None, step.attempts.to_string()),
             (Paint::None, escape_control(&attempt.worker)),
-            (Paint::None, moment(attempt.dispatched, survey.now)),
+            (Paint::None, moment(attempt.dispatched, overview.now)),
             (paint, lease),
         ]);
     }
@@ -347,7 +347,7 @@ fn print_action(action: &NextAction, out: &mut Output<'_>) -> Result<(), Failure
     action.commands.iter().try_for_each(|command| out.line(&format!("      {command}")))
 }
 
-/// One line for each, after the runs that are whole.
+/// Prints one line for each run of which only the summary is kept.
 fn print_ended(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     if state.summaries.is_empty() {
         return Ok(());
@@ -361,7 +361,7 @@ fn print_ended(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     state.summaries.values().try_for_each(|summary| out.line(&ended_text(summary)))
 }
 
-/// How many there are beside those that were shown, by how they stand.
+/// Prints the number of runs that were not shown, by status.
 fn print_remaining(
     others: impl Iterator<Item = RunStatus>,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR timeline`: when which step was worked on, as bars over time.
+//! `ledger inspect DIR timeline`: the attempts and waits of every step, as bars over time.
 //!
 //! Invariants: every attempt is at least one column wide, so that none is hidden; how it ended is
 //! a character of its own, so that no colour is needed to see it.
@@ -24,7 +24,7 @@ Examples:
   ledger inspect .ledger timeline my-plan --last 20    the steps that were worked on last
   ledger inspect .ledger timeline --json | jq 'select(.kind == \"lost\") | .worker'";
 
-/// When which step was worked on, and what it waited for: bars over time
+/// The attempts and waits of every step, as bars over time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TimelineArgs {
@@ -48,25 +48,25 @@ pub(crate) fn timeline(
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
     let mut rows: Vec<Row> = ledger.run_history(id)?.timelines().into_iter().collect();
     if let Some(last) = args.last {
-        rows.sort_by_key(|(_, track)| track.intervals.last().map(|stretch| stretch.seq));
+        rows.sort_by_key(|(_, timeline)| timeline.intervals.last().map(|interval| interval.seq));
         rows.drain(..rows.len().saturating_sub(last));
     }
-    rows.sort_by_key(|(_, track)| track.intervals.first().map(|stretch| stretch.seq));
+    rows.sort_by_key(|(_, timeline)| timeline.intervals.first().map(|interval| interval.seq));
     let run = ledger.run(id)?;
     match context.form {
         Form::Json => print_json(id, run, &rows, out)?,
         Form::Text => {
             ledger.heading("timeline", run, out)?;
-            ledger.since(out)?;
+            ledger.print_first_record(out)?;
             print(&ledger, run, &rows, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Result<(), Failure> {
-    for (number, track) in rows {
-        for TimelineInterval { from, until, kind, seq, worker } in &track.intervals {
+    for (number, timeline) in rows {
+        for TimelineInterval { from, until, kind, seq, worker } in &timeline.intervals {
             out.json(
                 "stretch",
                 &json!({
@@ -85,7 +85,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
     Ok(())
 }
 
-/// A stretch's cells, and the one in which it ends.
+/// A interval's cells, and the one in which it ends.
 fn cells(kind: IntervalKind) -> (char, char, Paint) {
     match kind {
         IntervalKind::InFlight => ('=', '>', Paint::Heading),
@@ -101,8 +101,8 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
 }
 
 const LEGEND: [&str; 2] = [
-    "=+ succeeded  =x failed  =! lost  =r asked for another plan  > goes on",
-    "~ waits for verdicts  : waits to be tried again  ? somebody must say",
+    "=+ succeeded  =x failed  =! lost  =r requested a replan  > in progress",
+    "~ waits for verdicts  : waits to be tried again  ? waits for a person",
 ];
 
 /// What is drawn: from when until when, and how wide.
@@ -118,12 +118,12 @@ impl Scale {
         scaled(time.saturating_sub(self.from), span, self.columns).min(self.columns - 1)
     }
 
-    /// The bar of a step: what stands in each column. Later stretches stand above earlier ones,
-    /// but none hides how an attempt ended.
-    fn bar(&self, track: &StepTimeline) -> Vec<Option<(char, Paint)>> {
+    /// The cells of a step's bar. Later intervals cover earlier ones, but never the end of an
+    /// attempt.
+    fn bar(&self, timeline: &StepTimeline) -> Vec<Option<(char, Paint)>> {
         let mut bar = vec![None; usize::try_from(self.columns).unwrap_or(0)];
         let mut ends = Vec::new();
-        for TimelineInterval { from, until, kind, .. } in &track.intervals {
+        for TimelineInterval { from, until, kind, .. } in &timeline.intervals {
             let (inside, end, paint) = cells(*kind);
             let (first, last) = (self.column(*from), self.column(until.unwrap_or(self.until)));
             for column in first..=last {
@@ -170,9 +170,9 @@ fn print(
     rows: &[Row],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let starts = rows.iter().filter_map(|(_, track)| track.intervals.first());
-    let Some(from) = starts.map(|stretch| stretch.from).min() else {
-        return out.line("nothing was dealt yet");
+    let starts = rows.iter().filter_map(|(_, timeline)| timeline.intervals.first());
+    let Some(from) = starts.map(|interval| interval.from).min() else {
+        return out.line("no step was dispatched yet");
     };
     let until = until(ledger, run, rows, from);
     let all = columns(out.style);
@@ -188,19 +188,19 @@ fn print(
     let middle =
         if took.len() + 2 < gap { format!("{took:^gap$}") } else { " ".repeat(gap.max(1)) };
     out.painted(Paint::Faint, &format!("{:names$}      {left}{middle}{right}", ""))?;
-    for (number, track) in rows {
-        print_row(run, *number, track, &scale, names, out)?;
+    for (number, timeline) in rows {
+        print_row(run, *number, timeline, &scale, names, out)?;
     }
     LEGEND.iter().try_for_each(|line| out.painted(Paint::Faint, &out.style.fit(line, 0)))
 }
 
-/// Until when is drawn: until now while an attempt is in flight. Where only people are waited for,
-/// that is cut short, so that the work stays wider than the wait.
+/// The end of the time axis: now while an attempt is in flight. A wait for people alone is cut
+/// short, so that the work stays wider than the wait.
 fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
-    let stretches = || rows.iter().flat_map(|(_, track)| &track.intervals);
-    let known = stretches().flat_map(|each| [Some(each.from), each.until]).flatten();
+    let intervals = || rows.iter().flat_map(|(_, timeline)| &timeline.intervals);
+    let known = intervals().flat_map(|each| [Some(each.from), each.until]).flatten();
     let last = known.max().unwrap_or(from).max(from + 1);
-    let mut open = stretches().filter(|each| each.until.is_none()).peekable();
+    let mut open = intervals().filter(|each| each.until.is_none()).peekable();
     if open.peek().is_none() {
         return last;
     }
@@ -212,13 +212,13 @@ fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros
     }
 }
 
-/// Columns behind a bar.
+/// Columns after a bar.
 const SUMS: usize = 16;
 
 fn print_row(
     run: &Run,
     number: StepNumber,
-    track: &StepTimeline,
+    timeline: &StepTimeline,
     scale: &Scale,
     names: usize,
     out: &mut Output<'_>,
@@ -228,14 +228,15 @@ fn print_row(
     let status = run.step(number).map(|step| step.status);
     let mark = status.map_or(' ', status_mark);
     let mark = out.style.paint(status.map_or(Paint::None, status_paint), &mark.to_string());
-    let bar = painted(&scale.bar(track), out.style);
-    let attempts = track.intervals.iter().filter(|stretch| stretch.kind.is_attempt());
+    let bar = painted(&scale.bar(timeline), out.style);
+    let attempts = timeline.intervals.iter().filter(|interval| interval.kind.is_attempt());
     let worked: Micros =
         attempts.map(|each| each.until.unwrap_or(scale.until).saturating_sub(each.from)).sum();
     let worked =
         if worked >= 1_000_000 { worked / 1_000_000 * 1_000_000 } else { worked / 1_000 * 1_000 };
-    let times = if track.attempts > 1 { format!("{}x ", track.attempts) } else { String::new() };
-    let worked = if track.attempts > 0 { span(worked) } else { String::new() };
+    let times =
+        if timeline.attempts > 1 { format!("{}x ", timeline.attempts) } else { String::new() };
+    let worked = if timeline.attempts > 0 { span(worked) } else { String::new() };
     out.line(format!("[{mark}] {name}{pad} |{bar}| {times}{worked}").trim_end())
 }
 
@@ -245,35 +246,35 @@ mod tests {
 
     use super::*;
 
-    fn stretch(from: Micros, until: Option<Micros>, kind: IntervalKind) -> TimelineInterval {
+    fn interval(from: Micros, until: Option<Micros>, kind: IntervalKind) -> TimelineInterval {
         TimelineInterval { from, until, kind, seq: from, worker: None }
     }
 
-    fn drawn(stretches: Vec<TimelineInterval>, columns: u64) -> String {
-        let track = StepTimeline { intervals: stretches, attempts: 1 };
+    fn drawn(intervals: Vec<TimelineInterval>, columns: u64) -> String {
+        let timeline = StepTimeline { intervals: intervals, attempts: 1 };
         let scale = Scale { from: 0, until: 1_000, columns };
-        painted(&scale.bar(&track), Style::PLAIN)
+        painted(&scale.bar(&timeline), Style::PLAIN)
     }
 
     #[test]
     fn attempts_and_waits_stand_where_they_were() {
-        let stretches = vec![
-            stretch(0, Some(200), IntervalKind::Failed),
-            stretch(200, Some(500), IntervalKind::Delayed),
-            stretch(500, Some(800), IntervalKind::Succeeded),
+        let intervals = vec![
+            interval(0, Some(200), IntervalKind::Failed),
+            interval(200, Some(500), IntervalKind::Delayed),
+            interval(500, Some(800), IntervalKind::Succeeded),
         ];
-        assert_eq!(drawn(stretches, 10), "==x::===+ ");
-        assert_eq!(drawn(vec![stretch(900, None, IntervalKind::InFlight)], 10), "         >");
+        assert_eq!(drawn(intervals, 10), "==x::===+ ");
+        assert_eq!(drawn(vec![interval(900, None, IntervalKind::InFlight)], 10), "         >");
     }
 
     #[test]
     fn the_shortest_attempt_shows_beside_the_longest_wait() {
-        let stretches = vec![
-            stretch(0, Some(1), IntervalKind::Lost),
-            stretch(1, Some(998), IntervalKind::InDoubt),
-            stretch(998, Some(999), IntervalKind::Failed),
+        let intervals = vec![
+            interval(0, Some(1), IntervalKind::Lost),
+            interval(1, Some(998), IntervalKind::InDoubt),
+            interval(998, Some(999), IntervalKind::Failed),
         ];
-        assert_eq!(drawn(stretches, 10), "!????????x");
-        assert_eq!(drawn(vec![stretch(0, Some(0), IntervalKind::Succeeded)], 1), "+");
+        assert_eq!(drawn(intervals, 10), "!????????x");
+        assert_eq!(drawn(vec![interval(0, Some(0), IntervalKind::Succeeded)], 1), "+");
     }
 }

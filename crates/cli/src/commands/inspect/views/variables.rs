@@ -1,4 +1,4 @@
-//! `ledger inspect DIR variables`: what is known in a run, who said so, and what it was before.
+//! `ledger inspect DIR variables`: the variables of a run, their origins and their history.
 
 use clap::Args;
 use serde_json::json;
@@ -19,9 +19,9 @@ const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger variables
   ledger inspect .ledger variables my-plan --at 900
-  ledger inspect .ledger variables --history score every value that it had, and who set it";
+  ledger inspect .ledger variables --history score every value that it had, and its origin";
 
-/// The variables of a run: values, versions, who set them; or the history of one
+/// The variables of a run: values, versions and origins; or the history of one
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VariablesArgs {
@@ -43,7 +43,7 @@ pub(crate) fn variables(
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
     if let Some(name) = &args.history {
         print_history(&mut ledger, id, name, out)?;
-        return ledger.end(out);
+        return ledger.finish(out);
     }
     let run = ledger.run(id)?;
     match context.form {
@@ -53,7 +53,7 @@ pub(crate) fn variables(
         }
         Form::Text => print(&ledger, run, out)?,
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -81,7 +81,6 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
     out.table(&table, 2)
 }
 
-/// Who set a variable.
 pub(crate) fn origin_text(run: &Run, origin: &Origin) -> String {
     match origin {
         Origin::Step { step, .. } => step_name(run, *step),
@@ -127,7 +126,7 @@ fn print_history(
         });
     }
     ledger.heading(&format!("history of {}", escape_control(name)), run, out)?;
-    ledger.since(out)?;
+    ledger.print_first_record(out)?;
     let mut table = Table::with_headings(&["record", "when", "version", "set by", "value"]);
     for (seq, time, set) in values {
         table.row([

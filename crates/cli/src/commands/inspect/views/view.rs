@@ -1,6 +1,6 @@
-//! `ledger inspect DIR view` and `ledger status`: a run as somebody wants to see it.
+//! `ledger inspect DIR view` and `ledger status`: a run for its user, its operator or debugging.
 //!
-//! Invariant: what is shown is what the views of the plan layer hold; nothing is judged here.
+//! Invariant: the views come from the plan layer; nothing is decided here.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -27,16 +27,16 @@ use crate::output::{Code, Failure, cost_text, escape_control, paused_text, quest
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger view user                 how far it is, and what needs somebody
-  ledger inspect .ledger view operator my-plan     what is in flight, spent, stuck
-  ledger inspect .ledger view debug my-plan        every record, and what it changed
+  ledger inspect .ledger view user                 progress, and what needs a person
+  ledger inspect .ledger view operator my-plan     attempts in flight, spending, problems
+  ledger inspect .ledger view debug my-plan        every record, and its changes
   ledger inspect .ledger view user --at 900";
 
-/// A run as its user, its operator or its debugger wants to see it
+/// A run for its user, for its operator, or for debugging
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ViewArgs {
-    /// For whom
+    /// The audience
     #[arg(value_name = "VIEW")]
     view: View,
     /// The run, by name or number (#3); may be left out where there is only one
@@ -46,22 +46,22 @@ pub(crate) struct ViewArgs {
     at: AtArg,
 }
 
-/// For whom a view is.
+/// The audience of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum View {
-    /// How far it is, what goes on, what needs somebody, when it may be done
+    /// Progress, current work, what needs a person, expected end
     User,
-    /// What is in flight, what was spent, what is stuck
+    /// Attempts in flight, spending, problems
     Operator,
-    /// Every record, and what it changed
+    /// Every record and its changes
     Debug,
 }
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
-  ledger status                                    all runs that go on, in the folder .ledger
+  ledger status                                    all open runs, in the folder .ledger
   ledger status path/to/ledger --view operator
-  ledger status --watch                            again whenever something happens
+  ledger status --watch                            again after every new record
   ledger status --run my-plan --json";
 
 /// `ledger status`.
@@ -70,16 +70,16 @@ Examples:
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) folder: LedgerFolder,
-    /// For whom
+    /// The audience
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,
-    /// The run, by name or number (#3); without one: all that go on, or else the newest
+    /// The run, by name or number (#3); without one: all open runs, or the newest
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print it again whenever something was recorded, until no run goes on any more
+    /// Print it again after every new record, until no run is open
     #[arg(long)]
     pub(crate) watch: bool,
 }
@@ -91,7 +91,7 @@ pub(crate) fn view(
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
     show(&mut ledger, id, args.view, out)?;
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 /// `ledger status`.
@@ -103,7 +103,7 @@ pub(crate) fn status(
     if let Some(name) = &args.run {
         let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
         show(&mut ledger, id, args.view, out)?;
-        return ledger.end(out);
+        return ledger.finish(out);
     }
     let mut ledger = LedgerAt::of(context, AtArg::default())?;
     let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
@@ -119,7 +119,7 @@ pub(crate) fn status(
         }
         show(&mut ledger, id, args.view, out)?;
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn show(
@@ -153,7 +153,7 @@ fn show(
 }
 
 fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
-    // Its own words, and the deadlines that it only has as data.
+    // The view's own text, and the deadlines, which it has only as data.
     let text = view.to_string();
     text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
     for need in &view.needs {
@@ -168,25 +168,25 @@ fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), 
     Ok(())
 }
 
-/// What the log still has of a run, and how the view tells it.
+/// The records of a run for the debug view.
 struct DebugTrace {
-    /// Up to which record what each of them changed is not told, since they were pruned.
+    /// The last record whose changes are not shown, because the records before were pruned.
     untold: u64,
-    /// Records, and what they changed.
+    /// Records and their changes.
     traced: Vec<TracedRecord>,
-    /// Records behind what could not be read: what they changed is not known.
+    /// Records after the unreadable ones: their changes are not known.
     behind: Vec<RecordedEvent>,
 }
 
 impl DebugTrace {
-    /// All there is up to the record of the scene; what is missing is noted there.
+    /// The records up to the record of the state. Gaps are reported through `ledger`.
     fn of(ledger: &mut LedgerAt<'_>, id: RunId) -> Result<Self, Failure> {
         let last = ledger.state.seq;
         let PartialTrace { after: untold, records: mut traced, cut } =
             ledger.view.partial_trace(id)?;
         traced.retain(|record| record.seq <= last);
         let Some(cut) = cut else { return Ok(Self { untold, traced, behind: Vec::new() }) };
-        ledger.miss(format!("what changed is only known as far as it can be folded: {cut}"));
+        ledger.add_unread(format!("what changed is only known as far as it can be folded: {cut}"));
         let told = traced.last().map_or(untold, |record| record.seq);
         let mut behind = ledger.run_history(id)?.records;
         behind.retain(|record| record.seq > told);
@@ -208,9 +208,9 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
         return behind.try_for_each(|fields| out.json("traced", &fields));
     }
     ledger.heading("every record", run, out)?;
-    ledger.since(out)?;
+    ledger.print_first_record(out)?;
     if untold > 0 {
-        let text = format!("what changed is told from record {} on", untold.saturating_add(1));
+        let text = format!("changes are shown from record {} on", untold.saturating_add(1));
         out.painted(Paint::Notice, &text)?;
     }
     for TracedRecord { seq, time, event, changes, replan } in &traced {
@@ -250,7 +250,7 @@ pub(crate) fn print_operator(
     print_numbers(run, view, out)?;
     print_stuck(view, now, out)?;
     print_flights("in flight", &view.in_flight, now, out)?;
-    print_flights("in doubt", &view.outcome_unknown, now, out)?;
+    print_flights("outcome unknown", &view.outcome_unknown, now, out)?;
     print_questions(run, view, now, out)?;
     print_barriers(&view.barriers, out)?;
     if !view.next.is_empty() {
@@ -292,7 +292,7 @@ fn print_stuck(view: &OperatorView, now: Micros, out: &mut Output<'_>) -> Result
     if let Some(reason) = &view.stopping {
         out.painted(
             Paint::Notice,
-            &format!("  nothing more is dealt: {}", escape_control(reason)),
+            &format!("  no more steps are dispatched: {}", escape_control(reason)),
         )?;
     }
     if let Some(request) = &view.request {
@@ -364,7 +364,7 @@ fn print_questions(
         table.row([
             (Paint::Notice, id.0.to_string()),
             (Paint::None, about),
-            (Paint::None, escape_control(question.asked.to.as_deref().unwrap_or("anybody"))),
+            (Paint::None, escape_control(question.asked.to.as_deref().unwrap_or("any person"))),
             (Paint::None, due.unwrap_or_else(|| "-".to_owned())),
             (Paint::None, escape_control(&question.asked.text)),
         ]);

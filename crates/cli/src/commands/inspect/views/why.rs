@@ -1,4 +1,4 @@
-//! `ledger inspect DIR why RUN STEP`: why a step is not dealt, down to the roots, and what to type.
+//! `ledger inspect DIR why RUN STEP`: why a step is not dispatched, down to the root causes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use plan_ledger::plan::{
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::explanation_json;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
-use crate::commands::inspect::next_action::{answer, dealt, failed_step, judge};
+use crate::commands::inspect::next_action::{answer, failed_step, judge, next_dispatch};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Style, moment, wrap};
 use crate::commands::inspect::text::status::status_paint;
@@ -21,11 +21,11 @@ use crate::runner::{Pending, StepName};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger why my-plan deploy        what it waits for, down to who holds what
+  ledger inspect .ledger why my-plan deploy        what it waits for, down to the root causes
   ledger inspect .ledger why my-plan '#37' --at 900 what it waited for after record 900
   ledger inspect .ledger why my-plan deploy --json | jq .roots";
 
-/// Why a step is not dealt: everything it waits for, down to the roots, and what to type
+/// Why a step is not dispatched: what it waits for, down to the root causes, and what to type
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
@@ -51,7 +51,7 @@ pub(crate) fn why(
             print(&ledger.state, run, &found, context.dir, out)?;
         }
     }
-    ledger.end(out)
+    ledger.finish(out)
 }
 
 fn explained(
@@ -86,12 +86,12 @@ fn print(
     }
     let commands = commands(run, found, dir);
     if !commands.is_empty() {
-        out.painted(Paint::Faint, "to get on, type:")?;
+        out.painted(Paint::Faint, "to continue, type:")?;
     }
     commands.iter().try_for_each(|command| out.line(&format!("  {command}")))
 }
 
-/// The lines, with times as people read them.
+/// The lines of the explanation, with readable times.
 fn lines(found: &Explanation) -> Vec<ExplanationLine> {
     found.lines(&|at| match at.checked_sub(found.now) {
         None | Some(0) => format!("overdue since {}", moment(at, found.now)),
@@ -99,7 +99,7 @@ fn lines(found: &Explanation) -> Vec<ExplanationLine> {
     })
 }
 
-/// What there is to say of a step that nothing keeps, or that is over.
+/// The result for a step that is not blocked, or that is closed.
 fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
     let own = found.steps.get(&found.step)?;
     match own.status {
@@ -109,8 +109,8 @@ fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
             let is_own = |(_, each): (_, StepNumber)| each == found.step;
             let place = run.ready().position(is_own).map_or(0, |place| place + 1);
             let queue = format!("place {place} of {} in the queue", run.ready_count());
-            Some(match dealt(state, run, Some(found.step), found.now) {
-                Ok(_) => format!("it may be dealt: {queue}"),
+            Some(match next_dispatch(state, run, Some(found.step), found.now) {
+                Ok(_) => format!("it can be dispatched: {queue}"),
                 Err(_) => queue,
             })
         }
@@ -118,7 +118,7 @@ fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
     }
 }
 
-/// What somebody may type to get the step on, each thing once.
+/// The commands that unblock the step, without duplicates.
 fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
     let mut commands = Vec::new();
     let mut seen = BTreeSet::new();
@@ -161,7 +161,7 @@ fn typed(run: &Run, number: Option<StepNumber>, reason: &BlockReason, dir: &Path
     }
 }
 
-/// Why a step stands as it does, for its story: what `why` says, without the heading.
+/// The output of `why` without its heading, for the view of a step.
 pub(crate) fn reasons_text(
     state: &State,
     run: &Run,
@@ -181,7 +181,7 @@ pub(crate) fn reasons_text(
     texts
 }
 
-/// A text on as many lines as it takes behind so many columns.
+/// Wraps a text after an indent.
 fn wrapped(text: &str, behind: usize, style: Style) -> impl Iterator<Item = String> {
     let room = style.columns().map_or(usize::MAX, |columns| columns.saturating_sub(behind + 2));
     wrap(text, room.max(24)).into_iter()

@@ -29,14 +29,14 @@ struct Open {
 
 /// What is remembered from record to record.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
+pub(super) struct TraceExporter {
     open: BTreeMap<AttemptToken, Open>,
     named: BTreeSet<(RunId, StepNumber)>,
     last: Micros,
     lines: u64,
 }
 
-impl Timeline {
+impl TraceExporter {
     pub(super) fn begin(out: &mut dyn Write) -> io::Result<()> {
         out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[")
     }
@@ -75,13 +75,13 @@ impl Timeline {
     ) -> io::Result<()> {
         self.name(of, fold, out)?;
         let (token, fate) = match &of.event {
-            StepEvent::Dispatched(dealt) => {
+            StepEvent::Dispatched(dispatch) => {
                 let open = Open {
                     run: of.run,
                     step: of.step,
                     since: record.time,
-                    attempt: dealt.attempt,
-                    worker: dealt.worker.clone(),
+                    attempt: dispatch.attempt,
+                    worker: dispatch.worker.clone(),
                 };
                 self.open.insert(AttemptToken(record.seq), open);
                 return Ok(());
@@ -92,12 +92,12 @@ impl Timeline {
         };
         match self.open.remove(&token) {
             Some(open) => self.slice(token, &open, record.time, fate, out),
-            // What dealt it is damaged: nobody knows when it began.
+            // Its dispatch record is damaged, so its start is unknown.
             None => Ok(()),
         }
     }
 
-    /// The name of a step's thread, before anything stands on it.
+    /// Writes the name of a step's thread before its first slice.
     fn name(&mut self, of: &StepRecord, fold: &Fold, out: &mut dyn Write) -> io::Result<()> {
         if !self.named.insert((of.run, of.step)) {
             return Ok(());
@@ -175,7 +175,7 @@ impl Timeline {
     }
 }
 
-/// What is shown as a mark: whatever somebody decided, and what it led to.
+/// Whether an event is shown as a mark: decisions and their consequences.
 fn is_mark(event: &Event) -> bool {
     match event {
         Event::Step(record) => !matches!(
