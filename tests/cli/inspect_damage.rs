@@ -287,7 +287,7 @@ fn head_that_contradicts_a_later_segment_is_reported() {
     put(disk, head, &bytes);
     let refused = Ledger::open(&dir(), &environment).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
-    let judged =
+    let verdict =
         plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
     assert_eq!(verdict.to_string(), refused.to_string());
     assert_eq!(inspect(&environment, &[], "a contradicting HEAD").0, 4);
