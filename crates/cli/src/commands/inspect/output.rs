@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_tagged_and_harmless() {
+    fn json_lines_are_tagged_and_escaped() {
         assert_eq!(tagged("x", &json!({})), r#"{"schema":1,"type":"x"}"#);
         let text = "\u{1b}[0m \u{9b} \u{202e} \u{e0001} \u{fc} \n";
         let line = tagged("x", &json!({ "a": text }));

@@ -127,10 +127,10 @@ impl Style {
         self.columns
     }
 
-    /// Cuts a text to the columns that remain after `behind`.
-    pub(crate) fn fit(self, text: &str, behind: usize) -> String {
+    /// Cuts a text to the columns that remain after `used`.
+    pub(crate) fn fit(self, text: &str, used: usize) -> String {
         match self.columns {
-            Some(columns) => cut(text, columns.saturating_sub(behind).max(COLUMNS_MIN)),
+            Some(columns) => cut(text, columns.saturating_sub(used).max(COLUMNS_MIN)),
             None => text.to_owned(),
         }
     }

@@ -1,7 +1,7 @@
 //! Converts records and states to table rows.
 //!
 //! Invariants: a run's rows are those of the state at the record that ended it, or of the last
-//! state; every struct of an event that has a table of its own is taken apart field by field.
+//! state; every event struct with its own table is destructured field by field.
 
 use std::collections::BTreeMap;
 

@@ -16,17 +16,17 @@ pub(crate) fn columns(style: Style) -> usize {
     style.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
 
-/// A bar of so many cells: `[####....----]`, used, set aside, left.
-pub(crate) fn bar(used: u64, aside: u64, of: u64, cells: u64) -> String {
+/// A bar of so many cells: `[####....----]`, used, set reserved, left.
+pub(crate) fn bar(used: u64, reserved: u64, of: u64, cells: u64) -> String {
     let cell = |number: u64| scaled(number.min(of), of, cells);
     // Any use shows as one cell at least.
     let used_cells = cell(used).max(u64::from(used > 0));
-    let aside_cells = cell(used.saturating_add(aside)).max(used_cells) - used_cells;
-    let left = cells.saturating_sub(used_cells + aside_cells);
-    format!("[{}{}{}]", run('#', used_cells), run('+', aside_cells), run('-', left))
+    let reserved_cells = cell(used.saturating_add(reserved)).max(used_cells) - used_cells;
+    let left = cells.saturating_sub(used_cells + reserved_cells);
+    format!("[{}{}{}]", run('#', used_cells), run('+', reserved_cells), run('-', left))
 }
 
-/// So many cells of a character.
+/// Repeats a character.
 pub(crate) fn run(cell: char, cells: u64) -> String {
     std::iter::repeat_n(cell, usize::try_from(cells).unwrap_or(0)).collect()
 }
@@ -94,12 +94,12 @@ impl Series<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: pictures say what the numbers say, also at their edges.
+    //! Goal: bars and charts match their numbers, at the limits too.
 
     use super::*;
 
     #[test]
-    fn bars_are_as_long_as_what_they_show() {
+    fn bar_cells_are_proportional() {
         assert_eq!(bar(0, 0, 10, 10), "[----------]");
         assert_eq!(bar(1, 0, 1000, 10), "[#---------]");
         assert_eq!(bar(5, 2, 10, 10), "[#####++---]");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn charts_hold_a_value_until_the_next_one() {
+    fn chart_holds_a_value_until_the_next_point() {
         let points = [(0, 8), (50, 4), (100, 0)];
         let course = Series { points: &points, from: 0, until: 100, top: 8 };
         assert_eq!(course.samples(10), [8, 8, 8, 8, 4, 4, 4, 4, 4, 0]);

@@ -48,7 +48,7 @@ pub(crate) fn approvals(
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
     let history = ledger.run_history(id)?;
-    let said = history.records.iter().filter_map(|record| {
+    let decisions = history.records.iter().filter_map(|record| {
         let event = record.event.as_ref()?;
         let by = author(event)?;
         Some(PersonalEvent {
@@ -59,17 +59,17 @@ pub(crate) fn approvals(
             event,
         })
     });
-    let said: Vec<PersonalEvent<'_>> = said.collect();
+    let decisions: Vec<PersonalEvent<'_>> = decisions.collect();
     let run = ledger.run(id)?;
     let open = open(run);
     match context.form {
-        Form::Json => print_json(&ledger, id, run, &open, &said, out)?,
+        Form::Json => print_json(&ledger, id, run, &open, &decisions, out)?,
         Form::Text => {
             ledger.heading("approvals", run, out)?;
             print_open(&ledger, run, &open, out)?;
             out.line("")?;
             ledger.print_first_record(out)?;
-            print_decisions(&said, out)?;
+            print_decisions(&decisions, out)?;
         }
     }
     ledger.finish(out)
@@ -127,8 +127,8 @@ fn author(event: &Event) -> Option<&str> {
         },
         _ => return None,
     };
-    let is_somebody = !(by.is_empty() || by.starts_with("policy:") || by.starts_with("runner:"));
-    is_somebody.then_some(by.as_str())
+    let is_person = !(by.is_empty() || by.starts_with("policy:") || by.starts_with("runner:"));
+    is_person.then_some(by.as_str())
 }
 
 fn print_json(
@@ -136,7 +136,7 @@ fn print_json(
     id: RunId,
     run: &Run,
     open: &[Pending],
-    said: &[PersonalEvent<'_>],
+    decisions: &[PersonalEvent<'_>],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     for item in open {
@@ -146,7 +146,7 @@ fn print_json(
             &json!({ "run": id, "for": word(item), "text": text, "commands": commands }),
         )?;
     }
-    for PersonalEvent { seq, time, step, by, event } in said {
+    for PersonalEvent { seq, time, step, by, event } in decisions {
         out.json(
             "said",
             &json!({
@@ -177,12 +177,12 @@ fn print_open(
     Ok(())
 }
 
-fn print_decisions(said: &[PersonalEvent<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
-    if said.is_empty() {
+fn print_decisions(decisions: &[PersonalEvent<'_>], out: &mut Output<'_>) -> Result<(), Failure> {
+    if decisions.is_empty() {
         return out.line("no decision by a person");
     }
     let mut table = Table::with_headings(&["record", "when", "by", "step", "event"]);
-    for PersonalEvent { seq, time, step, by, event } in said {
+    for PersonalEvent { seq, time, step, by, event } in decisions {
         let step = step.map_or_else(|| "-".to_owned(), |step| format!("#{step}"));
         table.row([
             (Paint::None, seq.to_string()),

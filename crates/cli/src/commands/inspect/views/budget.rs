@@ -171,7 +171,7 @@ fn print(parts: &[BudgetRow], out: &mut Output<'_>) -> Result<(), Failure> {
     out.table(&table, 2)
 }
 
-/// How far a run was, record by record, for programs.
+/// Prints the progress of a run, record by record, as JSON.
 pub(crate) fn milestones(
     run: RunId,
     points: &[ProgressPoint],

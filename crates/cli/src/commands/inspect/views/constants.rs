@@ -61,7 +61,7 @@ fn sizes() -> [Constant; 10] {
         bytes(
             "snapshot_chunk_size",
             SNAPSHOT_CHUNK_SIZE,
-            "a part of a snapshot with a sum of its own",
+            "a part of a snapshot with its own checksum",
         ),
         Constant {
             name: "seek_step",
@@ -93,11 +93,7 @@ fn versions() -> [Constant; 3] {
     [
         version("format_major", FORMAT_MAJOR.into(), "the version of the format"),
         version("state_version", State::VERSION.into(), "the version of the state in snapshots"),
-        version(
-            "skippable_kinds_from",
-            SKIPPABLE_KINDS_FROM.into(),
-            "kinds that may be passed over",
-        ),
+        version("skippable_kinds_from", SKIPPABLE_KINDS_FROM.into(), "kinds that may be skipped"),
     ]
 }
 

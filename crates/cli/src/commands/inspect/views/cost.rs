@@ -1,4 +1,4 @@
-//! `ledger inspect DIR cost`: what each step of a run cost, the dearest first.
+//! `ledger inspect DIR cost`: what each step of a run cost, most expensive first.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::output::{Code, Failure, cost_text, escape_control};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger inspect .ledger cost                      the dearest steps, and what owners cost
+  ledger inspect .ledger cost                      the most expensive steps, and the cost of owners
   ledger inspect .ledger cost my-plan --all
   ledger inspect .ledger cost --json | jq 'select(.type == \"step_cost\") | .spent.tokens'";
 
-/// What each step and each owner of a run cost, the dearest first
+/// What each step and each owner of a run cost, most expensive first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CostArgs {
@@ -36,7 +36,7 @@ pub(crate) struct CostArgs {
     at: AtArg,
 }
 
-/// Steps that are listed for people, unless all are asked for.
+/// Number of steps listed in text without `--all`.
 const SHOWN: usize = 20;
 
 pub(crate) fn cost(

@@ -137,8 +137,8 @@ fn class_text(class: RegionClass) -> &'static str {
         }
         RegionClass::Unproven => "intact records after the durable end in HEAD",
         RegionClass::Dead => {
-            "the segment's successor says that it ends before: what a crash left here was fenced \
-             off, and is kept for people"
+            "the header of the next segment ends this one before it: a crash left these bytes, and \
+             they were fenced off"
         }
         RegionClass::Free => "preallocated zeros, not used yet",
         RegionClass::Index => "the index of a sealed segment: derived, and checked",

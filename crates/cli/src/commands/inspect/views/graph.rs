@@ -130,9 +130,9 @@ fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<
             format!(" (also after {})", also.join(", "))
         };
         let title = title(&plan, branch);
-        let behind = width(&lead) + 5 + width(&name);
+        let used = width(&lead) + 5 + width(&name);
         let rest = format!("{also}{title}");
-        let rest = if rest.is_empty() { rest } else { out.style.fit(&rest, behind) };
+        let rest = if rest.is_empty() { rest } else { out.style.fit(&rest, used) };
         let (mark, name) = (out.style.paint(paint, &mark), out.style.paint(paint, &name));
         let line = format!("{lead}{mark} {name}{}", out.style.paint(Paint::Faint, &rest));
         out.line(line.trim_end())?;

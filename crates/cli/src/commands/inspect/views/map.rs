@@ -92,7 +92,7 @@ pub(crate) fn paint(class: RegionClass) -> Paint {
     }
 }
 
-/// The records of a region, for people.
+/// The records of a region as text.
 pub(crate) fn records(region: &Region) -> String {
     match region.records {
         None => String::new(),

@@ -22,7 +22,7 @@ Examples:
   ledger inspect .ledger queue my-plan --at 900
   ledger inspect .ledger queue --json | jq -r 'select(.type == \"ready\") | .id'";
 
-/// How many steps are listed for people.
+/// Number of steps listed in text.
 const SHOWN: usize = 40;
 
 /// The ready steps in the order of dispatch, and what still blocks them
@@ -107,7 +107,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
             let held = held(ledger, run, number);
             let (paint, held) = match held.first() {
                 None => (Paint::Faint, "-".to_owned()),
-                Some(reason) => (Paint::Notice, holds(reason).to_owned()),
+                Some(reason) => (Paint::Notice, block_text(reason).to_owned()),
             };
             table.row([
                 (Paint::None, place.to_string()),
@@ -134,7 +134,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
 }
 
 /// What blocks a ready step, in a few words.
-fn holds(reason: &BlockReason) -> &'static str {
+fn block_text(reason: &BlockReason) -> &'static str {
     match reason {
         BlockReason::RunEnded(_) => "the run's end",
         BlockReason::Paused(_) => "a pause",

@@ -321,7 +321,7 @@ pub(crate) struct RecordsArgs {
     /// Newest first
     #[arg(long)]
     reverse: bool,
-    /// So many records at most
+    /// At most this many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Wait for more records, and print them as they become durable

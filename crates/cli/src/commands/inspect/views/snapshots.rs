@@ -1,4 +1,4 @@
-//! `ledger inspect DIR snapshots`: the kept states, each read and checked.
+//! `ledger inspect DIR snapshots`: the snapshots, each read and checked.
 
 use std::path::Path;
 
@@ -23,10 +23,10 @@ Examples:
   ledger inspect .ledger snapshots
   ledger inspect .ledger snapshots --json | jq -c 'select(.usable == false)'
 
-Each is read and checked. One that is bad costs nothing but time, unless the records before it
+Each snapshot is read and checked. An unusable one only costs time, unless the records before it
 were pruned: then the exit code is 4.";
 
-/// The kept states: at which records, how large, whether they can be used
+/// The snapshots: their records, sizes, and whether they are usable
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SnapshotsArgs {}
@@ -44,7 +44,7 @@ pub(crate) fn snapshots(
     let anchors: Vec<_> = anchors.unwrap_or_default().iter().filter_map(Anchor::name).collect();
     let mut is_good = health.is_good();
     let mut table = Table::with_headings(&["record", "of", "time", "size", "state hash", ""]);
-    for (name, checked) in list.names.chunks(AT_ONCE).flat_map(|names| checked(&view, names)) {
+    for (name, checked) in list.names.chunks(CHUNK).flat_map(|names| checked(&view, names)) {
         let checked = usable(checked)?;
         let is_anchor = anchors.contains(name);
         is_good &= checked.is_ok() || !is_anchor;
@@ -56,7 +56,7 @@ pub(crate) fn snapshots(
             Form::Text => table.row(row(name, &checked, is_anchor)),
         }
     }
-    // An anchor that is not there cannot be used either.
+    // A missing anchor is unusable, too.
     is_good &= anchors.iter().all(|anchor| list.names.contains(anchor));
     match form {
         Form::Json => {
@@ -84,8 +84,8 @@ pub(crate) fn snapshots(
 
 type Checked = Result<SnapshotHeader, Error>;
 
-/// So many are checked before what they came to is shown, by as many threads as share a verification.
-const AT_ONCE: usize = 64;
+/// Snapshots that are checked in parallel before their results are printed.
+const CHUNK: usize = 64;
 
 fn checked<'a>(
     view: &LedgerView,
@@ -96,7 +96,7 @@ fn checked<'a>(
     names.iter().zip(checked)
 }
 
-/// A snapshot that cannot be used is no failure, but a disk that cannot be read is.
+/// An unusable snapshot is a result; an unreadable disk is an error.
 fn usable(checked: Checked) -> Result<Checked, Failure> {
     match checked {
         Err(error) if error.kind() == ErrorKind::Io => Err(error.into()),

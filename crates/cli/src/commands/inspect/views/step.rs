@@ -1,4 +1,4 @@
-//! `ledger inspect DIR step RUN STEP`: what is step 37?
+//! `ledger inspect DIR step RUN STEP`: one step, with its plan, status and history.
 //!
 //! Invariants: the history follows the links between the step's records. If damage breaks them, the
 //! whole log is read, including the records after the damage. The status comes only from the state
@@ -94,8 +94,8 @@ pub(crate) fn step(
     ledger.finish(out)
 }
 
-/// What happened to a step up to the record of the ledger: by the links between its records, or,
-/// where damage stands in the way, by reading all there is.
+/// The history of a step up to the record of the state: by the links between its records or, if
+/// damage breaks them, by a scan of the whole log.
 pub(crate) fn history(
     ledger: &mut LedgerAt<'_>,
     id: RunId,

@@ -155,8 +155,10 @@ fn print_log(
         some => format!(", {} of them after the durable end in HEAD", count(some)),
     };
     let head = match log.head() {
-        Some(said) if fold.last.as_ref().map_or(0, |last| last.seq) < said.durable_seq => {
-            format!("{head}; HEAD: record {} was acknowledged", said.durable_seq)
+        Some(head_slot)
+            if fold.last.as_ref().map_or(0, |last| last.seq) < head_slot.durable_seq =>
+        {
+            format!("{head}; HEAD: record {} was acknowledged", head_slot.durable_seq)
         }
         _ => head,
     };
@@ -395,7 +397,7 @@ fn ended_text(summary: &RunSummary) -> String {
     )
 }
 
-/// The same for programs.
+/// Prints the runs of which only the summary is kept, as JSON.
 fn print_ended_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     state
         .summaries

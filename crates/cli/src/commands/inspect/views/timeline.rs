@@ -1,7 +1,7 @@
 //! `ledger inspect DIR timeline`: the attempts and waits of every step, as bars over time.
 //!
 //! Invariants: every attempt is at least one column wide, so that none is hidden; how it ended is
-//! a character of its own, so that no colour is needed to see it.
+//! a separate character, so that no colour is needed to see it.
 
 use clap::Args;
 use serde_json::json;

@@ -171,46 +171,46 @@ fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), 
 /// The records of a run for the debug view.
 struct DebugTrace {
     /// The last record whose changes are not shown, because the records before were pruned.
-    untold: u64,
+    pruned_seq: u64,
     /// Records and their changes.
     traced: Vec<TracedRecord>,
     /// Records after the unreadable ones: their changes are not known.
-    behind: Vec<RecordedEvent>,
+    after_cut: Vec<RecordedEvent>,
 }
 
 impl DebugTrace {
     /// The records up to the record of the state. Gaps are reported through `ledger`.
     fn of(ledger: &mut LedgerAt<'_>, id: RunId) -> Result<Self, Failure> {
         let last = ledger.state.seq;
-        let PartialTrace { after: untold, records: mut traced, cut } =
+        let PartialTrace { after: pruned_seq, records: mut traced, cut } =
             ledger.view.partial_trace(id)?;
         traced.retain(|record| record.seq <= last);
-        let Some(cut) = cut else { return Ok(Self { untold, traced, behind: Vec::new() }) };
+        let Some(cut) = cut else { return Ok(Self { pruned_seq, traced, after_cut: Vec::new() }) };
         ledger.add_unread(format!("what changed is only known as far as it can be folded: {cut}"));
-        let told = traced.last().map_or(untold, |record| record.seq);
-        let mut behind = ledger.run_history(id)?.records;
-        behind.retain(|record| record.seq > told);
-        Ok(Self { untold, traced, behind })
+        let traced_seq = traced.last().map_or(pruned_seq, |record| record.seq);
+        let mut after_cut = ledger.run_history(id)?.records;
+        after_cut.retain(|record| record.seq > traced_seq);
+        Ok(Self { pruned_seq, traced, after_cut })
     }
 }
 
 fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
-    let DebugTrace { untold, traced, behind } = DebugTrace::of(ledger, id)?;
+    let DebugTrace { pruned_seq, traced, after_cut } = DebugTrace::of(ledger, id)?;
     let run = ledger.run(id)?;
-    let behind = behind.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
+    let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
         out.json("execution_state", &execution_json(id, &execution_state(run, ledger.now)))?;
-        if untold > 0 {
-            out.json("untold", &json!({ "run": id, "through": untold }))?;
+        if pruned_seq > 0 {
+            out.json("untold", &json!({ "run": id, "through": pruned_seq }))?;
         }
         traced.iter().try_for_each(|record| out.json("traced", &traced_json(record)))?;
-        let mut behind = behind.map(|(record, event)| untraced_json(record, event));
-        return behind.try_for_each(|fields| out.json("traced", &fields));
+        let mut after_cut = after_cut.map(|(record, event)| untraced_json(record, event));
+        return after_cut.try_for_each(|fields| out.json("traced", &fields));
     }
     ledger.heading("every record", run, out)?;
     ledger.print_first_record(out)?;
-    if untold > 0 {
-        let text = format!("changes are shown from record {} on", untold.saturating_add(1));
+    if pruned_seq > 0 {
+        let text = format!("changes are shown from record {} on", pruned_seq.saturating_add(1));
         out.painted(Paint::Notice, &text)?;
     }
     for TracedRecord { seq, time, event, changes, replan } in &traced {
@@ -224,7 +224,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
             out.painted(Paint::Notice, &format!("           {}", escape_control(line)))?;
         }
     }
-    for (record, event) in behind {
+    for (record, event) in after_cut {
         print_record(record.seq, record.time, event, out)?;
     }
     Ok(())

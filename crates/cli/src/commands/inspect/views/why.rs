@@ -127,7 +127,7 @@ fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
         entry.reasons.iter().map(move |reason| (Some(*number), reason))
     });
     for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
-        for command in typed(run, number, reason, dir) {
+        for command in reason_commands(run, number, reason, dir) {
             if seen.insert(command.clone()) {
                 commands.push(command);
             }
@@ -136,7 +136,12 @@ fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
     commands
 }
 
-fn typed(run: &Run, number: Option<StepNumber>, reason: &BlockReason, dir: &Path) -> Vec<String> {
+fn reason_commands(
+    run: &Run,
+    number: Option<StepNumber>,
+    reason: &BlockReason,
+    dir: &Path,
+) -> Vec<String> {
     let of_pending = |item: &Pending| {
         let (_, commands) = pending_commands(item, &run.name, dir);
         commands.iter().map(|command| escape_control(command)).collect()
@@ -182,7 +187,7 @@ pub(crate) fn reasons_text(
 }
 
 /// Wraps a text after an indent.
-fn wrapped(text: &str, behind: usize, style: Style) -> impl Iterator<Item = String> {
-    let room = style.columns().map_or(usize::MAX, |columns| columns.saturating_sub(behind + 2));
+fn wrapped(text: &str, indent: usize, style: Style) -> impl Iterator<Item = String> {
+    let room = style.columns().map_or(usize::MAX, |columns| columns.saturating_sub(indent + 2));
     wrap(text, room.max(24)).into_iter()
 }
