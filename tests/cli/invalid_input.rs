@@ -157,7 +157,7 @@ fn foreign_folder_is_not_a_ledger() {
         &place,
         "run plan.yaml --ledger file",
         2,
-        &["file: not a ledger: this file is not an archive"],
+        &["file: not a ledger: this is a file"],
     );
     refused(&place, "run plan.yaml --ledger file/x", 2, &["not a ledger"]);
     refused(&place, "run plan.yaml --ledger no/where", 7, &["no/where", "No such file"]);
@@ -253,7 +253,7 @@ fn file_at_the_path_of_a_new_ledger_is_rejected() {
         &place,
         "init --ledger keep.jsonl",
         2,
-        &["keep.jsonl: not a ledger: this file is not an archive"],
+        &["keep.jsonl: not a ledger: this is a file"],
     );
     let line = "import keep.jsonl --ledger keep.jsonl";
     refused(&place, line, 2, &["keep.jsonl: cannot create a ledger", "a file"]);
