@@ -165,7 +165,10 @@ fn export_without_head_is_an_error() {
         let (text, done) = exported(&disk, to);
         let error = done.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ambiguous, "{error}");
-        assert!(error.to_string().contains(&format!("complete records 1 to {last} are left out")), "{error}");
+        assert!(
+            error.to_string().contains(&format!("complete records 1 to {last} are left out")),
+            "{error}"
+        );
         assert_eq!((records_in(&text), text.contains("\"type\":\"end\"")), (0, false));
     }
 }
@@ -347,10 +350,9 @@ fn pruned_log_with_a_damaged_note_is_not_salvaged() {
     let note = reader(&disk).record(seq).unwrap().unwrap();
     let path = log_files(&disk).pop().unwrap().0;
     // In its payload, and in the kind in its header.
-    for (at, word) in [
-        (50, format!("its retention note, record {seq} (")),
-        (1, format!("record {seq}")),
-    ] {
+    for (at, word) in
+        [(50, format!("its retention note, record {seq} (")), (1, format!("record {seq}"))]
+    {
         let disk = disk.fork();
         let byte = disk.read(&path).unwrap()[usize::try_from(note.offset + at).unwrap()];
         disk.overwrite(&path, note.offset + at, &[byte ^ 1]).unwrap();

@@ -153,12 +153,7 @@ fn foreign_folder_is_not_a_ledger() {
         let line = format!("run plan.yaml --ledger {ledger}");
         refused(&place, &line, 2, &["not a ledger: it has no folder `log`", "ledger run"]);
     }
-    refused(
-        &place,
-        "run plan.yaml --ledger file",
-        2,
-        &["file: not a ledger: this is a file"],
-    );
+    refused(&place, "run plan.yaml --ledger file", 2, &["file: not a ledger: this is a file"]);
     refused(&place, "run plan.yaml --ledger file/x", 2, &["not a ledger"]);
     refused(&place, "run plan.yaml --ledger no/where", 7, &["no/where", "No such file"]);
     let answers = [
@@ -249,12 +244,7 @@ fn file_at_the_path_of_a_new_ledger_is_rejected() {
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml --ledger keep").code(0);
     place.ledger("export keep -o keep.jsonl").code(0);
-    refused(
-        &place,
-        "init --ledger keep.jsonl",
-        2,
-        &["keep.jsonl: not a ledger: this is a file"],
-    );
+    refused(&place, "init --ledger keep.jsonl", 2, &["keep.jsonl: not a ledger: this is a file"]);
     let line = "import keep.jsonl --ledger keep.jsonl";
     refused(&place, line, 2, &["keep.jsonl: cannot create a ledger", "a file"]);
 }
