@@ -253,7 +253,7 @@ fn runner_leaves_a_running_check_to_its_worker() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(place.tally(), ["a", "plan"], "two processes run the plan's check");
     place.write("plan-is-open", "");
-    runner.end().code(0).complains(&["another process checks it"]);
+    runner.end().code(0).complains(&["another process is checking it"]);
     worker.end().code(0);
     assert_eq!(place.tally(), ["a", "plan"]);
 }
@@ -343,7 +343,7 @@ fn leftover_processes_are_ended_and_named() {
     let record = records.iter().find(|line| line["type"] == "record").unwrap();
     let receipt = &record["event"]["receipt"];
     let notes = receipt["log_tail"].as_str().unwrap();
-    for words in ["left 1 process behind, now ended: ", "the artifact none is not there"] {
+    for words in ["left 1 process running, now ended: ", "the artifact none is not there"] {
         assert!(notes.contains(words), "{notes}");
     }
     assert_eq!(receipt["artifacts"][0]["hash"].as_str().unwrap().len(), 64, "{receipt}");

@@ -220,7 +220,7 @@ fn judge_without_a_verdict_leaves_it_to_a_person() {
         place.write("plan.yaml", JUDGED);
         let judge = format!("echo x >> $TALLY; {answer}");
         let run = ["run", "plan.yaml", "--judge", &judge];
-        let waits = ["step 1 (draft) waits for a verdict on: it is long", "has no verdict"];
+        let waits = ["step 1 (draft) waits for a verdict on: it is long", "gave no verdict"];
         place.ledger_with(&run).code(3).says(&waits).says(&["ledger accept plan draft"]);
         assert_eq!(place.tally().len(), 1, "{answer}");
         place.ledger("accept plan draft --by ana").code(0);
@@ -364,7 +364,7 @@ fn planner_is_given_up_after_three_unusable_answers() {
         let planner = planner(&place, answer);
         let run = ["run", "plan.yaml", "--planner", &planner, "--approve", "auto"];
         let ended = place.ledger_with(&run).code(3).says(&["a new plan version is needed"]);
-        let ended = ended.says(&["gave no plan of use", "3 of its answers could not be used"]);
+        let ended = ended.says(&["gave no usable plan", "3 of its replies were unusable"]);
         assert!(ended.out.contains("ledger plan withdraw plan"), "{}", ended.out);
         let last = request(&place, 2);
         let problems = last["unusable_answers"].as_array().unwrap();

@@ -299,8 +299,8 @@ steps:
         ("empty", ": > $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
         ("folder", "mkdir $LEDGER_RECEIPT", "LEDGER_RECEIPT is not a receipt"),
         // Opening a pipe without a writer would block the runner and its time-outs.
-        ("pipe", "mkfifo $LEDGER_RECEIPT", "it is no regular file"),
-        ("device", "ln -s /dev/zero $LEDGER_RECEIPT", "it is no regular file"),
+        ("pipe", "mkfifo $LEDGER_RECEIPT", "not a regular file"),
+        ("device", "ln -s /dev/zero $LEDGER_RECEIPT", "not a regular file"),
         ("slow", "sleep 50", "timed out after 1 s"),
     ];
     let steps: String = bad

@@ -118,7 +118,7 @@ pub(crate) fn summary_json(summary: &RunSummary, seq: u64, state: ContentHash) -
         "cost": counts.cost,
         "elapsed_micros": counts.elapsed,
         "session": {
-            "dispatched": session.dealt,
+            "dispatched": session.dispatched,
             "receipts": session.receipts,
             "retries": session.retries,
             "lost": session.lost,

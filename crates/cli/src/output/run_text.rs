@@ -138,7 +138,7 @@ fn steps(summary: &RunSummary) -> String {
 fn attempts(summary: &RunSummary) -> String {
     let (counts, session) = (&summary.counts, &summary.session);
     let total = counted(counts.attempts, "attempt");
-    let mut line = format!("  {total} in total; this session dispatched {}", session.dealt);
+    let mut line = format!("  {total} in total; this session dispatched {}", session.dispatched);
     for (count, what) in
         [(session.retries, "to retry"), (session.lost, "lost"), (session.refused, "rejected")]
     {

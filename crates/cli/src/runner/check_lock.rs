@@ -39,7 +39,7 @@ impl CheckLock {
             Criteria::OfPlan => format!("run-{run}-plan.turn"),
         };
         let path = folder.join(name);
-        let cannot = |error| Error::io("take the turn to check", &path, error);
+        let cannot = |error| Error::io("lock the criteria for a check", &path, error);
         fs::create_dir_all(&folder).map_err(cannot)?;
         loop {
             let open = OpenOptions::new().create(true).append(true).open(&path);
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_has_the_turn() {
+    fn check_lock_is_exclusive() {
         let ledger = tempfile::tempdir().unwrap();
         let (inside, turns) = (AtomicU32::new(0), AtomicU32::new(0));
         let take = || CheckLock::take(ledger.path(), RunId(1), Criteria::OfPlan).unwrap();
@@ -82,12 +82,16 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     while turns.load(Ordering::SeqCst) < 400 {
-                        let Some(turn) = take() else { continue };
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two have the turn");
+                        let Some(lock) = take() else { continue };
+                        assert_eq!(
+                            inside.fetch_add(1, Ordering::SeqCst),
+                            0,
+                            "two processes have the lock"
+                        );
                         turns.fetch_add(1, Ordering::SeqCst);
                         std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        drop(turn);
+                        drop(lock);
                     }
                 });
             }

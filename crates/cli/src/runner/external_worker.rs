@@ -170,7 +170,7 @@ impl ExternalWork<'_> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let mut notes: Vec<String> =
             orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
-        let aside = job.aside();
+        let wait_thread = job.wait_thread();
         let (status, ended_by) = job.reap();
         let status = status.map_err(|error| {
             let message = format!("the worker's exit status is not known: {error}");
@@ -185,7 +185,7 @@ impl ExternalWork<'_> {
         let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
         let (mut artifacts, changes) = (std::mem::take(&mut receipt.artifacts), self.changes());
         let (sender, examined) = channel();
-        aside.please(move || {
+        wait_thread.run(move || {
             let noticed = files::examine(&mut artifacts, &changes);
             let _ = sender.send((artifacts, noticed));
         });
@@ -195,7 +195,7 @@ impl ExternalWork<'_> {
                 Ok(examined) => break examined,
                 Err(RecvTimeoutError::Timeout) => _ = order(),
                 Err(RecvTimeoutError::Disconnected) => {
-                    break (Vec::new(), vec!["its artifacts could not be looked at".to_owned()]);
+                    break (Vec::new(), vec!["its artifacts could not be examined".to_owned()]);
                 }
             }
         };

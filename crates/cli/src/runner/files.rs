@@ -199,7 +199,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn artifacts_get_hashes_and_remarks() {
+    fn artifacts_get_hashes_and_notes() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         fs::write(path("a"), "text").unwrap();
@@ -248,7 +248,7 @@ mod tests {
         let notes = examine(&mut artifacts, &[path("a")]);
         let hash = bytes_hash(&mut &b"text"[..]).unwrap().to_string();
         assert_eq!(artifacts[0].hash, hash);
-        assert_eq!(artifacts[1].hash, wrong, "what a worker said stands");
+        assert_eq!(artifacts[1].hash, wrong, "a reported hash is kept");
         assert_eq!(notes.len(), 3, "{notes:?}");
         assert!(notes[0].contains("another hash"), "{notes:?}");
         assert!(notes[1].contains("not there"), "{notes:?}");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_not_said_to_be_absent() {
+    fn unreadable_file_is_not_reported_as_absent() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         fs::write(path("a"), "text").unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_since_planning_is_told_from_one_that_did_not() {
+    fn file_changed_since_planning_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         for name in ["same", "other", "gone"] {

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_programs() {
+    fn helper_name_is_its_program() {
         let name = |command: &str| Judge { command: command.to_owned() }.name();
         assert_eq!(name("./bin/judge.sh --strict"), "judge:judge.sh");
         assert_eq!(name("MODEL=small 'my/judge' x"), "judge:judge");

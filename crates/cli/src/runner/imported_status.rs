@@ -49,7 +49,7 @@ pub struct Taken {
     /// How many steps were skipped.
     pub skipped: usize,
     /// Marked steps that this run dispatched and has not settled: their marks do not apply.
-    pub dealt: Vec<String>,
+    pub dispatched: Vec<String>,
 }
 
 impl Marks {
@@ -100,7 +100,7 @@ impl Marks {
     }
 
     /// Marked steps that were dispatched and are not settled.
-    fn dealt(&self, state: &State, run: RunId) -> Vec<String> {
+    fn dispatched(&self, state: &State, run: RunId) -> Vec<String> {
         let Some(run) = state.runs.get(&run) else { return Vec::new() };
         let is_dealt = |mark: &&Mark| {
             let step = self.marked(run, mark);
@@ -159,7 +159,7 @@ pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
             count => taken.done += count,
         }
     }
-    taken.dealt = marks.dealt(&*ledger.state()?, run);
+    taken.dispatched = marks.dispatched(&*ledger.state()?, run);
     Ok(taken)
 }
 
@@ -212,7 +212,7 @@ mod tests {
     /// file belongs to the earlier plan, so its marks must not close them again; a file of the
     /// newer plan does. A dispatched step is never closed by a mark.
     #[test]
-    fn marks_do_not_undo_what_a_planner_took_back() {
+    fn marks_do_not_close_steps_that_a_planner_reopened() {
         let folder = tempfile::tempdir().unwrap();
         let (ledger, _) =
             Ledger::open_or_create(&folder.path().join("l"), &Environment::system()).unwrap();
@@ -246,7 +246,7 @@ mod tests {
             .unwrap();
         let newer = Marks::new(&later, &done(&["a", "b", "d"]), &none);
         let taken = take_marks(&ledger, run, &newer).unwrap();
-        assert_eq!((taken.done, taken.dealt), (2, vec!["d".to_owned()]));
+        assert_eq!((taken.done, taken.dispatched), (2, vec!["d".to_owned()]));
         let state = ledger.state().unwrap();
         assert_eq!(state.runs[&run].count(StepStatus::Accepted), 3);
     }

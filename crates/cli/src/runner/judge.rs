@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_understood_or_is_none() {
+    fn only_an_exact_verdict_is_accepted() {
         let (ruling, evidence) = verdict(br#"{"verdict":"pass","evidence":"read it"}"#).unwrap();
         assert_eq!((ruling, evidence.as_str()), (Ruling::Pass, "read it"));
         assert_eq!(verdict(br#" {"verdict": "fail"} "#).unwrap().0, Ruling::Fail);

@@ -113,7 +113,7 @@ pub(super) fn take_over_marks(
     if taken.is_any() {
         print_message(&format!("run {name}: {taken}"));
     }
-    for step in taken.dealt {
+    for step in taken.dispatched {
         print_message(&format!(
             "run {name}: the file's mark of `{step}` is ignored: the step was already dispatched \
              in this run; to keep it from running again, use `ledger skip`"

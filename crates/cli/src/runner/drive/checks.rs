@@ -37,11 +37,11 @@ impl Drive<'_> {
         while self.has_room()
             && let Some((step, check)) = self.queued.pop_front()
         {
-            let (check, turn) = match self.in_turn(step.as_ref(), check)? {
-                Due::Now(check, turn) => (check, turn),
+            let (check, lock) = match self.lock_check(step.as_ref(), check)? {
+                Due::Now(check, lock) => (check, lock),
                 Due::Later(check) => {
                     if self.awaited.insert(check.subject) {
-                        let what = "another process checks it: waiting for what comes of that";
+                        let what = "another process is checking it; waiting for its result";
                         self.note(step.clone(), what.to_owned());
                     }
                     later.push((step, check));
@@ -51,14 +51,14 @@ impl Drive<'_> {
             };
             let Some(check) = self.with_output(step.as_ref(), check)? else { continue };
             self.workers.check(&check)?;
-            self.checking.insert(check.subject, Checking { step, answer: check.answer, turn });
+            self.checking.insert(check.subject, Checking { step, answer: check.answer, lock });
         }
         self.queued.extend(later);
         Ok(())
     }
 
     /// Take the check lock, then read the state again: the previous lock holder may have judged.
-    fn in_turn(&self, step: Option<&StepName>, check: Check) -> Result<Due> {
+    fn lock_check(&self, step: Option<&StepName>, check: Check) -> Result<Due> {
         let criteria = match (check.subject, step) {
             (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
             (Subject::Plan(_), _) => Criteria::OfPlan,
@@ -68,7 +68,7 @@ impl Drive<'_> {
         let Some(folder) = self.workers.shared_folder() else {
             return Ok(Due::Now(check, None));
         };
-        let Some(turn) = CheckLock::take(folder, self.run, criteria)? else {
+        let Some(lock) = CheckLock::take(folder, self.run, criteria)? else {
             return Ok(Due::Later(check));
         };
         let state = self.ledger.state()?;
@@ -76,12 +76,12 @@ impl Drive<'_> {
             Criteria::OfStep(number) => self.next_check_of_step(run, number),
             Criteria::OfPlan => self.next_check_of_plan(run),
         });
-        Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(turn))))
+        Ok(check.map_or(Due::Not, |check| Due::Now(check, Some(lock))))
     }
 
     pub(crate) fn take_verdict(&mut self, checked: Checked) {
         let Checked { subject, criterion, ruling, evidence } = checked;
-        let Some(Checking { step, answer, turn: _turn }) = self.checking.remove(&subject) else {
+        let Some(Checking { step, answer, lock: _lock }) = self.checking.remove(&subject) else {
             return;
         };
         if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
@@ -136,7 +136,7 @@ impl Drive<'_> {
         }
         self.unjudged.insert(criterion);
         let place = u64::from(criterion.1) + 1;
-        let note = format!("{by} has no verdict on criterion {place}: {}", first_line(evidence));
+        let note = format!("{by} gave no verdict on criterion {place}: {}", first_line(evidence));
         self.note(step.cloned(), note);
         if let Some(step) = step {
             self.queue_check_of_step(step);
@@ -166,7 +166,7 @@ impl Drive<'_> {
                     let Check { subject, criterion, .. } = check;
                     // The runner found the output missing, so the verdict names the runner.
                     let answer = Answer::Status;
-                    let checking = Checking { step: step.cloned(), answer, turn: None };
+                    let checking = Checking { step: step.cloned(), answer, lock: None };
                     self.checking.insert(subject, checking);
                     let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
                     self.take_verdict(Checked { subject, criterion, ruling, evidence });

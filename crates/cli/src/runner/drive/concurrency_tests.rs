@@ -1,5 +1,4 @@
-//! Goal: what others do while a loop is at work, and a disk that is full for a moment, cost nobody
-//! anything.
+//! Goal: records of other processes and a disk that is full for a moment cost a loop nothing.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use crate::runner::check::Check;
 use plan_ledger::plan::{AttemptToken, Command};
 use plan_ledger::sim::SimDisk;
 
-/// A clock; when it is read for the n-th time, somebody acts first.
+/// A clock that runs an action just before its n-th reading.
 struct Acting<'a> {
     clock: &'a dyn Clock,
     reads: AtomicU32,
@@ -32,28 +31,28 @@ impl Clock for Acting<'_> {
     }
 }
 
-/// Story: a run that paused was resumed by somebody in the moment between the loop's last look for work and
-/// its end. `ledger run --wait` waited for a later record than that, for ever.
+/// Regression: an actor resumed a paused run between the loop's last look for work and its end.
+/// `ledger run --wait` waited for a record after that one, forever.
 #[test]
-fn who_acts_while_a_loop_ends_is_behind_what_it_has_seen() {
+fn record_during_loop_end_is_after_the_seen_position() {
     let bench = Bench::new(&plan(2), TextPolicy::Judge);
     let (run, by, reason) = (bench.run, "ana", "lunch");
     bench.ledger.pause(run, by, reason).unwrap();
     let resume = || drop(bench.ledger.resume(run, by).unwrap());
-    // The loop reads it when it begins, before it looks for work, and for its summary.
+    // The loop reads the clock when it begins, before it looks for work, and for its summary.
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
     let options = Options { max_parallel: 3, marks: None };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
-    assert_eq!((observer.dealt().len(), summary.session.dealt), (0, 0), "it paused");
+    assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
     assert!(summary.seen < bench.ledger.head().seq, "the record of the yes is among what it saw");
     let summary = bench.drive(&mut workers, &mut observer);
     assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
     assert_eq!(summary.seen, bench.ledger.head().seq);
 }
 
-/// Time that somebody else moves, in microseconds.
+/// A manual clock, in microseconds.
 #[derive(Debug)]
 struct Moved(AtomicU64);
 
@@ -63,8 +62,8 @@ impl Clock for Moved {
     }
 }
 
-/// A worker that takes 30 seconds. From the second to the sixth one the disk has no room for a record, and at
-/// the end somebody else asks what is due.
+/// A worker that takes 30 seconds. From second 2 to second 6 the disk has no room for a record, and
+/// at the end another process records what is due.
 struct Slow<'a> {
     inner: Scripted,
     ledger: &'a Ledger,
@@ -75,7 +74,7 @@ struct Slow<'a> {
 }
 
 impl Slow<'_> {
-    /// Write until there is room for nothing.
+    /// Fill the disk.
     fn fill(&self) {
         self.disk.set_capacity(0);
         for length in [1 << 20, 1 << 10, 0] {
@@ -146,10 +145,10 @@ impl Workers for Slow<'_> {
     }
 }
 
-/// Story: a sign of life met a full disk, and was the last one: though there was room again a moment later,
-/// the lease ran out, the worker that was at the step was ended, and its work was paid for once more.
+/// Regression: a lease renewal failed on a full disk and was not repeated. Although space was free
+/// again a moment later, the lease expired, the worker was ended, and its work was paid for twice.
 #[test]
-fn a_lease_is_kept_though_the_disk_was_full_once() {
+fn lease_survives_a_briefly_full_disk() {
     let disk = SimDisk::new();
     let clock = Arc::new(Moved(AtomicU64::new(1)));
     let environment = Environment {

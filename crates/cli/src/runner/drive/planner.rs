@@ -69,7 +69,7 @@ impl Drive<'_> {
         let unusable = unusable(run, request);
         if let Some(why) = left_to_people(run, request, &unusable) {
             self.planning.left.insert(request.seq);
-            let note = format!("{} is not asked for another plan: {why}", planner.name());
+            let note = format!("{} is not asked for a new plan: {why}", planner.name());
             self.note(None, note);
             return;
         }
@@ -149,7 +149,7 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
         let open = run.request.as_ref().filter(|open| open.seq == request);
         let mut unusable = open.map(|open| unusable(run, open)).unwrap_or_default();
-        let note = format!("{} gave no plan of use: {}", planner.name(), first_line(&problem));
+        let note = format!("{} gave no usable plan: {}", planner.name(), first_line(&problem));
         unusable.problems.push(problem);
         self.note(None, note);
         let value = Json::from(serde_json::to_value(&unusable).unwrap_or_default());
@@ -171,12 +171,12 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
 /// Why no planner is started for a request, or `None` if one may be.
 fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
     if unusable.problems.len() >= ANSWERS_MAX {
-        return Some(format!("{ANSWERS_MAX} of its answers could not be used"));
+        return Some(format!("{ANSWERS_MAX} of its replies were unusable"));
     }
     let is_free =
         matches!(request.trigger, ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension);
     let max = run.plan().and_then(|plan| plan.header().failure.max_replans).filter(|_| !is_free)?;
-    (run.replans >= max).then(|| format!("the plan allows {max} other plans, and has had them"))
+    (run.replans >= max).then(|| format!("replan limit reached ({max})"))
 }
 
 /// The text of a rejection; every other error is returned.

@@ -40,7 +40,7 @@ impl Drive<'_> {
         if finding == Some(ResolvedOutcome::DidNotHappen) && !self.has_attempts_left(&step) {
             // Without this limit, an attempt that keeps getting lost would be retried without end.
             finding = None;
-            evidence.push_str("; it did not happen, and no attempt is left: a person must say");
+            evidence.push_str("; it did not happen, and no attempt is left: a person must decide");
         }
         if let Some(finding) = finding
             && !self.resolve(&step, finding, &evidence)
@@ -59,8 +59,8 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return false };
         let limit =
             run.plan().zip(run.plan_step(step.number)).map(|(plan, text)| plan.retry_of(text));
-        let dealt = run.step(step.number).map_or(0, |step| step.attempts);
-        limit.is_some_and(|retry| dealt < retry.max_attempts)
+        let attempts = run.step(step.number).map_or(0, |step| step.attempts);
+        limit.is_some_and(|retry| attempts < retry.max_attempts)
     }
 
     /// Record the result. Returns whether it was recorded.
@@ -80,7 +80,8 @@ impl Drive<'_> {
     }
 }
 
-/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if it already ran.
+/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if no
+/// probe is left to run.
 fn probe_of(
     run: &Run,
     number: StepNumber,

@@ -175,7 +175,7 @@ impl Drive<'_> {
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
         let step = StepName::of_task(task);
-        self.session.dealt += 1;
+        self.session.dispatched += 1;
         self.observer.progress(&Progress::Dispatched {
             step: step.clone(),
             title: title(task),

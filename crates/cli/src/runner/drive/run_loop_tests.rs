@@ -1,5 +1,5 @@
-//! Goal: the loop on a real ledger with workers that answer as the test says: it dispatches, records,
-//! judges, resumes and stops without losing or repeating anything.
+//! Goal: on a real ledger with scripted workers, the loop dispatches, records, judges, resumes and
+//! stops without losing or repeating work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod meanwhile;
 
 struct Quiet {
     seen: Vec<Progress>,
-    /// Ask for this once so many steps were dealt.
+    /// Send this request once so many steps were dispatched.
     stop: Option<(usize, StopRequest)>,
 }
 
@@ -30,9 +30,9 @@ impl Observer for Quiet {
     }
 
     fn stop_request(&mut self) -> StopRequest {
-        let dealt = self.dealt().len();
+        let dispatched = self.dispatched().len();
         match self.stop {
-            Some((after, request)) if dealt >= after => request,
+            Some((after, request)) if dispatched >= after => request,
             _ => StopRequest::None,
         }
     }
@@ -43,7 +43,7 @@ impl Quiet {
         Self { seen: Vec::new(), stop: None }
     }
 
-    fn dealt(&self) -> Vec<u32> {
+    fn dispatched(&self) -> Vec<u32> {
         let number = |progress: &Progress| match progress {
             Progress::Dispatched { step, .. } => Some(step.number.0),
             _ => None,
@@ -52,7 +52,7 @@ impl Quiet {
     }
 }
 
-/// Workers that fail the steps they are told to fail, once each.
+/// Workers that fail the listed steps, once each.
 struct Scripted {
     stub: StubWorkers,
     fail: VecDeque<u32>,
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// Steps s1 to sN that depend on nothing.
+/// Steps s1 to sN without dependencies.
 fn plan(count: u32) -> Plan {
     let step = |number: u32| Step { id: format!("s{number}"), ..Step::default() };
     Plan { title: "a plan".to_owned(), steps: (1..=count).map(step).collect(), ..Plan::default() }
@@ -180,11 +180,11 @@ fn stubs_finish_a_plan_within_the_cap() {
     assert!(matches!(summary.outcome, RunOutcome::Done), "{:?}", summary.outcome);
     assert_eq!((summary.counts.accepted, summary.counts.attempts), (20, 20));
     assert_eq!(workers.at_once_max, 3);
-    assert_eq!(observer.dealt(), (1..=20).collect::<Vec<u32>>());
+    assert_eq!(observer.dispatched(), (1..=20).collect::<Vec<u32>>());
 }
 
 #[test]
-fn a_transient_failure_is_dealt_again() {
+fn transient_failure_is_redispatched() {
     let bench = Bench::new(&plan(3), TextPolicy::Judge);
     let mut workers = Scripted { fail: [2, 2].into(), ..Scripted::new() };
     let summary = bench.drive(&mut workers, &mut Quiet::new());
@@ -198,7 +198,7 @@ fn a_transient_failure_is_dealt_again() {
 }
 
 #[test]
-fn criteria_are_judged_by_others_than_the_worker() {
+fn worker_does_not_judge_its_own_criteria() {
     let mut plan = plan(2);
     plan.steps[0].acceptance =
         vec![Criterion::Command("true".into()), Criterion::Text("looks good".into())];
@@ -218,7 +218,7 @@ fn criteria_are_judged_by_others_than_the_worker() {
 }
 
 #[test]
-fn a_criterion_of_the_plan_that_does_not_hold_fails_the_run() {
+fn failed_plan_criterion_fails_the_run() {
     let mut plan = plan(1);
     plan.test_criteria = vec![Criterion::Command("false".into())];
     let bench = Bench::new(&plan, TextPolicy::Judge);
@@ -229,30 +229,30 @@ fn a_criterion_of_the_plan_that_does_not_hold_fails_the_run() {
 }
 
 #[test]
-fn what_an_earlier_runner_had_in_flight_is_dealt_again_or_asked_about() {
+fn in_flight_attempts_are_redispatched_or_need_an_answer() {
     let mut plan = plan(3);
     plan.steps[1].idempotent = Some(Idempotence::No);
     let bench = Bench::new(&plan, TextPolicy::Judge);
-    // One attempt is of somebody outside, who may still report.
+    // One attempt belongs to an external worker, which may still report.
     for worker in ["process/1", "stub/2", "elsewhere"] {
         bench.ledger.dispatch(bench.run, worker).unwrap().unwrap();
     }
     let mut observer = Quiet::new();
     let summary = bench.drive(&mut Scripted::new(), &mut observer);
     assert_eq!(summary.session.lost, 2);
-    assert_eq!(observer.dealt(), [1]);
+    assert_eq!(observer.dispatched(), [1]);
     let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
     assert!(matches!(&items[0], Pending::Doubt { step } if step.number == StepNumber(2)));
     assert!(matches!(&items[1], Pending::Held { worker, .. } if worker == "elsewhere"));
-    // A stub knows that it did nothing.
+    // A stub knows that it had no effect.
     let mut stub = StubWorkers::new(StubOptions::default());
     let mut observer = Quiet::new();
     bench.drive(&mut stub, &mut observer);
-    assert_eq!(observer.dealt(), [2]);
+    assert_eq!(observer.dispatched(), [2]);
 }
 
 #[test]
-fn a_stop_waits_and_a_kill_does_not() {
+fn stop_waits_for_workers_and_kill_does_not() {
     for (request, accepted, lost) in [(StopRequest::Drain, 2, 0), (StopRequest::Kill, 0, 2)] {
         let bench = Bench::new(&plan(9), TextPolicy::Judge);
         let mut observer = Quiet { seen: Vec::new(), stop: Some((2, request)) };
@@ -265,7 +265,7 @@ fn a_stop_waits_and_a_kill_does_not() {
 }
 
 #[test]
-fn a_machine_that_cannot_start_workers_stops_the_loop_and_loses_nothing() {
+fn failure_to_start_workers_stops_the_loop_without_loss() {
     let bench = Bench::new(&plan(3), TextPolicy::Judge);
     let mut workers = Scripted { cannot_start: Some(StartFailure::NotBegun), ..Scripted::new() };
     let summary = bench.drive(&mut workers, &mut Quiet::new());
@@ -276,10 +276,10 @@ fn a_machine_that_cannot_start_workers_stops_the_loop_and_loses_nothing() {
     assert_eq!(summary.counts.attempts, 4);
 }
 
-/// A worker that had been started, and was ended because a full disk left no room for its process id,
-/// was given back as if it had not begun: a step that must not be done twice was dispatched again.
+/// Regression: a started worker was ended because a full disk had no room for its process id, and
+/// its attempt was released as if it had not started: a non-idempotent step was dispatched again.
 #[test]
-fn what_had_begun_when_the_machine_failed_is_in_doubt() {
+fn started_attempt_is_outcome_unknown_after_a_machine_failure() {
     let mut plan = plan(1);
     plan.steps[0].idempotent = Some(Idempotence::No);
     let not_begun: fn(Error) -> StartFailure = StartFailure::NotBegun;
@@ -294,10 +294,10 @@ fn what_had_begun_when_the_machine_failed_is_in_doubt() {
     }
 }
 
-/// Goal: a loop returns where only an answer or its deadline lets it go on; once that has passed,
-/// the next loop takes what it says.
+/// Goal: a loop returns when only an answer or its deadline can continue the run; after the
+/// deadline, the next loop applies the default answer.
 #[test]
-fn a_deadline_of_an_answer_is_not_waited_for_but_heeded() {
+fn answer_deadline_is_applied_without_waiting() {
     let mut plan = plan(2);
     let on_timeout = Some(OnTimeout::Answer("skip".to_owned()));
     let gate = Gate { deadline_seconds: Some(1), on_timeout, ..Gate::default() };
@@ -316,7 +316,7 @@ fn a_deadline_of_an_answer_is_not_waited_for_but_heeded() {
     }
 }
 
-/// Workers whose attempts are over while they work: somebody else gave them up.
+/// Workers whose attempts are revoked while they run.
 struct GivenUp<'a> {
     ledger: &'a Ledger,
     working: Vec<AttemptToken>,
@@ -368,10 +368,9 @@ impl Workers for GivenUp<'_> {
     }
 }
 
-/// A worker whose attempt was given up by somebody else worked on, for nobody, beside the one that had
-/// its step now.
+/// Regression: a worker whose attempt was revoked kept running beside the new worker of its step.
 #[test]
-fn a_worker_whose_attempt_is_over_is_ended() {
+fn worker_of_a_revoked_attempt_is_ended() {
     let bench = Bench::new(&plan(1), TextPolicy::Judge);
     let mut workers = GivenUp { ledger: &bench.ledger, working: Vec::new(), ended: Vec::new() };
     let summary = bench.drive(&mut workers, &mut Quiet::new());
@@ -379,7 +378,7 @@ fn a_worker_whose_attempt_is_over_is_ended() {
     assert_eq!((workers.ended.len(), summary.counts.attempts), (1, 2));
 }
 
-/// Workers that go on until a barrier is late, or nobody notices that for long.
+/// Workers that run until a barrier is late, or until they have looked many times in vain.
 struct Slow<'a> {
     bench: &'a Bench,
     working: Vec<AttemptToken>,
@@ -423,10 +422,11 @@ impl Workers for Slow<'_> {
     }
 }
 
-/// Story: a barrier had a second to go, and workers that took longer had every place. With a place more the
-/// run failed in time; without one nothing looked at the clock, and the barrier was released late.
+/// Regression: a barrier had one second left, and longer-running workers took every slot. With a
+/// free slot the run failed in time; without one, no deadline was checked, and the barrier was
+/// released late.
 #[test]
-fn a_deadline_passes_while_every_place_is_taken() {
+fn deadline_passes_while_every_slot_is_taken() {
     let mut plan = plan(3);
     let members = ["s1", "s2", "s3"].map(str::to_owned).to_vec();
     let join = Barrier { id: "join".to_owned(), members, ..Barrier::default() };
@@ -438,13 +438,13 @@ fn a_deadline_passes_while_every_place_is_taken() {
 }
 
 #[test]
-fn the_same_ledger_gives_the_same_sequence() {
+fn same_ledger_gives_the_same_sequence() {
     let of = || {
         let bench = Bench::new(&plan(12), TextPolicy::Trust);
         let mut workers = Scripted { fail: [3, 7].into(), ..Scripted::new() };
         let mut observer = Quiet::new();
         bench.drive(&mut workers, &mut observer);
-        observer.dealt()
+        observer.dispatched()
     };
     assert_eq!(of(), of());
 }

@@ -40,7 +40,7 @@ pub(crate) struct Checking {
     pub(crate) step: Option<StepName>,
     pub(crate) answer: Answer,
     /// The check lock, held until the verdict is recorded.
-    pub(crate) turn: Option<CheckLock>,
+    pub(crate) lock: Option<CheckLock>,
 }
 
 pub(crate) struct Drive<'a> {

@@ -95,7 +95,7 @@ pub struct Counts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Session {
     /// Attempts that the loop dispatched.
-    pub dealt: u32,
+    pub dispatched: u32,
     /// Receipts that the loop recorded.
     pub receipts: u32,
     /// Steps queued again after a failed attempt.
@@ -123,7 +123,7 @@ impl StepName {
 }
 
 impl Counts {
-    /// Of a run's active version.
+    /// The totals of a run's active version.
     #[must_use]
     pub fn of(state: &State, run: &Run) -> Self {
         let mut counts = Self {

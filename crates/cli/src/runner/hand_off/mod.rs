@@ -1,5 +1,5 @@
-//! The task that a worker gets as JSON on its standard input (`format/hand-off.md`), and tasks and
-//! receipts as text.
+//! The hand-off: the task that a worker gets as JSON on its standard input (`format/hand-off.md`),
+//! and short texts for tasks and receipts.
 
 pub(crate) mod nearby;
 pub(crate) mod task;

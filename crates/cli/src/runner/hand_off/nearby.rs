@@ -1,30 +1,30 @@
-//! The part of a plan near a step: what it builds on, and what builds on it.
+//! The neighbours of a step in the plan: its dependencies and its dependents.
 
 use serde::Serialize;
 
 use plan_ledger::plan::{CompactPlan, CompactStep, Neighbours, Texts};
 
-/// The steps around one, in plan order.
+/// The neighbours of a step, in plan order.
 #[derive(Debug, Clone, Serialize)]
 pub struct Nearby<'a> {
-    /// Those that it waits for, also through a barrier.
+    /// Its dependencies, including those through a barrier.
     pub before: Vec<Neighbour<'a>>,
-    /// Those that wait for it, also through a barrier.
+    /// Its dependents, including those through a barrier.
     pub after: Vec<Neighbour<'a>>,
 }
 
-/// A step near another one.
+/// A neighbour of a step.
 #[derive(Debug, Clone, Serialize)]
 pub struct Neighbour<'a> {
-    /// Its id.
+    /// The step's id.
     pub id: &'a str,
-    /// One line for people.
+    /// The title in one line.
     pub title: &'a str,
-    /// What its worker is asked to achieve.
+    /// The goal of the step.
     pub goal: &'a str,
-    /// Names of the variables that its output sets.
+    /// The variables that its output sets.
     pub outputs: Texts<'a>,
-    /// Files that it is expected to change.
+    /// The files that it is expected to change.
     pub changes: Texts<'a>,
 }
 

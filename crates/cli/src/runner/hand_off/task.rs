@@ -1,7 +1,7 @@
-//! What a worker is told: the JSON on its standard input (`format/hand-off.md`).
+//! The worker's input: the JSON on its standard input (`format/hand-off.md`).
 //!
-//! Invariant: all of it is read off the task and the files that the step names, so that the same
-//! task and the same files give the same text.
+//! Invariant: the text depends only on the task and on the files that the step names, so the same
+//! task and files give the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -14,96 +14,96 @@ use plan_ledger::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
 use crate::runner::files::{ChangedFile, changed_files};
 use crate::runner::hand_off::nearby::Nearby;
 
-/// The version of the hand-off's form.
+/// The version of the hand-off format.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// How much of the plan a worker is told.
+/// How much of the plan a worker gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlanContext {
-    /// The steps that this one builds on, and those that build on it.
+    /// The dependencies and dependents of the step.
     #[default]
     Near,
-    /// All of it.
+    /// The whole plan.
     Full,
 }
 
-/// All that a worker needs for one attempt.
+/// The input of one attempt.
 #[derive(Debug, Clone, Serialize)]
 pub struct HandOff<'a> {
-    /// The version of this form.
+    /// The version of this format.
     pub schema: u32,
-    /// The run's name.
+    /// The name of the run.
     pub run: &'a str,
-    /// What the plan is about.
+    /// The part of the plan that every worker gets.
     pub plan: PlanBrief<'a>,
-    /// The step as the plan has it, defaults filled in.
+    /// The step as in the plan, with defaults filled in.
     pub step: &'a Step,
-    /// Its number in the run.
+    /// The step number.
     pub number: u32,
-    /// Which attempt this is, from 1.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// The right to report on it.
+    /// The token that entitles the worker to report.
     pub token: u64,
-    /// Values of the variables that the step reads; null where one is not set.
+    /// The values of the variables that the step reads; null for a variable that is not set.
     pub inputs: BTreeMap<&'a str, Value>,
-    /// The key that a side effect should carry to the outside.
+    /// The idempotency key for side effects.
     pub idempotency_key: &'a str,
-    /// Why the attempt before failed.
+    /// Why the previous attempt failed.
     pub last_failure: Option<&'a str>,
-    /// The verdicts against it.
+    /// The failed verdicts on the previous attempt.
     pub failed_criteria: Vec<FailedCriterion<'a>>,
-    /// The attempts before, the oldest first.
+    /// The previous attempts, oldest first.
     pub previous_attempts: Vec<PreviousAttempt<'a>>,
-    /// The files that the step is expected to change, as they are now.
+    /// The files that the step is expected to change, in their current state.
     pub changes: Vec<ChangedFile>,
 }
 
-/// A criterion that an attempt did not meet.
+/// A criterion that an attempt failed.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailedCriterion<'a> {
-    /// Its place in the step's `acceptance`, from 0.
+    /// The 0-based index in the step's `acceptance`.
     pub criterion: u32,
-    /// Who judged.
+    /// The judge.
     pub by: &'a str,
-    /// On what grounds.
+    /// The evidence.
     pub evidence: &'a str,
 }
 
-/// An attempt that came before, and how it ended.
+/// A previous attempt and its outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct PreviousAttempt<'a> {
-    /// Which it was, from 1.
+    /// The attempt, from 1.
     pub attempt: u32,
     /// Its token.
     pub token: u64,
-    /// Who had it.
+    /// The worker.
     pub worker: &'a str,
     /// `failed`, `rejected`, `lost`, `replan_requested` or `succeeded`.
     pub outcome: &'static str,
-    /// The class of its failure, or how it was lost.
+    /// The class of its failure, or the cause of its loss.
     pub class: Option<&'static str>,
-    /// Why, for people.
+    /// The human-readable reason.
     pub message: &'a str,
-    /// The verdicts against it.
+    /// The failed verdicts on it.
     pub failed_criteria: Vec<FailedCriterion<'a>>,
-    /// The end of what it wrote to standard error.
+    /// The end of its standard error.
     pub log_tail: &'a str,
 }
 
-/// What every worker is told about the plan.
+/// The part of the plan that every worker gets.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanBrief<'a> {
-    /// One line that names it.
+    /// The title in one line.
     pub title: &'a str,
-    /// What is true when it has succeeded.
+    /// What is true once the plan has succeeded.
     pub outcome: &'a str,
-    /// Why it exists.
+    /// The purpose of the plan.
     pub goal: &'a str,
-    /// Background.
+    /// Background information.
     pub context: &'a str,
-    /// The steps around this one.
+    /// The neighbours of this step.
     pub near: Nearby<'a>,
-    /// The whole plan, where all of it was asked for.
+    /// The whole plan, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full: Option<&'a CompactPlan>,
 }
@@ -139,7 +139,7 @@ impl<'a> PreviousAttempt<'a> {
     }
 }
 
-/// The word that receipts and hand-offs have for a failure's class.
+/// The word for a failure class in receipts and hand-offs.
 pub(crate) fn class_word(class: FailureClass) -> &'static str {
     match class {
         FailureClass::Transient => "transient",
@@ -160,13 +160,13 @@ fn lost_word(cause: LostCause) -> &'static str {
 }
 
 impl<'a> HandOff<'a> {
-    /// The hand-off of a task, with the plan near the step.
+    /// The hand-off of a task, with the neighbours of the step.
     #[must_use]
     pub fn new(task: &'a Task) -> Self {
         Self::with_context(task, PlanContext::Near)
     }
 
-    /// The hand-off of a task, with that much of the plan.
+    /// The hand-off of a task, with this much of the plan.
     #[must_use]
     pub fn with_context(task: &'a Task, context: PlanContext) -> Self {
         let plan = &task.plan;
@@ -198,10 +198,10 @@ impl<'a> HandOff<'a> {
         }
     }
 
-    /// The JSON text, ending in a newline so that line readers get it too.
+    /// The JSON text, with a final newline for readers that read lines.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Only map keys that are not strings could fail, and there are none.
+        // Serialization fails only for map keys that are not strings, and there are none.
         let mut text = serde_json::to_string(self).unwrap_or_default();
         text.push('\n');
         text

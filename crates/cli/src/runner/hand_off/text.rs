@@ -1,11 +1,11 @@
-//! Tasks, receipts and requests in a few words, for whoever watches a loop.
+//! Short texts for tasks, receipts and replan requests, for the progress display.
 
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::Task;
 use plan_ledger::plan::{Outcome, ReplanTrigger};
 
-/// A step's title, or the first line of what it does.
+/// The title of a step, or the first line of its goal.
 pub(crate) fn title(task: &Task) -> String {
     let step = &task.step;
     [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
@@ -15,7 +15,7 @@ pub(crate) fn title(task: &Task) -> String {
         .to_owned()
 }
 
-/// How an attempt went, in a word, and why it failed.
+/// The outcome of an attempt in one word, and the reason for a failure.
 pub(crate) fn describe(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Succeeded => ("succeeded", String::new()),
@@ -24,7 +24,7 @@ pub(crate) fn describe(outcome: &Outcome) -> (&'static str, String) {
     }
 }
 
-/// Why another plan version is needed.
+/// The trigger of a replan request as JSON.
 pub(crate) fn trigger_json(trigger: &ReplanTrigger) -> Value {
     match trigger {
         ReplanTrigger::PreconditionFalse { step, precondition } => {

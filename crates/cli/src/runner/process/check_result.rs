@@ -1,4 +1,4 @@
-//! What a check comes to: its exit status, a verdict or a plan, by how it answers.
+//! The result of a check: an exit status, a verdict or a plan, depending on how the check answers.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -10,7 +10,7 @@ use crate::runner::judge;
 use crate::runner::process::job::EndedBy;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
 
-/// How much of what a check printed goes into its evidence, in bytes.
+/// How much of a check's output becomes evidence, in bytes.
 const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
 
 /// A check that has ended.
@@ -30,14 +30,14 @@ impl Ended {
         }
     }
 
-    /// Why it gave no answer.
+    /// The reason why it gave no answer.
     fn failure(&self) -> String {
         let said = last_line(&tail(&self.errors, EVIDENCE_LENGTH_MAX));
         said.map_or_else(|| self.how(), |said| format!("{}: {said}", self.how()))
     }
 }
 
-/// The judgement, and its grounds.
+/// The ruling and its evidence.
 pub(crate) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option<Ruling>, String) {
     let is_stopped = ended.by == Some(EndedBy::Stop);
     let (ruling, evidence) = match answer {
@@ -63,7 +63,7 @@ pub(crate) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option
 fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
     let ruling = match (subject, ended.status.code()) {
         (_, Some(0)) => Some(Ruling::Pass),
-        // A probe that says neither cannot tell.
+        // A probe with any other status cannot tell.
         (Subject::Doubt(_), Some(1)) => Some(Ruling::Fail),
         (Subject::Doubt(_), _) => None,
         _ => Some(Ruling::Fail),
@@ -72,8 +72,8 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
     (ruling, format!("{}\n{printed}", ended.how()).trim_end().to_owned())
 }
 
-/// What a check comes to that did not run: a command that nobody saw pass does not, and who cannot
-/// be asked says nothing.
+/// The ruling of a check that gave no answer: none for a probe or a judge, and failure for every
+/// other check.
 pub(crate) fn unanswered(subject: Subject, answer: Answer) -> Option<Ruling> {
     match (subject, answer) {
         (Subject::Doubt(_), _) | (_, Answer::Verdict) => None,

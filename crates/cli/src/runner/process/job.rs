@@ -1,12 +1,12 @@
-//! One process group: a worker or a check, from its start to its end.
+//! Jobs: one process group, a worker or a check, from its start to its end.
 //!
 //! Invariants:
-//! - Its streams are files. Nothing waits for the end of a pipe, so a grandchild that keeps one
-//!   open cannot hang the runner, and no amount of output can block a worker. One that writes without an
-//!   end is ended.
-//! - The thread that waits for it only looks; the child is reaped by its owner, so that its
-//!   process id cannot be given to somebody else while the group may still be ended. When it has waited,
-//!   it does what takes long, so that its owner need not.
+//! - The streams of a job are files. The runner never waits for the end of a pipe, so a grandchild
+//!   that keeps one open cannot hang it, and output cannot block a worker. A job that exceeds its
+//!   output limit is ended.
+//! - The waiting thread detects the exit but does not reap the child; the owner of the job reaps
+//!   it. The process id is therefore not reused while the group may still be ended. After the exit,
+//!   the thread does slow work, such as hashing, for its owner.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +28,7 @@ use crate::runner::process::orphans::{Orphan, WORK_VARIABLE};
 use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::workers::StartFailure;
 
-/// Variables of an outer runner that a job must not inherit by mistake.
+/// Variables of an outer runner that a job must not inherit.
 const OWN_VARIABLES: [&str; 9] = [
     "LEDGER_DIR",
     "LEDGER_RUN",
@@ -41,35 +41,35 @@ const OWN_VARIABLES: [&str; 9] = [
     WORK_VARIABLE,
 ];
 
-/// How long the file of a stream may become, in bytes, before whoever writes it is ended.
+/// The output limit of a stream in bytes; a job that exceeds it is ended.
 pub(crate) const STREAM_LENGTH_MAX: u64 = 1 << 30;
 
-/// What a job finds in its environment. A path need not be text.
+/// The environment of a job. A path need not be valid text.
 pub(crate) type Variables = Vec<(String, OsString)>;
 
-/// What to start.
+/// A job to start.
 pub(crate) struct JobSpec<'a> {
     pub(crate) stem: String,
-    /// What it is called, for people.
+    /// The name of the job in messages.
     pub(crate) name: String,
     pub(crate) command: &'a str,
     pub(crate) environment: Variables,
     pub(crate) input: &'a [u8],
     pub(crate) timeout_seconds: Option<u32>,
     pub(crate) streams: Streams,
-    /// How long the file of a stream may become, in bytes.
+    /// The output limit of each stream in bytes.
     pub(crate) stream_length_max: u64,
 }
 
-/// Where standard output goes.
+/// The destination of standard output.
 pub(crate) enum Streams {
-    /// Into a file of its own.
+    /// A separate file.
     Separate,
-    /// Into the same file as standard error.
+    /// The file of standard error.
     Together,
 }
 
-/// A process group that runs.
+/// A running process group.
 pub(crate) struct Job {
     pub(crate) stem: String,
     pub(crate) started: Instant,
@@ -79,36 +79,36 @@ pub(crate) struct Job {
     written: [PathBuf; 2],
     child: Child,
     ended_by: Option<EndedBy>,
-    aside: Aside,
+    wait_thread: WaitThread,
 }
 
-/// The thread that waited for a job, as somebody who has time.
+/// The thread that waited for a job and is now free for slow work.
 #[derive(Clone)]
-pub(crate) struct Aside(Sender<Box<dyn FnOnce() + Send>>);
+pub(crate) struct WaitThread(Sender<Box<dyn FnOnce() + Send>>);
 
-impl Aside {
-    /// Have this done, while others go on.
-    pub(crate) fn please(&self, work: impl FnOnce() + Send + 'static) {
+impl WaitThread {
+    /// Run this on the thread, so that the caller need not wait.
+    pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
         if let Err(unsent) = self.0.send(Box::new(work)) {
-            // The thread is gone: then it is done here.
+            // The thread has ended: run it here.
             (unsent.0)();
         }
     }
 }
 
-/// Why a job was ended by the runner.
+/// Why the runner ended a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndedBy {
-    /// It took longer than so many seconds.
+    /// It ran longer than its limit in seconds.
     Timeout(u32),
-    /// It wrote more than so many bytes.
+    /// It wrote more than its limit in bytes.
     Length(u64),
     /// The runner was asked to stop.
     Stop,
 }
 
 impl EndedBy {
-    /// For people.
+    /// The human-readable reason.
     pub(crate) fn message(self) -> String {
         match self {
             Self::Timeout(seconds) => format!("timed out after {seconds} s"),
@@ -120,7 +120,7 @@ impl EndedBy {
         }
     }
 
-    /// Whether trying again may help.
+    /// Whether another attempt may succeed.
     pub(crate) fn class(self) -> FailureClass {
         match self {
             Self::Timeout(_) | Self::Stop => FailureClass::Transient,
@@ -133,14 +133,14 @@ impl EndedBy {
 pub(crate) enum NotStarted {
     /// This machine has no room for its files.
     Machine(Error),
-    /// The operating system refused.
+    /// The operating system refused to start it.
     Refused(io::Error),
-    /// It ran, could not be watched, and was ended. It may have changed the world.
+    /// It started, could not be watched, and was ended. It may have changed the world.
     Begun(Error),
 }
 
 impl Job {
-    /// Start it; `key` is sent when it has ended.
+    /// Start the job; `key` is sent when it ends.
     pub(crate) fn start<K: Send + 'static>(
         spec: &JobSpec<'_>,
         scratch: &Scratch,
@@ -150,9 +150,9 @@ impl Job {
         let files = scratch.create(&spec.stem, spec.input).map_err(NotStarted::Machine)?;
         let mut command = shell(spec, scratch, files).map_err(NotStarted::Refused)?;
         let child = command.spawn().map_err(NotStarted::Refused)?;
-        // The runner's own copies of the files go: from here on the job alone holds the lock.
+        // Close the runner's copies of the files: from here on only the job has the lock.
         drop(command);
-        let (aside, works) = channel();
+        let (wait_thread, works) = channel();
         let job = Self {
             stem: spec.stem.clone(),
             started: Instant::now(),
@@ -161,7 +161,7 @@ impl Job {
             written: ["out", "err"].map(|suffix| scratch.path(&spec.stem, suffix)),
             child,
             ended_by: None,
-            aside: Aside(aside),
+            wait_thread: WaitThread(wait_thread),
         };
         match job.watch(spec, scratch, works, (key, ended.clone())) {
             Ok(()) => Ok(job),
@@ -186,7 +186,7 @@ impl Job {
             if let Some(pid) = pid {
                 while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
             }
-            // Nobody listens any more when the runner is on its way out.
+            // The receiver is gone while the runner exits.
             let _ = ended.send(key);
             for work in works {
                 work();
@@ -203,13 +203,13 @@ impl Job {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// When it has taken too long.
+    /// When its time limit passes.
     fn deadline(&self) -> Option<Instant> {
         let seconds = self.timeout_seconds.filter(|_| self.ended_by.is_none())?;
         self.started.checked_add(Duration::from_secs(seconds.into()))
     }
 
-    /// End it if it takes too long, or writes too much.
+    /// End the job if it exceeds its time or output limit.
     pub(crate) fn enforce(&mut self) {
         let is_late = self.deadline().is_some_and(|deadline| deadline <= Instant::now());
         if let Some(seconds) = self.timeout_seconds.filter(|_| is_late) {
@@ -223,7 +223,7 @@ impl Job {
         }
     }
 
-    /// End the whole group. The first reason counts.
+    /// End the whole group. The first reason is kept.
     pub(crate) fn end(&mut self, by: EndedBy) {
         if self.ended_by.is_none() {
             self.ended_by = Some(by);
@@ -233,35 +233,35 @@ impl Job {
 
     fn kill(&self) {
         if let Some(pid) = self.pid() {
-            // It may have ended by itself, which is as good.
+            // It may have ended by itself, which is fine.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
 
-    /// End it, all that it left behind, and wait until it is gone.
+    /// End the job and its descendants, and wait until all are gone.
     pub(crate) fn end_now(mut self, scratch: &Scratch) {
         self.kill();
         self.end_leftovers(scratch);
         let _ = self.child.wait();
     }
 
-    /// End what is left of its processes, once its key was sent. Those that nobody had ended before:
-    /// the group of a job that took too long has been.
+    /// End the remaining processes after the key was sent. The group of a job that timed out has
+    /// already been ended.
     pub(crate) fn end_leftovers(&self, scratch: &Scratch) -> Vec<Orphan> {
         let work = scratch.work_name(&self.stem);
-        // The leader was not reaped yet, so that nobody else can have its number.
+        // The leader is not reaped yet, so its process id cannot have been reused.
         let leader = self.pid();
         let mut found = orphans::end(|other| other == work, leader);
         found.retain(|orphan| self.ended_by.is_none() || !orphan.is_in_group(leader));
         found
     }
 
-    /// Who has time for it, once its key was sent.
-    pub(crate) fn aside(&self) -> Aside {
-        self.aside.clone()
+    /// The thread that is free after the key was sent.
+    pub(crate) fn wait_thread(&self) -> WaitThread {
+        self.wait_thread.clone()
     }
 
-    /// How it ended, and who ended it, once its key was sent.
+    /// The exit status and the reason for ending it, after the key was sent.
     pub(crate) fn reap(mut self) -> (io::Result<ExitStatus>, Option<EndedBy>) {
         (self.child.wait(), self.ended_by)
     }
@@ -285,7 +285,7 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
 }
 
 impl NotStarted {
-    /// The machine's error, or what the operating system said about the command.
+    /// The error of this machine, or the operating system's message about the command.
     pub(crate) fn or_refusal(self) -> std::result::Result<io::Error, StartFailure> {
         match self {
             Self::Machine(error) => Err(StartFailure::NotBegun(error)),

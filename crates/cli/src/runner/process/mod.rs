@@ -1,4 +1,4 @@
-//! Workers and checks as operating system processes: start, output, receipt, and what is left behind.
+//! Processes: starts workers and checks, reads their output and receipts, and ends their orphans.
 
 pub(crate) mod check_result;
 pub(crate) mod job;

@@ -1,14 +1,13 @@
-//! Processes that outlive their job: found by what their environment says, ended, and named.
+//! Orphans: processes that outlive their job. They are found by their environment, ended, and named
+//! in a note.
+//!
+//! Where there is no `/proc`, no orphan is found. A process that deliberately clears
+//! [`WORK_VARIABLE`] and leaves the process group no longer belongs to the job.
 //!
 //! Invariants:
-//! - A process is ended only if its own environment names the job, or if it is in the process group
-//!   of a job whose leader was not reaped yet: a process id alone may have been given to somebody
-//!   else by now.
-//! - What is looked for is looked for again until nothing is found, since a process may have had a
-//!   child while it was being ended.
-//!
-//! Left out on purpose: who cleared [`WORK_VARIABLE`] and left the group, on purpose, is no longer
-//! the job's. Where there is no `/proc`, nobody is found.
+//! - A process is ended only if its environment names the job, or if it is in the process group of
+//!   a job whose leader is not reaped yet. A process id alone may have been reused.
+//! - The search repeats until it finds nothing, since a process may fork while it is being ended.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,26 +20,26 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable by which a process says which job it belongs to.
+/// The variable that names the job of a process.
 pub(crate) const WORK_VARIABLE: &str = "LEDGER_WORK";
 
-/// How long processes may take to go.
+/// How long the processes may take to exit.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between two looks.
+/// The time between two searches.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// More than what the system says of a process takes, in bytes.
+/// The read buffer in bytes, larger than any `/proc/PID/stat`.
 const STAT_LENGTH_MAX: usize = 1 << 10;
 
-/// How many are named in one remark.
+/// How many processes one note names.
 const NAMED_MAX: usize = 5;
 
-/// A process that was still there when its job was over.
+/// A process that was still alive when its job was over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Orphan {
     pid: Pid,
-    /// What it is called.
+    /// The name of the process.
     name: String,
     /// The job that its environment names.
     work: Option<PathBuf>,
@@ -48,7 +47,7 @@ pub(crate) struct Orphan {
 }
 
 impl Orphan {
-    /// The job, by the name of its files.
+    /// The job, by the stem of its files.
     pub(crate) fn stem(&self) -> Option<String> {
         Some(self.work.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
@@ -58,7 +57,7 @@ impl Orphan {
         stat(self.pid).is_some_and(|status| status.name == self.name)
     }
 
-    /// Its number and its name, for people.
+    /// The name and process id, for messages.
     pub(crate) fn describe(&self) -> String {
         format!("{} ({})", self.name, self.pid.as_raw_pid())
     }
@@ -68,8 +67,8 @@ impl Orphan {
     }
 }
 
-/// End every process that belongs to a job that is meant, or is in the group of that leader, who is
-/// left alone. Those that were there.
+/// End every process that belongs to a matching job or to the group of this leader, but not the
+/// leader. Returns the processes that were found.
 pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let give_up = Instant::now() + PATIENCE;
     let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
@@ -79,7 +78,8 @@ pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
             return ended.into_values().collect();
         }
         for orphan in found {
-            // One that is gone by now is as good; one that may not be ended is named.
+            // A process that is already gone is fine; one that may not be ended is named in the
+            // note.
             let _ = kill_process(orphan.pid, Signal::KILL);
             ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
         }
@@ -87,22 +87,22 @@ pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
     }
 }
 
-/// What a job left behind, for people; `None` if it was nothing.
+/// The note about the processes that a job left; `None` if there were none.
 pub(crate) fn remark(orphans: &[Orphan]) -> Option<String> {
     let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let alive = orphans.iter().find(|orphan| orphan.is_there()).map(Orphan::describe);
-    let alive = alive.map(|who| format!("; {who} cannot be ended")).unwrap_or_default();
+    let alive = alive.map(|process| format!("; {process} cannot be ended")).unwrap_or_default();
     let (count, list) = (orphans.len(), names.join(", "));
     let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
-    (count > 0).then(|| format!("left {what} behind, now ended: {list}{more}{alive}"))
+    (count > 0).then(|| format!("left {what} running, now ended: {list}{more}{alive}"))
 }
 
 fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = rustix::process::getpid();
-    // Nobody is older than the one that started it: the environments of most need not be read.
+    // No orphan is older than the runner that started it, so most environments need not be read.
     let since = leader.and_then(status).map_or(0, |leader| leader.started);
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
@@ -112,34 +112,34 @@ fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
         .collect()
 }
 
-/// A process that has not ended, and is not older than that.
+/// The processes that are alive and not older than this time.
 fn look(pid: Pid, since: u64) -> Option<Orphan> {
     let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
     let work = work_of(pid);
     Some(Orphan { pid, name, work, group })
 }
 
-/// What the system says of a process.
+/// The entries of `/proc/PID/stat` that matter here.
 struct Status {
     name: String,
     is_over: bool,
     group: i32,
-    /// In ticks of the system's clock.
+    /// In clock ticks.
     started: u64,
 }
 
-/// Of a process that has not ended.
+/// The entries of a process that has not exited.
 fn stat(pid: Pid) -> Option<Status> {
     status(pid).filter(|status| !status.is_over)
 }
 
 fn status(pid: Pid) -> Option<Status> {
-    // One read has all of it, and this is done for every process of the machine.
+    // One read returns the whole file; this runs for every process of the machine.
     let mut text = [0; STAT_LENGTH_MAX];
     let length =
         File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut text).ok()?;
     let text = String::from_utf8_lossy(text.get(..length)?);
-    // The name is in brackets, and may hold some itself.
+    // The name is in parentheses, and may contain some itself.
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let mut fields = after.split_whitespace();
@@ -149,7 +149,7 @@ fn status(pid: Pid) -> Option<Status> {
     Some(Status { name, is_over, group, started })
 }
 
-/// The job that a process's environment names.
+/// The job that the environment of a process names.
 fn work_of(pid: Pid) -> Option<PathBuf> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     environment.split(|byte| *byte == 0).find_map(|variable| {

@@ -1,4 +1,4 @@
-//! What a process left behind, as a receipt: its exit status, its output, the end of its errors.
+//! Default receipts: the exit status, standard output and the end of standard error of a process.
 use crate::runner::files::open_regular;
 
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, quote_long_numbers};
 
-/// The largest output, in bytes, that a receipt may carry.
+/// The output limit of a receipt in bytes.
 pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
 
 /// How much of a worker's standard error a receipt keeps, in bytes.
 pub(crate) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
 
-/// How much of one line goes into a message, in characters.
+/// The length limit of a quoted line in a message, in characters.
 const LINE_LENGTH_MAX: usize = 300;
 
-/// The exit status by which a program says "try again later" (`EX_TEMPFAIL`).
+/// The exit status for "try again later" (`EX_TEMPFAIL`).
 const EXIT_TRY_AGAIN: i32 = 75;
 
-/// Exit statuses by which a shell says that it cannot execute, or cannot find, the command.
+/// The exit statuses of a shell that cannot execute, or cannot find, the command.
 const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];
 
-/// The receipt of a worker that wrote none itself.
+/// The receipt of a worker that wrote no receipt file.
 pub(crate) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) -> Receipt {
     let outcome = match (status.code(), status.signal()) {
         (Some(0), _) => return receipt_of_output(output, log_tail),
@@ -35,7 +35,7 @@ pub(crate) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) ->
         }
         (None, None) => failed(FailureClass::Unknown, format!("ended: {status}")),
     };
-    // What a failed worker printed may explain the failure; it is kept if it is small enough.
+    // The output of a failed worker may explain the failure; it is kept if it is small enough.
     let output = read_output(output).unwrap_or_default();
     Receipt { outcome, output: output.into(), log_tail, ..Receipt::default() }
 }
@@ -51,7 +51,8 @@ fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
     }
 }
 
-/// The receipt that stands in for one that cannot be kept as it is. What it says of the world stands.
+/// The replacement for a receipt that cannot be stored as it is. Its cost, duration and disposition
+/// are kept.
 pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
     let is_done = receipt.outcome == Outcome::Succeeded;
     let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
@@ -79,7 +80,7 @@ fn failed_with(code: i32, log_tail: &str) -> Outcome {
     failed(class, message)
 }
 
-/// A file's content as a JSON value: JSON if it parses, else text; nothing is null.
+/// The content of a file as a JSON value: JSON if it parses, otherwise text; an empty file is null.
 pub(crate) fn read_output(path: &Path) -> Result<Json, String> {
     let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -87,18 +88,17 @@ pub(crate) fn read_output(path: &Path) -> Result<Json, String> {
     if text.is_empty() {
         return Ok(Json::default());
     }
-    // Work that is done is not refused for a number: its digits are kept.
+    // Finished work is not rejected because of a number: its digits are kept.
     let value = serde_json::from_str(&quote_long_numbers(text));
     Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
 }
 
-/// A file's bytes, if there are not more than that.
+/// The content of a file, if it is not longer than the limit.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = open_regular(path).map_err(cannot)?;
     let mut bytes = Vec::new();
-    // One byte more than allowed tells too much from just enough, whatever the file's length
-    // claims while somebody may still write to it.
+    // Read one byte more than allowed: the file may still grow, so its length is not reliable.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
         return Err(format!(
@@ -120,12 +120,12 @@ pub(crate) fn tail(path: &Path, length: u64) -> String {
         Ok(bytes)
     };
     let bytes = read().unwrap_or_default();
-    // The cut may have gone through a character: drop what is left of it.
+    // The cut may have split a character: drop the rest of it.
     let start = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
     String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
 }
 
-/// The last line that says something, not too long.
+/// The last line that is not blank, shortened.
 pub(crate) fn last_line(text: &str) -> Option<String> {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.chars().take(LINE_LENGTH_MAX).collect())
@@ -133,7 +133,8 @@ pub(crate) fn last_line(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: any bytes become an output or a clear message, and tails start at a character.
+    //! Goal: any bytes become an output or a clear message, and a tail starts at a character
+    //! boundary.
 
     use super::*;
 
@@ -157,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_at_its_edge() {
+    fn output_limit_is_exact() {
         let file = file(b"12345");
         assert_eq!(read_limited(file.path(), 5).unwrap().len(), 5);
         assert!(read_limited(file.path(), 4).unwrap_err().contains("artifact"));
     }
 
     #[test]
-    fn a_tail_starts_at_a_character() {
+    fn tail_starts_at_a_character_boundary() {
         let file = file("xx\u{20ac}yy".as_bytes());
         assert_eq!(tail(file.path(), 4), "yy");
         assert_eq!(tail(file.path(), 5), "\u{20ac}yy");

@@ -1,5 +1,5 @@
-//! What a worker comes to: its receipt, from the file that it may have written, its exit status and its
-//! streams, and what the runner has to add.
+//! Receipts of workers, built from the receipt file (if the worker wrote one), the exit status, the
+//! streams and the runner's notes.
 
 use std::io;
 use std::process::ExitStatus;
@@ -13,7 +13,7 @@ use crate::runner::process::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, ta
 use crate::runner::process::receipt_file;
 use crate::runner::process::scratch::Scratch;
 
-/// The receipt of a worker that has ended by itself, or was ended by the runner.
+/// The receipt of a worker that exited or that the runner ended.
 pub(crate) fn receipt(
     scratch: &Scratch,
     stem: &str,
@@ -27,17 +27,17 @@ pub(crate) fn receipt(
     }
     match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
         Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
-        // A worker that was killed may have been half-way through writing it.
+        // A killed worker may have been in the middle of writing the file.
         Some(Err(message)) if status.code().is_some() => {
             without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence)
         }
         _ => {
             let receipt = receipt_of(status, &output, log_tail);
-            // Another exit status is its word that it did nothing. A signal is nobody's word, nor is
-            // an output of which nothing can be kept.
-            let is_its_word = status.code().is_some_and(|code| code != 0);
+            // An exit status is the worker's own claim that it had no effect. A signal is no such
+            // claim, nor is output that cannot be stored.
+            let exited_with_failure = status.code().is_some_and(|code| code != 0);
             match receipt.outcome {
-                Outcome::Failed { .. } if !is_its_word => {
+                Outcome::Failed { .. } if !exited_with_failure => {
                     Receipt { disposition: unknown(idempotence), ..receipt }
                 }
                 _ => receipt,
@@ -46,7 +46,7 @@ pub(crate) fn receipt(
     }
 }
 
-/// The receipt of a worker that ran, and whose word nobody has.
+/// The receipt of a worker that ran and left no usable receipt file.
 fn without_receipt_file(
     class: FailureClass,
     message: String,
@@ -58,12 +58,12 @@ fn without_receipt_file(
     Receipt { outcome, log_tail, disposition, ..Receipt::default() }
 }
 
-/// What is left of an attempt of which nobody knows what it did. What may be done again needs no doubt.
+/// The outcome of an attempt with unknown effects. An idempotent step can simply be repeated.
 pub(crate) fn unknown(idempotence: Idempotence) -> Option<Disposition> {
     (idempotence == Idempotence::No).then_some(Disposition::InDoubt)
 }
 
-/// The end of what a worker wrote, and what the runner has to add.
+/// The end of the worker's standard error, with the runner's notes.
 pub(crate) fn with_notes(mut log_tail: String, notes: &[String]) -> String {
     for note in notes {
         if !log_tail.is_empty() && !log_tail.ends_with('\n') {
@@ -87,8 +87,7 @@ pub(crate) fn not_started(refusal: &io::Error) -> Receipt {
     failed_receipt(class_of(refusal), format!("cannot start: {refusal}"))
 }
 
-/// Too many processes or open files, or too little memory, pass; a command that cannot be started stays
-/// so.
+/// A shortage of processes, open files or memory is transient; any other refusal is permanent.
 fn class_of(refusal: &io::Error) -> FailureClass {
     let passes = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
     let is_passing = Errno::from_io_error(refusal).is_some_and(|errno| passes.contains(&errno));
@@ -97,14 +96,14 @@ fn class_of(refusal: &io::Error) -> FailureClass {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: what may pass is tried again.
+    //! Goal: transient start failures are retried.
 
     use super::*;
 
-    /// Story: a machine had no process, or no open file, to spare when a worker was to be started. That was
-    /// the end of its step, as if the command could never be started.
+    /// Regression: a machine was short of processes or open files when a worker was started, and
+    /// the step failed permanently.
     #[test]
-    fn a_machine_that_has_no_room_right_now_is_tried_again() {
+    fn temporary_resource_shortage_is_transient() {
         let class = |errno: Errno| match not_started(&errno.into()).outcome {
             Outcome::Failed { class, .. } => class,
             other => panic!("{other:?}"),

@@ -1,5 +1,7 @@
-//! The receipt that a worker may write itself (`format/hand-off.md`), read strictly: what is not
-//! understood is a failure with a clear message, never a guess.
+//! The receipt file that a worker may write (`format/hand-off.md`).
+//!
+//! Parsing is strict: a file that does not match the format is a failure with a clear message,
+//! never a guess.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,10 +56,10 @@ struct ArtifactEntry {
     hash: String,
 }
 
-/// The receipt in that file; `None` if there is no such file. Standard output stands in for an
-/// output that the file does not give.
+/// The receipt in the file; `None` if there is no file. Standard output is used as the output if
+/// the file has none.
 pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>> {
-    // A link that leads nowhere counts: it was meant to be a receipt.
+    // A dangling link counts as a receipt file: the worker meant to write one.
     path.symlink_metadata().ok()?;
     let read = || {
         let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
@@ -72,7 +74,7 @@ pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
         Ok(match output {
             Ok(output) => Receipt { output: output.into(), ..receipt },
             Err(message) if receipt.outcome == Outcome::Succeeded => unusable(message, &receipt),
-            // Work that was not done needs no output.
+            // A failed attempt needs no output.
             Err(_) => receipt,
         })
     };
@@ -83,7 +85,7 @@ pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
     )
 }
 
-/// A receipt as the JSON object that [`receipt_of_json`] reads. Duration and log are not in it.
+/// The JSON object of a receipt, as [`receipt_of_json`] reads it, without duration and log.
 pub(crate) fn receipt_json(receipt: &Receipt) -> Value {
     let mut line = match &receipt.outcome {
         Outcome::Succeeded => json!({ "outcome": "succeeded" }),
@@ -112,7 +114,7 @@ pub(crate) fn receipt_json(receipt: &Receipt) -> Value {
     line
 }
 
-/// The receipt that a JSON object is, in the form of the file; no output is `null`.
+/// Parse a receipt from the JSON of a receipt file. Missing output becomes `null`.
 pub(crate) fn receipt_of_json(value: &Value) -> Result<Receipt, String> {
     let file = ReceiptFile::deserialize(value).map_err(|error| error.to_string())?;
     let output = file.output.as_ref().map(Json::new).unwrap_or_default();
@@ -123,7 +125,7 @@ fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
     let says_more = file.class.is_some() || file.payload.is_some() || file.disposition.is_some();
     if file.outcome != OutcomeWord::Failed && says_more {
         let fields = "`class`, `payload` and `disposition`";
-        return Err(format!("{fields} go only with the outcome `failed`"));
+        return Err(format!("{fields} are valid only with the outcome `failed`"));
     }
     let fault = |name: &String| name_error(NameKind::Variable, name);
     if let Some(fault) = file.variables.keys().find_map(fault) {
@@ -156,7 +158,7 @@ fn receipt(file: ReceiptFile, output: Output) -> Result<Receipt, String> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: a full receipt is understood, and anything else is a message that says why.
+    //! Goal: a full receipt is parsed, and anything else gives a message with the reason.
 
     use super::*;
 
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_survives_its_json() {
+    fn receipt_json_round_trips() {
         for text in [
             r#"{"outcome":"succeeded","output":[1],"variables":{"a":"x"},"side_effects":["k"],
                 "artifacts":[{"path":"p","hash":"00"}],"cost":{"money_micros":5,"tokens":9}}"#,
@@ -205,17 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn output_comes_from_standard_output_when_the_receipt_has_none() {
+    fn standard_output_is_used_when_the_receipt_has_no_output() {
         assert_eq!(
             parse(r#"{"outcome":"succeeded"}"#).unwrap().output.inline().unwrap().as_str(),
             "\"printed\""
         );
     }
 
-    /// Story: a worker printed more than a receipt takes and said in its file what it cost, and that it had
-    /// failed for a moment: it was taken for a mistake that is not tried again, and the cost was forgotten.
+    /// Regression: a worker printed more than a receipt may contain, and its file reported a cost
+    /// and a transient failure. The attempt was recorded as a deterministic failure, and its cost
+    /// was lost.
     #[test]
-    fn what_it_cost_is_kept_though_its_output_is_not() {
+    fn cost_is_kept_when_the_output_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let (path, output) = (folder.path().join("receipt"), folder.path().join("out"));
         let file = std::fs::File::create(&output).unwrap();

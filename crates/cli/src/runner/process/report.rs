@@ -1,6 +1,7 @@
-//! What a process that has ended has to say: a worker's receipt, or what came of a check.
+//! Reports of ended processes: the receipt of a worker, or the result of a check.
 //!
-//! Invariant: what takes long is not done by the one who waits for reports.
+//! Invariant: slow work, such as hashing artifacts, never runs on the thread that waits for
+//! reports.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::runner::check::{Answer, Checked, Subject};
 use crate::runner::files;
 use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
-use crate::runner::process::job::{Aside, EndedBy};
+use crate::runner::process::job::{EndedBy, WaitThread};
 use crate::runner::process::orphans;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{failed_receipt, with_notes};
@@ -18,19 +19,21 @@ use crate::runner::process::workers::{Heard, Key, Known, ProcessWorkers, Running
 use crate::runner::workers::{Report, WorkerNote};
 
 impl ProcessWorkers {
-    /// What an ended job has to say; `None` if that is still being found out.
+    /// The report of an ended job; `None` while slow work for it continues.
     pub(crate) fn report(&mut self, key: Key, running: Running) -> Option<Report> {
         let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
         let stem = job.stem.clone();
         let left = orphans::remark(&job.end_leftovers(&self.scratch));
-        let aside = job.aside();
+        let wait_thread = job.wait_thread();
         let (status, ended_by) = job.reap();
         let status = match status {
             Ok(status) => status,
-            Err(error) => return Some(self.lost_sight(key, (idempotence, answer), &error)),
+            Err(error) => {
+                return Some(self.exit_status_unknown(key, (idempotence, answer), &error));
+            }
         };
-        // A job that ended by itself just before it would have been ended counts as it ended.
+        // A job that exits just before the runner ends it keeps its exit status.
         let ended_by = ended_by.filter(|_| status.code().is_none());
         match key {
             Key::Work(token) => {
@@ -42,7 +45,7 @@ impl ProcessWorkers {
                 let ending = (status, ended_by);
                 let receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
                 let receipt = Box::new(Receipt { duration, ..receipt });
-                self.examine(token, (receipt, notes), changes, &aside)
+                self.examine(token, (receipt, notes), changes, &wait_thread)
             }
             Key::Check(subject, criterion) => {
                 let path = |suffix| self.scratch.path(&stem, suffix);
@@ -61,27 +64,28 @@ impl ProcessWorkers {
         }
     }
 
-    /// Look at the artifacts of a receipt. Hashing large ones takes long, and nobody else is to wait.
+    /// Examine the artifacts of a receipt on another thread: hashing large files must not delay
+    /// other reports.
     fn examine(
         &mut self,
         token: AttemptToken,
         (mut receipt, mut notes): (Box<Receipt>, Vec<String>),
         changes: Vec<String>,
-        aside: &Aside,
+        wait_thread: &WaitThread,
     ) -> Option<Report> {
         if receipt.artifacts.is_empty() {
             return Some(self.finished(token, receipt, &notes));
         }
         let heard = self.heard.0.clone();
-        aside.please(move || {
+        wait_thread.run(move || {
             notes.extend(files::examine(&mut receipt.artifacts, &changes));
-            // Nobody listens any more when the runner is on its way out.
+            // The receiver is gone while the runner exits.
             let _ = heard.send(Heard::Examined(token, receipt, notes));
         });
         None
     }
 
-    /// A worker's report, with what was noticed.
+    /// A worker's report with its notes.
     pub(crate) fn finished(
         &mut self,
         token: AttemptToken,
@@ -97,9 +101,9 @@ impl ProcessWorkers {
         self.remarks.extend(notes.iter().map(|text| WorkerNote { token, text: text.clone() }));
     }
 
-    /// The operating system does not say how a job ended. That never happens unless somebody
-    /// else reaps this process's children.
-    fn lost_sight(
+    /// The exit status is unavailable. That happens only if other code reaps this process's
+    /// children.
+    fn exit_status_unknown(
         &self,
         key: Key,
         (idempotence, answer): (Idempotence, Answer),

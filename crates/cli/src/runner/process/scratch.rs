@@ -1,16 +1,16 @@
-//! The files of the attempts that run now, and the proof that an earlier runner's are dead.
+//! Scratch files of running attempts, and the proof that the jobs of an earlier runner are dead.
 //!
-//! Each job (a worker or a check) has a stem, and files named after it: `.in` and `.out` are its
-//! standard input and output, `.err` its standard error, `.receipt` the receipt that it may
-//! write, `.pid` its process id and name. Everything here is disposable: the ledger never reads
-//! it.
+//! Each job (a worker or a check) has a stem, and its files are named after it: `.in` and `.out`
+//! are its standard input and output, `.err` is its standard error, `.receipt` is the receipt that
+//! it may write, and `.pid` contains its process id and name. All of these files are disposable:
+//! the ledger never reads them.
 //!
 //! Invariants:
-//! - `.err` is locked through the open file that the job inherits as its standard error. The
-//!   kernel keeps that lock exactly as long as the job, or a descendant that kept the file open,
-//!   lives: also after the runner was killed. A free lock is the proof that nobody is left.
-//! - A process is ended only if its own environment names this ledger and this job: a process id
-//!   alone may have been given to somebody else by now.
+//! - `.err` is locked through the open file that the job inherits as its standard error. The kernel
+//!   keeps that lock exactly as long as the job, or a descendant that keeps the file open, is
+//!   alive, even after the runner was killed. If the lock is free, no such process is left.
+//! - A process is ended only if its environment names this ledger and this job: a process id alone
+//!   may have been reused.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -23,41 +23,41 @@ use plan_ledger::error::{Error, ErrorKind, Result};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
 
-/// How long an ended process may take to let go of its lock.
+/// How long an ended process may take to release its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
 
-/// How much a note of a job may take, in bytes. A longer name is cut.
+/// The size limit of a `.pid` file in bytes. A longer name is cut.
 const NOTE_LENGTH: usize = 512;
 
-/// Between two looks at the lock.
+/// The time between two tries to get the lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The suffixes of a job's files.
 const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
 
-/// The folder in which the jobs of one run keep their files.
+/// The folder with the files of one run's jobs.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     folder: PathBuf,
 }
 
 impl Scratch {
-    /// In that folder, which is created when it is needed.
+    /// Use this folder; it is created when it is needed.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// The file of a job with that suffix.
+    /// The file of a job with this suffix.
     pub(crate) fn path(&self, stem: &str, suffix: &str) -> PathBuf {
         self.folder.join(format!("{stem}.{suffix}"))
     }
 
-    /// What [`WORK_VARIABLE`] holds in the processes of a job.
+    /// The value of [`WORK_VARIABLE`] in the processes of a job.
     pub(crate) fn work_name(&self, stem: &str) -> PathBuf {
         self.folder.join(stem)
     }
 
-    /// Create a job's files: its input with these bytes, its output empty, its error file locked.
+    /// Create a job's files: its input with these bytes, an empty output, and a locked error file.
     pub(crate) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
         fs::create_dir_all(&self.folder)
             .map_err(|error| Error::io("create the workers' folder", &self.folder, error))?;
@@ -73,15 +73,16 @@ impl Scratch {
         errors
             .lock()
             .map_err(|error| Error::io("lock a worker's error file", &error_path, error))?;
-        // Room for what is noted once it runs: by then a full disk would come too late.
+        // Reserve the space for the process id now: once the job runs, a full disk is noticed too
+        // late.
         let note = self.path(stem, "pid");
         fs::write(&note, [b' '; NOTE_LENGTH])
             .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
         Ok(JobFiles { input, output, errors })
     }
 
-    /// Write down who a job is, for the runner that may have to end it, and for people: into the
-    /// room that was made before it was started.
+    /// Write the process id and name of a job into the reserved space, for messages and for the
+    /// runner that may have to end it.
     pub(crate) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
         let path = self.path(stem, "pid");
         let mut note = format!("{pid} {name}").into_bytes();
@@ -91,17 +92,17 @@ impl Scratch {
         written.map_err(|error| Error::io("write a worker's process id", &path, error))
     }
 
-    /// Throw away a job's files. What cannot be removed now is removed by the next runner.
+    /// Delete a job's files. The next runner deletes those that cannot be deleted now.
     pub(crate) fn forget(&self, stem: &str) {
         for suffix in SUFFIXES {
-            // Not being able to is harmless: see above.
+            // Failure is harmless: the next runner tries again.
             let _ = fs::remove_file(self.path(stem, suffix));
         }
     }
 
-    /// Leave no empty folders behind.
+    /// Delete empty folders.
     pub(crate) fn tidy_up(&self) {
-        // They are not empty if something could not be removed, or another run has its own.
+        // They are not empty if a file could not be deleted, or if another run uses them.
         if fs::remove_dir(&self.folder).is_ok()
             && let Some(parent) = self.folder.parent()
         {
@@ -109,11 +110,11 @@ impl Scratch {
         }
     }
 
-    /// Make sure that no process of an earlier runner's jobs is alive, then throw all files away.
-    /// The processes that had to be ended.
+    /// End every process of an earlier runner's jobs, then delete all files. Returns the processes
+    /// that had to be ended.
     ///
-    /// A lock tells whether somebody is left who holds it; a process that let go of it, and left
-    /// the group of its job, is found by its environment alone.
+    /// The lock reveals processes that keep it; a process that released it and left the group of
+    /// its job is found only by its environment.
     pub(crate) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
         let ended = orphans::end(|work| work.starts_with(&self.folder), None);
         self.confirm_unlocked()?;
@@ -137,14 +138,14 @@ impl Scratch {
                 .map_err(|error| Error::io("list the workers' folder", &self.folder, error))?;
             paths.push(entry.path());
         }
-        // All of them first: nothing of a job that lives may be removed.
+        // Check all jobs first: no file of a live job may be deleted.
         for path in paths.iter().filter(|path| path.extension().is_some_and(|it| it == "err")) {
             self.end_holder(path, DEATH_WAIT)?;
         }
         paths.iter().filter(|path| path.is_file()).try_for_each(|path| remove(path))
     }
 
-    /// End whoever holds the lock of an error file.
+    /// End the processes that keep the lock of an error file.
     fn end_holder(&self, errors: &Path, patience: Duration) -> Result<()> {
         let file = OpenOptions::new()
             .write(true)
@@ -160,7 +161,7 @@ impl Scratch {
                 }
             }
             let stem = errors.file_stem().unwrap_or_default().to_string_lossy();
-            // A name that was cut may end within a character.
+            // A cut name may end within a character.
             let note = fs::read(self.path(&stem, "pid")).unwrap_or_default();
             let note = String::from_utf8_lossy(&note);
             if Instant::now() >= give_up {
@@ -173,7 +174,7 @@ impl Scratch {
     }
 }
 
-/// What a job gets as its standard streams.
+/// The standard streams of a job.
 pub(crate) struct JobFiles {
     pub(crate) input: File,
     pub(crate) output: File,
@@ -181,7 +182,7 @@ pub(crate) struct JobFiles {
 }
 
 fn create(path: &Path) -> Result<File> {
-    // Append, so that two processes that share the file do not write over each other.
+    // Append, so that two processes that share the file do not overwrite each other.
     let _ = fs::remove_file(path);
     OpenOptions::new()
         .create(true)
@@ -214,7 +215,8 @@ fn cannot_end(at: &Path, name: &str, process: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: an orphan is found by its lock, ended by its environment, and nobody else is.
+    //! Goal: an orphan is found by its lock and ended by its environment; no other process is
+    //! ended.
 
     use super::*;
     use std::process::{Command, Stdio};
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_missing_folder_holds_nobody() {
+    fn empty_or_missing_folder_has_no_orphans() {
         let (_folder, scratch) = scratch();
         scratch.confirm_dead().unwrap();
         scratch.create("7", b"{}").unwrap();
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_that_names_its_job_is_ended() {
+    fn orphan_that_names_its_job_is_ended() {
         let (_folder, scratch) = scratch();
         let files = scratch.create("7", b"").unwrap();
         let mut child = Command::new("sleep")
@@ -244,14 +246,14 @@ mod tests {
             .stderr(files.errors)
             .spawn()
             .unwrap();
-        // No pid file at all: as if the runner was killed right after the start.
+        // No `.pid` file: the runner was killed right after the start.
         scratch.confirm_dead().unwrap();
         let status = child.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }
 
     #[test]
-    fn a_stranger_with_the_lock_is_left_alone_and_named() {
+    fn unrelated_lock_holder_is_named_and_not_ended() {
         let (_folder, scratch) = scratch();
         let files = scratch.create("7", b"").unwrap();
         let mut child = Command::new("sleep")

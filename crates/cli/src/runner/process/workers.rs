@@ -1,6 +1,6 @@
-//! Workers that are processes: a step's own command, or one command for all, run by the shell.
+//! Process workers: the shell runs the command of each step, or one command for all steps.
 //!
-//! What a worker is told and what it may answer is `format/hand-off.md`.
+//! `format/hand-off.md` defines the input of a worker and the receipts that it may write.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ use crate::runner::process::scratch::Scratch;
 use crate::runner::progress::StepName;
 use crate::runner::workers::{Report, StartFailure, WorkerKind, WorkerNote, Workers};
 
-/// Where and how processes work.
+/// Options of process workers.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
-    /// The ledger's folder, absolute, so that it names the same folder from everywhere.
+    /// The ledger's folder, absolute, so that it is valid in every working folder.
     pub ledger: PathBuf,
     /// The run.
     pub run: RunId,
-    /// The command for steps that have none of their own.
+    /// The command for steps without a command.
     pub worker: Option<String>,
 }
 
@@ -45,42 +45,42 @@ pub struct ProcessWorkers {
     pub(crate) scratch: Scratch,
     pub(crate) remarks: Vec<WorkerNote>,
     jobs: BTreeMap<Key, Running>,
-    /// Reports of what could not be started.
+    /// Reports about jobs that could not be started.
     ready: VecDeque<Report>,
     pub(crate) heard: (Sender<Heard>, Receiver<Heard>),
     stream_length_max: u64,
-    /// When the limits of all that runs are looked at again.
+    /// When to check the limits of running jobs next.
     look_at: Instant,
 }
 
-/// Between two looks at the limits of all that runs.
+/// The time between two checks of the limits.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// What threads tell the one that waits for reports.
+/// Messages to the thread that waits for reports.
 pub(crate) enum Heard {
     /// A job has ended.
     Ended(Key),
-    /// A worker's report is complete: its artifacts were looked at. What was noticed.
+    /// A worker's report is complete: its artifacts were examined. Includes the notes.
     Examined(AttemptToken, Box<Receipt>, Vec<String>),
 }
 
-/// A job that runs.
+/// A running job.
 pub(crate) struct Running {
     pub(crate) job: Job,
     pub(crate) known: Known,
 }
 
-/// What has to be known of a job when it has ended.
+/// The data needed when a job ends.
 pub(crate) struct Known {
     /// The files that its step is expected to change.
     pub(crate) changes: Vec<String>,
-    /// Whether its step may be done twice.
+    /// Whether its step is idempotent.
     pub(crate) idempotence: Idempotence,
-    /// How it answers, if it is a check.
+    /// How its result is read, if it is a check.
     pub(crate) answer: Answer,
 }
 
-/// What a job is for.
+/// The purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     Work(AttemptToken),
@@ -88,14 +88,14 @@ pub(crate) enum Key {
 }
 
 impl ProcessWorkers {
-    /// No process is started yet.
+    /// New workers; no process is started yet.
     #[must_use]
     pub fn new(options: ProcessOptions) -> Self {
         let folder = scratch_folder(&options.ledger, options.run);
         Self::within(folder, options)
     }
 
-    /// The same, with the files of the processes in that folder.
+    /// Keep the files of the processes in this folder.
     pub(crate) fn within(folder: PathBuf, options: ProcessOptions) -> Self {
         Self {
             options,
@@ -111,14 +111,14 @@ impl ProcessWorkers {
         }
     }
 
-    /// The same, with somebody to ask beside the workers.
+    /// Add a judge and a planner.
     #[must_use]
     pub fn with_helpers(mut self, helpers: Helpers) -> Self {
         self.helpers = helpers;
         self
     }
 
-    /// The same, with so much of the plan told to every worker.
+    /// Send this much of the plan to every worker.
     #[must_use]
     pub fn with_context(mut self, context: PlanContext) -> Self {
         self.context = context;
@@ -156,7 +156,7 @@ impl ProcessWorkers {
         }
     }
 
-    /// End what takes too long, or writes too much; when that is to be looked at again.
+    /// End jobs that exceed their limits. Returns the time of the next check.
     fn enforce_limits(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if self.look_at <= now {
@@ -220,9 +220,9 @@ impl Workers for ProcessWorkers {
 
     fn check(&mut self, check: &Check) -> Result<()> {
         let key = Key::Check(check.subject, check.criterion);
-        let told = check.environment.iter().map(|(name, value)| (name.clone(), value.into()));
+        let variables = check.environment.iter().map(|(name, value)| (name.clone(), value.into()));
         let own = ("LEDGER_DIR".to_owned(), self.options.ledger.clone().into());
-        let environment = told.chain([own]).collect();
+        let environment = variables.chain([own]).collect();
         let spec = JobSpec {
             stem: stem(key),
             name: format!("criterion {} of {:?}", check.criterion, check.subject),
@@ -236,7 +236,7 @@ impl Workers for ProcessWorkers {
             },
             stream_length_max: self.stream_length_max,
         };
-        // What a check asks may be asked again.
+        // A check is idempotent.
         let idempotence = Idempotence::Yes;
         let known = Known { changes: Vec::new(), idempotence, answer: check.answer };
         let launched = self.launch(key, &spec, known);
@@ -260,7 +260,7 @@ impl Workers for ProcessWorkers {
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.1.recv_timeout(left) {
                 Ok(Heard::Ended(key)) => {
-                    // Each job sends its key once, so it is there.
+                    // Each job sends its key once, so the job exists.
                     let Some(running) = self.jobs.remove(&key) else { continue };
                     let report = self.report(key, running);
                     if report.is_some() {
@@ -310,7 +310,7 @@ impl Workers for ProcessWorkers {
 }
 
 impl Drop for ProcessWorkers {
-    /// Nobody is left to hear of what still runs.
+    /// No receiver is left for the reports of running jobs.
     fn drop(&mut self) {
         for running in std::mem::take(&mut self.jobs).into_values() {
             running.job.end_now(&self.scratch);
@@ -328,7 +328,7 @@ impl std::fmt::Debug for ProcessWorkers {
     }
 }
 
-/// The name of a job's files.
+/// The stem of a job's files.
 pub(crate) fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
@@ -339,7 +339,7 @@ pub(crate) fn stem(key: Key) -> String {
     }
 }
 
-/// Where a process runner keeps the files of its workers: a folder of the ledger and the run.
+/// The folder of a process runner's files, by ledger and run.
 #[must_use]
 pub fn scratch_folder(ledger: &Path, run: RunId) -> PathBuf {
     ledger.join("work").join(format!("run-{run}"))

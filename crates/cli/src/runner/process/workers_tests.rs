@@ -1,5 +1,5 @@
-//! Goal: whatever a process does, it becomes a receipt that says what happened, and the runner
-//! neither hangs nor kills what is not its own.
+//! Goal: every way in which a process can end becomes a receipt with the reason, and the runner
+//! neither hangs nor kills processes of others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,7 +93,7 @@ fn failure(receipt: &Receipt) -> (FailureClass, &str) {
 }
 
 #[test]
-fn output_is_json_or_text_and_errors_are_kept() {
+fn output_is_json_or_text_and_standard_error_is_kept() {
     let mut bench = Bench::new();
     let receipt = bench.receipt_of(r#"echo careful >&2; echo '{"rows": 3}'"#);
     assert_eq!(receipt.outcome, Outcome::Succeeded);
@@ -106,7 +106,7 @@ fn output_is_json_or_text_and_errors_are_kept() {
 }
 
 #[test]
-fn a_step_without_a_command_goes_to_the_worker() {
+fn step_without_a_command_uses_the_default_command() {
     let mut bench = Bench::new();
     bench.start(7, Step { id: "x".to_owned(), ..Step::default() });
     let Report::Finished(_, receipt) = bench.next() else { panic!() };
@@ -114,22 +114,22 @@ fn a_step_without_a_command_goes_to_the_worker() {
 }
 
 #[test]
-fn a_worker_is_told_everything() {
+fn worker_input_is_complete() {
     let mut bench = Bench::new();
     let receipt = bench.receipt_of("cat");
-    let told = receipt.output.inline().unwrap().value();
-    assert_eq!(told["schema"], 1);
-    assert_eq!(told["run"], "test");
-    assert_eq!(told["plan"]["title"], "a plan");
-    assert_eq!(told["step"]["id"], "build");
-    assert_eq!(told["number"], 3);
-    assert_eq!(told["attempt"], 2);
-    assert_eq!(told["token"], 7);
-    assert_eq!(told["inputs"]["rows"], 3);
-    assert_eq!(told["idempotency_key"], "key-7");
-    assert_eq!(told["last_failure"], "it broke");
+    let input = receipt.output.inline().unwrap().value();
+    assert_eq!(input["schema"], 1);
+    assert_eq!(input["run"], "test");
+    assert_eq!(input["plan"]["title"], "a plan");
+    assert_eq!(input["step"]["id"], "build");
+    assert_eq!(input["number"], 3);
+    assert_eq!(input["attempt"], 2);
+    assert_eq!(input["token"], 7);
+    assert_eq!(input["inputs"]["rows"], 3);
+    assert_eq!(input["idempotency_key"], "key-7");
+    assert_eq!(input["last_failure"], "it broke");
     let failed = serde_json::json!([{"criterion": 1, "by": "ann", "evidence": "no tests"}]);
-    assert_eq!(told["failed_criteria"], failed);
+    assert_eq!(input["failed_criteria"], failed);
     let variables = "echo $LEDGER_RUN $LEDGER_STEP $LEDGER_STEP_NUMBER $LEDGER_ATTEMPT \
                      $LEDGER_TOKEN $LEDGER_IDEMPOTENCY_KEY";
     assert_eq!(
@@ -139,7 +139,7 @@ fn a_worker_is_told_everything() {
 }
 
 #[test]
-fn exit_statuses_and_signals_are_failures_of_the_right_class() {
+fn exit_statuses_and_signals_map_to_failure_classes() {
     let mut bench = Bench::new();
     let mut of = |command: &str| {
         let receipt = bench.receipt_of(command);
@@ -155,13 +155,13 @@ fn exit_statuses_and_signals_are_failures_of_the_right_class() {
 }
 
 #[test]
-fn an_output_that_is_too_long_is_refused_with_advice() {
+fn oversized_output_is_rejected_with_a_hint() {
     let mut bench = Bench::new();
     let receipt = bench.receipt_of("head -c 9000000 /dev/zero");
     let (class, message) = failure(&receipt);
     assert_eq!(class, FailureClass::Deterministic);
     assert!(message.contains("artifact"), "{message}");
-    // Standard error may be of any length; only its end is kept.
+    // Standard error may have any length; only its end is kept.
     let receipt = bench.receipt_of("head -c 9000000 /dev/zero >&2; echo end >&2; echo fine");
     assert_eq!(receipt.output.inline().unwrap().as_str(), "\"fine\"");
     assert_eq!(receipt.log_tail.len(), 4096);
@@ -169,7 +169,7 @@ fn an_output_that_is_too_long_is_refused_with_advice() {
 }
 
 #[test]
-fn a_receipt_file_wins_and_rubbish_in_it_fails() {
+fn receipt_file_takes_precedence_and_garbage_fails() {
     let mut bench = Bench::new();
     let command = r#"echo '{"outcome":"succeeded","output":{"a":1},"cost":{"tokens":5}}' \
         > "$LEDGER_RECEIPT"; echo ignored; exit 1"#;
@@ -181,20 +181,20 @@ fn a_receipt_file_wins_and_rubbish_in_it_fails() {
     let (class, message) = failure(&receipt);
     assert_eq!(class, FailureClass::Deterministic);
     assert!(message.contains("LEDGER_RECEIPT"), "{message}");
-    // Half a receipt of a worker that was killed tells of the kill, not of the half.
+    // A partial receipt of a killed worker is ignored: the failure is the signal.
     let receipt = bench.receipt_of("printf '{\"outc' > \"$LEDGER_RECEIPT\"; kill -9 $$");
     assert_eq!(failure(&receipt).0, FailureClass::Transient);
 }
 
 #[test]
-fn a_receipt_of_an_earlier_attempt_is_not_taken_for_this_one() {
+fn receipt_of_an_earlier_attempt_is_ignored() {
     let mut bench = Bench::new();
     bench.receipt_of(r#"echo '{"outcome":"succeeded"}' > "$LEDGER_RECEIPT""#);
     assert_eq!(failure(&bench.receipt_of("exit 4")).1, "exit status 4");
 }
 
 #[test]
-fn a_worker_that_takes_too_long_is_ended_with_its_children() {
+fn timed_out_worker_is_ended_with_its_children() {
     let mut bench = Bench::new();
     let started = Instant::now();
     let command = "sleep 600 & echo $! > \"$LEDGER_DIR/child\"; wait";
@@ -213,7 +213,7 @@ fn a_worker_that_takes_too_long_is_ended_with_its_children() {
 }
 
 #[test]
-fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
+fn grandchild_with_open_output_does_not_hang_the_runner() {
     let mut bench = Bench::new();
     let started = Instant::now();
     let receipt = bench.receipt_of("sleep 30 & echo $! > \"$LEDGER_DIR/child\"; echo done");
@@ -221,11 +221,11 @@ fn a_grandchild_that_keeps_the_output_open_does_not_hang_the_runner() {
     assert!(started.elapsed() < Duration::from_secs(10));
 }
 
-/// A worker may end and leave processes behind: in its group, out of it, with its output open or
-/// without. They are ended, and the receipt says so.
+/// A worker may exit and leave processes in its group or outside, with its output open or closed.
+/// They are ended, and the receipt names them.
 #[test]
-fn what_a_worker_leaves_behind_is_ended_and_named() {
-    // Each says that it is there before its worker ends, and is one process by then.
+fn orphans_of_a_worker_are_ended_and_named() {
+    // Each process creates its file before its worker exits, and is a single process by then.
     let there = "sh -c ': > $LEDGER_DIR/up; exec sleep 600'";
     let left = [
         format!("{there} &"),
@@ -238,7 +238,7 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
         let mut bench = Bench::new();
         let receipt = bench.receipt_of(&format!("{command}\n{until_up}; echo done"));
         assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
-        let note = "runner: left 1 process behind, now ended: s";
+        let note = "runner: left 1 process running, now ended: s";
         assert!(receipt.log_tail.contains(note), "{command}: {receipt:?}");
         let remark = bench.workers.remarks().pop().unwrap();
         assert_eq!(remark.token, Some(AttemptToken(7)));
@@ -246,7 +246,7 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
         let alive = orphans::end(|other| other.starts_with(&work), None);
         assert!(alive.is_empty(), "{command}: {alive:?}");
     }
-    // Who says that it is no longer the worker's, and leaves its group, may stay.
+    // A process that clears the variable and leaves the group may keep running.
     let mut bench = Bench::new();
     let command =
         format!("env -u LEDGER_WORK setsid {there} >/dev/null 2>&1 & echo $!; {until_up}");
@@ -256,10 +256,10 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
     assert!(std::process::Command::new("kill").arg(pid).status().unwrap().success());
 }
 
-/// A daemon of a worker outlived the runner unnoticed when it had closed its standard error: the
-/// next runner looked only for who held that.
+/// Regression: a worker's daemon that had closed its standard error outlived the runner unnoticed,
+/// because the next runner looked only for processes with the lock.
 #[test]
-fn a_daemon_of_a_dead_runner_is_found_without_its_lock() {
+fn daemon_of_a_dead_runner_is_found_without_its_lock() {
     let bench = Bench::new();
     let Bench { folder, mut workers } = bench;
     let command = "(setsid sh -c ': > $LEDGER_DIR/up; exec sleep 600' \
@@ -276,7 +276,7 @@ fn a_daemon_of_a_dead_runner_is_found_without_its_lock() {
     let remarks = next.remarks();
     assert_eq!(remarks.len(), 1, "{remarks:?}");
     assert_eq!(remarks[0].token, Some(AttemptToken(7)));
-    assert!(remarks[0].text.starts_with("left 1 process behind"), "{remarks:?}");
+    assert!(remarks[0].text.starts_with("left 1 process running"), "{remarks:?}");
     next.confirm_dead().unwrap();
     assert!(next.remarks().is_empty());
 }
@@ -301,7 +301,7 @@ fn many_at_once_all_report() {
 }
 
 #[test]
-fn stopping_ends_all_and_says_which_had_not_reported() {
+fn stop_all_ends_and_reports_every_worker() {
     let mut bench = Bench::new();
     bench.start(1, step("sleep 600"));
     bench.workers.check(&check("sleep 600", Some(5))).unwrap();
@@ -325,7 +325,7 @@ fn check(command: &str, timeout_seconds: Option<u32>) -> Check {
 }
 
 #[test]
-fn checks_pass_by_their_exit_status_and_see_the_output() {
+fn checks_judge_by_exit_status_and_receive_the_output() {
     let mut bench = Bench::new();
     let mut judged = |command: &str, timeout_seconds| {
         bench.workers.check(&check(command, timeout_seconds)).unwrap();
@@ -344,7 +344,7 @@ fn checks_pass_by_their_exit_status_and_see_the_output() {
 }
 
 #[test]
-fn an_orphan_of_a_dead_runner_is_found_and_ended() {
+fn orphan_of_a_dead_runner_is_ended() {
     let bench = Bench::new();
     let Bench { folder, mut workers } = bench;
     let command = "trap '' TERM; touch \"$LEDGER_DIR/up\"; (setsid sleep 600 &) ; sleep 600";
@@ -354,7 +354,7 @@ fn an_orphan_of_a_dead_runner_is_found_and_ended() {
         assert!(Instant::now() < patience);
         std::thread::sleep(Duration::from_millis(5));
     }
-    // A runner that was killed lets go of nothing and ends nobody.
+    // A killed runner releases nothing and ends no process.
     std::mem::forget(workers);
     let mut next = self::workers(folder.path());
     next.confirm_dead().unwrap();
@@ -362,37 +362,38 @@ fn an_orphan_of_a_dead_runner_is_found_and_ended() {
 }
 
 #[test]
-fn no_room_for_the_files_is_an_error_of_the_machine() {
+fn missing_room_for_files_is_a_machine_error() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("work"), "in the way").unwrap();
     let error = workers(folder.path()).start(&task(7, step("true"))).unwrap_err().into_error();
     assert_eq!(error.kind(), ErrorKind::Io);
 }
 
-/// A worker named an artifact of many gigabytes. While the runner hashed it, nobody else was heard: no
-/// receipt recorded, no time-out enforced, no lease kept.
+/// Regression: while the runner hashed an artifact of many gigabytes, it recorded no receipts,
+/// enforced no time limits and renewed no leases.
 #[test]
-fn a_large_artifact_holds_up_nobody_else() {
+fn large_artifact_does_not_delay_other_reports() {
     let mut bench = Bench::new();
     let large = bench.folder.path().join("large");
     let file = std::fs::File::create(&large).unwrap();
     file.set_len(16 << 30).unwrap();
     let receipt = format!(r#"{{"outcome":"succeeded","artifacts":[{{"path":{large:?}}}]}}"#);
     bench.start(7, step(&format!("echo '{receipt}' > $LEDGER_RECEIPT")));
-    // The other one begins when the first has been heard.
+    // The receipt of the first worker is being processed when the second worker starts.
     assert_eq!(bench.workers.next(Duration::from_millis(500)), None);
     bench.start(8, step("true"));
     assert!(matches!(bench.next(), Report::Finished(AttemptToken(8), _)));
-    // Enough of it.
+    // Cut the artifact short, so that its hash is finished soon.
     file.set_len(0).unwrap();
     let Report::Finished(AttemptToken(7), receipt) = bench.next() else { panic!("the other one") };
     assert_eq!(receipt.artifacts[0].hash.len(), 64);
 }
 
-/// A worker, or a command that judges, wrote without an end: it filled the disk until its time-out, which
-/// not every step has. It is ended at a limit, and says so; up to the limit it is not.
+/// Regression: a worker or a check that wrote without end filled the disk until its time limit, if
+/// it had one. It is now ended at the output limit with a clear message; output up to the limit is
+/// accepted.
 #[test]
-fn who_writes_without_an_end_is_ended() {
+fn endless_output_is_ended_at_the_limit() {
     const LIMIT: usize = 100_000;
     let mut bench = Bench::new();
     bench.workers.stream_length_max = u64::try_from(LIMIT).unwrap();
