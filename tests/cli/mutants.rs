@@ -15,11 +15,11 @@ use plan_ledger::sim::mutants::{CHOICE, Mutant, REACHED};
 
 /// Modules that test the engine, fast ones first.
 const ENGINE: &[&str] = &[
-    "trace",
-    "turns",
+    "disk_trace",
+    "log_flush",
     "log_files",
     "log_lock",
-    "log_stop",
+    "log_fencing",
     "log_round_trip",
     "log_keys",
     "hazards",
@@ -33,21 +33,21 @@ const ENGINE: &[&str] = &[
     "retention",
     "blobs",
     "snapshots",
-    "based",
+    "delta_snapshots",
     "verify",
     "verify_derived",
-    "sealed",
+    "sealed_segments",
     "readers",
     "salvage",
     "log_damage",
-    "rare",
+    "inconsistent_metadata",
     "operator_commands",
     "run",
     "concurrent_claims",
 ];
 
 /// Modules that run first for mutants of snapshots, prunes and blobs.
-const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "based", "retention"];
+const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "retention"];
 
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
@@ -55,14 +55,14 @@ const PLANS: &[&str] = &[
     "workflows",
     "facade",
     "operator_commands",
-    "histories",
+    "run_reports",
     "run",
     "concurrent_claims",
 ];
 
 /// Modules for mutants of the server and the runner (hazards `S ...`).
 const SERVICE: &[&str] = &[
-    "answers",
+    "durable_answers",
     "facade",
     "external_workers",
     "socket",
@@ -89,7 +89,8 @@ const SAMPLE: &[Mutant] = &[
 ];
 
 /// The modules that the sample runs against: minutes, not an hour.
-const SAMPLE_MODULES: &[&str] = &["trace", "log_files", "claims", "hazards", "facade", "log_stop"];
+const SAMPLE_MODULES: &[&str] =
+    &["disk_trace", "log_files", "claims", "hazards", "facade", "log_fencing"];
 
 /// The time limit of one module, which takes a minute at most: longer means that the mutant hangs
 /// it. The limit is generous because other work on the machine slows the tests.
