@@ -14,7 +14,7 @@ fn commands_that_read() {
         ("damaged", "release"),
         ("pruned", "later"),
         ("waiting", "attention"),
-        ("history", "'run 0'"),
+        ("random", "'run 0'"),
     ] {
         for line in [
             format!("status {name}"),

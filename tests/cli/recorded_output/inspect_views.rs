@@ -10,7 +10,7 @@ const SHOWN: [(&str, &str, &str); NAMES.len()] = [
     ("damaged", "release", "build-12"),
     ("pruned", "release", "build-12"),
     ("waiting", "attention", "gated"),
-    ("history", "#1", "#1"),
+    ("random", "#2", "#1"),
 ];
 
 /// A view: lines for each ledger, lines for the complete one alone, and wrong input.

@@ -27,7 +27,7 @@ const KILLED_AT: u32 = 37;
 
 /// All fixed ledgers, by the name of their folder.
 pub(super) const NAMES: [&str; 6] =
-    ["complete", "killed", "damaged", "pruned", "waiting", "history"];
+    ["complete", "killed", "damaged", "pruned", "waiting", "random"];
 
 /// The files of a ledger, by their path in its folder.
 pub(super) type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -62,7 +62,7 @@ pub(super) fn disk(name: &str) -> SimDisk {
         "damaged" => damaged(),
         "pruned" => pruned(),
         "waiting" => waiting(),
-        "history" => history(7),
+        "random" => history(7),
         _ => panic!("no fixed ledger is called {name}"),
     }
 }

@@ -19,7 +19,8 @@ const MOMENTS: &[(&str, &str)] = &[
     (r"\bin \d+(?:d|h|m|s|ms|us)\b(?: \d+(?:h|m|s|ms|us)\b)*", "in [TIME]"),
     // Since the times of the fixed ledgers, in JSON: in microseconds, and of a budget in seconds.
     (r":\d{13,15}\b", ":[MICROS]"),
-    (r#"("part":"wall",[^{}]*"spent":)\d{8,10}\b"#, "$1[SECONDS]"),
+    (r#""spent":\d{8,10}\b"#, "\"spent\":[SECONDS]"),
+    (r"\b\d{8,10} spent\b", "[SECONDS] spent"),
     (r"\bwall time +[\d,]{9,13} s\b", "wall time  [DAYS]"),
     // The same in text, a thousand days or more, and what is estimated from it.
     (r"\b\d{4,}d\b(?: \d+[hms]\b)*", "[DAYS]"),
