@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use plan_ledger::plan::{AttemptToken, Command};
+use plan_ledger::plan::{AttemptToken, Command, ResolvedOutcome};
 use plan_ledger::sim::SimDisk;
 
 /// A clock that runs an action just before its n-th reading.
