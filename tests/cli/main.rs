@@ -83,7 +83,6 @@ mod step_names;
 mod sweep;
 mod system_calls;
 mod tampered_snapshot;
-mod tidy;
 mod time_travel;
 mod verify;
 mod verify_derived;

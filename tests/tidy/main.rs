@@ -1,0 +1,295 @@
+//! Repository rules that a compiler does not check: layers, import cycles, folder sizes, crate
+//! homes, names and words. The lists are in `rules.json` beside this file.
+//!
+//! The test reads source text, not a syntax tree: it finds paths in `use` declarations and in code,
+//! after comments, strings and test modules are removed.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at a broken rule")]
+
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use modules::{Package, code, contains_word};
+use serde::Deserialize;
+
+/// The lists in `rules.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    /// For each layer of each package, the layers that it may import.
+    layers: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    /// For each dependency, the files or folders that may name it.
+    crate_homes: BTreeMap<String, Vec<String>>,
+    /// Crates that must be in use somewhere.
+    required_crates: Vec<String>,
+    /// Files and folders that may name `std::fs`.
+    file_system: Vec<String>,
+    /// Files that may contain unsafe code.
+    unsafe_code: Vec<String>,
+    /// Words that no file of the repository may contain.
+    forbidden_words: Vec<String>,
+    /// Files that quote forbidden words.
+    quotations: Vec<String>,
+    /// Folders whose files are instances of one thing, so that their number is not limited.
+    instance_folders: Vec<String>,
+    /// The most siblings in any other folder.
+    siblings_max: usize,
+    /// A soft limit: a file beyond it needs an entry in `long_files`.
+    lines_max: usize,
+    /// Longer files, each with the reason why it is one concept.
+    long_files: BTreeMap<String, String>,
+    /// The purpose of each folder.
+    folders: BTreeMap<String, String>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rules() -> Rules {
+    serde_json::from_str(include_str!("rules.json")).unwrap()
+}
+
+fn packages() -> [Package; 2] {
+    [Package::read(root(), "src"), Package::read(root(), "crates/cli/src")]
+}
+
+/// Every text file of the repository, its path below the root and its text.
+fn repository() -> Vec<(String, String)> {
+    let skipped = ["target", ".git", "corpus", "golden", "artifacts", "__pycache__", "plots"];
+    let mut found = Vec::new();
+    let mut folders = vec![root().to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !skipped.contains(&name.as_str()) && !name.ends_with(".ledger") {
+                    folders.push(path);
+                }
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                found.push((below_root(&path), text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn below_root(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned()
+}
+
+fn is_below(name: &str, places: &[String]) -> bool {
+    places.iter().any(|place| name == place || (place.ends_with('/') && name.starts_with(place)))
+}
+
+#[track_caller]
+fn report(problems: &[String]) {
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn layers_import_only_lower_layers() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for package in &packages() {
+        let layers = &rules.layers[&package.folder];
+        for import in package.imports() {
+            let [from, to] = [&import.from, &import.to].map(|path| path[0].clone());
+            let allowed = layers.get(&from);
+            if from != to && allowed.is_some_and(|allowed| !allowed.contains(&to)) {
+                problems.push(format!("{}: {} must not import {to}", import.file, from));
+            }
+        }
+        for layer in package.top_modules() {
+            if !layers.contains_key(&layer) {
+                problems.push(format!("{}: rules.json lists no layer {layer}", package.folder));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn folders_have_no_import_cycles() {
+    let mut problems = Vec::new();
+    for package in &packages() {
+        for (folder, cycle) in package.cycles() {
+            problems.push(format!("{}/{folder}: cycle of {}", package.folder, cycle.join(", ")));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn folders_have_few_siblings() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for package in &packages() {
+        for (folder, siblings) in package.siblings() {
+            let is_listed = rules.instance_folders.contains(&folder);
+            if siblings > rules.siblings_max && !is_listed {
+                problems.push(format!("{folder} has {siblings} entries: group them"));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn dependencies_are_named_only_in_their_homes() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    let mut used = BTreeSet::new();
+    for package in &packages() {
+        for (name, text) in package.files().filter(|(name, _)| !is_test(name)) {
+            let code = code(text);
+            for (dependency, homes) in &rules.crate_homes {
+                if contains_word(&code, &format!("{dependency}::"))
+                    || code.contains(&format!("use {dependency}"))
+                {
+                    used.insert(dependency.clone());
+                    if !is_below(name, homes) {
+                        problems.push(format!("{name} names {dependency}"));
+                    }
+                }
+            }
+            if code.contains("std::fs") && !is_below(name, &rules.file_system) {
+                problems.push(format!("{name} names std::fs"));
+            }
+            if contains_word(&code, "unsafe") && !is_below(name, &rules.unsafe_code) {
+                problems.push(format!("{name} contains unsafe code"));
+            }
+        }
+    }
+    let benches: String = repository()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("benches/") && name.ends_with(".rs"))
+        .map(|(_, text)| text)
+        .collect();
+    for required in &rules.required_crates {
+        if !used.contains(required) && !contains_word(&benches, required) {
+            problems.push(format!("{required} is not in use"));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn files_open_with_a_purpose_and_stay_within_the_limit() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for package in &packages() {
+        for (name, text) in package.files() {
+            let lines = text.split("\n#[cfg(test)]\n").next().unwrap_or(text).lines().count();
+            let is_listed = rules.long_files.contains_key(name) || is_test(name);
+            if lines > rules.lines_max && !is_listed {
+                problems.push(format!("{name} has {lines} lines: is it one concept?"));
+            }
+            if !text.is_ascii() {
+                problems.push(format!("{name} has characters that are not ASCII"));
+            }
+            if !text.starts_with("//!") && !text.starts_with("#!") {
+                problems.push(format!("{name} has no module documentation"));
+            }
+            let marks = ["TO".to_owned() + "DO", "FIX".to_owned() + "ME", "todo".to_owned() + "!("];
+            for mark in marks.iter().filter(|mark| text.contains(mark.as_str())) {
+                problems.push(format!("{name} contains {mark}"));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn public_type_names_are_unique_in_their_package() {
+    let mut problems = Vec::new();
+    for package in &packages() {
+        let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, text) in package.files().filter(|(name, _)| !is_test(name)) {
+            for declared in modules::public_types(&code(text)) {
+                homes.entry(declared).or_default().push(name.to_owned());
+            }
+        }
+        for (declared, homes) in homes.iter().filter(|(_, homes)| homes.len() > 1) {
+            problems.push(format!("{declared} is declared in {}", homes.join(", ")));
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn no_file_contains_a_forbidden_word() {
+    let rules = rules();
+    let mut problems = Vec::new();
+    for (name, text) in repository() {
+        if is_below(&name, &rules.quotations) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let lower = line.to_ascii_lowercase();
+            for word in rules.forbidden_words.iter().filter(|word| contains_word(&lower, word)) {
+                problems.push(format!("{name}:{}: {word}", number + 1));
+            }
+        }
+    }
+    report(&problems);
+}
+
+#[test]
+fn every_folder_has_a_purpose() {
+    let rules = rules();
+    let mut folders = BTreeSet::new();
+    for (name, _) in repository() {
+        let mut path = PathBuf::from(name);
+        while path.pop() && path != Path::new("") {
+            folders.insert(path.to_str().unwrap().to_owned());
+        }
+    }
+    let listed: BTreeSet<String> = rules.folders.keys().cloned().collect();
+    let mut problems = Vec::new();
+    for folder in folders.difference(&listed) {
+        problems.push(format!("rules.json gives no purpose for {folder}"));
+    }
+    for folder in listed.difference(&folders) {
+        problems.push(format!("rules.json lists {folder}, which does not exist"));
+    }
+    for (folder, purpose) in rules.folders.iter().filter(|(_, purpose)| purpose.len() < 10) {
+        problems.push(format!("the purpose of {folder} is too short: {purpose}"));
+    }
+    report(&problems);
+}
+
+#[test]
+fn the_readme_contains_the_quickstart() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let example = fs::read_to_string(root().join("examples/quickstart.rs")).unwrap();
+    let is_shown = |line: &&str| !line.starts_with("#![expect");
+    let example: String = example.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
+    assert!(readme.contains(&example), "README.md does not contain examples/quickstart.rs as it is");
+}
+
+/// The checks find what they look for.
+#[test]
+fn the_checks_find_planted_faults() {
+    let planted = [
+        ("planted/mod.rs", "//! P.\nmod a;\nmod b;\npub use a::A;\npub struct Twice;\n"),
+        ("planted/a.rs", "//! A.\nuse super::b::B;\npub struct A(B);\npub struct Twice;\n"),
+        ("planted/b.rs", "//! B.\nuse super::{a::{A}, c};\nfn f() { crate::planted::a::g() }\n"),
+        ("planted/c.rs", "//! C.\n// use super::a::A;\nconst TEXT: &str = \"super::a::A\";\n"),
+    ];
+    let package = Package::of_texts("src", &planted);
+    let cycles: Vec<_> = package.cycles().into_iter().collect();
+    let expected = vec!["a.rs".to_owned(), "b.rs".to_owned()];
+    assert_eq!(cycles, [("planted".to_owned(), expected)]);
+    assert_eq!(modules::public_types(planted[0].1), ["Twice"]);
+    assert!(contains_word("the crowd, nobody else", "nobody"));
+    assert!(!contains_word("nobody_else", "nobody"));
+}
+
+fn is_test(name: &str) -> bool {
+    name.contains("tests")
+}
