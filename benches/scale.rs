@@ -37,7 +37,7 @@ fn state(runs: usize, steps: usize) -> State {
     let draft = plan_draft(&plan(steps)).expect("a valid plan");
     for number in 0..runs {
         let (name, policy) = (format!("run{number}"), RunPolicy::default());
-        ask(&mut state, &Command::StartRun { name, policy, draft: draft.clone() });
+        ask(&mut state, &Command::StartRun { name, policy, reason: String::new(), draft: draft.clone() });
     }
     state
 }
@@ -76,7 +76,7 @@ fn ready_set(c: &mut Criterion) {
         let draft = plan_draft(&plan).expect("a valid plan");
         let (name, policy) = ("run".to_owned(), RunPolicy::default());
         let mut state = State::default();
-        ask(&mut state, &Command::StartRun { name, policy, draft });
+        ask(&mut state, &Command::StartRun { name, policy, reason: String::new(), draft });
         group.bench_function(BenchmarkId::from_parameter(steps), |b| {
             b.iter_batched_ref(
                 || at_second_head(state.clone()),

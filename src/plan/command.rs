@@ -23,6 +23,8 @@ pub enum Command {
         name: String,
         /// Policy of the run.
         policy: RunPolicy,
+        /// Reason of the first plan version; may be empty.
+        reason: String,
         /// The first plan version.
         draft: PlanDraft,
     },

@@ -24,7 +24,7 @@ pub fn plan(steps: u64) -> Result<Plan> {
 /// The command that starts a run of a plan, for whoever executes commands without a ledger.
 pub fn start(name: String, plan: &Plan) -> Result<Command> {
     let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
-    Ok(Command::StartRun { name, policy: RunPolicy::default(), draft })
+    Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft })
 }
 
 pub fn dispatch(run: RunId) -> Command {

@@ -89,7 +89,10 @@ impl ImplicitOrder {
             && !dependencies.iter().any(|name| self.phase_tasks.contains(name))
         {
             let phase = join(&self.phase_dependencies, &mut self.barriers);
-            dependencies.extend(phase.into_iter().filter(|name| *name != id));
+            // The author may have named the last task of the phase before.
+            let is_new = |name: &String| *name != id && !dependencies.contains(name);
+            let inferred: Vec<String> = phase.into_iter().filter(is_new).collect();
+            dependencies.extend(inferred);
         }
         self.phase_tasks.insert(id.to_owned());
         match concurrency {

@@ -176,7 +176,7 @@ mod tests {
         fn start(&mut self, name: &str, steps: usize) {
             let (name, policy) = (name.to_owned(), RunPolicy::default());
             let draft = plan_draft(&plan(steps)).unwrap();
-            self.execute(&Command::StartRun { name, policy, draft });
+            self.execute(&Command::StartRun { name, policy, reason: String::new(), draft });
         }
 
         fn execute(&mut self, command: &Command) {

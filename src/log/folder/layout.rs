@@ -35,6 +35,11 @@ impl Layout {
         self.dir.join("HEAD")
     }
 
+    /// Keeps the ledger out of the index, `git clean` and `git stash -u`.
+    pub(crate) fn gitignore(&self) -> PathBuf {
+        self.dir.join(".gitignore")
+    }
+
     /// Where a new HEAD is written before it is renamed.
     pub(crate) fn temporary_head(&self) -> PathBuf {
         self.dir.join(format!("HEAD{TEMPORARY_SUFFIX}"))

@@ -44,8 +44,20 @@ pub(crate) fn begin(
         .and_then(|()| {
             create(&staging.log()).map_err(|error| io("create the folder", &staging.log(), error))
         })
+        .and_then(|()| write_gitignore(&**storage, &staging.gitignore()))
         .inspect_err(|_| abort(storage, &staging))?;
     Ok((staging, lock))
+}
+
+/// The pattern that ignores every file of the folder, this one included.
+const GITIGNORE: &[u8] = b"*\n";
+
+/// Write the file that keeps `git clean`, `git stash -u` and `git add -A` away from the ledger.
+fn write_gitignore(storage: &dyn Storage, path: &Path) -> Result<()> {
+    storage
+        .create(path)
+        .and_then(|file| file.write_at(GITIGNORE, 0).and_then(|()| file.sync()))
+        .map_err(|error| Error::io("write", path, error))
 }
 
 /// Refuse a name that is taken, before all the work: the final rename would fail.
@@ -137,7 +149,7 @@ fn expect_only(
 
 fn in_folder(entry: &Entry) -> bool {
     match entry.name.as_str() {
-        "LOCK" | "HEAD" => entry.kind == EntryKind::File,
+        "LOCK" | "HEAD" | ".gitignore" => entry.kind == EntryKind::File,
         "log" | "blob" => entry.kind == EntryKind::Folder,
         _ => false,
     }
@@ -160,8 +172,10 @@ fn occupied(staging: &Path, folder: &Path, name: &str) -> Error {
 /// Remove the leftovers of an interrupted creation. The caller has the lock of the staging folder.
 fn clear(storage: &Arc<dyn Storage>, staging: &Layout) -> Result<()> {
     let io = |path: &Path, error| Error::io("clear an incomplete ledger in", path, error);
-    if storage.open(&staging.head(), Access::Read).is_ok() {
-        storage.remove(&staging.head()).map_err(|error| io(&staging.head(), error))?;
+    for path in [staging.head(), staging.gitignore()] {
+        if storage.open(&path, Access::Read).is_ok() {
+            storage.remove(&path).map_err(|error| io(&path, error))?;
+        }
     }
     for entry in storage.list(&staging.log()).unwrap_or_default() {
         let path = staging.log().join(&entry.name);

@@ -45,8 +45,8 @@ pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event
 
 fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     match command {
-        Command::StartRun { name, policy, draft } => {
-            versions::start_run(state, now, (name, *policy), draft)
+        Command::StartRun { name, policy, reason, draft } => {
+            versions::start_run(state, now, (name, *policy), reason, draft)
         }
         Command::ProposePlan { run, draft, reason, trigger, approval } => {
             let why = versions::Why { reason, trigger: trigger.as_ref(), approval: *approval };

@@ -62,12 +62,13 @@ pub(super) fn start_run(
     state: &State,
     now: Micros,
     (name, policy): (&str, RunPolicy),
+    reason: &str,
     draft: &PlanDraft,
 ) -> Result<Vec<Event>, Rejection> {
     let run = new_run(state, name)?;
     let count = check_draft(draft)?;
     let mut events = vec![Event::RunStarted(RunStarted { run, name: name.to_owned(), policy })];
-    events.extend(proposal(run, 1, draft, count, ""));
+    events.extend(proposal(run, 1, draft, count, reason));
     if needs_review(policy, draft) {
         events.extend(plan_question(run, 1, draft, now));
         return Ok(events);

@@ -10,6 +10,7 @@ fn run_starts_with_its_plan_active() {
     let start = Command::StartRun {
         name: "demo".to_owned(),
         policy: RunPolicy::default(),
+        reason: String::new(),
         draft: draft(&two),
     };
     let events = ledger.execute(start).unwrap();

@@ -66,6 +66,7 @@ fn run_name_is_unique_and_valid() {
     let start = |name: &str| Command::StartRun {
         name: name.to_owned(),
         policy: RunPolicy::default(),
+        reason: String::new(),
         draft: draft(&plan(vec![])),
     };
     assert_eq!(ledger.execute(start("demo")), Err(Rejection::RunExists(RunId(1))));
@@ -265,7 +266,7 @@ fn retired_ledger() -> TestLedger {
         ledger.execute(Command::CancelRun { run, by, reason: String::new() }).unwrap();
         let (name, policy) = (format!("{number}"), RunPolicy::default());
         let draft = draft(&plan(vec![step("a", &[])]));
-        ledger.execute(Command::StartRun { name, policy, draft }).unwrap();
+        ledger.execute(Command::StartRun { name, policy, reason: String::new(), draft }).unwrap();
     }
     ledger
 }
@@ -277,6 +278,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
     let start = |name: &str, policy, plan: &Plan| Command::StartRun {
         name: name.to_owned(),
         policy,
+        reason: String::new(),
         draft: draft(plan),
     };
     let propose = |plan: &Plan| Command::ProposePlan {

@@ -64,7 +64,7 @@ mod tests {
             world.execute(match of {
                 NameKind::Run => {
                     let (policy, draft) = (RunPolicy::default(), draft(&all));
-                    Command::StartRun { name, policy, draft }
+                    Command::StartRun { name, policy, reason: String::new(), draft }
                 }
                 NameKind::Worker => {
                     Command::Dispatch { run, step: None, worker: name, lease: None }

@@ -57,8 +57,8 @@ pub(crate) fn propose(
             next_version(*run, draft.clone(), reason)
         } else {
             check_name(NameKind::Run, name)?;
-            let (name, draft) = (name.to_owned(), draft.clone());
-            Command::StartRun { name, policy: policy.into(), draft }
+            let (name, draft, reason) = (name.to_owned(), draft.clone(), reason.to_owned());
+            Command::StartRun { name, policy: policy.into(), reason, draft }
         })
     };
     context.execute(&make, proposed)?
