@@ -37,7 +37,10 @@ fn state(runs: usize, steps: usize) -> State {
     let draft = plan_draft(&plan(steps)).expect("a valid plan");
     for number in 0..runs {
         let (name, policy) = (format!("run{number}"), RunPolicy::default());
-        ask(&mut state, &Command::StartRun { name, policy, reason: String::new(), draft: draft.clone() });
+        ask(
+            &mut state,
+            &Command::StartRun { name, policy, reason: String::new(), draft: draft.clone() },
+        );
     }
     state
 }

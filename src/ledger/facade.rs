@@ -173,7 +173,12 @@ impl Ledger {
     /// `BadPlan` with all problems of the plan; `Rejected` if the name is taken or not allowed.
     pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
         let draft = plan_draft(plan)?;
-        let commit = self.execute(&Command::StartRun { name: name.to_owned(), policy, reason: String::new(), draft })?;
+        let commit = self.execute(&Command::StartRun {
+            name: name.to_owned(),
+            policy,
+            reason: String::new(),
+            draft,
+        })?;
         Ok(started_run(&commit))
     }
 

@@ -269,7 +269,10 @@ fn the_readme_contains_the_quickstart() {
     let example = fs::read_to_string(root().join("examples/quickstart.rs")).unwrap();
     let is_shown = |line: &&str| !line.starts_with("#![expect");
     let example: String = example.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
-    assert!(readme.contains(&example), "README.md does not contain examples/quickstart.rs as it is");
+    assert!(
+        readme.contains(&example),
+        "README.md does not contain examples/quickstart.rs as it is"
+    );
 }
 
 /// The checks find what they look for.

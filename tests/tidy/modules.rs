@@ -166,8 +166,9 @@ impl Package {
                 if !reached.contains(*entry) || seen.contains(*entry) {
                     continue;
                 }
-                let is_mutual =
-                    |other: &&&String| reachable.get(**other).is_some_and(|back| back.contains(*entry));
+                let is_mutual = |other: &&&String| {
+                    reachable.get(**other).is_some_and(|back| back.contains(*entry))
+                };
                 let cycle: Vec<String> =
                     reached.iter().filter(is_mutual).map(|other| (*other).clone()).collect();
                 seen.extend(reached.iter().filter(is_mutual).copied());
@@ -191,10 +192,7 @@ impl Package {
     }
 }
 
-fn reach<'a>(
-    edges: &'a BTreeMap<String, BTreeSet<String>>,
-    from: &String,
-) -> BTreeSet<&'a String> {
+fn reach<'a>(edges: &'a BTreeMap<String, BTreeSet<String>>, from: &String) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<&String> = edges.get(from).into_iter().flatten().collect();
     while let Some(entry) = open.pop() {

@@ -115,7 +115,14 @@ fn commands_do_not_depend_on_the_number_of_runs() {
         let mut ledger = TestLedger::new();
         for number in 0..runs {
             let (name, policy) = (format!("run{number}"), trust());
-            ledger.execute(Command::StartRun { name, policy, reason: String::new(), draft: draft(&all) }).unwrap();
+            ledger
+                .execute(Command::StartRun {
+                    name,
+                    policy,
+                    reason: String::new(),
+                    draft: draft(&all),
+                })
+                .unwrap();
         }
         let mut counts = Vec::new();
         for run in (1..=runs).map(RunId).rev().take(70) {

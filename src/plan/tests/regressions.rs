@@ -304,7 +304,9 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
         TestLedger::with(&plan(vec![step("a", &[]), step("b", &[])]), RunPolicy::default());
     let other = draft(&plan(vec![step("a", &[]), step("z", &[])]));
     let (name, policy) = ("other".to_owned(), RunPolicy::default());
-    ledger.execute(Command::StartRun { name, policy, reason: String::new(), draft: other }).unwrap();
+    ledger
+        .execute(Command::StartRun { name, policy, reason: String::new(), draft: other })
+        .unwrap();
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt { cost: cost(5), ..Receipt::default() });
     let worker = "worker-1".to_owned();

@@ -18,7 +18,9 @@ impl TestLedger {
     pub(in crate::plan) fn with(plan: &Plan, policy: RunPolicy) -> Self {
         let mut ledger = Self::new();
         let name = "demo".to_owned();
-        ledger.execute(Command::StartRun { name, policy, reason: String::new(), draft: draft(plan) }).unwrap();
+        ledger
+            .execute(Command::StartRun { name, policy, reason: String::new(), draft: draft(plan) })
+            .unwrap();
         ledger
     }
 

@@ -209,7 +209,12 @@ impl TestRng {
         let runs = ledger.state.names.len();
         let taken = self.below(4);
         let name = if self.one_in(9) { format!("run-{taken}") } else { format!("run-{runs}") };
-        Command::StartRun { name, policy: self.policy(), reason: String::new(), draft: draft(&self.plan()) }
+        Command::StartRun {
+            name,
+            policy: self.policy(),
+            reason: String::new(),
+            draft: draft(&self.plan()),
+        }
     }
 
     fn fork(&mut self, ledger: &TestLedger, past: &Past) -> Command {

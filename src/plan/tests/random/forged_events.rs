@@ -413,7 +413,12 @@ fn random_events_keep_derived_state_consistent() {
         let mut ledger = TestLedger::new();
         for name in ["one", "two"] {
             let (name, policy) = (name.to_owned(), rng.policy());
-            let started = Command::StartRun { name, policy, reason: String::new(), draft: draft(&rng.plan()) };
+            let started = Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft: draft(&rng.plan()),
+            };
             ledger.execute(started).unwrap();
         }
         let mut state = ledger.state;

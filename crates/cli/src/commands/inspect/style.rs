@@ -265,6 +265,8 @@ mod tests {
     //! Goal: text from workers cannot drive a terminal, and columns stay aligned.
 
     use super::*;
+    use crate::output::escape_control;
+    use crate::protocol::{count, counted, size};
 
     #[test]
     fn nothing_drives_the_terminal() {
