@@ -289,6 +289,6 @@ fn head_that_contradicts_a_later_segment_is_reported() {
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
     let verdict =
         plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
-    assert_eq!(judged.to_string(), refused.to_string());
+    assert_eq!(verdict.to_string(), refused.to_string());
     assert_eq!(inspect(&environment, &[], "a contradicting HEAD").0, 4);
 }
