@@ -97,7 +97,7 @@ ASKS = "disk full inside of a sector"
 def lives(all_of, out):
     out("## Long lives\n")
     out("One ledger, crashed in operations and in recoveries over and over, pruned when it is long, and read all the")
-    out("while by somebody who opened it earlier.\n")
+    out("while through a handle that was opened earlier.\n")
     out("| operations | seed | crashes | records | looks | promises broken | seconds | commit |\n|---|---|---|---|---|---|---|---|")
     for it in all_of:
         out(

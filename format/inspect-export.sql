@@ -56,12 +56,12 @@ CREATE TABLE steps (
   PRIMARY KEY (run, step)
 );
 CREATE TABLE attempts (
-  token INTEGER PRIMARY KEY,        -- seq of the record that dealt it
+  token INTEGER PRIMARY KEY,        -- seq of the dispatch record
   run INTEGER NOT NULL,
   step INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
   worker TEXT NOT NULL,
-  dealt INTEGER NOT NULL,
+  dispatched INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,     -- as it was at first
   idempotency_key TEXT NOT NULL,
   fate TEXT NOT NULL,               -- in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen or failed

@@ -142,7 +142,7 @@ class Restate:
 
 
 def ports(count):
-    """Ports that nobody listens on just now."""
+    """Ports that are free at the moment."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -153,7 +153,7 @@ def ports(count):
 
 
 def post(url, value, patience):
-    """The answer as JSON; asked again while nobody answers yet."""
+    """The answer as JSON; repeated until the server answers."""
     body = json.dumps(value).encode()
     until = time.monotonic() + patience
     while True:

@@ -218,7 +218,7 @@ impl fmt::Display for Rejection {
             Self::RunExists(run) => {
                 write!(f, "a run with this name already exists (run #{run}); choose another name")
             }
-            Self::NoSuchRun => f.write_str("run not found"),
+            Self::NoSuchRun => f.write_str("the run was not found"),
             Self::RunHasEnded(Ending::Failed) => {
                 f.write_str("the run has failed; retry the failed steps, or propose a new plan")
             }

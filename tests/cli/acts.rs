@@ -1,4 +1,4 @@
-//! One command for every act, alone and beside somebody who holds the ledger: the same answers.
+//! One command for every request: the same answers alone and through a server.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const PLAN: &str = "steps:
   - {id: c, goal: tell everybody, after: [b], idempotent: 'no'}
 ";
 
-/// Somebody who holds the ledger until they are told to end.
+/// A process that has the lock until it is told to end.
 fn holder(place: &Place) -> Running {
     let serving = start(&mut place.command(&["serve"]));
     wait_until("it serves", || serving.said("serving"));
@@ -132,7 +132,7 @@ fn second_part(place: &Place, form: &str, told: &mut Vec<String>) {
     tell("next other", 1);
 }
 
-/// Goal: whoever carries an act out, the answer is the same to the letter, for people and for
+/// Whichever process carries a request out, the answer is the same to the letter, for people and for
 /// programs; and what programs get is what is published.
 #[test]
 fn acts_are_answered_alike_with_and_without_a_holder() {
@@ -243,7 +243,7 @@ esac
 echo "$task" | grep -c "\"token\":$LEDGER_TOKEN"
 "#;
 
-/// Story: nobody runs the plan; three workers come by and do what there is, each with one command.
+/// Without a runner, three workers come by and do what there is, each with one command.
 #[test]
 fn workers_do_a_plan_among_themselves() {
     let steps = ["plain", "flaky", "told"].map(|id| format!("  - {{id: {id}}}\n"));
@@ -332,7 +332,7 @@ fn a_version_waits_for_its_yes() {
     place
         .ledger("plan propose plan.yaml --approval required")
         .code(0)
-        .says(&["waits for somebody"]);
+        .says(&["waiting for review"]);
     place.ledger("claim").code(3);
     place.ledger("plan approve plan --by ana --shown 00000000").code(6);
     let lines = place.ledger("plan approve plan --by ana --json").code(0).lines();
@@ -403,7 +403,7 @@ fn wrong_words_are_refused() {
         "plan add --step {\"colour\":1}",
         "plan history nowhere",
         "tick now",
-        "status --view nobody",
+        "status --view unknown",
     ] {
         let ended = place.ledger(line).code(2);
         assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
@@ -420,7 +420,7 @@ fn wrong_words_are_refused() {
     assert_eq!(place.state().seq, before);
 }
 
-/// Goal: whoever watches sees every change, and the end.
+/// A watcher sees every change, and the end.
 #[test]
 fn a_watcher_sees_the_run_to_its_end() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
@@ -433,7 +433,7 @@ fn a_watcher_sees_the_run_to_its_end() {
     assert_eq!(views.last().unwrap()["now"][0]["ending"], "done");
 }
 
-/// Goal: whoever takes a step over is told how it went before, by a claim and by a receipt's next.
+/// The next worker of a step gets the history of its attempts, by a claim and by a receipt's next.
 #[test]
 fn who_claims_a_step_again_is_told_how_it_went() {
     let place = Place::planned("steps: [{id: a, retry: {max_attempts: 3}}]");
@@ -510,7 +510,7 @@ fn the_readme_works_from_nothing() {
 }
 
 /// Story: a loop that took longer than its lease reported with `receipt TOKEN --next`, and was told that
-/// the worker needs a name: nobody has the step any more, and so there was none. The receipt was not
+/// the worker needs a name: the step had no worker any more. The receipt was not
 /// even kept. It is refused and kept, as without `--next`, and a token that never was is refused.
 #[test]
 fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
@@ -585,7 +585,7 @@ fn a_ledger_is_made_once_by_all_who_ask_at_once() {
 
 /// Story: `claim --step b --wait 60` is said to take that step if it becomes ready within a minute, and
 /// was refused at once. Goal: it waits for that step and no other, ends with 3 when its patience does,
-/// and with 6 for a step that never will be ready, or that somebody has.
+/// and with 6 for a step that never will be ready, or that is claimed.
 #[test]
 fn a_claim_waits_for_the_step_that_it_names() {
     for is_served in [true, false] {

@@ -71,7 +71,7 @@ fn a_crowd_leaves_the_ledger_the_files_that_it_needs() {
 }
 
 /// Story: a write of `ledger serve` had failed, and so it refused all acts; but it did not end as
-/// long as nothing fell due, and nobody else could open the ledger again.
+/// long as nothing fell due, and no other process could open the ledger again.
 #[test]
 fn a_holder_that_cannot_write_any_more_lets_go() {
     let (place, holder) = holder_after("trap '' XFSZ");

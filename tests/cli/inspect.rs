@@ -48,7 +48,7 @@ fn plan() -> Plan {
         "title": "Small \u{1b}[31mplan",
         "steps": [
             {"id": "flaky", "title": "Fails once", "goal": "compile", "command": "make", "owner": "builder", "outputs": ["binary"]},
-            {"id": "slow", "goal": "is lost once", "after": ["flaky"], "acceptance": ["somebody looked at it"]},
+            {"id": "slow", "goal": "is lost once", "after": ["flaky"], "acceptance": ["a person looked at it"]},
             {"id": "mail", "goal": "send it", "idempotent": "no"},
             {"id": "never", "goal": "fails for good", "retry": {"max_attempts": 1}},
             {"id": "last", "goal": "after the barrier", "after": ["gate"]},
@@ -343,7 +343,7 @@ fn the_story_of_a_step() {
     let slow = look(&place.dir, &["step", "#1", "#2"]);
     slow.has("step #2 slow of run small: reported")
         .has("waits for verdicts on criteria 1")
-        .has("acceptance  [0] text: somebody looked at it")
+        .has("acceptance  [0] text: a person looked at it")
         .has("@14 lost (runner died)")
         .has("@14 receipt refused (the attempt has ended: the step is ready): succeeded")
         .has("output: late");
@@ -592,7 +592,7 @@ fn strangers_are_told_and_are_no_damage() {
     look.has("log/notes\\u{1b}.txt: this file does not belong there");
 }
 
-/// Goal: somebody who has seen enough is no error.
+/// A closed pipe is not an error.
 #[test]
 fn a_closed_pipe_is_success() {
     let place = large();

@@ -145,7 +145,7 @@ fn records_are_chosen_by_step_time_order_and_number() {
     }
 }
 
-/// Goal: whoever follows sees each record once and in order while a writer goes on.
+/// A follower sees each record once and in order while a writer appends.
 #[test]
 fn records_are_followed_while_they_are_written() {
     let place = small();

@@ -24,7 +24,7 @@ fn a_timeline_shows_every_attempt_and_how_it_ended() {
     assert!(bar("#2 slow").contains('~'), "it waits for a verdict");
     assert!(bar("#3 mail").contains("!?") && bar("#3 mail").ends_with('>'), "it is in doubt");
     assert_eq!(ends(&bar("#4 never"), 'x'), 1);
-    assert!(!picture.out.contains("#5"), "what was never dealt has no place in time");
+    assert!(!picture.out.contains("#5"), "an undispatched step has no interval");
     assert!(row("#1 flaky").starts_with("[+]") && row("#4 never").starts_with("[x]"));
     assert!(row("#1 flaky").contains("2x "));
     let widths: BTreeSet<usize> = picture

@@ -196,7 +196,7 @@ fn wrong_questions_are_answered_with_what_there_is() {
     wrong(&["variables", "--history", "binari"], "never set binari; did you mean binary?");
     wrong(&["why", "small", "flakky"], "has no step flakky (it has 6); did you mean `flaky`?");
     wrong(&["history", "small", "#9"], "no step #9");
-    wrong(&["view", "nobody"], "invalid value 'nobody'");
+    wrong(&["view", "unknown"], "invalid value 'unknown'");
     wrong(&["at", "900"], "expected a record up to");
     wrong(&["diff", "1", "900"], "expected a record up to");
     wrong(&["diff", "1", "small"], "expected two records, or two runs");

@@ -73,7 +73,7 @@ fn of_many_runs_a_few_are_shown_in_full() {
 }
 
 /// Goal: why a step waits is what the rules say, of every step at every record; and once it may be
-/// dealt, the answer is a place in the queue.
+/// dispatched, the answer is a place in the queue.
 #[test]
 fn why_agrees_with_the_rules_at_every_record() {
     let place = small();

@@ -138,7 +138,7 @@ fn sync_wakes_covered_waiters_and_elects_next_leader() {
     assert!(matches!(first.as_slice(), [(1, Ok(ack))] if ack.seq == 1), "{first:?}");
     eventually("another one is at the gate", || gate.arrived() == before + 2);
     assert_eq!(log.ack().seq, 1, "more is durable than was synced");
-    assert!(answers.try_recv().is_err(), "somebody is answered who was not synced");
+    assert!(answers.try_recv().is_err(), "a waiter was woken before its sync");
     gate.open_for_one();
     for (number, answer) in some(&answers, 3, "all are answered") {
         assert_eq!(answer.unwrap().seq, number);
@@ -164,7 +164,7 @@ fn all_waiters_get_the_error_of_a_failed_flush() {
         gate.open_for_one();
         let mut told = Vec::new();
         eventually("all are told", || {
-            assert_eq!(gate.arrived(), before + 1, "somebody tries again");
+            assert_eq!(gate.arrived(), before + 1, "a waiter tries again");
             told.extend(answers.try_iter());
             told.len() == 4
         });
@@ -174,7 +174,7 @@ fn all_waiters_get_the_error_of_a_failed_flush() {
         }
         let error = log.append(&[record(9, 4)], at(0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
-        assert_eq!(gate.arrived(), before + 1, "somebody tries again");
+        assert_eq!(gate.arrived(), before + 1, "a waiter tries again");
     }
 }
 

@@ -336,7 +336,7 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
     place.ledger("run plan.yaml").code(3);
-    place.ledger("pause plan --by ana --reason lunch").code(0).says(&["nothing more is dealt"]);
+    place.ledger("pause plan --by ana --reason lunch").code(0).says(&["dispatch is paused"]);
     place.ledger("pause plan --by ana").code(6).complains(&["the run is paused: paused by ana"]);
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);

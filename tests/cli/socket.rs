@@ -34,7 +34,7 @@ pub(crate) fn quiet(complaint: &str) {
     panic!("{complaint}");
 }
 
-/// One request on a connection, as somebody writes it who has no library.
+/// One request on a connection, as a client without a library writes it.
 pub(crate) fn asked(stream: &UnixStream, request: &str) -> Answer {
     (&mut &*stream).write_all(format!("{request}\n").as_bytes()).unwrap();
     let mut answer = String::new();
@@ -107,7 +107,7 @@ fn a_fork_of_a_name_that_is_taken_is_refused_and_the_same_request_is_not() {
     assert_eq!(ledger.state().unwrap().runs.len(), 2);
 }
 
-/// Goal: a request that is too long is refused, whatever it is, and costs nobody else anything.
+/// Goal: a request that is too long is refused, whatever it is, and affects no other client.
 #[test]
 fn a_message_has_a_limit() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,7 +190,7 @@ fn a_crowd_is_served_in_turns() {
     });
 }
 
-/// Goal: a client that says nothing, or only half a message, disturbs nobody; the end of the
+/// Goal: a client that says nothing, or only half a message, disturbs no other client; the end of the
 /// service does not wait for it, and half a message is not acted upon.
 #[test]
 fn silent_clients_are_not_waited_for() {
@@ -221,7 +221,7 @@ fn a_stale_socket_is_no_obstacle() {
     place.ledger("claim --worker w1").code(0);
     holder.kill();
     assert!(place.path(".ledger/serve.sock").exists());
-    // Nobody listens there: the command acts by itself, and readers do not mind.
+    // Without a listener the command opens the ledger itself; readers are not affected.
     place.ledger("claim --worker w2").code(0);
     place.ledger("verify .ledger").code(0);
     place.ledger("inspect .ledger").code(0);
@@ -232,7 +232,7 @@ fn a_stale_socket_is_no_obstacle() {
     holder.end().code(0);
     assert!(!place.path(".ledger/serve.sock").exists());
     assert_eq!(place.state().in_flight.len(), 3);
-    place.write(".ledger/serve.sock", "what somebody put there");
+    place.write(".ledger/serve.sock", "an unrelated file");
     place.ledger("claim --worker w4").code(3);
     let holder = start(&mut place.command(&["serve"]));
     wait_until("it serves", || holder.said("serving"));
@@ -241,7 +241,7 @@ fn a_stale_socket_is_no_obstacle() {
     holder.end().code(0);
 }
 
-/// Goal: where somebody holds the ledger without serving it, who waits is let in when they are
+/// Goal: where a process has the lock without serving, who waits is let in when they are
 /// done, and told who it is if they are not done in time.
 #[test]
 fn a_holder_that_does_not_serve_is_waited_for() {

@@ -297,7 +297,7 @@ fn expand(tree: &str, prefix: &[String], found: &mut BTreeSet<Vec<String>>) {
     for (at, letter) in group.char_indices() {
         match letter {
             '{' => depth += 1,
-            '}' => depth -= 1,
+            '}' => depth = depth.saturating_sub(1),
             ',' if depth == 0 => {
                 expand(&group[start..at], &path, found);
                 start = at + 1;

@@ -24,7 +24,7 @@ use crate::Result;
 use crate::engine::options as log_options;
 use crate::measure::{as_float, bytes_below};
 use crate::own::at_share;
-use crate::plans::{ask, dealt, dispatch, memory, now, plan, receipt, start};
+use crate::plans::{ask, dispatched_token, dispatch, memory, now, plan, receipt, start};
 use crate::record::mix;
 
 #[derive(Args)]
@@ -311,7 +311,7 @@ fn uses(dir: &Path) -> Result<Figures> {
     let (mut dealing, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..USES {
         let started = Instant::now();
-        let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dealt")?;
+        let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dispatched")?;
         dealing.push(started.elapsed());
         let started = Instant::now();
         ledger.record_receipt(task.token, receipt())?;
@@ -413,7 +413,7 @@ impl Grower {
         };
         let first = self.state.seq + 1;
         let events = ask(&mut self.state, time, &command)?;
-        self.open = dealt(first, &events);
+        self.open = dispatched_token(first, &events);
         self.run = events.iter().find_map(plan_ledger::Event::run).or(self.run);
         let is_open = |run: &RunId| {
             self.state

@@ -62,7 +62,7 @@ pub enum Work {
     Replay,
     /// A store is filled and closed.
     Bytes,
-    /// No measurement: 200 commits, for whoever counts system calls.
+    /// No measurement: 200 commits, to count system calls.
     Commits,
 }
 

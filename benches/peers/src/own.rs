@@ -18,7 +18,7 @@ use plan_ledger::{Command, Environment, Ledger, Plan, RunId, RunPolicy, State};
 use crate::Result;
 use crate::engine::Peer;
 use crate::measure::{BATCH, as_float, per_second};
-use crate::plans::{ask, dealt, dispatch, plan, receipt, start};
+use crate::plans::{ask, dispatched_token, dispatch, plan, receipt, start};
 use crate::record::payload;
 use crate::speed::median;
 
@@ -191,7 +191,7 @@ fn cpu() -> Result<Figures> {
         let started = Instant::now();
         let events = ask(&mut state, now, &command)?;
         dealing.push(started.elapsed().as_secs_f64() * 1e6);
-        let token = dealt(first, &events).ok_or("nothing was dealt")?;
+        let token = dispatched_token(first, &events).ok_or("nothing was dispatched")?;
         let command = Command::RecordReceipt { token, receipt: receipt() };
         let started = Instant::now();
         ask(&mut state, now, &command)?;

@@ -21,7 +21,7 @@ pub fn plan(steps: u64) -> Result<Plan> {
     Ok(serde_json::from_value(serde_json::json!({ "title": "Large", "steps": steps }))?)
 }
 
-/// The command that starts a run of a plan, for whoever executes commands without a ledger.
+/// The command that starts a run of a plan, for benches that execute commands without a ledger.
 pub fn start(name: String, plan: &Plan) -> Result<Command> {
     let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
     Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft })
@@ -37,7 +37,7 @@ pub fn receipt() -> Receipt {
 }
 
 /// The token of the attempt that these events deal, if they deal one.
-pub fn dealt(first: u64, events: &[Event]) -> Option<AttemptToken> {
+pub fn dispatched_token(first: u64, events: &[Event]) -> Option<AttemptToken> {
     (first..).zip(events).find_map(|(seq, event)| match event {
         Event::Step(record) if matches!(record.event, StepEvent::Dispatched(_)) => {
             Some(AttemptToken(seq))

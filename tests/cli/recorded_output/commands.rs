@@ -49,7 +49,7 @@ const WRONG: [(&str, &str); 6] = [
     ("cycle.yaml", "steps:\n  - { id: a, after: [b] }\n  - { id: b, after: [a] }\n"),
     ("unknown.yaml", "steps:\n  - { id: a, colour: red }\n  - { id: a }\n"),
     ("broken.json", "{\"steps\": [{\"id\": \"a\",}]}"),
-    ("cel.yaml", "steps:\n  - { id: a, condition: 'x >' }\n  - { id: b, after: [nobody] }\n"),
+    ("cel.yaml", "steps:\n  - { id: a, condition: 'x >' }\n  - { id: b, after: [unknown] }\n"),
     ("text.md", "Only words.\n"),
 ];
 

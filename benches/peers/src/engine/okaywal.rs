@@ -33,7 +33,7 @@ impl LogManager for Recovered {
     }
 }
 
-/// Nothing is checkpointed, since that would let go of it: as somebody keeps all that happened.
+/// Nothing is checkpointed, because a checkpoint would discard the history.
 fn recover(dir: &Path, recovered: Recovered) -> io::Result<WriteAheadLog> {
     let usual = Configuration::default_for(dir.join("peer.okaywal"));
     usual.checkpoint_after_bytes(1 << 40).open(recovered)

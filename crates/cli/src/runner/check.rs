@@ -12,7 +12,7 @@ pub struct Check {
     /// The shell command.
     pub command: String,
     /// How the result is read.
-    pub answer: Answer,
+    pub answer: CheckAnswer,
     /// The `LEDGER_*` variables that identify the subject.
     pub environment: Vec<(String, String)>,
     /// Standard input: the output to judge, `null` for the whole plan, or the question for a judge
@@ -24,7 +24,7 @@ pub struct Check {
 
 /// How the result of a check is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum CheckAnswer {
     /// The exit status: 0 passes.
     Status,
     /// A verdict on standard output.

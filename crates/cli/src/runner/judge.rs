@@ -44,7 +44,7 @@ struct Brief<'a> {
 /// The reply of a judge.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Answer {
+struct CheckAnswer {
     verdict: Word,
     #[serde(default)]
     evidence: String,
@@ -59,7 +59,7 @@ enum Word {
 
 /// Parse a judge's output into a verdict and its evidence, or the reason why there is none.
 pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
-    let Answer { verdict, evidence } = serde_json::from_slice(printed)
+    let CheckAnswer { verdict, evidence } = serde_json::from_slice(printed)
         .map_err(|error| format!("it printed no verdict: {error}"))?;
     let ruling = match verdict {
         Word::Pass => Ruling::Pass,

@@ -11,7 +11,7 @@ use plan_ledger::plan::{
     StepStatus, Verdict,
 };
 
-use crate::runner::check::{Answer, Check, Checked, Criteria, Subject};
+use crate::runner::check::{CheckAnswer, Check, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::criteria::{may_hold, open_steps};
 use crate::runner::drive::state::{Checking, Drive};
@@ -91,7 +91,7 @@ impl Drive<'_> {
             return self.take_plan(ruling, &evidence);
         }
         let by = match (&self.helpers.judge, answer) {
-            (Some(judge), Answer::Verdict) => judge.name(),
+            (Some(judge), CheckAnswer::Verdict) => judge.name(),
             _ => self.workers.kind().judge().to_owned(),
         };
         let Some(ruling) = ruling else {
@@ -165,7 +165,7 @@ impl Drive<'_> {
                 Err(error) if error.is_damage() => {
                     let Check { subject, criterion, .. } = check;
                     // The runner found the output missing, so the verdict names the runner.
-                    let answer = Answer::Status;
+                    let answer = CheckAnswer::Status;
                     let checking = Checking { step: step.cloned(), answer, lock: None };
                     self.checking.insert(subject, checking);
                     let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
@@ -177,8 +177,8 @@ impl Drive<'_> {
             _ => check,
         };
         Ok(match check.answer {
-            Answer::Status | Answer::Plan => Some(check),
-            Answer::Verdict => {
+            CheckAnswer::Status | CheckAnswer::Plan => Some(check),
+            CheckAnswer::Verdict => {
                 judge::question(&state, &check).map(|output| Check { output, ..check })
             }
         })
@@ -291,10 +291,10 @@ impl Judging<'_> {
         subject: Subject,
         criteria: &[Criterion],
         verdicts: &BTreeMap<u32, Verdict>,
-    ) -> Option<(u32, String, Answer)> {
+    ) -> Option<(u32, String, CheckAnswer)> {
         let open = || (0..).zip(criteria).filter(|(index, _)| !verdicts.contains_key(index));
         let command = open().find_map(|(index, criterion)| match criterion {
-            Criterion::Command(command) => Some((index, command.clone(), Answer::Status)),
+            Criterion::Command(command) => Some((index, command.clone(), CheckAnswer::Status)),
             Criterion::Text(_) | Criterion::Cel(_) => None,
         });
         command.or_else(|| {
@@ -305,7 +305,7 @@ impl Judging<'_> {
                 matches!(criterion, Criterion::Text(_)) && !is_left(*index)
             };
             let (index, _) = open().find(is_for_judge)?;
-            Some((index, judge.command.clone(), Answer::Verdict))
+            Some((index, judge.command.clone(), CheckAnswer::Verdict))
         })
     }
 }
@@ -333,10 +333,10 @@ pub(crate) fn environment(
 }
 
 /// The time limit of a check in seconds. A judge always has one.
-fn timeout(answer: Answer, planned: Option<u32>) -> Option<u32> {
+fn timeout(answer: CheckAnswer, planned: Option<u32>) -> Option<u32> {
     match answer {
-        Answer::Verdict | Answer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
-        Answer::Status => planned,
+        CheckAnswer::Verdict | CheckAnswer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
+        CheckAnswer::Status => planned,
     }
 }
 

@@ -21,7 +21,7 @@ use plan_ledger::plan::{
     RunStatus, StepNumber, StepState,
 };
 
-use crate::runner::check::{Answer, Check, Subject};
+use crate::runner::check::{CheckAnswer, Check, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::Drive;
 use crate::runner::hand_off::task::{SCHEMA, class_word};
@@ -80,7 +80,7 @@ impl Drive<'_> {
             subject: Subject::Replan(run.id),
             criterion: 0,
             command: planner.command,
-            answer: Answer::Plan,
+            answer: CheckAnswer::Plan,
             environment,
             output: Json::from(situation(run, request, &unusable)),
             timeout_seconds: timeout.or(Some(TIMEOUT_SECONDS)),

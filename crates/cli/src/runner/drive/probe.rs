@@ -12,7 +12,7 @@ use plan_ledger::plan::{
     AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
 };
 
-use crate::runner::check::{Answer, Check, Checked, Subject};
+use crate::runner::check::{CheckAnswer, Check, Checked, Subject};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::{Progress, StepName};
@@ -101,7 +101,7 @@ fn probe_of(
         subject: Subject::Doubt(attempt.token),
         criterion: 0,
         command: command.to_owned(),
-        answer: Answer::Status,
+        answer: CheckAnswer::Status,
         environment,
         output: Json::default(),
         timeout_seconds: step.timeout_seconds().or(timeout),

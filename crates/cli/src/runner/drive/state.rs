@@ -7,7 +7,7 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{Clock, Ledger};
 use plan_ledger::plan::{AttemptToken, Micros, RunId};
 
-use crate::runner::check::{Answer, Check, Subject};
+use crate::runner::check::{CheckAnswer, Check, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::Helpers;
@@ -38,7 +38,7 @@ pub(crate) struct Running {
 /// A running check.
 pub(crate) struct Checking {
     pub(crate) step: Option<StepName>,
-    pub(crate) answer: Answer,
+    pub(crate) answer: CheckAnswer,
     /// The check lock, held until the verdict is recorded.
     pub(crate) lock: Option<CheckLock>,
 }

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use plan_ledger::plan::Ruling;
 
-use crate::runner::check::{Answer, Subject};
+use crate::runner::check::{CheckAnswer, Subject};
 use crate::runner::judge;
 use crate::runner::process::job::EndedBy;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
@@ -38,18 +38,18 @@ impl Ended {
 }
 
 /// The ruling and its evidence.
-pub(crate) fn ruling(subject: Subject, answer: Answer, ended: &Ended) -> (Option<Ruling>, String) {
+pub(crate) fn ruling(subject: Subject, answer: CheckAnswer, ended: &Ended) -> (Option<Ruling>, String) {
     let is_stopped = ended.by == Some(EndedBy::Stop);
     let (ruling, evidence) = match answer {
-        Answer::Status => of_status(subject, ended),
+        CheckAnswer::Status => of_status(subject, ended),
         _ if !ended.status.success() => (unanswered(subject, answer), ended.failure()),
-        Answer::Verdict => match read_limited(&ended.output, OUTPUT_LENGTH_MAX)
+        CheckAnswer::Verdict => match read_limited(&ended.output, OUTPUT_LENGTH_MAX)
             .and_then(|printed| judge::verdict(&printed))
         {
             Ok((ruling, evidence)) => (Some(ruling), evidence),
             Err(problem) => (None, problem),
         },
-        Answer::Plan => {
+        CheckAnswer::Plan => {
             let text = |bytes| String::from_utf8(bytes).map_err(|error| error.to_string());
             match read_limited(&ended.output, OUTPUT_LENGTH_MAX).and_then(text) {
                 Ok(printed) => (Some(Ruling::Pass), printed),
@@ -74,9 +74,9 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
 
 /// The ruling of a check that gave no answer: none for a probe or a judge, and failure for every
 /// other check.
-pub(crate) fn unanswered(subject: Subject, answer: Answer) -> Option<Ruling> {
+pub(crate) fn unanswered(subject: Subject, answer: CheckAnswer) -> Option<Ruling> {
     match (subject, answer) {
-        (Subject::Doubt(_), _) | (_, Answer::Verdict) => None,
+        (Subject::Doubt(_), _) | (_, CheckAnswer::Verdict) => None,
         _ => Some(Ruling::Fail),
     }
 }

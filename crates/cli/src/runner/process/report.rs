@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plan_ledger::plan::{AttemptToken, FailureClass, Idempotence, Micros, Receipt};
 
-use crate::runner::check::{Answer, Checked, Subject};
+use crate::runner::check::{CheckAnswer, Checked, Subject};
 use crate::runner::files;
 use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
@@ -106,7 +106,7 @@ impl ProcessWorkers {
     fn exit_status_unknown(
         &self,
         key: Key,
-        (idempotence, answer): (Idempotence, Answer),
+        (idempotence, answer): (Idempotence, CheckAnswer),
         error: &std::io::Error,
     ) -> Report {
         let message = format!("its exit status is not known: {error}");

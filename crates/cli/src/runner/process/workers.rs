@@ -13,7 +13,7 @@ use plan_ledger::plan::{
     AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
 };
 
-use crate::runner::check::{Answer, Check, Checked, Subject};
+use crate::runner::check::{CheckAnswer, Check, Checked, Subject};
 use crate::runner::files;
 use crate::runner::hand_off::task::{HandOff, PlanContext};
 use crate::runner::helpers::Helpers;
@@ -77,7 +77,7 @@ pub(crate) struct Known {
     /// Whether its step is idempotent.
     pub(crate) idempotence: Idempotence,
     /// How its result is read, if it is a check.
-    pub(crate) answer: Answer,
+    pub(crate) answer: CheckAnswer,
 }
 
 /// The purpose of a job.
@@ -206,7 +206,7 @@ impl Workers for ProcessWorkers {
         };
         let changes = task.step.changes.to_vec();
         let idempotence = task.step.idempotent.unwrap_or_default();
-        let known = Known { changes, idempotence, answer: Answer::Status };
+        let known = Known { changes, idempotence, answer: CheckAnswer::Status };
         if let Some(refusal) = self.launch(key, &spec, known)? {
             let receipt = Box::new(not_started(&refusal));
             self.ready.push_back(Report::Finished(task.token, receipt));
@@ -231,8 +231,8 @@ impl Workers for ProcessWorkers {
             input: check.output.as_str().as_bytes(),
             timeout_seconds: check.timeout_seconds,
             streams: match check.answer {
-                Answer::Status => Streams::Together,
-                Answer::Verdict | Answer::Plan => Streams::Separate,
+                CheckAnswer::Status => Streams::Together,
+                CheckAnswer::Verdict | CheckAnswer::Plan => Streams::Separate,
             },
             stream_length_max: self.stream_length_max,
         };

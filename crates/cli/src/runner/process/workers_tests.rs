@@ -317,7 +317,7 @@ fn check(command: &str, timeout_seconds: Option<u32>) -> Check {
         subject: Subject::Attempt(AttemptToken(7)),
         criterion: 0,
         command: command.to_owned(),
-        answer: Answer::Status,
+        answer: CheckAnswer::Status,
         environment: vec![("LEDGER_STEP".to_owned(), "build".to_owned())],
         output: Json::from(serde_json::json!({ "rows": 3 })),
         timeout_seconds,
