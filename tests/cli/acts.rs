@@ -518,7 +518,7 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
     place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    place.ledger("receipt 4711 --next").code(6).complains(&["attempt 4711 is over"]);
+    place.ledger("receipt 4711 --next").code(6).complains(&["attempt 4711 is not active"]);
     let claimed = place.ledger("claim --lease 1s --json").code(0).lines();
     let token = claimed[0]["token"].to_string();
     wait_until("the lease runs out", || {
@@ -526,7 +526,7 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
         !place.state().in_flight.keys().any(|each| each.0.to_string() == token)
     });
     let late = place.ledger(&format!("receipt {token} --output done --next")).code(6);
-    late.complains(&["is over", "the receipt was recorded as refused"]);
+    late.complains(&["is not active", "the receipt was recorded as refused"]);
     let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
     assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
 }
@@ -630,7 +630,7 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
     let token = member(&place.ledger("claim --json").code(0).lines(), "token").to_string();
     for assignment in ["=1", " =1", "two\nlines=1"] {
         let words = ["receipt", &token, "--set", assignment];
-        place.ledger_with(&words).code(2).complains(&["a variable's name is one line"]);
+        place.ledger_with(&words).code(2).complains(&["the variable name is empty or has a control character"]);
     }
     place.ledger(&format!("receipt {token} --set x=1")).code(0);
     place.ledger("get x").code(0).says(&["1"]);

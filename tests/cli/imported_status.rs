@@ -113,7 +113,7 @@ marks: {{done: {{{marks}}}}}
     let run = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the first step is retried", || place.tally().len() > 1);
     run.signal("INT");
-    run.end().complains(&["1 step is done already", "mark of `first` does not count"]);
+    run.end().complains(&["1 step is done already", "mark of `first` is ignored"]);
     let pay = place.ledger("inspect .ledger step plan pay").code(0);
     pay.says(&["accepted"]);
     assert!(!place.tally().contains(&"paid".to_owned()));

@@ -264,7 +264,7 @@ fn the_summary_shows_what_is_in_flight_and_what_is_next() {
     deal(&ledger, run);
     let look = look(&place.dir, &[]);
     assert_eq!(look.code, 0, "{look:?}");
-    look.has("writer  a process has it open, or was killed; last opened by the test")
+    look.has("writer  open in a process, or the process was killed; last opened by the test")
         .has("#1 flaky   1        worker-1  2027-01-15T")
         .has("dispatch #3 mail (1 more are ready)")
         .has("wait for 1 attempt in flight");
@@ -427,7 +427,7 @@ fn wrong_input_is_told_in_clear_words() {
     assert!(empty.err.contains("it has no folder `log`"), "{}", empty.err);
     let file = look(&place.dir.join("HEAD"), &["records"]);
     assert_eq!(file.code, 2);
-    assert!(file.err.contains("this is a file"), "{}", file.err);
+    assert!(file.err.contains("this file is not an archive"), "{}", file.err);
 }
 
 #[test]

@@ -112,8 +112,8 @@ fn people_are_told_what_they_came_for() {
     tell(&["plan"])
         .has("version 1 of 1 (")
         .has("#4    never  failed")
-        .has("#1    flaky  accepted  builder  -            Fails once")
-        .has("#6    3      waiting   -        last, never  has a number for its id");
+        .has("#1    flaky  accepted         builder  -            Fails once")
+        .has("#6    3      waiting          -        last, never  has a number for its id");
     tell(&["queue"]).has("no step can be dispatched");
     tell(&["variables"]).has("binary    1        yes      #1 flaky  2027-01-15T08:");
     tell(&["variables", "--history", "binary"]).has("#1 flaky  \"a.out \\u001b]0;x\\u0007\"");

@@ -80,7 +80,7 @@ fn verification_can_be_interrupted() {
     for words in [&verify[..], &["inspect", ".ledger", "verify", "--level", "replay"]] {
         let ended = interrupted(&place, words, heeds_ctrl_c).code(3);
         assert!(!ended.out.contains("damage"), "{ended:?}");
-        ended.says(&["it was asked to stop"]);
+        ended.says(&["the check was stopped"]);
     }
     let ended = interrupted(&place, &[&verify[..], &["--json"]].concat(), heeds_ctrl_c).code(3);
     assert_eq!(ended.lines().last().unwrap()["condition"], "stopped", "{ended:?}");

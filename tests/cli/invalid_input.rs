@@ -393,7 +393,7 @@ fn ambiguous_run_name_is_rejected() {
         }
     }
     for line in ["plan propose plan.yaml --run=-x", "fork plan --at 5 --name=-x"] {
-        place.ledger(line).code(2).complains(&["does not begin with `-`"]);
+        place.ledger(line).code(2).complains(&["begins with `-`"]);
     }
     assert_eq!(place.state().runs.len(), 1);
     for name in ["#a", "7", "\u{fc}ber uns"] {
@@ -416,7 +416,7 @@ fn multi_line_names_are_rejected() {
         &["set", "a\nb", "1"],
     ];
     for line in lines {
-        place.ledger_with(line).code(2).complains(&["name is one line"]);
+        place.ledger_with(line).code(2).complains(&["use one printable line"]);
     }
     place.ledger("fork plan --at 0 --name other").code(2).complains(&["--at <SEQ>"]);
     assert!(place.state().in_flight.is_empty());

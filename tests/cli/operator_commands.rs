@@ -31,7 +31,7 @@ fn question(place: &Place) -> u64 {
 fn gated_run_exits_3_and_continues_after_the_answer() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
-    let asked = ["step 2 (deploy)", "asked of ana", "Is the window open?", "yes|no|skip --by WHO"];
+    let asked = ["step 2 (deploy)", "for ana", "Is the window open?", "yes|no|skip --by WHO"];
     place.ledger("run plan.yaml").code(3).says(&asked).says(&["ledger answer "]);
     place.ledger("run plan.yaml").code(3).says(&asked);
     assert_eq!(place.tally(), ["build"]);
@@ -365,7 +365,7 @@ fn fork_starts_in_the_state_before_the_step() {
     place
         .ledger("fork plan --at 9 --name plan")
         .code(6)
-        .complains(&["there is a run of that name"]);
+        .complains(&["a run with this name already exists"]);
     let forked = place.ledger("fork plan --step deploy --name again --json").code(0).lines();
     assert_eq!(
         (forked[0]["run"].as_str(), forked[0]["parent"].as_str()),
@@ -397,7 +397,7 @@ steps: [{id: a, command: 'echo $LEDGER_ATTEMPT >> $TALLY; test -e repaired'}]
     place.ledger("run plan.yaml").code(3).says(&words);
     place.ledger("questions").code(0).says(&words);
     place.ledger("inspect .ledger").code(0).says(&words);
-    place.ledger("answer plan a fallback --by ana").code(6).complains(&["no fallback"]);
+    place.ledger("answer plan a fallback --by ana").code(6).complains(&["no available fallback"]);
     place.ledger("answer plan a dance --by ana").code(6).complains(&["nothing is asked"]);
     place.write("repaired", "");
     place.ledger("answer plan a retry --by ana --note repaired").code(0).says(&["is ready"]);
@@ -424,7 +424,7 @@ steps: [{id: a, command: 'echo broken >&2; false'}]
 ",
         );
         let words =
-            ["what is done about @", "asked of ana", "broken", "retry|skip|fail|replan|abort"];
+            ["what to do about the failure of @", "for ana", "broken", "retry|skip|fail|replan|abort"];
         place.ledger("run plan.yaml").code(3).says(&words);
         place.ledger(&format!("answer plan a {answer} --by ana")).code(0);
         place.ledger("run plan.yaml").code(code);
