@@ -170,7 +170,7 @@ fn foreign_folder_is_not_a_ledger() {
             &place,
             &format!("{line} --ledger file"),
             2,
-            &["not a ledger: this file is not an archive"],
+            &["file: not a ledger"],
         );
     }
 }

@@ -39,7 +39,7 @@ fn lint_reports_warnings_and_problems() {
     place.ledger("plan lint fine.yaml --strict").code(0).says(&["no warnings"]);
     place.write("bad.yaml", "steps: [{id: a, after: [b]}]");
     let words = ["bad.yaml:1: problem: steps[0] (a).after[0]: there is no step or barrier `b`"];
-    place.ledger("plan lint bad.yaml").code(2).says(&words).says(&["1 problem: the file cannot"]);
+    place.ledger("plan lint bad.yaml").code(2).says(&words).says(&["1 problem: the plan cannot"]);
     place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
 }
 
@@ -108,7 +108,7 @@ fn enrich_is_idempotent() {
         .code(2)
         .complains(&["the enriched plan is not valid", "steps[1] (tell).retry"]);
     let none = ["plan", "enrich", "plan.yaml", "--tools", "none.yaml"];
-    place.ledger_with(&none).code(2).complains(&["read the registry of tools", "none.yaml"]);
+    place.ledger_with(&none).code(2).complains(&["read the tool registry", "none.yaml"]);
 }
 
 const ASKED: &str = "gate: {question: 'Is this the plan?', to: ana}
@@ -141,8 +141,8 @@ fn plan_waits_for_its_reviewer() {
         (approved[0]["version"].as_u64(), approved[0]["review"].as_str()),
         (Some(2), Some("approved"))
     );
-    place.ledger("plan approve plan --by ana").code(6).complains(&["no version of its plan waits"]);
-    place.ledger("plan review plan").code(0).says(&["no version of its plan waits"]);
+    place.ledger("plan approve plan --by ana").code(6).complains(&["no version waits for review"]);
+    place.ledger("plan review plan").code(0).says(&["no version waits for review"]);
     place.ledger("questions").code(0).says(&["nothing waits for a person"]);
     place.ledger("run plan.yaml").code(0);
     assert_eq!(place.tally(), ["b"]);

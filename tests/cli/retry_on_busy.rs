@@ -82,7 +82,7 @@ fn oversized_output_fails_the_attempt() {
         let last = ended.lines().last().cloned().unwrap();
         assert_eq!((&last["steps"], &last["status"]), (&1.into(), &"failed".into()), "{ended:?}");
         let step = place.ledger_with(&["inspect", ".ledger", "step", run, "a", "--json"]).code(0);
-        step.says(&["its receipt cannot be kept", "deterministic"]);
+        step.says(&["its receipt cannot be recorded", "deterministic"]);
     };
     fails("plan", "head -c 4000000 /dev/zero");
     let server = start(&mut place.command(&["serve"]));

@@ -429,7 +429,7 @@ fn second_runner_is_rejected_with_the_lock_holder() {
     wait_until("the first runner works", || !place.tally().is_empty());
     let holder = format!("process {}", running.id());
     for line in ["run plan.yaml", "run plan.yaml --run other"] {
-        place.ledger(line).code(5).complains(&["held by another process", &holder]);
+        place.ledger(line).code(5).complains(&["locked by another process", &holder]);
     }
     // The first runner carries out other requests.
     place.ledger("accept plan long --by ana").code(6).complains(&["the step is dispatched"]);
