@@ -630,7 +630,10 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
     let token = member(&place.ledger("claim --json").code(0).lines(), "token").to_string();
     for assignment in ["=1", " =1", "two\nlines=1"] {
         let words = ["receipt", &token, "--set", assignment];
-        place.ledger_with(&words).code(2).complains(&["the variable name is empty or has a control character"]);
+        place
+            .ledger_with(&words)
+            .code(2)
+            .complains(&["the variable name is empty or has a control character"]);
     }
     place.ledger(&format!("receipt {token} --set x=1")).code(0);
     place.ledger("get x").code(0).says(&["1"]);

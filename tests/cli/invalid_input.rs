@@ -166,12 +166,7 @@ fn foreign_folder_is_not_a_ledger() {
     refused(&place, "work -- true", 2, &[".ledger: not a ledger: there is no such folder", "init"]);
     for line in answers {
         refused(&place, line, 2, &[".ledger: not a ledger: there is no such folder"]);
-        refused(
-            &place,
-            &format!("{line} --ledger file"),
-            2,
-            &["file: not a ledger"],
-        );
+        refused(&place, &format!("{line} --ledger file"), 2, &["file: not a ledger"]);
     }
 }
 

@@ -423,8 +423,12 @@ fn escalated_failure_takes_each_answer() {
 steps: [{id: a, command: 'echo broken >&2; false'}]
 ",
         );
-        let words =
-            ["what to do about the failure of @", "for ana", "broken", "retry|skip|fail|replan|abort"];
+        let words = [
+            "what to do about the failure of @",
+            "for ana",
+            "broken",
+            "retry|skip|fail|replan|abort",
+        ];
         place.ledger("run plan.yaml").code(3).says(&words);
         place.ledger(&format!("answer plan a {answer} --by ana")).code(0);
         place.ledger("run plan.yaml").code(code);

@@ -549,7 +549,11 @@ fn lost_blob_is_damage() {
     }
     fs::remove_file(&blobs[0]).unwrap();
     fs::write(&blobs[1], "x".repeat(502)).unwrap();
-    assert_eq!(look(VerifyLevel::Chain).condition(), LedgerCondition::Whole, "no records were checked");
+    assert_eq!(
+        look(VerifyLevel::Chain).condition(),
+        LedgerCondition::Whole,
+        "no records were checked"
+    );
     let found = look(VerifyLevel::Replay);
     let mut named: Vec<_> = found.log.findings.iter().map(|each| each.path.clone()).collect();
     named.sort();

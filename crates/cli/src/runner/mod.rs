@@ -32,7 +32,7 @@ mod stub;
 mod workers;
 
 pub(crate) use check::Criteria;
-pub use check::{CheckAnswer, Check, Checked, Subject};
+pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
 pub use drive::{
     Counts, Options, Pending, RunOutcome, RunSummary, Session, Unrecorded, drive, pending, recover,

@@ -11,7 +11,7 @@ use plan_ledger::plan::{
     StepStatus, Verdict,
 };
 
-use crate::runner::check::{CheckAnswer, Check, Checked, Criteria, Subject};
+use crate::runner::check::{Check, CheckAnswer, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::criteria::{may_hold, open_steps};
 use crate::runner::drive::state::{Checking, Drive};

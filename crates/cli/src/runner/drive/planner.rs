@@ -21,7 +21,7 @@ use plan_ledger::plan::{
     RunStatus, StepNumber, StepState,
 };
 
-use crate::runner::check::{CheckAnswer, Check, Subject};
+use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::Drive;
 use crate::runner::hand_off::task::{SCHEMA, class_word};

@@ -12,7 +12,7 @@ use plan_ledger::plan::{
     AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
 };
 
-use crate::runner::check::{CheckAnswer, Check, Checked, Subject};
+use crate::runner::check::{Check, CheckAnswer, Checked, Subject};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::{Progress, StepName};

@@ -299,7 +299,7 @@ fn started_attempt_is_outcome_unknown_after_a_machine_failure() {
 #[test]
 fn answer_deadline_is_applied_without_waiting() {
     let mut plan = plan(2);
-    let on_timeout = Some(OnTimeout::CheckAnswer("skip".to_owned()));
+    let on_timeout = Some(OnTimeout::Answer("skip".to_owned()));
     let gate = Gate { deadline_seconds: Some(1), on_timeout, ..Gate::default() };
     plan.steps[0].gate = Some(Box::new(Gate { question: "May it?".to_owned(), ..gate }));
     let bench = Bench::new(&plan, TextPolicy::Judge);

@@ -7,7 +7,7 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{Clock, Ledger};
 use plan_ledger::plan::{AttemptToken, Micros, RunId};
 
-use crate::runner::check::{CheckAnswer, Check, Subject};
+use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::Helpers;

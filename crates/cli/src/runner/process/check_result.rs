@@ -38,7 +38,11 @@ impl Ended {
 }
 
 /// The ruling and its evidence.
-pub(crate) fn ruling(subject: Subject, answer: CheckAnswer, ended: &Ended) -> (Option<Ruling>, String) {
+pub(crate) fn ruling(
+    subject: Subject,
+    answer: CheckAnswer,
+    ended: &Ended,
+) -> (Option<Ruling>, String) {
     let is_stopped = ended.by == Some(EndedBy::Stop);
     let (ruling, evidence) = match answer {
         CheckAnswer::Status => of_status(subject, ended),

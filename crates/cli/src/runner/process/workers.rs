@@ -13,7 +13,7 @@ use plan_ledger::plan::{
     AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
 };
 
-use crate::runner::check::{CheckAnswer, Check, Checked, Subject};
+use crate::runner::check::{Check, CheckAnswer, Checked, Subject};
 use crate::runner::files;
 use crate::runner::hand_off::task::{HandOff, PlanContext};
 use crate::runner::helpers::Helpers;
