@@ -55,7 +55,7 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
 
     let before = place.state().seq;
     place.ledger(&format!("answer {id} maybe --by ana")).code(6).complains(&["yes, no, skip"]);
-    place.ledger("answer 1 yes --by ana").code(6).complains(&["no open question 1"]);
+    place.ledger("answer 1 yes --by ana").code(6).complains(&["question 1 is not open"]);
     place
         .ledger("answer some yes --by ana")
         .code(2)
@@ -398,7 +398,7 @@ steps: [{id: a, command: 'echo $LEDGER_ATTEMPT >> $TALLY; test -e repaired'}]
     place.ledger("questions").code(0).says(&words);
     place.ledger("inspect .ledger").code(0).says(&words);
     place.ledger("answer plan a fallback --by ana").code(6).complains(&["no available fallback"]);
-    place.ledger("answer plan a dance --by ana").code(6).complains(&["nothing is asked"]);
+    place.ledger("answer plan a dance --by ana").code(6).complains(&["no question is open"]);
     place.write("repaired", "");
     place.ledger("answer plan a retry --by ana --note repaired").code(0).says(&["is ready"]);
     place.ledger("run plan.yaml").code(0);

@@ -61,9 +61,9 @@ fn anybody_can_speak_it() {
         let again = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
         assert_eq!(again, answer);
         for (request, words) in [
-            ("", "no act"),
-            ("claim", "no act"),
-            ("[]", "no act"),
+            ("", "invalid request"),
+            ("claim", "invalid request"),
+            ("[]", "invalid request"),
             (r#"{"act":"fly"}"#, "unknown variant `fly`"),
             (r#"{"act":"claim"}"#, "missing field `worker`"),
             (r#"{"act":"claim","worker":"w","colour":1}"#, "unknown field `colour`"),

@@ -18,7 +18,7 @@ fn bare_number_is_a_step_id() {
     place.write("plan.yaml", first.replace(", {id: '3'}", ""));
     place.ledger("plan propose plan.yaml").code(0);
     let before = place.state().seq;
-    let gone = "run plan has step `3` no more";
+    let gone = "step `3` was removed";
     for line in ["skip plan 3 --reason x", "retry plan 3", "claim plan --step 3"] {
         place.ledger(line).code(2).complains(&[gone]);
     }
@@ -42,7 +42,7 @@ fn bare_number_is_a_step_id() {
 #[test]
 fn ambiguous_step_word_is_rejected() {
     let place = Place::planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
-    let both = "the id of one, and the number of another";
+    let both = "the id of one step and the number of another";
     place.ledger_with(&["skip", "plan", "#2", "--reason", "x"]).code(2).complains(&[both]);
     let token = place.ledger("claim plan --step two --json").code(0).lines()[0]["token"].clone();
     place.ledger(&format!("receipt {token}")).code(0);

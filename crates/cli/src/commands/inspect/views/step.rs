@@ -356,7 +356,7 @@ fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
         "token": attempt.token,
         "attempt": dispatch.map(|(_, dispatch)| dispatch.attempt),
         "worker": dispatch.map(|(_, dispatch)| &dispatch.worker),
-        "dispatched": dispatch.map(|(time, _)| time_json(time)),
+        "dispatched_at": dispatch.map(|(time, _)| time_json(time)),
         "lease_until": dispatch.map(|(_, dispatch)| time_json(dispatch.lease_until)),
         "idempotency_key": dispatch.map(|(_, dispatch)| &dispatch.idempotency_key),
         "renewals": attempt.renewals.iter().map(renewal).collect::<Vec<_>>(),
