@@ -26,7 +26,7 @@ fn bare_number_is_a_step_id() {
     place.ledger("answer plan 3 yes --by me").code(6).complains(&["step 4 (3)", "is removed"]);
     place.ledger("accept plan 3 --by me").code(6).complains(&["step 4 (3)", "is removed"]);
     place.ledger("inspect step plan 3").code(0).says(&["#4 3"]);
-    let other = "`#4`, is `3`";
+    let other = "`#4` is `3`";
     place.ledger("skip plan 4 --reason x").code(2).complains(&["no step `4`", other]);
     place.ledger("inspect step plan 4").code(2).complains(&["no step 4", other]);
     assert_eq!(place.state().seq, before);
