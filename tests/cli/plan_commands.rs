@@ -141,8 +141,8 @@ fn plan_waits_for_its_reviewer() {
         (approved[0]["version"].as_u64(), approved[0]["review"].as_str()),
         (Some(2), Some("approved"))
     );
-    place.ledger("plan approve plan --by ana").code(6).complains(&["no plan version waits for approval"]);
-    place.ledger("plan review plan").code(0).says(&["no version waits for review"]);
+    place.ledger("plan approve plan --by ana").code(6).complains(&["no version waits for review"]);
+    place.ledger("plan review plan").code(0).says(&["no plan version waits for approval"]);
     place.ledger("questions").code(0).says(&["nothing waits for a person"]);
     place.ledger("run plan.yaml").code(0);
     assert_eq!(place.tally(), ["b"]);

@@ -841,7 +841,7 @@ fn cost_correction_with_wrong_charge_is_rejected() {
     scenario.finish_for(&first, &json!(1), 5);
     let error = correct(&scenario, first.token, 7, Some(50)).unwrap_err();
     assert_eq!(error.rejection(), Some(&wrong(50, 5)));
-    assert!(error.to_string().contains("with 5 millionths and 0 tokens, expected 50"), "{error}");
+    assert!(error.to_string().contains("charged 5 millionths and 0 tokens, expected 50"), "{error}");
     assert_eq!(scenario.run().spent(), money(5));
     correct(&scenario, first.token, 7, Some(5)).unwrap();
     scenario.lose_power();
@@ -888,7 +888,7 @@ fn commands_to_a_retired_run_are_rejected() {
     assert!(ledger.dispatch(run, "w").unwrap().is_none());
     let retired = ledger.pause(run, "me", "").unwrap_err();
     assert_eq!(retired.rejection(), Some(&Rejection::RunRetired(Ending::Done)));
-    assert!(retired.to_string().contains("so have 64 others since"), "{retired}");
+    assert!(retired.to_string().contains("since 64 others ended later"), "{retired}");
     // The attempt is unknown by now, and its late receipt is not recorded.
     let head = ledger.head();
     assert_eq!(late(), Rejection::StaleToken(task.token));
