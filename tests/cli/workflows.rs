@@ -841,7 +841,10 @@ fn cost_correction_with_wrong_charge_is_rejected() {
     scenario.finish_for(&first, &json!(1), 5);
     let error = correct(&scenario, first.token, 7, Some(50)).unwrap_err();
     assert_eq!(error.rejection(), Some(&wrong(50, 5)));
-    assert!(error.to_string().contains("charged 5 millionths and 0 tokens, expected 50"), "{error}");
+    assert!(
+        error.to_string().contains("charged 5 millionths and 0 tokens, expected 50"),
+        "{error}"
+    );
     assert_eq!(scenario.run().spent(), money(5));
     correct(&scenario, first.token, 7, Some(5)).unwrap();
     scenario.lose_power();

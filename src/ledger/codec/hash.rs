@@ -16,6 +16,7 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 
 /// Hash of everything that defines a step's work: equal hashes mean the same work.
 #[doc(hidden)]
+#[must_use]
 pub fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
     ContentHash(content_hash(step.identity(defaults).as_bytes()))
 }

@@ -192,7 +192,7 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
     if is_supported::<State>(name) {
         let mut in_base = BTreeMap::new();
         let (state, header) = load_and_inspect_base(reader, name, |base: &State| {
-            in_base = packed_runs(base).collect()
+            in_base = packed_runs(base).collect();
         })?;
         for (id, packed) in packed_runs(&state) {
             if !in_base.get(&id).is_some_and(|base| Arc::ptr_eq(base, &packed)) {

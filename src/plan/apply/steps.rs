@@ -154,7 +154,7 @@ impl Run {
                         step.change(|detail| detail.owner = Some(owner.into()));
                     }
                     Some(Fallback::Step(_)) => {
-                        step.change_hold(|hold| hold.fallback_step = fallback_step)
+                        step.change_hold(|hold| hold.fallback_step = fallback_step);
                     }
                     // The value is set by the acceptance that follows.
                     _ => {}

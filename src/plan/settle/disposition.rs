@@ -43,6 +43,7 @@ pub(crate) fn is_once(run: &Run, number: StepNumber) -> bool {
 
 /// Whether the worker of a failed attempt reported that its work took effect.
 #[doc(hidden)]
+#[must_use]
 pub fn worker_reported_landed(run: &Run, number: StepNumber) -> bool {
     let attempt = run.step(number).and_then(|step| step.attempt());
     attempt.is_some_and(|attempt| {

@@ -43,6 +43,7 @@ pub fn name_error(of: NameKind, name: &str) -> Option<&'static str> {
 
 /// Parses the number of a run or a step, written as `#37`.
 #[doc(hidden)]
+#[must_use]
 pub fn parse_number(word: &str) -> Option<u32> {
     word.strip_prefix('#')?.parse().ok()
 }

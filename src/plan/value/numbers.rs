@@ -18,6 +18,7 @@ pub fn find_long_number(text: &str) -> Option<&str> {
 
 /// The JSON text with such numbers turned into strings.
 #[doc(hidden)]
+#[must_use]
 pub fn quote_long_numbers(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut from = 0;

@@ -185,7 +185,6 @@ impl TestRng {
         ])
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn step_event(&mut self, token: AttemptToken) -> StepEvent {
         match self.below(20) {
             0 | 1 => StepEvent::Dispatched(Dispatched {
@@ -276,7 +275,6 @@ impl TestRng {
     }
 
     /// Any event, with runs, steps and tokens from a small range, some of which exist.
-    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, state: &State) -> Event {
         let run = RunId(1 + self.below(3));
         let tokens: Vec<AttemptToken> = state.dispatched.keys().copied().collect();

@@ -23,7 +23,7 @@ use super::output::{Output, time_json};
 use super::style::{Paint, moment, words};
 use super::text::run::run_status_text;
 
-/// AtArg which record.
+/// `AtArg` which record.
 #[derive(Debug, Args, Clone, Copy, Default)]
 pub(crate) struct AtArg {
     /// Show the state after this record

@@ -85,7 +85,6 @@ impl RunModel {
         work
     }
 
-    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     pub(super) fn step(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::Dispatched(_) => unreachable!("read by `dispatched`"),

@@ -37,7 +37,6 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
     (Some(run), None)
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each event, so that none is forgotten")]
 pub(crate) fn event_text(event: &Event) -> String {
     match event {
         Event::RunStarted(event) => format!(

@@ -112,7 +112,7 @@ pub(crate) fn history(
                 return Ok(records.into_iter().map(entry).collect());
             }
             Err(error) if code_of(&error) == Code::Damaged => {
-                ledger.add_unread(escape_control(&error.to_string()))
+                ledger.add_unread(escape_control(&error.to_string()));
             }
             Err(error) => return Err(error.into()),
         }
