@@ -167,7 +167,9 @@ fn dependencies_are_named_only_in_their_homes() {
     }
     let benches: String = repository()
         .into_iter()
-        .filter(|(name, _)| name.starts_with("benches/") && name.ends_with(".rs"))
+        .filter(|(name, _)| {
+            name.starts_with("benches/") && Path::new(name).extension() == Some("rs".as_ref())
+        })
         .map(|(_, text)| text)
         .collect();
     for required in &rules.required_crates {

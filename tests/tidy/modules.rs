@@ -231,7 +231,7 @@ pub(crate) fn contains_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let bytes = text.as_bytes();
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-        !is_part(before) && !(ends_in_letter && is_part(bytes.get(at + word.len())))
+        !(is_part(before) || ends_in_letter && is_part(bytes.get(at + word.len())))
     })
 }
 

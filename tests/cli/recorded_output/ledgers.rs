@@ -137,7 +137,7 @@ fn release_step(number: usize, phases: &[&str]) -> Value {
         "title": format!("Part {number}"),
         "goal": format!("Do part {number} of the release"),
         "phase": phases[phase],
-        "owner": if number % 2 == 0 { "builder" } else { "reviewer" },
+        "owner": if number.is_multiple_of(2) { "builder" } else { "reviewer" },
         "after": after[phase],
         "cost_estimate": { "money_micros": 1000, "tokens": 100 },
     });

@@ -275,6 +275,7 @@ impl TestRng {
     }
 
     /// Any event, with runs, steps and tokens from a small range, some of which exist.
+    #[expect(clippy::too_many_lines, reason = "one arm for each event")]
     fn event(&mut self, state: &State) -> Event {
         let run = RunId(1 + self.below(3));
         let tokens: Vec<AttemptToken> = state.dispatched.keys().copied().collect();

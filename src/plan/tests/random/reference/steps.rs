@@ -89,7 +89,7 @@ impl RunModel {
         match event {
             StepEvent::Dispatched(_) => unreachable!("read by `dispatched`"),
             StepEvent::LeaseRenewed(renewed) => {
-                _ = self.with(number, renewed.token, StepPhase::Dispatched)
+                _ = self.with(number, renewed.token, StepPhase::Dispatched);
             }
             StepEvent::AttemptLost(lost) => self.lost(number, lost),
             StepEvent::ReceiptRecorded(recorded) => self.recorded(number, recorded),
@@ -130,7 +130,7 @@ impl RunModel {
                 match doubt.finding {
                     ResolvedOutcome::Landed => work.has_landed = true,
                     ResolvedOutcome::DidNotHappen => {
-                        (work.phase, work.token) = (StepPhase::Open, None)
+                        (work.phase, work.token) = (StepPhase::Open, None);
                     }
                 }
             }

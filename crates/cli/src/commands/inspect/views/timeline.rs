@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn drawn(intervals: Vec<TimelineInterval>, columns: u64) -> String {
-        let timeline = StepTimeline { intervals: intervals, attempts: 1 };
+        let timeline = StepTimeline { intervals, attempts: 1 };
         let scale = Scale { from: 0, until: 1_000, columns };
         painted(&scale.bar(&timeline), Style::PLAIN)
     }
