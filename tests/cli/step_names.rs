@@ -33,7 +33,7 @@ fn bare_number_is_a_step_id() {
     place.ledger_with(&["skip", "plan", "#3", "--reason", "x"]).code(0).says(&["step 3 (2)"]);
     assert_eq!([status(&place, 3), status(&place, 4)], ["skipped", "removed"]);
     let slip = Place::planned("steps: [{id: '10.1'}, {id: '10'}, {id: '20'}]");
-    slip.ledger("skip plan 3 --reason x").code(2).complains(&["`#3`, is `20`"]);
+    slip.ledger("skip plan 3 --reason x").code(2).complains(&["`#3` is `20`"]);
     assert_eq!(status(&slip, 3), "ready");
 }
 
