@@ -26,6 +26,7 @@ mod segment;
 mod snapshot;
 
 pub use bytes::Uid;
+#[cfg(any(test, feature = "sim"))]
 pub(crate) use bytes::to_u64;
 pub use chain_lookahead::ChainLookahead;
 pub use codec::Codec;

@@ -99,7 +99,6 @@ pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
 #[doc(hidden)]
 pub use value::names::parse_number;
 pub use value::names::{NameKind, name_error};
-#[cfg(feature = "plan-files")]
 #[doc(hidden)]
 pub use value::nearest::nearest;
 #[doc(hidden)]

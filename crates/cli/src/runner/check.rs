@@ -53,7 +53,7 @@ pub struct Checked {
     pub subject: Subject,
     /// The criterion's 0-based index in its list.
     pub criterion: u32,
-    /// The ruling; `None` if [`Workers::stop_all`] ended the check, if a probe cannot tell, or if a
+    /// The ruling; `None` if `Workers::stop_all` ended the check, if a probe cannot tell, or if a
     /// judge or a planner gave no usable reply.
     pub ruling: Option<Ruling>,
     /// The evidence; for a planner that passes, its output.
