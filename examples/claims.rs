@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
-use plan_ledger_cli::protocol::Act;
+use plan_ledger_cli::protocol::Request;
 use plan_ledger_cli::server::{Client, while_serving};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -58,8 +58,12 @@ fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Clie
     let mut client = Client::new(dir, &Environment::system());
     let mut result = ClientResult::default();
     loop {
-        let claim =
-            Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
+        let claim = Request::Claim {
+            run: None,
+            step: None,
+            worker: worker.to_owned(),
+            lease_seconds: None,
+        };
         let start = Schedule::wait(&mut schedule);
         let answer = client.ask(&claim).map_err(|failure| failure.to_string())?;
         let elapsed = start.elapsed();
@@ -67,7 +71,7 @@ fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Clie
         let Some(token) = token else { return Ok(result) };
         result.claims.push(elapsed);
         result.tokens.push(token);
-        let receipt = Act::Receipt {
+        let receipt = Request::Receipt {
             token,
             receipt: serde_json::json!({ "outcome": "succeeded", "output": worker }),
             duration_micros: 0,

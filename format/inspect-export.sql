@@ -64,7 +64,7 @@ CREATE TABLE attempts (
   dispatched INTEGER NOT NULL,
   lease_until INTEGER NOT NULL,     -- as it was at first
   idempotency_key TEXT NOT NULL,
-  fate TEXT NOT NULL,               -- in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen or failed
+  outcome TEXT NOT NULL,               -- in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen or failed
   ended_seq INTEGER                 -- the record that said so
 );
 CREATE TABLE receipts (

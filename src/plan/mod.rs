@@ -45,8 +45,8 @@ pub use event::run_event::{
 };
 pub use event::step_event::{
     Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
-    CostCorrected, Decision, DelayElapsed, Dispatched, DoubtResolved, EffectCommitted,
-    EffectIntended, FailureDecided, LeaseRenewed, LostCause, ReceiptRecorded, ReceiptRefused,
+    CostCorrected, Decision, DelayElapsed, Dispatched, EffectCommitted, EffectIntended,
+    FailureDecided, LeaseRenewed, LostCause, OutcomeResolved, ReceiptRecorded, ReceiptRefused,
     Reopened, ResolvedOutcome, Ruling, Skipped, StepEvent, StepFailed, StepRecord, Verdict,
     VerdictRecorded,
 };

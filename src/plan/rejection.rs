@@ -344,12 +344,12 @@ impl fmt::Display for Rejection {
             Self::MustNotBeRepeated(step, disposition) => {
                 let what = match disposition {
                     Disposition::Landed => "did",
-                    Disposition::InDoubt | Disposition::DidNotHappen => "may have done",
+                    Disposition::Unknown | Disposition::DidNotHappen => "may have done",
                 };
                 write!(
                     f,
                     "the failed attempt of step #{step} {what} its work, which must not be repeated; \
-                     decide `doubt`, then resolve the outcome"
+                     decide `outcome_unknown`, then resolve the outcome"
                 )
             }
             Self::NoFallback(step) => {

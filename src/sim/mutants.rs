@@ -139,7 +139,7 @@ mutants! {
     ClaimedStepDispatched, "P claim", "a claimed step is dispatched to a second worker";
     StaleTokenAccepted, "P receipt", "a late receipt counts for the current attempt";
     SelfReviewAccepted, "P guard", "a worker may review its own work";
-    NonIdempotentStepRedispatched, "P doubt", "a lost non-idempotent step is dispatched again";
+    NonIdempotentStepRedispatched, "P outcome_unknown", "a lost non-idempotent step is dispatched again";
     IdempotencyKeyPerStep, "P key", "all attempts of a step share one idempotency key";
     IdempotencyKeyPerAttempt, "P key", "a step that promises one key gets a new one per attempt";
     VariableVersionUnchecked, "P variable", "a variable is set whatever version was expected";

@@ -400,7 +400,7 @@ fn collecting_removes_only_unnamed_blobs() {
     assert_eq!(ended.code, 0, "{}", ended.err);
     let last = super::command::json_lines(&["blobs".to_owned()], &ended.out).pop().unwrap();
     assert_eq!(last["collected"], serde_json::json!({"blobs": 1, "bytes": 6, "unfinished": 0}));
-    assert_eq!((&last["named"], &last["strangers"]), (&2.into(), &1.into()));
+    assert_eq!((&last["named"], &last["unknown_files"]), (&2.into(), &1.into()));
     let view = LedgerView::open(&path, &Environment::system()).unwrap();
     assert_eq!(view.log().blobs().check(&kept), BlobState::Intact);
     view.output(&output).unwrap();

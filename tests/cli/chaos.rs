@@ -195,7 +195,7 @@ fn check_run(place: &Place, seed: u64) {
         match &record.event {
             StepEvent::Accepted(_) => *accepted.entry(record.step).or_default() += 1,
             StepEvent::Dispatched(_) => *dispatched.entry(record.step).or_default() += 1,
-            StepEvent::DoubtResolved(it) if it.finding == ResolvedOutcome::DidNotHappen => {
+            StepEvent::OutcomeResolved(it) if it.finding == ResolvedOutcome::DidNotHappen => {
                 *undone.entry(record.step).or_default() += 1;
             }
             StepEvent::FailureDecided(_) => *undone.entry(record.step).or_default() += 1,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use plan_ledger::plan::Json;
 use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
-use plan_ledger_cli::protocol::Act;
+use plan_ledger_cli::protocol::Request;
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use serde_json::json;
 
@@ -185,19 +185,19 @@ fn rejection_waits_until_its_state_is_durable() {
 }
 
 /// A request, how often the clock is read until it is judged, and the same without a socket.
-type Asked<'a> = (&'a (dyn Fn(&str) -> Act + Sync), u64, fn(&Ledger, RunId, &str) -> Answer);
+type Asked<'a> = (&'a (dyn Fn(&str) -> Request + Sync), u64, fn(&Ledger, RunId, &str) -> Answer);
 
 /// Goal: the same through the socket, where one thread judges the requests of many clients: a
 /// claimed step, by its name and as the next one, and a changed version.
 #[test]
 fn rejection_through_the_socket_waits_until_its_state_is_durable() {
-    let claim = |step: Option<&str>, worker: &str| Act::Claim {
+    let claim = |step: Option<&str>, worker: &str| Request::Claim {
         run: None,
         step: step.map(str::to_owned),
         worker: worker.to_owned(),
         lease_seconds: None,
     };
-    let set_act = |by: &str| Act::Set {
+    let set_act = |by: &str| Request::Set {
         run: None,
         name: "v".to_owned(),
         value: json!(by),
@@ -209,10 +209,12 @@ fn rejection_through_the_socket_waits_until_its_state_is_durable() {
         (&|worker| claim(None, worker), 2, dispatch),
         (&set_act, 1, set),
     ];
-    for (end, (act, looks, again)) in ENDS.into_iter().flat_map(|end| ways.map(|way| (end, way))) {
+    for (end, (request, looks, again)) in
+        ENDS.into_iter().flat_map(|end| ways.map(|way| (end, way)))
+    {
         let (table, folder) = (Table::new(), tempfile::tempdir().unwrap());
         let ask = |who: &str| {
-            let answer = requested(&folder.path().join(SOCKET_NAME), &act(who));
+            let answer = requested(&folder.path().join(SOCKET_NAME), &request(who));
             let line = &answer.lines[0];
             match (answer.code, line["type"].as_str(), line["kind"].as_str()) {
                 (0, ..) => Answer::Done,

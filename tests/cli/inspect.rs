@@ -78,7 +78,7 @@ pub(crate) fn deal(ledger: &Ledger, run: RunId) -> AttemptToken {
     ledger.dispatch(run, "worker-1").unwrap().unwrap().token
 }
 
-/// A failed attempt and its retry, a lost attempt, one in doubt, one that failed for good, one
+/// A failed attempt and its retry, a lost attempt, one of unknown outcome, one that failed permanently, one
 /// that waits for a verdict, a refused receipt, a closed barrier.
 fn fill(ledger: &Ledger) -> RunId {
     let run = ledger.start_run("small", &plan(), RunPolicy::default()).unwrap();
@@ -368,7 +368,7 @@ fn the_story_of_a_step_as_json() {
     assert_eq!(step["plan"]["goal"], "is lost once");
     assert_eq!(step["status"], "reported");
     let attempts = look.of_type("attempt");
-    let fates: Vec<_> = attempts.iter().map(|each| each["fate"].clone()).collect();
+    let fates: Vec<_> = attempts.iter().map(|each| each["outcome"].clone()).collect();
     assert_eq!(fates, ["lost", "reported"]);
     assert_eq!(attempts[0]["receipts_refused"], 1);
     assert_eq!(attempts[1]["receipt"]["output"], "in time");
@@ -377,9 +377,9 @@ fn the_story_of_a_step_as_json() {
         ["dispatched", "attempt_lost", "receipt_refused", "dispatched", "receipt_recorded"];
     assert_eq!(kinds, expected);
     let flaky = self::look(&place.dir, &["step", "small", "flaky", "--json"]).of_type("attempt");
-    assert_eq!(flaky[0]["fate"], "failed_and_retried");
+    assert_eq!(flaky[0]["outcome"], "failed_and_retried");
     assert_eq!(
-        (&flaky[1]["fate"], flaky[1]["renewals"].as_array().unwrap().len()),
+        (&flaky[1]["outcome"], flaky[1]["renewals"].as_array().unwrap().len()),
         (&json!("accepted"), 1)
     );
 }

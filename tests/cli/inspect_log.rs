@@ -379,7 +379,7 @@ fn a_ledger_as_a_database() {
     assert_eq!(ask(statuses), expected);
     let hash = "SELECT value FROM meta WHERE name = 'state_hash'";
     assert_eq!(ask(hash), [state_hash(&state).to_string()]);
-    let fates = "SELECT fate FROM attempts ORDER BY token";
+    let fates = "SELECT outcome FROM attempts ORDER BY token";
     assert_eq!(
         ask(fates),
         ["failed", "accepted", "lost", "reported", "outcome_unknown", "failed"],

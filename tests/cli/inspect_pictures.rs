@@ -22,7 +22,10 @@ fn a_timeline_shows_every_attempt_and_how_it_ended() {
     assert_eq!((ends(&bar("#1 flaky"), 'x'), ends(&bar("#1 flaky"), '+')), (1, 1));
     assert_eq!((ends(&bar("#2 slow"), '!'), ends(&bar("#2 slow"), '+')), (1, 1));
     assert!(bar("#2 slow").contains('~'), "it waits for a verdict");
-    assert!(bar("#3 mail").contains("!?") && bar("#3 mail").ends_with('>'), "it is in doubt");
+    assert!(
+        bar("#3 mail").contains("!?") && bar("#3 mail").ends_with('>'),
+        "its outcome is unknown"
+    );
     assert_eq!(ends(&bar("#4 never"), 'x'), 1);
     assert!(!picture.out.contains("#5"), "an undispatched step has no interval");
     assert!(row("#1 flaky").starts_with("[+]") && row("#4 never").starts_with("[x]"));
@@ -34,7 +37,7 @@ fn a_timeline_shows_every_attempt_and_how_it_ended() {
         .map(|line| line.find('|').unwrap())
         .collect();
     assert_eq!(widths.len(), 1, "bars stand below each other");
-    let json = look(&place.dir, &["timeline", "--json"]).of_type("stretch");
+    let json = look(&place.dir, &["timeline", "--json"]).of_type("interval");
     let attempts = json.iter().filter(|each| !each["worker"].is_null()).count();
     assert_eq!(attempts, 6);
     let lost = json.iter().filter(|each| each["kind"] == "lost").count();

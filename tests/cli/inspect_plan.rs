@@ -98,7 +98,7 @@ fn every_command_answers_people_and_programs() {
             types.insert(name.to_owned());
         }
     }
-    for name in ["run_row", "plan_step", "budget", "why", "node", "stretch", "change"] {
+    for name in ["run_row", "plan_step", "budget", "why", "node", "interval", "change"] {
         assert!(types.contains(name), "no {name} in {types:?}");
     }
 }
@@ -394,7 +394,7 @@ fn a_pruned_log_says_from_where_on_it_can_answer() {
     debug.has(&since).has("changes are shown from record");
     let debug = look(&place.dir, &["view", "debug", "new", "--json"]);
     assert_eq!(debug.code, 0, "{debug:?}");
-    let untold = debug.of_type("untold")[0]["through"].as_u64().unwrap();
+    let untold = debug.of_type("unavailable")[0]["through"].as_u64().unwrap();
     let traced = debug.of_type("traced");
     assert!(!traced.is_empty() && traced.iter().all(|it| it["seq"].as_u64() > Some(untold)));
     let changes: Vec<_> =

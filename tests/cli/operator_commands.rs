@@ -243,7 +243,8 @@ fn probe_resolves_an_unknown_outcome() {
         assert_eq!(place.tally().len(), tally, "{verdict}");
         let waiting_for = ended.lines().last().unwrap()["waiting_for"].to_string();
         assert_eq!(waiting_for.contains("outcome_unknown"), code == 3, "{waiting_for}");
-        let records = place.ledger("inspect .ledger records --kind doubt_resolved --json").lines();
+        let records =
+            place.ledger("inspect .ledger records --kind outcome_resolved --json").lines();
         let found = records.iter().find(|line| line["type"] == "record");
         assert_eq!(found.is_some(), code == 0);
         if let Some(found) = found {

@@ -161,7 +161,7 @@ fn receipt(rng: &mut Rng) -> Receipt {
         output: Output::Inline(output),
         cost: Cost { money_micros, tokens: 1 },
         side_effects: rng.pick(&[vec![], vec![], vec!["k1".to_owned()]]),
-        disposition: rng.pick(&[None, None, Some(Disposition::InDoubt)]),
+        disposition: rng.pick(&[None, None, Some(Disposition::Unknown)]),
         ..Receipt::default()
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plan_ledger::{BatchKey, Environment, Ledger, Plan, RunPolicy, Step};
-use plan_ledger_cli::protocol::{Act, Answer, MESSAGE_LENGTH_MAX};
+use plan_ledger_cli::protocol::{Answer, MESSAGE_LENGTH_MAX, Request};
 use plan_ledger_cli::server::{CONNECTIONS_MAX, Client, SOCKET_NAME, hand_over, while_serving};
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
     ledger
 }
 
-fn claim(worker: &str) -> Act {
-    Act::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }
+fn claim(worker: &str) -> Request {
+    Request::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }
 }
 
 #[track_caller]
@@ -43,8 +43,8 @@ pub(crate) fn asked(stream: &UnixStream, request: &str) -> Answer {
 }
 
 /// The answer to one act on a connection of its own.
-pub(crate) fn requested(socket: &Path, act: &Act) -> Answer {
-    asked(&UnixStream::connect(socket).unwrap(), &serde_json::to_string(act).unwrap())
+pub(crate) fn requested(socket: &Path, request: &Request) -> Answer {
+    asked(&UnixStream::connect(socket).unwrap(), &serde_json::to_string(request).unwrap())
 }
 
 /// Goal: the protocol needs nothing but a socket and JSON, and answers what it cannot understand.
@@ -129,14 +129,14 @@ fn a_message_has_a_limit() {
         assert_eq!((answer.code, answer.lines[0]["kind"].as_str()), (6, Some("too_large")));
         drop(stream);
         let _ = flooding.join().unwrap();
-        let act = Act::Set {
+        let request = Request::Set {
             run: None,
             name: "n".to_owned(),
             value: json!("v".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap())),
             if_version: None,
             by: "b".to_owned(),
         };
-        let refused = hand_over(&dir, &act, &Environment::system()).unwrap_err();
+        let refused = hand_over(&dir, &request, &Environment::system()).unwrap_err();
         assert_eq!(refused.json()["kind"], "too_large");
         assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
     });
@@ -278,8 +278,8 @@ fn an_act_whose_answer_is_lost_is_done_once() {
         let mut request: Value = serde_json::from_str(&request).unwrap();
         let once = request.as_object_mut().unwrap().remove("once").unwrap();
         let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
-        let act: Act = serde_json::from_value(request).unwrap();
-        let done = act.carry_out(&held, Some(&key)).unwrap();
+        let request: Request = serde_json::from_value(request).unwrap();
+        let done = request.execute(&held, Some(&key)).unwrap();
         // It ends before it has answered.
         drop(listener);
         std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
@@ -300,11 +300,11 @@ fn what_is_asked_again_is_the_same_request() {
     let dir = folder.path().join("a.ledger");
     let held = ledger(&dir, 3);
     let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
-    let (act, environment) = (claim("w"), Environment::system());
+    let (claim, environment) = (claim("w"), Environment::system());
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let mut client = Client::new(&dir, &environment);
-            let mut request = client.request(&act).unwrap();
+            let mut request = client.request(&claim).unwrap();
             [(); 3].map(|()| client.repeat(&mut request).unwrap())
         });
         let (stream, _) = listener.accept().unwrap();
@@ -317,10 +317,11 @@ fn what_is_asked_again_is_the_same_request() {
         });
         assert_eq!(requests[0], requests[1]);
         // It did it all the same, and is gone before it is asked for the third time.
-        let mut request: Value = serde_json::from_str(&std::mem::take(&mut requests[0])).unwrap();
-        let once = request.as_object_mut().unwrap().remove("once").unwrap();
+        let mut members: Value = serde_json::from_str(&std::mem::take(&mut requests[0])).unwrap();
+        let once = members.as_object_mut().unwrap().remove("once").unwrap();
         let key = BatchKey::new(once.as_str().unwrap().as_bytes()).unwrap();
-        let done = act.carry_out(&held, Some(&key)).unwrap();
+        let done =
+            serde_json::from_value::<Request>(members).unwrap().execute(&held, Some(&key)).unwrap();
         drop(listener);
         std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
         held.close().unwrap();
@@ -343,25 +344,25 @@ fn a_holder_that_dies_costs_no_act_and_doubles_none() {
     let dir: PathBuf = place.path(".ledger");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let act = |client: u64| {
+        let set = |client: u64| {
             let dir = &dir;
             scope.spawn(move || {
                 let mut asking = Client::new(dir, &Environment::system());
                 for number in 0..ACTS {
-                    let act = Act::Set {
+                    let request = Request::Set {
                         run: None,
                         name: format!("v{client}"),
                         value: json!(number),
                         if_version: Some(number),
                         by: "b".to_owned(),
                     };
-                    let answer = asking.ask(&act).unwrap();
+                    let answer = asking.ask(&request).unwrap();
                     assert_eq!(answer.code, 0, "{client}/{number}: {answer:?}");
                     assert_eq!(answer.lines[0]["version"], number + 1);
                 }
             })
         };
-        let clients: Vec<_> = (0..CLIENTS).map(act).collect();
+        let clients: Vec<_> = (0..CLIENTS).map(set).collect();
         let (place, over) = (&place, &is_over);
         let murder = scope.spawn(move || {
             let mut killed = 0;

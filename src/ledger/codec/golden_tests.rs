@@ -141,7 +141,7 @@ fn of_steps() -> Vec<Event> {
         }),
         StepEvent::Skipped(Skipped { by: "me".into(), reason: "not now".into() }),
         StepEvent::Reopened(Reopened { by: "me".into() }),
-        StepEvent::DoubtResolved(DoubtResolved {
+        StepEvent::OutcomeResolved(OutcomeResolved {
             token,
             finding: ResolvedOutcome::DidNotHappen,
             by: "me".into(),
@@ -324,7 +324,7 @@ fn of_rare_fields() -> Vec<Event> {
             disposition: Disposition::Landed,
             then: AfterFailure::Held,
         }),
-        StepEvent::DoubtResolved(DoubtResolved {
+        StepEvent::OutcomeResolved(OutcomeResolved {
             token,
             finding: ResolvedOutcome::Landed,
             by: "probe".into(),

@@ -71,7 +71,7 @@ kinds! {
     FailureDecided = 39 "failure_decided";
     Skipped = 40 "skipped";
     Reopened = 41 "reopened";
-    DoubtResolved = 42 "doubt_resolved";
+    OutcomeResolved = 42 "outcome_resolved";
     ConditionJudged = 43 "condition_judged";
     DelayElapsed = 44 "delay_elapsed";
     StepAsked = 45 "step_asked";
@@ -132,7 +132,7 @@ impl Kind {
                 StepEvent::FailureDecided(_) => Self::FailureDecided,
                 StepEvent::Skipped(_) => Self::Skipped,
                 StepEvent::Reopened(_) => Self::Reopened,
-                StepEvent::DoubtResolved(_) => Self::DoubtResolved,
+                StepEvent::OutcomeResolved(_) => Self::OutcomeResolved,
                 StepEvent::ConditionJudged(_) => Self::ConditionJudged,
                 StepEvent::DelayElapsed(_) => Self::DelayElapsed,
                 StepEvent::Asked(_) => Self::StepAsked,

@@ -53,7 +53,7 @@ pub enum IntervalKind {
     /// Waiting for an answer.
     Asked,
     /// Waiting for the outcome of a lost attempt.
-    InDoubt,
+    OutcomeUnknown,
 }
 
 /// The timeline of each step that appears in the records of a run.
@@ -92,12 +92,12 @@ impl StepTimeline {
                 self.finish_attempt(Kind::Lost);
                 match lost.then {
                     AfterLoss::Redispatch => self.end(record.time),
-                    AfterLoss::OutcomeUnknown => self.begin(record, Kind::InDoubt),
+                    AfterLoss::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                 }
             }
             StepEvent::FailureDecided(decided) => match decided.decision {
                 Decision::RetryAt(_) => self.begin(record, Kind::Delayed),
-                Decision::Doubt => self.begin(record, Kind::InDoubt),
+                Decision::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                 Decision::Escalate => {}
                 _ => self.end(record.time),
             },
@@ -108,7 +108,7 @@ impl StepTimeline {
             | StepEvent::Skipped(_)
             | StepEvent::Failed(_)
             | StepEvent::DelayElapsed(_)
-            | StepEvent::DoubtResolved(_) => self.end(record.time),
+            | StepEvent::OutcomeResolved(_) => self.end(record.time),
             StepEvent::LeaseRenewed(_)
             | StepEvent::ReceiptRefused(_)
             | StepEvent::VerdictRecorded(_)

@@ -96,8 +96,8 @@ impl Run {
             }
             StepEvent::Skipped(_) => step.end(),
             StepEvent::Reopened(_) => step.reopen(),
-            StepEvent::DoubtResolved(doubt) => {
-                if doubt.finding == ResolvedOutcome::DidNotHappen {
+            StepEvent::OutcomeResolved(resolved) => {
+                if resolved.finding == ResolvedOutcome::DidNotHappen {
                     step.take_attempt();
                 }
             }
@@ -136,7 +136,7 @@ impl Run {
         }
         step.change_hold(|hold| hold.answer = None);
         match &decided.decision {
-            Decision::Escalate | Decision::Doubt => return,
+            Decision::Escalate | Decision::OutcomeUnknown => return,
             Decision::Retry | Decision::RetryAt(_) => {
                 self.counters.retries = self.counters.retries.saturating_add(1);
                 let delay = match decided.decision {
@@ -253,7 +253,7 @@ impl StepEvent {
             Self::ReceiptRecorded(recorded) => Some(recorded.token),
             Self::VerdictRecorded(judged) => Some(judged.token),
             Self::FailureDecided(decided) => Some(decided.token),
-            Self::DoubtResolved(doubt) => Some(doubt.token),
+            Self::OutcomeResolved(resolved) => Some(resolved.token),
             Self::EffectIntended(effect) => Some(effect.token),
             Self::EffectCommitted(effect) => Some(effect.token),
             // The first starts an attempt; the others concern the step.

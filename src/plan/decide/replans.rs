@@ -130,6 +130,6 @@ fn is_done_again(run: &Run, number: StepNumber, decision: Decision) -> bool {
         | Decision::Replan
         | Decision::Escalate
         | Decision::Abort
-        | Decision::Doubt => false,
+        | Decision::OutcomeUnknown => false,
     }
 }

@@ -12,8 +12,8 @@ use crate::plan::event::run_event::{
     CapChanged, CapScope, Ending, Origin, QuestionAsked, RunEnded, RunReopened, VariableSet,
 };
 use crate::plan::event::step_event::{
-    Accepted, AcceptedBasis, DoubtResolved, Reopened, ResolvedOutcome, Ruling, Skipped, StepEvent,
-    Verdict,
+    Accepted, AcceptedBasis, OutcomeResolved, Reopened, ResolvedOutcome, Ruling, Skipped,
+    StepEvent, Verdict,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::rejection::Rejection;
@@ -100,8 +100,8 @@ pub(super) fn resolve_doubt(
         return Err(not_available(step, number));
     };
     let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());
-    let resolved = DoubtResolved { token: attempt.token, finding, by: by_whom, evidence };
-    let mut events = vec![Event::step(run.id, number, StepEvent::DoubtResolved(resolved))];
+    let resolved = OutcomeResolved { token: attempt.token, finding, by: by_whom, evidence };
+    let mut events = vec![Event::step(run.id, number, StepEvent::OutcomeResolved(resolved))];
     if finding == ResolvedOutcome::Landed {
         let basis = AcceptedBasis::Landed { by: by.to_owned() };
         events.push(Event::step(run.id, number, StepEvent::Accepted(Accepted { basis })));

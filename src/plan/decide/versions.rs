@@ -159,7 +159,7 @@ pub(super) fn review(
     now: Micros,
     run: RunId,
     expected: &Reviewed,
-    said: (&str, &str),
+    reviewer: (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = revisable(state, run)?;
     let Reviewed { version, hash, review } = *expected;
@@ -167,8 +167,8 @@ pub(super) fn review(
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = questions_withdrawn(run, &QuestionSubject::Plan(version), said.0);
-    events.extend(reviewed(state, now, run, (version, review), said)?);
+    let mut events = questions_withdrawn(run, &QuestionSubject::Plan(version), reviewer.0);
+    events.extend(reviewed(state, now, run, (version, review), reviewer)?);
     Ok(events)
 }
 

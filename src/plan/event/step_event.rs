@@ -55,7 +55,7 @@ pub enum StepEvent {
     /// The failed step was reopened.
     Reopened(Reopened),
     /// The unknown outcome of an attempt was resolved.
-    DoubtResolved(DoubtResolved),
+    OutcomeResolved(OutcomeResolved),
     /// Its condition, or one of its preconditions, was evaluated.
     ConditionJudged(ConditionJudged),
     /// The delay before the next attempt elapsed.
@@ -273,7 +273,7 @@ pub enum Decision {
     /// Abort the run.
     Abort,
     /// Resolve the unknown outcome of the attempt first.
-    Doubt,
+    OutcomeUnknown,
 }
 
 /// A step was skipped.
@@ -294,7 +294,7 @@ pub struct Reopened {
 
 /// The unknown outcome of an attempt was resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoubtResolved {
+pub struct OutcomeResolved {
     /// The attempt.
     pub token: AttemptToken,
     /// Whether the work was done.

@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn set_fields_are_kept() {
-        let said = Step {
+        let stated = Step {
             timeout_seconds: Some(5),
             idempotent: Some(Idempotence::Yes),
             side_effects: vec!["own".into()].into(),
             ..step(&["mail"])
         };
-        let found = enriched(said.clone());
+        let found = enriched(stated.clone());
         assert_eq!((found.timeout_seconds, found.idempotent), (Some(5), Some(Idempotence::Yes)));
         assert_eq!(*found.side_effects, ["own"]);
         assert_eq!(found.extra[MARK], json!(["lease_seconds", "retry"]));

@@ -123,7 +123,7 @@ pub enum Disposition {
     #[default]
     DidNotHappen,
     /// That is unknown.
-    InDoubt,
+    Unknown,
     /// It did.
     Landed,
 }

@@ -23,15 +23,15 @@ pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
         return Disposition::Landed;
     }
     // Side effects in the receipt count as its own, even if another attempt announced them.
-    let said = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
-    let keys = attempt.effects.iter().chain(said);
+    let reported = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
+    let keys = attempt.effects.iter().chain(reported);
     let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
     if own.peek().is_none() {
         Disposition::DidNotHappen
     } else if own.all(|effect| effect.committed != 0) {
         Disposition::Landed
     } else {
-        Disposition::InDoubt
+        Disposition::Unknown
     }
 }
 

@@ -131,8 +131,12 @@ impl<'a> FailedAttempt<'a> {
 
     fn rule(&self, time: Micros) -> RuleDecision {
         match self.disposition {
-            Disposition::InDoubt if !self.is_idempotent() => {
-                return RuleDecision::new(Decision::Doubt, "doubt.disposition", &*self.message);
+            Disposition::Unknown if !self.is_idempotent() => {
+                return RuleDecision::new(
+                    Decision::OutcomeUnknown,
+                    "outcome_unknown.disposition",
+                    &*self.message,
+                );
             }
             Disposition::Landed if !self.is_idempotent() => {
                 let reason = format!("the work was done, and then failed: {}", self.message);

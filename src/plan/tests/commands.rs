@@ -198,7 +198,7 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
     ledger.execute(resolve(ResolvedOutcome::DidNotHappen)).unwrap();
     assert_eq!(lose(&mut ledger, LostCause::LeaseExpired), StepStatus::OutcomeUnknown);
     let events = ledger.execute(resolve(ResolvedOutcome::Landed)).unwrap();
-    assert_eq!(kinds(&events), "DoubtResolved Accepted");
+    assert_eq!(kinds(&events), "OutcomeResolved Accepted");
     let landed = AcceptedBasis::Landed { by: "ann".to_owned() };
     assert_eq!(ledger.step("a").accepted(), Some(&landed));
     assert_eq!(ledger.status("b"), StepStatus::Ready);

@@ -356,7 +356,7 @@ fn external_decider_cannot_repeat_a_possible_effect() {
     let once = Step { idempotent: Some(Idempotence::No), ..step("a", &[]) };
     let mut outside = plan(vec![once]);
     outside.failure.decider = Decider::External;
-    for disposition in [Disposition::InDoubt, Disposition::Landed] {
+    for disposition in [Disposition::Unknown, Disposition::Landed] {
         let mut ledger = TestLedger::with(&outside, RunPolicy::default());
         let token = ledger.dispatch("a");
         let stated = Some(disposition);
@@ -372,7 +372,7 @@ fn external_decider_cannot_repeat_a_possible_effect() {
         let refused = Rejection::MustNotBeRepeated(StepNumber(1), disposition);
         assert_eq!(ledger.execute(decide(Decision::Retry)), Err(refused.clone()));
         assert_eq!(ledger.execute(decide(Decision::RetryAt(ledger.now + SECOND))), Err(refused));
-        ledger.execute(decide(Decision::Doubt)).unwrap();
+        ledger.execute(decide(Decision::OutcomeUnknown)).unwrap();
         assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     }
 }

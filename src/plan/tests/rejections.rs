@@ -242,7 +242,7 @@ fn external_decider_ledger() -> TestLedger {
     external_decider_ledger.failure.decider = Decider::External;
     let mut ledger = TestLedger::with(&external_decider_ledger, RunPolicy::default());
     let token = ledger.dispatch("a");
-    let disposition = Some(Disposition::InDoubt);
+    let disposition = Some(Disposition::Unknown);
     ledger.report(token, Receipt { disposition, ..failed(FailureClass::Unknown) });
     ledger
 }

@@ -48,8 +48,8 @@ impl Linter<'_> {
         if step.acceptance.is_empty() {
             warn(".acceptance", "no criteria: the receipt alone accepts the step; add one");
         }
-        let said = step.idempotent.or(self.plan.defaults.idempotent);
-        if !step.side_effects.is_empty() && said.is_none() {
+        let stated = step.idempotent.or(self.plan.defaults.idempotent);
+        if !step.side_effects.is_empty() && stated.is_none() {
             let text = "the step has side effects and no idempotent setting, so a lost attempt is \
             repeated; set yes, no or with_key";
             warn(".idempotent", text);

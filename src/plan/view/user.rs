@@ -152,12 +152,12 @@ fn activities(run: &Run) -> Vec<Activity> {
 /// The first line of the step's title or goal, or its id.
 fn what(run: &Run, number: StepNumber) -> String {
     let plan = run.plan_step(number);
-    let said = plan.and_then(|step| {
+    let stated = plan.and_then(|step| {
         let mut lines = step.title().lines().chain(step.goal().lines()).map(str::trim);
         lines.find(|line| !line.is_empty()).map(str::to_owned)
     });
     let id = || run.step(number).map(|step| step.id().to_owned()).unwrap_or_default();
-    said.unwrap_or_else(id)
+    stated.unwrap_or_else(id)
 }
 
 fn needs(run: &Run) -> Vec<RequiredAction> {
@@ -177,9 +177,9 @@ fn needs(run: &Run) -> Vec<RequiredAction> {
             shown: question.asked.shown,
         })
         .collect();
-    let doubt =
+    let unknown =
         |number: &StepNumber| RequiredAction::Resolve { step: *number, what: what(run, *number) };
-    needs.extend(run.outcome_unknown.iter().map(doubt));
+    needs.extend(run.outcome_unknown.iter().map(unknown));
     let versions = run.versions.iter().zip(1..);
     let open = versions.filter(|(each, version)| each.review.is_none() && *version > run.active);
     needs.extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));

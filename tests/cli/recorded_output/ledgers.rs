@@ -368,7 +368,7 @@ fn waiting() -> SimDisk {
     disk
 }
 
-/// The run `attention`: a question, a reported step, a lost attempt in doubt, one in flight.
+/// The run `attention`: a question, a reported step, a lost attempt of unknown outcome, one in flight.
 fn waiting_steps(ledger: &Ledger) {
     let attention = plan(json!({
         "title": "Attention", "budget": { "money_micros": 5000 }, "failure": { "max_replans": 3 },
@@ -388,7 +388,7 @@ fn waiting_steps(ledger: &Ledger) {
     let reported = ledger.dispatch(run, "worker-1").unwrap().unwrap();
     ledger.record_receipt(reported.token, receipt(1)).unwrap();
     let doubtful = ledger.dispatch(run, "worker-1").unwrap().unwrap();
-    let disposition = Some(Disposition::InDoubt);
+    let disposition = Some(Disposition::Unknown);
     let failure = failed(FailureClass::Transient, "the line went dead");
     ledger.record_receipt(doubtful.token, Receipt { disposition, ..failure }).unwrap();
     ledger.dispatch(run, "worker-1").unwrap().unwrap();

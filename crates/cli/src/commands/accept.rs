@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, RulingWord};
+use crate::protocol::{Request, RulingWord};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +41,7 @@ pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
 }
 
 fn judge(args: &JudgeArgs, ruling: RulingWord) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Judge {
+    args.ledger.execute(&Request::Judge {
         run: args.run.clone(),
         step: args.step.clone(),
         ruling,

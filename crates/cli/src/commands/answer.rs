@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,18 +46,18 @@ pub(crate) struct AnswerArgs {
 /// `ledger answer`.
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
     let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
-    let act = match args.words.as_slice() {
+    let request = match args.words.as_slice() {
         [question, answer] => {
             let (question, answer) = (parse_question(question)?, answer.clone());
-            Act::Answer { question, answer, by, note, shown }
+            Request::Answer { question, answer, by, note, shown }
         }
         [run, step, answer] => {
             let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
-            Act::AnswerStep { run, step, answer, by, note, shown }
+            Request::AnswerStep { run, step, answer, by, note, shown }
         }
         _ => return Err(Failure::Usage("expected a question or a step, and an answer".to_owned())),
     };
-    args.ledger.execute(&act)
+    args.ledger.execute(&request)
 }
 
 /// A question's number: `12` or `@12`.

@@ -16,7 +16,7 @@ use crate::options::{LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
 };
-use crate::protocol::{Act, Extent, counted, size};
+use crate::protocol::{Extent, Request, counted, size};
 use crate::server::hand_over;
 
 use super::prune::print_plan;
@@ -104,8 +104,8 @@ fn archive_and_prune(
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
     let extent = Extent::EndedUpTo(archived.manifest.last_seq);
-    let act = Act::Prune { extent, archive, by: args.by.clone() };
-    print_answer(args.json, &hand_over(dir, &act, environment)?)
+    let request = Request::Prune { extent, archive, by: args.by.clone() };
+    print_answer(args.json, &hand_over(dir, &request, environment)?)
 }
 
 /// Rejects a prune if outputs are missing from the archive: the damaged original may be the only

@@ -12,7 +12,7 @@ use plan_ledger::log::BlobState;
 
 use crate::options::{LedgerFolder, environment, environment_for};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
-use crate::protocol::{Act, Answer, counted, size};
+use crate::protocol::{Answer, Request, counted, size};
 use crate::server::hand_over;
 
 const EXAMPLES: &str = "\
@@ -46,11 +46,11 @@ pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     let (dir, environment) = (args.folder.dir()?, environment());
     let mut collected = None;
     if args.collect {
-        let answer = hand_over(&dir, &Act::CollectBlobs {}, &environment)?;
+        let answer = hand_over(&dir, &Request::CollectBlobs {}, &environment)?;
         if answer.code != Code::Fine.number() {
             return print_answer(args.json, &answer);
         }
-        answer.said.iter().for_each(|line| print_message(line));
+        answer.messages.iter().for_each(|line| print_message(line));
         collected = Some(answer);
     }
     let collected = collected.as_ref();
@@ -162,7 +162,7 @@ fn json_lines(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answe
     let summary = json!({
         "type": "summary", "blobs": totals.stored, "bytes": totals.bytes, "named": totals.named,
         "unnamed": totals.unnamed, "bad": totals.bad, "unfinished": survey.unfinished.len(),
-        "strangers": survey.unknown_files.len(), "complete": survey.is_complete,
+        "unknown_files": survey.unknown_files.len(), "complete": survey.is_complete,
         "collected": collected,
     });
     let lines = survey.blobs.iter().map(blob).chain([summary]);

@@ -11,7 +11,7 @@ use crate::options::{LedgerArgs, environment};
 use crate::output::{
     Code, Failure, cost_text, limits_json, limits_text, paused_text, print_message, print_result,
 };
-use crate::protocol::{Act, BudgetChange, counted};
+use crate::protocol::{BudgetChange, Request, counted};
 use crate::server::{hand_over, run_of};
 
 use super::read_state::read_state;
@@ -94,13 +94,13 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     };
     if let Some(change) = change(args, is_raise)? {
         let by = args.by.clone().unwrap_or_default();
-        let act = Act::Budget { run: run.clone(), change, by };
-        let answer = hand_over(&args.ledger.dir, &act, &environment())?;
+        let request = Request::Budget { run: run.clone(), change, by };
+        let answer = hand_over(&args.ledger.dir, &request, &environment())?;
         // People see the whole budget instead of the answer.
         if args.ledger.json || answer.code != Code::Fine.number() {
             return args.ledger.print(&answer);
         }
-        answer.said.iter().for_each(|line| print_message(line));
+        answer.messages.iter().for_each(|line| print_message(line));
     }
     read_state(&args.ledger.dir, |state| show(state, run.as_deref(), args))
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, Scope};
+use crate::protocol::{Request, Scope};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,5 +70,5 @@ pub(crate) fn cap(args: &CapArgs) -> Result<Code, Failure> {
         (None, None, Some(tag)) => Scope::Tag(tag.clone()),
         (None, None, None) => Scope::Ledger,
     };
-    args.ledger.execute(&Act::Cap { scope, limit: args.limit.0, by: args.by.clone() })
+    args.ledger.execute(&Request::Cap { scope, limit: args.limit.0, by: args.by.clone() })
 }

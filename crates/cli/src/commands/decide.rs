@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,7 +13,7 @@ Examples:
   ledger decide my-plan build fallback --rule second-try
 
 For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
-retry, fail, fallback, replan, escalate, abort, doubt.";
+retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
 
 /// `ledger decide`.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) struct DecideArgs {
 
 /// `ledger decide`.
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Decide {
+    args.ledger.execute(&Request::Decide {
         run: args.run.clone(),
         step: args.step.clone(),
         decision: args.decision.clone(),

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,5 +43,5 @@ pub(crate) struct ForkArgs {
 /// `ledger fork`.
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
     let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
-    args.ledger.execute(&Act::Fork { run, name, at: args.at, step })
+    args.ledger.execute(&Request::Fork { run, name, at: args.at, step })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,5 +25,5 @@ pub(crate) struct PauseArgs {
 pub(crate) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
-    ledger.execute(&Act::Pause { run, by, reason })
+    ledger.execute(&Request::Pause { run, by, reason })
 }

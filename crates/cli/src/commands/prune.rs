@@ -9,7 +9,7 @@ use plan_ledger::ledger::{Environment, LedgerView, PrunePlan};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
-use crate::protocol::{Act, Extent};
+use crate::protocol::{Extent, Request};
 use crate::server::{Prune, hand_over, prune_json, prune_text};
 
 const EXAMPLES: &str = "\
@@ -61,8 +61,8 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let extent = args.extent.through.map_or(Extent::Ended, Extent::Record);
     if args.yes {
-        let act = Act::Prune { extent, archive: None, by: args.by.clone() };
-        return print_answer(args.json, &hand_over(&dir, &act, &environment())?);
+        let request = Request::Prune { extent, archive: None, by: args.by.clone() };
+        return print_answer(args.json, &hand_over(&dir, &request, &environment())?);
     }
     let plan = LedgerView::open(&dir, &Environment::system())?.plan_prune(extent.into())?;
     print_plan(&plan, args.json)?;

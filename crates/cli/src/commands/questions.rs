@@ -62,7 +62,7 @@ fn for_people(run: &Run) -> impl Iterator<Item = Pending> {
         | Pending::Paused { .. }
         | Pending::Replan { .. }
         | Pending::Decision { .. }
-        | Pending::Doubt { .. } => true,
+        | Pending::OutcomeUnknown { .. } => true,
     };
     pending(run).into_iter().filter(needs_person)
 }

@@ -7,7 +7,7 @@ use crate::options::{
     LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, Answer, NextStep};
+use crate::protocol::{Answer, NextStep, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +94,7 @@ enum DispositionChoice {
     /// It had no side effects
     DidNotHappen,
     /// Its outcome is unknown
-    InDoubt,
+    Unknown,
     /// It had all its side effects
     Landed,
 }
@@ -103,24 +103,24 @@ enum DispositionChoice {
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client();
     let next = args.next.then(|| NextStep { worker: args.worker.clone() });
-    let act = Act::Receipt {
+    let request = Request::Receipt {
         token: args.token.token,
         receipt: receipt_json(args)?,
         duration_micros: 0,
         log_tail: String::new(),
         next,
     };
-    let answer = client.ask(&act)?;
+    let answer = client.ask(&request)?;
     let must_wait = args.wait.is_some() && answer.code == Code::Waiting.number();
     let Some((run, worker)) = next_claim(&answer, args).filter(|_| must_wait) else {
         return args.ledger.print(&answer);
     };
     let mut recorded = answer;
     recorded.lines.truncate(1);
-    recorded.said.clear();
+    recorded.messages.clear();
     args.ledger.print(&recorded)?;
-    let act = Act::Claim { run: Some(run), step: None, worker, lease_seconds: None };
-    args.ledger.print(&claim_with_wait(&mut client, &act, args.wait)?)
+    let request = Request::Claim { run: Some(run), step: None, worker, lease_seconds: None };
+    args.ledger.print(&claim_with_wait(&mut client, &request, args.wait)?)
 }
 
 /// The run and the worker of the next claim.

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LeaseOption, LedgerArgs, TokenArg};
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,5 +28,6 @@ pub(crate) struct RenewArgs {
 
 /// `ledger renew`.
 pub(crate) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Renew { token: args.token.token, lease_seconds: args.lease.lease })
+    args.ledger
+        .execute(&Request::Renew { token: args.token.token, lease_seconds: args.lease.lease })
 }

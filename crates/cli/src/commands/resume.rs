@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,5 +26,5 @@ pub(crate) struct ResumeArgs {
 
 /// `ledger resume`.
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Resume { run: args.run.clone(), by: args.by.clone() })
+    args.ledger.execute(&Request::Resume { run: args.run.clone(), by: args.by.clone() })
 }

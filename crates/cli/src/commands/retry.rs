@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,5 +31,5 @@ pub(crate) struct RetryArgs {
 /// `ledger retry`.
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
     let (run, step, by) = (args.run.clone(), args.step.clone(), args.by.clone());
-    args.ledger.execute(&Act::Retry { run, step, by })
+    args.ledger.execute(&Request::Retry { run, step, by })
 }

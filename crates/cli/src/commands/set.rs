@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerArgs, RunOption, read_json_value};
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +36,7 @@ pub(crate) struct SetArgs {
 
 /// `ledger set`.
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Set {
+    args.ledger.execute(&Request::Set {
         run: args.run.run.clone(),
         name: args.name.clone(),
         value: read_json_value(&args.value)?,

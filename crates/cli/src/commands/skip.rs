@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,5 +33,10 @@ pub(crate) struct SkipArgs {
 /// `ledger skip`.
 pub(crate) fn skip(args: &SkipArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
-    args.ledger.execute(&Act::Skip { run, step, by: args.by.clone(), reason: args.reason.clone() })
+    args.ledger.execute(&Request::Skip {
+        run,
+        step,
+        by: args.by.clone(),
+        reason: args.reason.clone(),
+    })
 }

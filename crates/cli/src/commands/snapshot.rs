@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer};
-use crate::protocol::Act;
+use crate::protocol::Request;
 use crate::server::hand_over;
 
 const EXAMPLES: &str = "\
@@ -28,6 +28,6 @@ pub(crate) struct SnapshotArgs {
 
 /// `ledger snapshot`.
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
-    let answer = hand_over(&args.folder.dir()?, &Act::Snapshot {}, &environment())?;
+    let answer = hand_over(&args.folder.dir()?, &Request::Snapshot {}, &environment())?;
     print_answer(args.json, &answer)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,5 +21,5 @@ pub(crate) struct TickArgs {
 
 /// `ledger tick`.
 pub(crate) fn tick(args: &TickArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Act::Tick {})
+    args.ledger.execute(&Request::Tick {})
 }

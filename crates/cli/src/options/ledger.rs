@@ -11,7 +11,7 @@ use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::ledger::{Environment, Ledger, archive_environment};
 
 use crate::output::{Code, Failure, print_answer, print_message};
-use crate::protocol::{Act, Answer};
+use crate::protocol::{Answer, Request};
 use crate::server::{Client, hand_over, open_in_turn};
 
 /// The ledger, and the form of the answer.
@@ -43,8 +43,8 @@ pub(crate) struct AuthorArgs {
 
 impl LedgerArgs {
     /// Sends a request and prints the answer.
-    pub(crate) fn execute(&self, act: &Act) -> Result<Code, Failure> {
-        self.print(&hand_over(&self.dir, act, &environment())?)
+    pub(crate) fn execute(&self, request: &Request) -> Result<Code, Failure> {
+        self.print(&hand_over(&self.dir, request, &environment())?)
     }
 
     /// A client for several requests.

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, Answer};
+use crate::protocol::{Answer, Request};
 use crate::server::Client;
 
 /// How long to wait: `None` is forever.
@@ -62,12 +62,12 @@ impl WaitLoop {
 /// Claims a step, and repeats the claim until a step is ready, the run ends, or the time is up.
 pub(crate) fn claim_with_wait(
     client: &mut Client,
-    act: &Act,
+    request: &Request,
     limit: Option<WaitLimit>,
 ) -> Result<Answer, Failure> {
     let mut wait = WaitLoop::start(limit);
     loop {
-        let answer = client.ask(act)?;
+        let answer = client.ask(request)?;
         if answer.code != Code::Waiting.number() || wait.is_over() {
             return Ok(answer);
         }

@@ -52,7 +52,7 @@ pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failu
     let is_error = |line: &Value| line.get("type").is_some_and(|tag| tag == "error");
     let print_line =
         if answer.lines.first().is_some_and(is_error) { print_error } else { print_message };
-    answer.said.iter().for_each(|line| print_line(line));
+    answer.messages.iter().for_each(|line| print_line(line));
     if as_json {
         answer.lines.iter().try_for_each(print_json)?;
     } else if !answer.text.is_empty() {

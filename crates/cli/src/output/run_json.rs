@@ -185,7 +185,7 @@ pub(crate) fn pending_json(item: &Pending) -> Value {
         Pending::PlanVerdicts { criteria } => {
             json!({ "kind": "plan_verdicts", "criteria": criteria })
         }
-        Pending::Doubt { step } => {
+        Pending::OutcomeUnknown { step } => {
             json!({ "kind": "outcome_unknown", "step": step.id, "number": step.number.0 })
         }
         Pending::Held { step, worker, lease_until } => json!({

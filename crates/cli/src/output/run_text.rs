@@ -228,7 +228,7 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),
             vec![line("accept", &[run, "plan", "--by", "WHO"])],
         ),
-        Pending::Doubt { step } => (
+        Pending::OutcomeUnknown { step } => (
             format!(
                 "the outcome of {step} is unknown: an attempt may have done it, and it must not be \
                  done twice"

@@ -17,15 +17,15 @@ pub struct Answer {
     #[serde(default)]
     pub text: String,
     /// For people, on standard error, in text and JSON mode.
-    #[serde(default)]
-    pub said: Vec<String>,
+    #[serde(default, rename = "said")]
+    pub messages: Vec<String>,
 }
 
 impl Answer {
     /// Success, as one JSON line and a text.
     #[must_use]
     pub fn fine(line: Value, text: String) -> Self {
-        Self { code: Code::Fine.number(), lines: vec![line], text, said: Vec::new() }
+        Self { code: Code::Fine.number(), lines: vec![line], text, messages: Vec::new() }
     }
 
     /// This answer followed by another one, whose exit code counts.
@@ -33,7 +33,7 @@ impl Answer {
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.code = other.code;
         self.lines.extend(other.lines);
-        self.said.extend(other.said);
+        self.messages.extend(other.messages);
         let texts = [self.text, other.text];
         let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
         self.text = texts.join("\n");
@@ -52,7 +52,7 @@ impl Answer {
         let line = json!({
             "type": "error", "kind": BUSY, "rejection": null, "message": message, "exit_code": code,
         });
-        Self { code, lines: vec![line], text: String::new(), said: vec![message] }
+        Self { code, lines: vec![line], text: String::new(), messages: vec![message] }
     }
 
     /// Whether the server had no room for this client.
@@ -67,7 +67,7 @@ impl From<Failure> for Answer {
             code: failure.code().number(),
             lines: vec![failure.json()],
             text: String::new(),
-            said: vec![failure.to_string()],
+            messages: vec![failure.to_string()],
         }
     }
 }

@@ -17,7 +17,7 @@ use plan_ledger::plan::{Plan, Ruling, Step};
     missing_docs,
     reason = "the fields are those of the command line; socket.md documents them"
 )]
-pub enum Act {
+pub enum Request {
     /// Start a run of a plan, or propose the next version of a run's plan.
     Propose {
         run: String,

@@ -39,7 +39,7 @@ pub enum Subject {
     /// The work of one attempt.
     Attempt(AttemptToken),
     /// The outcome of a lost attempt, which is probed and not judged.
-    Doubt(AttemptToken),
+    Probe(AttemptToken),
     /// The plan as a whole.
     Plan(RunId),
     /// A replan request, which a planner answers with a plan.

@@ -35,8 +35,8 @@ impl CheckLock {
     pub(crate) fn take(ledger: &Path, run: RunId, criteria: Criteria) -> Result<Option<Self>> {
         let folder = ledger.join("work").join("checks");
         let name = match criteria {
-            Criteria::OfStep(number) => format!("run-{run}-step-{number}.turn"),
-            Criteria::OfPlan => format!("run-{run}-plan.turn"),
+            Criteria::OfStep(number) => format!("run-{run}-step-{number}.checks"),
+            Criteria::OfPlan => format!("run-{run}-plan.checks"),
         };
         let path = folder.join(name);
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);

@@ -169,7 +169,7 @@ impl ExternalWork<'_> {
     ) -> Result<End> {
         let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let mut notes: Vec<String> =
-            orphans::remark(&job.end_leftovers(scratch)).into_iter().collect();
+            orphans::note(&job.end_leftovers(scratch)).into_iter().collect();
         let wait_thread = job.wait_thread();
         let (status, ended_by) = job.reap();
         let status = status.map_err(|error| {

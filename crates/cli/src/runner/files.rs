@@ -109,7 +109,9 @@ pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<Str
         let (state, hash) = look(&artifact.path);
         match hash {
             Some(hash) if artifact.hash.is_empty() => artifact.hash = hash.to_string(),
-            Some(hash) if ContentHash::parse(&artifact.hash).is_some_and(|said| said != hash) => {
+            Some(hash)
+                if ContentHash::parse(&artifact.hash).is_some_and(|reported| reported != hash) =>
+            {
                 notes.push(format!("the artifact {} has another hash: {hash}", artifact.path));
             }
             None if state == FileState::Absent => {

@@ -25,7 +25,7 @@ const BATCH: usize = 8192;
 
 /// The marks of a plan file.
 #[derive(Debug, Clone)]
-pub struct Marks {
+pub struct ImportedStatuses {
     /// The plan in the file.
     plan: ContentHash,
     done: Vec<Mark>,
@@ -43,7 +43,7 @@ struct Mark {
 
 /// The result of applying marks.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ImportResult {
     /// How many steps were accepted.
     pub done: usize,
     /// How many steps were skipped.
@@ -52,7 +52,7 @@ pub struct Taken {
     pub dispatched: Vec<String>,
 }
 
-impl Marks {
+impl ImportedStatuses {
     /// The marks of the plan in a file: step ids with the location of each mark.
     #[must_use]
     pub fn new(
@@ -102,16 +102,16 @@ impl Marks {
     /// Marked steps that were dispatched and are not settled.
     fn dispatched(&self, state: &State, run: RunId) -> Vec<String> {
         let Some(run) = state.runs.get(&run) else { return Vec::new() };
-        let is_dealt = |mark: &&Mark| {
+        let is_dispatched = |mark: &&Mark| {
             let step = self.marked(run, mark);
             step.is_some_and(|(_, step)| step.status.is_left() && step.attempts > 0)
         };
         let marks = self.done.iter().chain(&self.skipped);
-        marks.filter(is_dealt).map(|mark| mark.step.clone()).collect()
+        marks.filter(is_dispatched).map(|mark| mark.step.clone()).collect()
     }
 }
 
-impl Taken {
+impl ImportResult {
     /// Whether anything changed.
     #[must_use]
     pub fn is_any(&self) -> bool {
@@ -119,7 +119,7 @@ impl Taken {
     }
 }
 
-impl fmt::Display for Taken {
+impl fmt::Display for ImportResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let are = |count: usize| match count {
             1 => "1 step is".to_owned(),
@@ -140,8 +140,12 @@ impl fmt::Display for Taken {
 ///
 /// # Errors
 /// As [`Ledger::execute`]. Steps that another process settles meanwhile are skipped over.
-pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
-    let mut taken = Taken::default();
+pub fn import_statuses(
+    ledger: &Ledger,
+    run: RunId,
+    marks: &ImportedStatuses,
+) -> Result<ImportResult> {
+    let mut taken = ImportResult::default();
     for (step, reason) in marks.open(&*ledger.state()?, run, &marks.skipped) {
         let by = OPERATOR.to_owned();
         match ledger.execute(&Command::Skip { run, step, by, reason }) {
@@ -164,7 +168,7 @@ pub fn take_marks(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<Taken> {
 }
 
 /// Accept the next batch of steps that are done. Returns their number.
-fn take_over(ledger: &Ledger, run: RunId, marks: &Marks) -> Result<usize> {
+fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<usize> {
     // One transaction builds and judges the command, so no step is dispatched in between.
     let command = |state: &State| {
         let mut steps = marks.open(state, run, &marks.done);
@@ -225,9 +229,13 @@ mod tests {
             ids.iter().all(|id| run.step(run.step_named(id).unwrap()).unwrap().status.is_open())
         };
         let none = BTreeMap::new();
-        let marks = Marks::new(&plan, &done(&["a", "b"]), &none);
-        assert_eq!(take_marks(&ledger, run, &marks).unwrap().done, 2);
-        assert_eq!(take_marks(&ledger, run, &marks).unwrap(), Taken::default(), "once is enough");
+        let marks = ImportedStatuses::new(&plan, &done(&["a", "b"]), &none);
+        assert_eq!(import_statuses(&ledger, run, &marks).unwrap().done, 2);
+        assert_eq!(
+            import_statuses(&ledger, run, &marks).unwrap(),
+            ImportResult::default(),
+            "once is enough"
+        );
         assert!(!open(&["a"]) && !open(&["b"]) && open(&["c"]));
 
         let mut later = plan.clone();
@@ -235,8 +243,12 @@ mod tests {
         later.steps.push(step("d", "", &[]));
         ledger.propose(run, &later, "planner:p: another way").unwrap();
         assert!(open(&["a", "b", "c"]));
-        let wider = Marks::new(&plan, &done(&["a", "b", "c"]), &none);
-        assert_eq!(take_marks(&ledger, run, &wider).unwrap().done, 1, "c was never marked before");
+        let wider = ImportedStatuses::new(&plan, &done(&["a", "b", "c"]), &none);
+        assert_eq!(
+            import_statuses(&ledger, run, &wider).unwrap().done,
+            1,
+            "c was never marked before"
+        );
         assert!(open(&["a", "b"]));
 
         let task =
@@ -244,8 +256,8 @@ mod tests {
         ledger
             .report_lost(task.unwrap().token, plan_ledger::plan::LostCause::Released, "")
             .unwrap();
-        let newer = Marks::new(&later, &done(&["a", "b", "d"]), &none);
-        let taken = take_marks(&ledger, run, &newer).unwrap();
+        let newer = ImportedStatuses::new(&later, &done(&["a", "b", "d"]), &none);
+        let taken = import_statuses(&ledger, run, &newer).unwrap();
         assert_eq!((taken.done, taken.dispatched), (2, vec!["d".to_owned()]));
         let state = ledger.state().unwrap();
         assert_eq!(state.runs[&run].count(StepStatus::Accepted), 3);

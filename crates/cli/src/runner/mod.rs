@@ -48,7 +48,7 @@ pub use hand_off::{
 };
 pub(crate) use hand_off::{class_word, describe, title, trigger_json};
 pub use helpers::{Helpers, Judge, Planner};
-pub use imported_status::{Marks, Taken, take_marks};
+pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub use process::{ProcessOptions, ProcessWorkers, scratch_folder};
 pub(crate) use process::{receipt_json, receipt_of_json, unusable};
 pub use progress::{Observer, Progress, StepName, StopRequest};

@@ -78,7 +78,7 @@ impl Workers for StubWorkers {
     fn check(&mut self, check: &Check) -> Result<()> {
         let (ruling, evidence) = match check.subject {
             // As for `resolve_doubt`.
-            Subject::Doubt(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
+            Subject::Probe(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
             Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
                 (Ruling::Pass, "not run: stub workers take every command as passed")
             }

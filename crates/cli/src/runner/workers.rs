@@ -80,7 +80,7 @@ pub trait Workers {
     }
 
     /// Notes since the last call, beyond the reports.
-    fn remarks(&mut self) -> Vec<WorkerNote> {
+    fn notes(&mut self) -> Vec<WorkerNote> {
         Vec::new()
     }
 

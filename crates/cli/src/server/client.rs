@@ -20,7 +20,7 @@ use plan_ledger::ledger::{Environment, Housekeeping, Ledger};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::State;
 
-use crate::protocol::{Act, Answer, Code, Failure, encode, plan_too_long, receive, too_long};
+use crate::protocol::{Answer, Code, Failure, Request, encode, plan_too_long, receive, too_long};
 
 use super::socket::{ConnectOutcome, connect};
 
@@ -40,9 +40,13 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 /// Carries a request out on the ledger in a folder, through its server if there is one.
 ///
 /// # Errors
-/// As [`Act::carry_out`]; `Locked` with the lock holder after [`LOCK_WAIT`].
-pub fn hand_over(dir: &Path, act: &Act, environment: &Environment) -> Result<Answer, Failure> {
-    Client::new(dir, environment).ask(act)
+/// As [`Request::execute`]; `Locked` with the lock holder after [`LOCK_WAIT`].
+pub fn hand_over(
+    dir: &Path,
+    request: &Request,
+    environment: &Environment,
+) -> Result<Answer, Failure> {
+    Client::new(dir, environment).ask(request)
 }
 
 /// Opens a ledger for a longer time, after the commands that have it for a moment.
@@ -78,7 +82,7 @@ pub struct Client {
 /// A request with its key: carried out once, however often it is sent.
 #[derive(Debug)]
 pub struct KeyedRequest<'a> {
-    act: &'a Act,
+    request: &'a Request,
     key: String,
     message: Vec<u8>,
     /// A server may have received it.
@@ -109,18 +113,18 @@ impl Client {
     ///
     /// # Errors
     /// As [`hand_over`].
-    pub fn ask(&mut self, act: &Act) -> Result<Answer, Failure> {
-        self.repeat(&mut self.request(act)?)
+    pub fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
+        self.repeat(&mut self.request(request)?)
     }
 
     /// Prepares a request that can be sent repeatedly.
     ///
     /// # Errors
     /// `TooLarge` beyond the limit of a message.
-    pub fn request<'a>(&self, act: &'a Act) -> Result<KeyedRequest<'a>, Failure> {
+    pub fn request<'a>(&self, request: &'a Request) -> Result<KeyedRequest<'a>, Failure> {
         let key = hex(self.environment.ids.next_id());
-        let message = message(act, &key)?;
-        Ok(KeyedRequest { act, key, message, was_sent: false, ticket: QueueTicket::None })
+        let message = message(request, &key)?;
+        Ok(KeyedRequest { request, key, message, was_sent: false, ticket: QueueTicket::None })
     }
 
     /// Carries the request out. If that has happened already, this returns the first answer.
@@ -156,7 +160,7 @@ impl Client {
             // A request that no server received needs no key.
             let was_sent = request.was_sent && !plan_ledger::mutant!(RequestRetriedWithoutKey);
             let key = was_sent.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
-            match self.carry_out_alone(request.act, key.as_ref()) {
+            match self.execute_alone(request.request, key.as_ref()) {
                 Err(Failure::Ledger(error))
                     if error.kind() == ErrorKind::Locked && Instant::now() < deadline =>
                 {
@@ -213,12 +217,12 @@ impl Client {
     }
 
     /// Opens the ledger, carries the request out, and closes it.
-    fn carry_out_alone(&self, act: &Act, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+    fn execute_alone(&self, request: &Request, key: Option<&BatchKey>) -> Result<Answer, Failure> {
         // A short-lived process prepares nothing in advance.
         let housekeeping = Housekeeping::Inline;
         let environment = Environment { housekeeping, ..self.environment.clone() };
         let (ledger, report) = Ledger::open(&self.dir, &environment)?;
-        let outcome = act.carry_out(&ledger, key);
+        let outcome = request.execute(&ledger, key);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
             // Without the snapshot the next client only takes longer.
             let _ = ledger.snapshot::<State>();
@@ -226,21 +230,21 @@ impl Client {
         let closed = ledger.close();
         let mut answer = outcome?;
         closed?;
-        answer.said.splice(0..0, report.notes);
+        answer.messages.splice(0..0, report.notes);
         Ok(answer)
     }
 }
 
 /// The encoded request with its key.
-fn message(act: &Act, key: &str) -> Result<Vec<u8>, Failure> {
+fn message(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
     let unwritable =
         |error| Failure::Usage(format!("the request cannot be written as JSON: {error}"));
-    let mut message = serde_json::to_value(act).map_err(unwritable)?;
+    let mut message = serde_json::to_value(request).map_err(unwritable)?;
     if let Some(members) = message.as_object_mut() {
         members.insert("once".to_owned(), json!(key));
     }
-    encode(&message).map_err(|_| match act {
-        Act::Propose { .. } => plan_too_long(),
+    encode(&message).map_err(|_| match request {
+        Request::Propose { .. } => plan_too_long(),
         _ => too_long("the request"),
     })
 }
@@ -322,7 +326,7 @@ mod tests {
         let (text, on_failure) = (TextWord::Judge, OnFailureWord::Continue);
         let policy = Policy { approval: Approval::Automatic, text, on_failure };
         let (run, reason) = ("big".to_owned(), String::new());
-        let failure = message(&Act::Propose { run, plan, reason, policy }, "key").unwrap_err();
+        let failure = message(&Request::Propose { run, plan, reason, policy }, "key").unwrap_err();
         let message = failure.to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");

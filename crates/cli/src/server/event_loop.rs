@@ -19,7 +19,7 @@ use serde_json::Value;
 use plan_ledger::ledger::PendingCommits;
 use plan_ledger::log::BatchKey;
 
-use crate::protocol::{Act, Answer, Failure, encode, expect_short_numbers, too_long};
+use crate::protocol::{Answer, Failure, Request, encode, expect_short_numbers, too_long};
 
 use super::connection::{Connection, Interest, NextMessage, chunk};
 use super::requests::{QUICK_LENGTH_MAX, RequestContext};
@@ -158,7 +158,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         let in_own_thread = |writer, parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
             shared.answer_in_thread(scope, writer, || {
                 let (request, key) = parse()?;
-                request.carry_out(shared.ledger, key.as_ref())
+                request.execute(shared.ledger, key.as_ref())
             });
         };
         let mut submitted = Vec::new();
@@ -198,7 +198,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
 }
 
 /// A request and its idempotency key.
-type Parsed = (Act, Option<BatchKey>);
+type Parsed = (Request, Option<BatchKey>);
 
 fn parse(message: &[u8]) -> Result<Parsed, Failure> {
     let invalid = |error: serde_json::Error| Failure::Usage(format!("invalid request: {error}"));

@@ -5,20 +5,20 @@ use plan_ledger::ledger::{Ledger, PendingCommits};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::Verdict;
 
-use crate::protocol::{Act, Answer, Failure};
+use crate::protocol::{Answer, Failure, Request};
 
 use super::requests::{
     PendingAnswer, Proposal, Reply, RequestContext, Returned, control, plans, retention, review,
     work,
 };
 
-impl Act {
+impl Request {
     /// Carries the request out and waits until it is durable. Under a key it is carried out once,
     /// however often it is repeated.
     ///
     /// # Errors
     /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
-    pub fn carry_out(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+    pub fn execute(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
         let commits = PendingCommits::default();
         let outcome = self.submit(RequestContext { ledger, key, commits: &commits });
         ledger.wait_pending(&commits)?;

@@ -44,7 +44,7 @@ fn outcome(
 
 #[test]
 fn each_class_and_disposition_has_its_rule() {
-    use Disposition::{DidNotHappen, InDoubt, Landed};
+    use Disposition::{DidNotHappen, Landed, Unknown};
     let by_class = |class| match class {
         FailureClass::Transient | FailureClass::Unknown => {
             (Decision::Retry, "retry.attempts_left".to_owned(), StepStatus::Ready)
@@ -61,15 +61,16 @@ fn each_class_and_disposition_has_its_rule() {
     };
     for class in CLASSES {
         // An idempotent step is decided by its class alone.
-        for disposition in [DidNotHappen, InDoubt, Landed] {
+        for disposition in [DidNotHappen, Unknown, Landed] {
             assert_eq!(outcome(class, disposition, Idempotence::Yes), by_class(class));
             assert_eq!(outcome(class, disposition, Idempotence::WithKey), by_class(class));
         }
         // For a non-idempotent step the disposition comes first.
         assert_eq!(outcome(class, DidNotHappen, Idempotence::No), by_class(class));
-        let (doubt, landed) = ("doubt.disposition".to_owned(), "escalate.landed".to_owned());
-        let outcome_unknown = (Decision::Doubt, doubt, StepStatus::OutcomeUnknown);
-        assert_eq!(outcome(class, InDoubt, Idempotence::No), outcome_unknown);
+        let (unknown, landed) =
+            ("outcome_unknown.disposition".to_owned(), "escalate.landed".to_owned());
+        let outcome_unknown = (Decision::OutcomeUnknown, unknown, StepStatus::OutcomeUnknown);
+        assert_eq!(outcome(class, Unknown, Idempotence::No), outcome_unknown);
         let asked = (Decision::Escalate, landed, StepStatus::Gated);
         assert_eq!(outcome(class, Landed, Idempotence::No), asked);
     }

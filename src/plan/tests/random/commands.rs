@@ -127,7 +127,7 @@ impl TestRng {
                     Decision::Replan,
                     Decision::Escalate,
                     Decision::Abort,
-                    Decision::Doubt,
+                    Decision::OutcomeUnknown,
                 ]);
                 let step = self.failed_step(state, run);
                 let (rule, reason) = ("judge".to_owned(), "why not".to_owned());

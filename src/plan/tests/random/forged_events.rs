@@ -225,7 +225,7 @@ impl TestRng {
                     4 => Decision::Replan,
                     5 => Decision::Escalate,
                     6 => Decision::Abort,
-                    _ => Decision::Doubt,
+                    _ => Decision::OutcomeUnknown,
                 },
                 rule: self.word(),
                 reason: self.word(),
@@ -234,7 +234,7 @@ impl TestRng {
             }),
             11 => StepEvent::Skipped(Skipped { by: self.word(), reason: String::new() }),
             12 => StepEvent::Reopened(Reopened { by: self.word() }),
-            13 => StepEvent::DoubtResolved(DoubtResolved {
+            13 => StepEvent::OutcomeResolved(OutcomeResolved {
                 token,
                 finding: self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]),
                 by: self.word(),

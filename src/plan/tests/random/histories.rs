@@ -16,7 +16,7 @@ const HISTORIES: u64 = 600;
 
 /// The events that the histories must reach.
 const REACHED: &str = "dispatched, lost, refused, fallback accepted, value, accepted, retry, retry later, fail, fallback, \
-    replan, escalate, abort, doubt, skipped, resolved, judged, elapsed, asked, answered, \
+    replan, escalate, abort, outcome_unknown, skipped, resolved, judged, elapsed, asked, answered, \
     expired, effect, corrected, failed without attempt, released, broken, late, overruled, \
     replanned, done, run failed, cancelled, aborted, reopened, paused, resumed, run asked, \
     run answered, run expired, requested, withdrawn, forked, retired";

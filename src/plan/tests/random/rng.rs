@@ -60,7 +60,7 @@ impl TestRng {
     }
 
     pub(super) fn disposition(&mut self) -> Disposition {
-        self.pick(&[Disposition::DidNotHappen, Disposition::InDoubt, Disposition::Landed])
+        self.pick(&[Disposition::DidNotHappen, Disposition::Unknown, Disposition::Landed])
     }
 
     pub(super) fn cost(&mut self) -> Cost {

@@ -115,7 +115,7 @@ fn undecided_failure_has_unknown_outcome_when_its_step_changes() {
     };
     let mut ledger = TestLedger::with(&of(once("pay")), RunPolicy::default());
     let token = ledger.dispatch("pay");
-    ledger.report(token, left(Disposition::InDoubt));
+    ledger.report(token, left(Disposition::Unknown));
     assert_eq!(ledger.status("pay"), StepStatus::Reported);
     ledger.propose(&of(changed(once("pay")))).unwrap();
     assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown);

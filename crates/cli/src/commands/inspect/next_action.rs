@@ -92,7 +92,7 @@ fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
             Pending::Decision { .. }
             | Pending::Verdicts { .. }
             | Pending::PlanVerdicts { .. }
-            | Pending::Doubt { .. }
+            | Pending::OutcomeUnknown { .. }
             | Pending::Held { .. }
             | Pending::Caps { .. }
             | Pending::Blocked { .. } => return None,

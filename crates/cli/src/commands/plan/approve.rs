@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, Word};
+use crate::protocol::{Request, Word};
 
 use super::planned_files::execute_and_note;
 
@@ -47,5 +47,5 @@ pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
 fn review(args: &PlanApproveArgs, review: Word) -> Result<Code, Failure> {
     let PlanApproveArgs { ledger, run, by, note, shown } = args;
     let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
-    execute_and_note(ledger, &Act::Review { run, review, by, note, shown })
+    execute_and_note(ledger, &Request::Review { run, review, by, note, shown })
 }

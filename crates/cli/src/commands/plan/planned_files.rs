@@ -11,7 +11,7 @@ use plan_ledger::plan::State;
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Act, Answer};
+use crate::protocol::{Answer, Request};
 use crate::runner::planned_files;
 
 /// The author of the note.
@@ -19,9 +19,9 @@ const AUTHOR: &str = "planner";
 
 /// Sends a request that may activate a plan version, prints the answer, and notes the files of the
 /// active version.
-pub(super) fn execute_and_note(ledger: &LedgerArgs, act: &Act) -> Result<Code, Failure> {
+pub(super) fn execute_and_note(ledger: &LedgerArgs, request: &Request) -> Result<Code, Failure> {
     let mut client = ledger.client();
-    let answer = client.ask(act)?;
+    let answer = client.ask(request)?;
     let code = ledger.print(&answer)?;
     if code == Code::Fine {
         // The request succeeded with or without the note. A runner may have noted the files first.
@@ -35,20 +35,20 @@ pub(super) fn execute_and_note(ledger: &LedgerArgs, act: &Act) -> Result<Code, F
 }
 
 /// The request that notes the files of the run in an answer, if it is needed.
-fn note_of_answer(ledger: &LedgerArgs, answer: &Answer) -> Result<Option<Act>, Failure> {
+fn note_of_answer(ledger: &LedgerArgs, answer: &Answer) -> Result<Option<Request>, Failure> {
     let name = answer.lines.first().and_then(|line| line.get("run")).and_then(Value::as_str);
     let Some(name) = name else { return Ok(None) };
     read_state(&ledger.dir, |state| Ok(note(state, name)))
 }
 
-fn note(state: &State, name: &str) -> Option<Act> {
+fn note(state: &State, name: &str) -> Option<Request> {
     let run = state.run_named(name)?;
     if PlannedFiles::of(run).is_some_and(|files| files.version == run.active) {
         return None;
     }
     let files = run.plan().and_then(|plan| planned_files(run.active, plan))?;
     let seen = run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version);
-    Some(Act::Set {
+    Some(Request::Set {
         run: Some(name.to_owned()),
         name: PLANNED_FILES.to_owned(),
         value: files.to_json().value(),

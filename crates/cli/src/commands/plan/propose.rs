@@ -9,7 +9,7 @@ use plan_ledger::files;
 
 use crate::options::{LedgerArgs, TextPolicyChoice};
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Act, Approval, OnFailureWord, Policy, TextWord};
+use crate::protocol::{Approval, OnFailureWord, Policy, Request, TextWord};
 
 use super::planned_files::execute_and_note;
 
@@ -94,5 +94,5 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
     };
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
-    execute_and_note(&args.ledger, &Act::Propose { run, plan, reason, policy })
+    execute_and_note(&args.ledger, &Request::Propose { run, plan, reason, policy })
 }

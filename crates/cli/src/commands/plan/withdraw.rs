@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Act;
+use crate::protocol::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,5 +23,5 @@ pub(super) struct PlanWithdrawArgs {
 pub(super) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
-    ledger.execute(&Act::Withdraw { run, by, reason })
+    ledger.execute(&Request::Withdraw { run, by, reason })
 }

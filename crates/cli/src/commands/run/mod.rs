@@ -26,7 +26,7 @@ use crate::output::{
     print_raw, summary_json, summary_text,
 };
 use crate::runner::{
-    Marks, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
+    ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
 use crate::server::{check_name, open_in_turn, while_serving};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
     let mut next = prepare(&ledger, &name, &imported, args)?;
-    let marks = Marks::new(&imported.plan, &imported.done, &imported.skipped);
+    let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
         let (code, waiting) = session(&ledger, &*environment.clock, next, request, &mut reporter)?;
@@ -76,7 +76,7 @@ struct RunRequest<'a> {
     name: &'a str,
     args: &'a RunArgs,
     /// The steps that the file marks as done or dropped; `None` with `--fresh`.
-    marks: Option<&'a Marks>,
+    marks: Option<&'a ImportedStatuses>,
 }
 
 /// A run that waits for people or deadlines.

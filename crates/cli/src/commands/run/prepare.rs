@@ -10,7 +10,7 @@ use plan_ledger::plan::{
 
 use crate::options::TextPolicyChoice;
 use crate::output::{Failure, print_message};
-use crate::runner::{Marks, is_by_planner, take_marks};
+use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
 
 use super::args::RunArgs;
 
@@ -106,10 +106,10 @@ pub(super) fn take_over_marks(
     ledger: &Ledger,
     run: RunId,
     name: &str,
-    marks: Option<&Marks>,
+    marks: Option<&ImportedStatuses>,
 ) -> Result<(), Failure> {
     let Some(marks) = marks else { return Ok(()) };
-    let taken = take_marks(ledger, run, marks)?;
+    let taken = import_statuses(ledger, run, marks)?;
     if taken.is_any() {
         print_message(&format!("run {name}: {taken}"));
     }

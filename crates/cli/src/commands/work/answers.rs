@@ -46,7 +46,7 @@ pub(super) fn is_idle(answer: &Answer) -> bool {
 /// An answer without its `nothing` line and its messages.
 pub(super) fn without_nothing(mut answer: Answer) -> Answer {
     answer.lines.retain(|line| !is_type(line, "nothing"));
-    answer.said.clear();
+    answer.messages.clear();
     answer
 }
 

@@ -14,7 +14,7 @@ use plan_ledger::ledger::{Environment, LedgerView, expect_sound};
 use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 
 use crate::output::{Code, Failure};
-use crate::protocol::{Act, Answer, RulingWord};
+use crate::protocol::{Answer, Request, RulingWord};
 use crate::runner::{
     CheckLock, Checked, Criteria, Order, StopRequest, Subject, WorkerKind, check_external,
     has_check,
@@ -127,10 +127,10 @@ impl Worker<'_> {
         let found = found.and_then(|it| ruling_of(&it).map(|ruling| (it, ruling)));
         let Some((checked, ruling)) = found else { return Ok(None) };
         let token = match checked.subject {
-            Subject::Attempt(token) | Subject::Doubt(token) => Some(token.0),
+            Subject::Attempt(token) | Subject::Probe(token) => Some(token.0),
             Subject::Plan(_) | Subject::Replan(_) => None,
         };
-        let answer = self.send_verdict(&Act::Verdict {
+        let answer = self.send_verdict(&Request::Verdict {
             token,
             run: Some(run.name.clone()),
             criterion: checked.criterion,

@@ -14,7 +14,7 @@ use plan_ledger::ledger::{Clock as _, SystemClock};
 use plan_ledger::plan::Micros;
 
 use crate::output::{Code, print_message};
-use crate::protocol::{Act, Answer};
+use crate::protocol::{Answer, Request};
 use crate::server::Client;
 
 /// The pause after a renewal that failed.
@@ -51,7 +51,7 @@ impl Heartbeat {
     ) -> io::Result<Self> {
         let (requests, requested) = channel();
         let (answered, answers) = channel();
-        let renew = Act::Renew { token, lease_seconds: None };
+        let renew = Request::Renew { token, lease_seconds: None };
         let beat = move || {
             for () in requested {
                 // After the command has ended, the answer has no reader.
@@ -112,7 +112,7 @@ impl Lease {
     fn take(&mut self, answer: &Answer) {
         let code = Code::of(answer.code);
         if code != Code::Fine {
-            answer.said.iter().for_each(|line| print_message(line));
+            answer.messages.iter().for_each(|line| print_message(line));
         }
         match code {
             Code::Fine => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),

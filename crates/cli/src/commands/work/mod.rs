@@ -29,7 +29,7 @@ use plan_ledger::plan::Receipt;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{Act, Answer, NextStep, Work, counted};
+use crate::protocol::{Answer, NextStep, Request, Work, counted};
 
 use answers::{
     has_command_criteria, is_idle, is_recorded, is_settled, run_status, task_of, without_nothing,
@@ -142,11 +142,11 @@ impl Worker<'_> {
     /// accepted its last step, or the worker that checked it died.
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) = (self.args.run.clone(), self.args.worker.worker.clone());
-        let act = Act::Claim { run, step: None, worker, lease_seconds: None };
+        let request = Request::Claim { run, step: None, worker, lease_seconds: None };
         let mut wait = WaitLoop::start(self.args.wait);
         let mut checked: Option<Instant> = None;
         loop {
-            let answer = self.send_claim(&act, &wait)?;
+            let answer = self.send_claim(&request, &wait)?;
             let is_nothing = answer.code == Code::Waiting.number();
             if !is_nothing || wait.is_over() || self.is_stopping() {
                 return Ok(answer);

@@ -9,7 +9,7 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Act, Answer, NextStep, Work};
+use crate::protocol::{Answer, NextStep, Request, Work};
 use crate::runner::{forget_external, receipt_json, unusable};
 
 use super::answers::{error_of, is_settled};
@@ -70,9 +70,9 @@ impl Worker<'_> {
     ) -> Result<Answer, Failure> {
         let (token, duration_micros) = (attempt.token, receipt.duration);
         let (log_tail, receipt) = (receipt.log_tail.clone(), receipt_json(receipt));
-        let act = Act::Receipt { token, receipt, duration_micros, log_tail, next };
+        let request = Request::Receipt { token, receipt, duration_micros, log_tail, next };
         let notice = format!("the receipt of attempt {token} is not recorded yet");
-        self.request_until(attempt.until, &act, &notice)
+        self.request_until(attempt.until, &request, &notice)
     }
 
     /// Releases an attempt that has no receipt.
@@ -83,9 +83,9 @@ impl Worker<'_> {
         reason: String,
     ) -> Result<Answer, Failure> {
         let token = attempt.token;
-        let act = Act::Release { token, work, reason };
+        let request = Request::Release { token, work, reason };
         let notice = format!("attempt {token} is not released yet");
-        let outcome = self.request_until(attempt.until, &act, &notice);
+        let outcome = self.request_until(attempt.until, &request, &notice);
         self.remove_files(attempt);
         outcome
     }

@@ -15,7 +15,7 @@ use plan_ledger::plan::Micros;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Act, Answer};
+use crate::protocol::{Answer, Request};
 use crate::runner::StopRequest;
 use crate::server::Client;
 
@@ -39,25 +39,29 @@ impl Worker<'_> {
     pub(super) fn request_until(
         &mut self,
         until: Micros,
-        act: &Act,
+        request: &Request,
         notice: &str,
     ) -> Result<Answer, Failure> {
         let signals = &self.signals;
-        retry(&mut self.client, act, notice, |_, sent_at| {
+        retry(&mut self.client, request, notice, |_, sent_at| {
             sent_at < until && signals.request() != StopRequest::Kill
         })
     }
 
     /// Sends the verdict of a command.
-    pub(super) fn send_verdict(&mut self, act: &Act) -> Result<Answer, Failure> {
+    pub(super) fn send_verdict(&mut self, request: &Request) -> Result<Answer, Failure> {
         let until = SystemClock.now().saturating_add(VERDICT_LIMIT);
-        self.request_until(until, act, "a verdict is not recorded yet")
+        self.request_until(until, request, "a verdict is not recorded yet")
     }
 
     /// Sends a claim, and repeats it while the worker may wait.
-    pub(super) fn send_claim(&mut self, act: &Act, wait: &WaitLoop) -> Result<Answer, Failure> {
+    pub(super) fn send_claim(
+        &mut self,
+        request: &Request,
+        wait: &WaitLoop,
+    ) -> Result<Answer, Failure> {
         let signals = &self.signals;
-        retry(&mut self.client, act, "no step could be claimed yet", |obstacle, _| {
+        retry(&mut self.client, request, "no step could be claimed yet", |obstacle, _| {
             obstacle.is_temporary() && !wait.is_over() && signals.request() == StopRequest::None
         })
     }
@@ -67,11 +71,11 @@ impl Worker<'_> {
 /// sent at that time. The first obstacle is reported after `notice`.
 fn retry(
     client: &mut Client,
-    act: &Act,
+    request: &Request,
     notice: &str,
     mut may_retry: impl FnMut(&Obstacle, Micros) -> bool,
 ) -> Result<Answer, Failure> {
-    let mut request = client.request(act)?;
+    let mut request = client.request(request)?;
     let mut is_reported = false;
     loop {
         let (sent_at, sent) = (SystemClock.now(), Instant::now());

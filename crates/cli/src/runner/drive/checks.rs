@@ -84,7 +84,7 @@ impl Drive<'_> {
         let Some(Checking { step, answer, lock: _lock }) = self.checking.remove(&subject) else {
             return;
         };
-        if let (Subject::Doubt(_), Some(step)) = (subject, step.clone()) {
+        if let (Subject::Probe(_), Some(step)) = (subject, step.clone()) {
             return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
         }
         if let Subject::Replan(_) = subject {
@@ -99,7 +99,7 @@ impl Drive<'_> {
         };
         let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
         let judged = match subject {
-            Subject::Attempt(token) | Subject::Doubt(token) => {
+            Subject::Attempt(token) | Subject::Probe(token) => {
                 self.ledger.judge(token, vec![verdict]).map(Some)
             }
             Subject::Plan(run) | Subject::Replan(run) => {
@@ -157,7 +157,7 @@ impl Drive<'_> {
                 let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
                 output_of(attempt).filter(|_| attempt.token == token)
             }),
-            Subject::Doubt(_) | Subject::Plan(_) | Subject::Replan(_) => None,
+            Subject::Probe(_) | Subject::Plan(_) | Subject::Replan(_) => None,
         };
         let check = match held {
             Some(output @ Output::Blob(_)) => match self.ledger.output(output) {

@@ -66,7 +66,7 @@ pub enum Pending {
         message: String,
     },
     /// The outcome of a lost attempt.
-    Doubt {
+    OutcomeUnknown {
         /// The step.
         step: StepName,
     },
@@ -103,7 +103,7 @@ pub fn pending(run: &Run) -> Vec<Pending> {
     }));
     pending.extend(run.reported.iter().map(|number| reported(run, *number)));
     for number in &run.outcome_unknown {
-        pending.push(Pending::Doubt { step: StepName::of(run, *number) });
+        pending.push(Pending::OutcomeUnknown { step: StepName::of(run, *number) });
     }
     pending.extend(held(run));
     if !pending.is_empty() {

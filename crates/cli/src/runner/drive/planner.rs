@@ -45,7 +45,7 @@ struct Unusable {
 }
 
 /// The reply that a planner printed.
-enum Said {
+enum Proposal {
     Plan(Box<Plan>),
     /// The planner proposes no other plan, for this reason.
     NoMore(String),
@@ -96,7 +96,7 @@ impl Drive<'_> {
             // The planner was ended because the loop is stopping; the next runner asks again.
             None if self.stop == StopRequest::Kill => return,
             Some(Ruling::Pass) => match read(&planner, printed) {
-                Ok(said) => self.propose(&planner, request, &said),
+                Ok(proposal) => self.propose(&planner, request, &proposal),
                 Err(problem) => Ok(Some(problem)),
             },
             Some(Ruling::Fail) | None => Ok(Some(printed.to_owned())),
@@ -112,7 +112,12 @@ impl Drive<'_> {
     }
 
     /// The reason why the ledger rejected the plan, if it did.
-    fn propose(&mut self, planner: &Planner, request: u64, said: &Said) -> Result<Option<String>> {
+    fn propose(
+        &mut self,
+        planner: &Planner,
+        request: u64,
+        proposal: &Proposal,
+    ) -> Result<Option<String>> {
         let (run, by) = (self.run, planner.name());
         let reason = {
             let state = self.ledger.state()?;
@@ -123,11 +128,11 @@ impl Drive<'_> {
             };
             format!("{by}: {}", open.reason)
         };
-        let proposed = match said {
-            Said::NoMore(why) => {
+        let proposed = match proposal {
+            Proposal::NoMore(why) => {
                 return Ok(refused(self.ledger.withdraw_replan(run, &by, why))?.err());
             }
-            Said::Plan(plan) => match planner.approval {
+            Proposal::Plan(plan) => match planner.approval {
                 ApprovalPolicy::Automatic => self.ledger.propose(run, plan, &reason),
                 ApprovalPolicy::Required => self.ledger.propose_for_review(run, plan, &reason),
             },
@@ -202,16 +207,16 @@ fn unusable(run: &Run, request: &ReplanRequest) -> Unusable {
 }
 
 /// Parse the output of a planner: a plan, or `{"no_more": "why"}`.
-fn read(planner: &Planner, printed: &str) -> std::result::Result<Said, String> {
+fn read(planner: &Planner, printed: &str) -> std::result::Result<Proposal, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct NoMore {
         no_more: String,
     }
     if let Ok(NoMore { no_more }) = serde_json::from_str(printed) {
-        return Ok(Said::NoMore(no_more));
+        return Ok(Proposal::NoMore(no_more));
     }
-    (planner.read)(printed.as_bytes()).map(|plan| Said::Plan(Box::new(plan)))
+    (planner.read)(printed.as_bytes()).map(|plan| Proposal::Plan(Box::new(plan)))
 }
 
 /// The input of a planner: the JSON on its standard input.

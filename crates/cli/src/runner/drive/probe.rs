@@ -98,7 +98,7 @@ fn probe_of(
         .extend(run.idempotency_key(number).map(|key| ("LEDGER_IDEMPOTENCY_KEY".to_owned(), key)));
     let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);
     let check = Check {
-        subject: Subject::Doubt(attempt.token),
+        subject: Subject::Probe(attempt.token),
         criterion: 0,
         command: command.to_owned(),
         answer: CheckAnswer::Status,

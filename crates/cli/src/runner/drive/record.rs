@@ -13,7 +13,7 @@ use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
 use crate::runner::hand_off::text::describe;
-use crate::runner::imported_status::take_marks;
+use crate::runner::imported_status::import_statuses;
 use crate::runner::process::output;
 use crate::runner::progress::{Progress, StepName};
 use crate::runner::workers::Report;
@@ -163,7 +163,7 @@ impl Drive<'_> {
         }
         self.note_planned_files(run)?;
         if let Some(marks) = self.options.marks {
-            let taken = take_marks(self.ledger, self.run, marks)?;
+            let taken = import_statuses(self.ledger, self.run, marks)?;
             if taken.is_any() {
                 self.note(None, taken.to_string());
             }
@@ -191,12 +191,12 @@ impl Drive<'_> {
     /// Report the notes of the workers, and keep them for the summary.
     pub(crate) fn take_remarks(&mut self) {
         let state = self.state();
-        for remark in self.workers.remarks() {
-            let step = state.as_ref().zip(remark.token).and_then(|(state, token)| {
+        for note in self.workers.notes() {
+            let step = state.as_ref().zip(note.token).and_then(|(state, token)| {
                 let (_, number) = state.dispatched.get(&token)?;
                 Some(StepName::of(state.runs.get(&self.run)?, *number))
             });
-            self.note(step, remark.text);
+            self.note(step, note.text);
         }
     }
 

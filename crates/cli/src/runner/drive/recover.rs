@@ -22,7 +22,7 @@ pub fn recover(
     observer: &mut dyn Observer,
 ) -> Result<u32> {
     workers.confirm_dead()?;
-    let remarks = workers.remarks();
+    let notes = workers.notes();
     let state = ledger.state()?;
     let mut lost = 0;
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
@@ -31,9 +31,9 @@ pub fn recover(
         if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
             continue;
         }
-        let remark = remarks.iter().find(|remark| remark.token == Some(*token));
-        let remark = remark.map(|remark| format!("; it {}", remark.text)).unwrap_or_default();
-        let detail = format!("the runner that hosted it ended before it reported{remark}");
+        let note = notes.iter().find(|note| note.token == Some(*token));
+        let note = note.map(|note| format!("; it {}", note.text)).unwrap_or_default();
+        let detail = format!("the runner that hosted it ended before it reported{note}");
         ledger.report_lost(*token, LostCause::RunnerDied, &detail)?;
         lost += 1;
         observer.progress(&Progress::Lost {
@@ -44,8 +44,8 @@ pub fn recover(
         });
     }
     // These processes belong to attempts that are over, or to checks.
-    for remark in remarks.iter().filter(|remark| !is_in_flight(&state, run, remark.token)) {
-        let note = format!("an attempt or a check of an earlier runner {}", remark.text);
+    for note in notes.iter().filter(|note| !is_in_flight(&state, run, note.token)) {
+        let note = format!("an attempt or a check of an earlier runner {}", note.text);
         observer.progress(&Progress::Noted { step: None, note });
     }
     if let Some(finding) = workers.resolve_doubt() {

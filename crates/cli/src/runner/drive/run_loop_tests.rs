@@ -242,7 +242,7 @@ fn in_flight_attempts_are_redispatched_or_need_an_answer() {
     assert_eq!(summary.session.lost, 2);
     assert_eq!(observer.dispatched(), [1]);
     let RunOutcome::Waiting(items) = &summary.outcome else { panic!("{:?}", summary.outcome) };
-    assert!(matches!(&items[0], Pending::Doubt { step } if step.number == StepNumber(2)));
+    assert!(matches!(&items[0], Pending::OutcomeUnknown { step } if step.number == StepNumber(2)));
     assert!(matches!(&items[1], Pending::Held { worker, .. } if worker == "elsewhere"));
     // A stub knows that it had no effect.
     let mut stub = StubWorkers::new(StubOptions::default());

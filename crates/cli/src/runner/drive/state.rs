@@ -11,7 +11,7 @@ use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::Helpers;
-use crate::runner::imported_status::Marks;
+use crate::runner::imported_status::ImportedStatuses;
 use crate::runner::progress::{Observer, StepName, StopRequest};
 use crate::runner::workers::Workers;
 
@@ -24,7 +24,7 @@ pub struct Options<'a> {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
     /// Step statuses from the plan file, applied whenever a version becomes active.
-    pub marks: Option<&'a Marks>,
+    pub marks: Option<&'a ImportedStatuses>,
 }
 
 /// A running worker.

@@ -32,8 +32,8 @@ impl Ended {
 
     /// The reason why it gave no answer.
     fn failure(&self) -> String {
-        let said = last_line(&tail(&self.errors, EVIDENCE_LENGTH_MAX));
-        said.map_or_else(|| self.how(), |said| format!("{}: {said}", self.how()))
+        let last = last_line(&tail(&self.errors, EVIDENCE_LENGTH_MAX));
+        last.map_or_else(|| self.how(), |last| format!("{}: {last}", self.how()))
     }
 }
 
@@ -68,8 +68,8 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
     let ruling = match (subject, ended.status.code()) {
         (_, Some(0)) => Some(Ruling::Pass),
         // A probe with any other status cannot tell.
-        (Subject::Doubt(_), Some(1)) => Some(Ruling::Fail),
-        (Subject::Doubt(_), _) => None,
+        (Subject::Probe(_), Some(1)) => Some(Ruling::Fail),
+        (Subject::Probe(_), _) => None,
         _ => Some(Ruling::Fail),
     };
     let printed = tail(&ended.errors, EVIDENCE_LENGTH_MAX);
@@ -80,7 +80,7 @@ fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
 /// other check.
 pub(crate) fn unanswered(subject: Subject, answer: CheckAnswer) -> Option<Ruling> {
     match (subject, answer) {
-        (Subject::Doubt(_), _) | (_, CheckAnswer::Verdict) => None,
+        (Subject::Probe(_), _) | (_, CheckAnswer::Verdict) => None,
         _ => Some(Ruling::Fail),
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
 }
 
 /// The note about the processes that a job left; `None` if there were none.
-pub(crate) fn remark(orphans: &[Orphan]) -> Option<String> {
+pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
     let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -60,7 +60,7 @@ fn without_receipt_file(
 
 /// The outcome of an attempt with unknown effects. An idempotent step can simply be repeated.
 pub(crate) fn unknown(idempotence: Idempotence) -> Option<Disposition> {
-    (idempotence == Idempotence::No).then_some(Disposition::InDoubt)
+    (idempotence == Idempotence::No).then_some(Disposition::Unknown)
 }
 
 /// The end of the worker's standard error, with the runner's notes.

@@ -177,7 +177,7 @@ mod tests {
                 "payload":{"table":"t"},"output":{"rows":3},"variables":{"b":1,"a":"x"},
                 "artifacts":[{"path":"out.csv","hash":"00ff"},{"path":"log"}],
                 "side_effects":["mail:7"],"cost":{"money_micros":5,"tokens":9},
-                "disposition":"in_doubt"}"#,
+                "disposition":"unknown"}"#,
         )
         .unwrap();
         assert!(matches!(
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(receipt.variables.len(), 2);
         assert_eq!(receipt.artifacts.len(), 2);
         assert_eq!(receipt.cost, Cost { money_micros: 5, tokens: 9 });
-        assert_eq!(receipt.disposition, Some(Disposition::InDoubt));
+        assert_eq!(receipt.disposition, Some(Disposition::Unknown));
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl ProcessWorkers {
         let Running { job, known: Known { changes, idempotence, answer } } = running;
         let duration = micros(job.started.elapsed());
         let stem = job.stem.clone();
-        let left = orphans::remark(&job.end_leftovers(&self.scratch));
+        let left = orphans::note(&job.end_leftovers(&self.scratch));
         let wait_thread = job.wait_thread();
         let (status, ended_by) = job.reap();
         let status = match status {
@@ -39,7 +39,7 @@ impl ProcessWorkers {
             Key::Work(token) => {
                 let notes: Vec<String> = left.into_iter().collect();
                 if ended_by == Some(EndedBy::Stop) {
-                    self.remark(Some(token), &notes);
+                    self.note(Some(token), &notes);
                     return Some(Report::Stopped(token));
                 }
                 let ending = (status, ended_by);
@@ -54,11 +54,11 @@ impl ProcessWorkers {
                 let (ruling, evidence) = checked::ruling(subject, answer, &ended);
                 self.scratch.forget(&stem);
                 let token = match subject {
-                    Subject::Attempt(token) | Subject::Doubt(token) => Some(token),
+                    Subject::Attempt(token) | Subject::Probe(token) => Some(token),
                     Subject::Plan(_) | Subject::Replan(_) => None,
                 };
                 let notes = left.map(|left| format!("a check {left}"));
-                self.remark(token, notes.as_slice());
+                self.note(token, notes.as_slice());
                 Some(Report::Checked(Checked { subject, criterion, ruling, evidence }))
             }
         }
@@ -92,13 +92,13 @@ impl ProcessWorkers {
         receipt: Box<Receipt>,
         notes: &[String],
     ) -> Report {
-        self.remark(Some(token), notes);
+        self.note(Some(token), notes);
         let log_tail = with_notes(receipt.log_tail.clone(), notes);
         Report::Finished(token, Box::new(Receipt { log_tail, ..*receipt }))
     }
 
-    fn remark(&mut self, token: Option<AttemptToken>, notes: &[String]) {
-        self.remarks.extend(notes.iter().map(|text| WorkerNote { token, text: text.clone() }));
+    fn note(&mut self, token: Option<AttemptToken>, notes: &[String]) {
+        self.notes.extend(notes.iter().map(|text| WorkerNote { token, text: text.clone() }));
     }
 
     /// The exit status is unavailable. That happens only if other code reaps this process's

@@ -43,7 +43,7 @@ pub struct ProcessWorkers {
     helpers: Helpers,
     context: PlanContext,
     pub(crate) scratch: Scratch,
-    pub(crate) remarks: Vec<WorkerNote>,
+    pub(crate) notes: Vec<WorkerNote>,
     jobs: BTreeMap<Key, Running>,
     /// Reports about jobs that could not be started.
     ready: VecDeque<Report>,
@@ -102,7 +102,7 @@ impl ProcessWorkers {
             helpers: Helpers::default(),
             context: PlanContext::default(),
             scratch: Scratch::new(folder),
-            remarks: Vec::new(),
+            notes: Vec::new(),
             jobs: BTreeMap::new(),
             ready: VecDeque::new(),
             heard: channel(),
@@ -179,8 +179,8 @@ impl Workers for ProcessWorkers {
             of_job.entry(token).or_default().push(orphan);
         }
         for (token, orphans) in of_job {
-            let text = orphans::remark(&orphans);
-            self.remarks.extend(text.map(|text| WorkerNote { token, text }));
+            let text = orphans::note(&orphans);
+            self.notes.extend(text.map(|text| WorkerNote { token, text }));
         }
         Ok(())
     }
@@ -300,8 +300,8 @@ impl Workers for ProcessWorkers {
         files::planned_files(version, plan)
     }
 
-    fn remarks(&mut self) -> Vec<WorkerNote> {
-        std::mem::take(&mut self.remarks)
+    fn notes(&mut self) -> Vec<WorkerNote> {
+        std::mem::take(&mut self.notes)
     }
 
     fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
@@ -333,7 +333,7 @@ pub(crate) fn stem(key: Key) -> String {
     match key {
         Key::Work(token) => token.to_string(),
         Key::Check(Subject::Attempt(token), criterion) => format!("{token}-criterion-{criterion}"),
-        Key::Check(Subject::Doubt(token), _) => format!("{token}-probe"),
+        Key::Check(Subject::Probe(token), _) => format!("{token}-probe"),
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
     }

@@ -240,8 +240,8 @@ fn orphans_of_a_worker_are_ended_and_named() {
         assert_eq!(receipt.output.inline().unwrap().as_str(), "\"done\"");
         let note = "runner: left 1 process running, now ended: s";
         assert!(receipt.log_tail.contains(note), "{command}: {receipt:?}");
-        let remark = bench.workers.remarks().pop().unwrap();
-        assert_eq!(remark.token, Some(AttemptToken(7)));
+        let note = bench.workers.notes().pop().unwrap();
+        assert_eq!(note.token, Some(AttemptToken(7)));
         let work = scratch_folder(bench.folder.path(), RunId(1));
         let alive = orphans::end(|other| other.starts_with(&work), None);
         assert!(alive.is_empty(), "{command}: {alive:?}");
@@ -273,12 +273,12 @@ fn daemon_of_a_dead_runner_is_found_without_its_lock() {
     std::mem::forget(workers);
     let mut next = self::workers(folder.path());
     next.confirm_dead().unwrap();
-    let remarks = next.remarks();
-    assert_eq!(remarks.len(), 1, "{remarks:?}");
-    assert_eq!(remarks[0].token, Some(AttemptToken(7)));
-    assert!(remarks[0].text.starts_with("left 1 process running"), "{remarks:?}");
+    let notes = next.notes();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert_eq!(notes[0].token, Some(AttemptToken(7)));
+    assert!(notes[0].text.starts_with("left 1 process running"), "{notes:?}");
     next.confirm_dead().unwrap();
-    assert!(next.remarks().is_empty());
+    assert!(next.notes().is_empty());
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn endless_output_is_ended_at_the_limit() {
     let once = Step { idempotent: Some(Idempotence::No), ..step("yes") };
     bench.start(7, once);
     let Report::Finished(_, receipt) = bench.next() else { panic!() };
-    assert_eq!(receipt.disposition, Some(Disposition::InDoubt));
+    assert_eq!(receipt.disposition, Some(Disposition::Unknown));
     bench.workers.check(&check("yes", None)).unwrap();
     let Report::Checked(checked) = bench.next() else { panic!() };
     assert_eq!(checked.ruling, Some(Ruling::Fail));

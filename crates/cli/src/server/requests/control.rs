@@ -292,5 +292,5 @@ pub(crate) fn snapshot(context: RequestContext<'_>) -> Result<Answer, Failure> {
     let line =
         json!({ "type": "snapshot", "seq": seq, "file": file, "state_hash": hash.to_string() });
     let answer = Answer::fine(line, format!("record {seq}: state {hash}\n{file}"));
-    Ok(Answer { said: context.ledger.warnings().into_iter().skip(before).collect(), ..answer })
+    Ok(Answer { messages: context.ledger.warnings().into_iter().skip(before).collect(), ..answer })
 }

@@ -335,11 +335,11 @@ pub(crate) fn decide(
             let message = format!("`{word}` takes no delay; only `retry` does");
             return Err(Failure::Usage(message));
         }
-        ("doubt", None) => Decision::Doubt,
+        ("outcome_unknown", None) => Decision::OutcomeUnknown,
         (word, None) => decision(word).ok_or_else(|| {
             Failure::Usage(format!(
                 "unknown decision `{word}`; expected one of: retry, fail, fallback, replan, \
-                 escalate, abort, doubt"
+                 escalate, abort, outcome_unknown"
             ))
         })?,
     };

@@ -117,16 +117,16 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
         "message": message, "in_flight": run.in_flight, "held": held_json.collect::<Vec<_>>(),
         "next_due_micros": state.next_due().filter(|_| !is_over),
     });
-    let mut said = vec![format!("run {}: nothing to dispatch: {message}", run.name)];
-    said.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
+    let mut messages = vec![format!("run {}: nothing to dispatch: {message}", run.name)];
+    messages.extend(held.iter().take(NAMED_MAX).map(|(number, step, attempt)| {
         let until = time_text(attempt.lease_until);
         format!("step {number} ({}) is claimed by {} until {until}", step.id(), attempt.worker)
     }));
     if held.len() > NAMED_MAX {
         let more = u64::try_from(held.len() - NAMED_MAX).unwrap_or(u64::MAX);
-        said.push(format!("and {} by others: `ledger inspect queue`", counted(more, "step")));
+        messages.push(format!("and {} by others: `ledger inspect queue`", counted(more, "step")));
     }
-    Answer { code: code.number(), lines: vec![line], text: String::new(), said }
+    Answer { code: code.number(), lines: vec![line], text: String::new(), messages }
 }
 
 /// The claimed steps of a run.
@@ -249,7 +249,7 @@ pub(crate) fn receipt(
         }
         ReceiptOutcome::Refused(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
-            answer.said.push(format!("the receipt was recorded as refused: {reason}"));
+            answer.messages.push(format!("the receipt was recorded as refused: {reason}"));
             Ok(PendingAnswer::Complete(answer))
         }
     }

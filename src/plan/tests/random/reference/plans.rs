@@ -32,7 +32,7 @@ impl StepModel {
     /// A new version keeps what the attempt of a step did, but not its work.
     fn hold(&mut self) {
         if self.phase != StepPhase::Asked {
-            self.phase = StepPhase::Doubt;
+            self.phase = StepPhase::OutcomeUnknown;
         }
         (self.yes, self.run_if, self.waiting_for_fallback, self.delay) = (None, None, None, None);
         self.answer = None;
@@ -46,7 +46,7 @@ impl StepModel {
                 | StepPhase::Reported
                 | StepPhase::Asked
                 | StepPhase::Dispatched
-                | StepPhase::Doubt
+                | StepPhase::OutcomeUnknown
         )
     }
 
@@ -118,12 +118,12 @@ impl RunModel {
                 work.hold();
             } else if is_out && work.token.is_some() {
                 *work = StepModel {
-                    phase: StepPhase::Doubt,
+                    phase: StepPhase::OutcomeUnknown,
                     token: work.token,
                     ..StepModel::new(&step.id)
                 };
             } else if (is_out || work.phase == StepPhase::Cancelled || is_invalidated)
-                && work.phase != StepPhase::Doubt
+                && work.phase != StepPhase::OutcomeUnknown
             {
                 *work = StepModel::new(&step.id);
             }
@@ -283,7 +283,7 @@ impl RunModel {
             let work = self.work(*number);
             let is_once = self.idempotence(*number) == Idempotence::No;
             let must = match work.phase {
-                StepPhase::Doubt => true,
+                StepPhase::OutcomeUnknown => true,
                 StepPhase::Asked => is_once && work.may_have_landed,
                 StepPhase::Failed => work.token.is_some(),
                 _ => false,
@@ -292,8 +292,12 @@ impl RunModel {
         }
         for number in &change.held {
             let work = self.work(*number);
-            let held_phases =
-                [StepPhase::Doubt, StepPhase::Asked, StepPhase::Reported, StepPhase::Failed];
+            let held_phases = [
+                StepPhase::OutcomeUnknown,
+                StepPhase::Asked,
+                StepPhase::Reported,
+                StepPhase::Failed,
+            ];
             assert!(held_phases.contains(&work.phase) && work.token.is_some(), "held: {work:?}");
         }
     }

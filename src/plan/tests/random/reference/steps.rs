@@ -125,9 +125,9 @@ impl RunModel {
                 work.phase = if work.token.is_some() { StepPhase::Asked } else { StepPhase::Open };
                 (work.yes, work.run_if, work.delay) = (None, None, None);
             }
-            StepEvent::DoubtResolved(doubt) => {
-                let work = self.with(number, doubt.token, StepPhase::Doubt);
-                match doubt.finding {
+            StepEvent::OutcomeResolved(resolved) => {
+                let work = self.with(number, resolved.token, StepPhase::OutcomeUnknown);
+                match resolved.finding {
                     ResolvedOutcome::Landed => work.has_landed = true,
                     ResolvedOutcome::DidNotHappen => {
                         (work.phase, work.token) = (StepPhase::Open, None);
@@ -198,7 +198,7 @@ impl RunModel {
         let reserved = std::mem::take(&mut work.reserved);
         match lost.then {
             AfterLoss::Redispatch => (work.phase, work.token) = (StepPhase::Open, None),
-            AfterLoss::OutcomeUnknown => work.phase = StepPhase::Doubt,
+            AfterLoss::OutcomeUnknown => work.phase = StepPhase::OutcomeUnknown,
         }
         assert_eq!(lost.then == AfterLoss::Redispatch, may_repeat, "5");
         self.reserved = less(self.reserved, reserved);
@@ -253,7 +253,9 @@ impl RunModel {
             AcceptedBasis::Verdicts => is_reported && count > 0 && all && !trusted,
             AcceptedBasis::WorkersWord => is_reported && all && trusted,
             AcceptedBasis::DoneBefore { .. } => work.phase == StepPhase::Open,
-            AcceptedBasis::Landed { .. } => work.phase == StepPhase::Doubt && work.has_landed,
+            AcceptedBasis::Landed { .. } => {
+                work.phase == StepPhase::OutcomeUnknown && work.has_landed
+            }
             AcceptedBasis::FallbackStep { step } => {
                 work.waiting_for_fallback == Some(*step)
                     && self.work(*step).phase == StepPhase::Accepted
@@ -277,11 +279,11 @@ impl RunModel {
         assert!(!decided.rule.is_empty());
         assert_eq!(is_answer, decided.rule.starts_with("answer:"));
         if must_not_repeat
-            && decided.disposition == Disposition::InDoubt
+            && decided.disposition == Disposition::Unknown
             && !is_external
             && !is_answer
         {
-            assert_eq!(decided.decision, Decision::Doubt, "5");
+            assert_eq!(decided.decision, Decision::OutcomeUnknown, "5");
         }
         let receipt = work.receipt.as_ref().filter(|_| must_not_repeat);
         if receipt.is_some_and(|it| it.outcome == Outcome::Succeeded && it.disposition.is_none()) {
@@ -320,7 +322,7 @@ impl RunModel {
             Decision::RetryAt(due) => (work.phase, work.delay) = (StepPhase::Open, Some(due)),
             Decision::Fail | Decision::Replan | Decision::Abort => work.phase = StepPhase::Failed,
             Decision::Escalate => return work.phase = StepPhase::Asked,
-            Decision::Doubt => return work.phase = StepPhase::Doubt,
+            Decision::OutcomeUnknown => return work.phase = StepPhase::OutcomeUnknown,
             Decision::Fallback => {
                 assert!(!work.has_used_fallback, "a fallback was used twice");
                 work.phase = StepPhase::Open;
@@ -368,7 +370,7 @@ impl RunModel {
                 | StepStatus::Gated
                 | StepStatus::Delayed => StepPhase::Open,
                 StepStatus::Dispatched => StepPhase::Dispatched,
-                StepStatus::OutcomeUnknown => StepPhase::Doubt,
+                StepStatus::OutcomeUnknown => StepPhase::OutcomeUnknown,
                 StepStatus::Reported => StepPhase::Reported,
                 StepStatus::Accepted => StepPhase::Accepted,
                 StepStatus::Failed => StepPhase::Failed,

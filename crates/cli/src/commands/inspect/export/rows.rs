@@ -84,8 +84,8 @@ impl TableExporter {
         sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {
         let (seq, at) = (record.seq, (of.run, Some(of.step)));
-        let fate = |sink: &mut TableWriter<'_>, token: AttemptToken, fate: &str| {
-            sink.fate(fate, seq, token.0)
+        let outcome = |sink: &mut TableWriter<'_>, token: AttemptToken, outcome: &str| {
+            sink.outcome(outcome, seq, token.0)
         };
         match &of.event {
             StepEvent::Dispatched(dispatch) => {
@@ -94,7 +94,7 @@ impl TableExporter {
             }
             StepEvent::ReceiptRecorded(event) => {
                 receipt(record, (of, event.token), &event.receipt, None, sink)?;
-                fate(sink, event.token, "reported")
+                outcome(sink, event.token, "reported")
             }
             StepEvent::ReceiptRefused(event) => {
                 receipt(record, (of, event.token), &event.receipt, Some(&event.reason), sink)
@@ -103,20 +103,20 @@ impl TableExporter {
                 verdict(seq, Some(event.token), at, &event.verdict, sink)
             }
             StepEvent::Accepted(_) => match self.current.remove(&(of.run, of.step)) {
-                Some(token) => fate(sink, token, "accepted"),
+                Some(token) => outcome(sink, token, "accepted"),
                 None => Ok(()),
             },
             StepEvent::AttemptLost(event) => match event.then {
-                AfterLoss::Redispatch => fate(sink, event.token, "lost"),
-                AfterLoss::OutcomeUnknown => fate(sink, event.token, "outcome_unknown"),
+                AfterLoss::Redispatch => outcome(sink, event.token, "lost"),
+                AfterLoss::OutcomeUnknown => outcome(sink, event.token, "outcome_unknown"),
             },
-            StepEvent::DoubtResolved(event) => match event.finding {
-                ResolvedOutcome::Landed => fate(sink, event.token, "landed"),
-                ResolvedOutcome::DidNotHappen => fate(sink, event.token, "did_not_happen"),
+            StepEvent::OutcomeResolved(event) => match event.finding {
+                ResolvedOutcome::Landed => outcome(sink, event.token, "landed"),
+                ResolvedOutcome::DidNotHappen => outcome(sink, event.token, "did_not_happen"),
             },
             StepEvent::FailureDecided(event) => {
                 decision(seq, of, event, sink)?;
-                fate(sink, event.token, "failed")
+                outcome(sink, event.token, "failed")
             }
             _ => Ok(()),
         }

@@ -64,18 +64,18 @@ impl<'a> TableWriter<'a> {
     }
 
     /// What happened to an attempt.
-    pub(super) fn fate(&mut self, fate: &str, seq: u64, token: u64) -> Result<(), Failure> {
-        let values = [Value::from(fate), Value::from(seq), Value::from(token)];
+    pub(super) fn outcome(&mut self, outcome: &str, seq: u64, token: u64) -> Result<(), Failure> {
+        let values = [Value::from(outcome), Value::from(seq), Value::from(token)];
         match self {
             Self::Script(out) => {
-                let [fate, seq, token] = values.map(|value| literal(&value));
+                let [outcome, seq, token] = values.map(|value| literal(&value));
                 let text = format!(
-                    "UPDATE attempts SET fate = {fate}, ended_seq = {seq} WHERE token = {token};\n"
+                    "UPDATE attempts SET outcome = {outcome}, ended_seq = {seq} WHERE token = {token};\n"
                 );
                 out.write_all(text.as_bytes()).map_err(Failure::Output)
             }
             Self::Database(database) => database
-                .row("UPDATE attempts SET fate = ?1, ended_seq = ?2 WHERE token = ?3", &values),
+                .row("UPDATE attempts SET outcome = ?1, ended_seq = ?2 WHERE token = ?3", &values),
         }
     }
 

@@ -74,7 +74,7 @@ impl TraceExporter {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.name(of, fold, out)?;
-        let (token, fate) = match &of.event {
+        let (token, outcome) = match &of.event {
             StepEvent::Dispatched(dispatch) => {
                 let open = Open {
                     run: of.run,
@@ -91,7 +91,7 @@ impl TraceExporter {
             _ => return Ok(()),
         };
         match self.open.remove(&token) {
-            Some(open) => self.slice(token, &open, record.time, fate, out),
+            Some(open) => self.slice(token, &open, record.time, outcome, out),
             // Its dispatch record is damaged, so its start is unknown.
             None => Ok(()),
         }
@@ -124,14 +124,14 @@ impl TraceExporter {
         token: AttemptToken,
         open: &Open,
         end: Micros,
-        fate: &str,
+        outcome: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let Open { run, step, since, attempt, worker } = open;
         let line = json!({
             "ph": "X", "cat": "attempt", "name": format!("attempt {attempt}"), "pid": run,
             "tid": step, "ts": since, "dur": end.saturating_sub(*since),
-            "args": { "token": token, "worker": worker, "fate": fate },
+            "args": { "token": token, "worker": worker, "outcome": outcome },
         });
         self.line(&line, out)
     }

@@ -10,8 +10,8 @@ use plan_ledger::log::RecoveryNote;
 use plan_ledger::plan::{
     Accepted, AcceptedBasis, Artifact, AttemptLost, BarrierChanged, BlobOutput, BudgetChanged,
     CapChanged, CapScope, Condition, ConditionJudged, Cost, CostCorrected, Decision, DelayElapsed,
-    Dispatched, DoubtResolved, EffectCommitted, EffectIntended, Event, FailureDecided,
-    InheritedStep, Json, LeaseRenewed, Origin, Outcome, Output, PlanActivated, PlanProposed,
+    Dispatched, EffectCommitted, EffectIntended, Event, FailureDecided, InheritedStep, Json,
+    LeaseRenewed, Origin, Outcome, OutcomeResolved, Output, PlanActivated, PlanProposed,
     PlanReviewed, PlanSteps, PlanVerdict, QuestionAnswer, QuestionAnswered, QuestionAsked,
     QuestionExpired, QuestionExpiry, Receipt, ReceiptRecorded, ReceiptRefused, Reopened,
     ReplanRequested, ReplanWithdrawn, RunEnded, RunForked, RunPaused, RunPolicy, RunReopened,
@@ -125,7 +125,7 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
         }
         StepEvent::Skipped(Skipped { by, reason }) => json!({ "by": by, "reason": reason }),
         StepEvent::Reopened(Reopened { by }) => json!({ "by": by }),
-        StepEvent::DoubtResolved(DoubtResolved { token, finding, by, evidence }) => json!({
+        StepEvent::OutcomeResolved(OutcomeResolved { token, finding, by, evidence }) => json!({
             "token": token, "finding": words(finding, '_'), "by": by, "evidence": evidence,
         }),
         StepEvent::ConditionJudged(event) => judged_json(event),
@@ -332,7 +332,7 @@ pub(crate) fn decision_json(decision: &Decision) -> Value {
         | Decision::Replan
         | Decision::Escalate
         | Decision::Abort
-        | Decision::Doubt => json!({ "is": words(decision, '_') }),
+        | Decision::OutcomeUnknown => json!({ "is": words(decision, '_') }),
     }
 }
 

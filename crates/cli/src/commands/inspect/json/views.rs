@@ -59,7 +59,7 @@ fn need_json(need: &RequiredAction) -> Value {
             })
         }
         RequiredAction::Resolve { step, what } => {
-            json!({ "is": "doubt", "step": step, "what": what })
+            json!({ "is": "outcome_unknown", "step": step, "what": what })
         }
         RequiredAction::Review { version, hash } => {
             json!({ "is": "review", "version": version, "hash": hash })

@@ -165,7 +165,7 @@ fn step_event_text(event: &StepEvent) -> String {
         StepEvent::Reopened(event) => {
             format!("reopened by {}", escape_control(&event.by))
         }
-        StepEvent::DoubtResolved(event) => {
+        StepEvent::OutcomeResolved(event) => {
             let finding = match event.finding {
                 ResolvedOutcome::Landed => "did its work",
                 ResolvedOutcome::DidNotHappen => "did nothing",
@@ -428,6 +428,6 @@ pub(crate) fn decision_text(decision: &Decision) -> String {
         Decision::Replan => "a replan is requested".to_owned(),
         Decision::Escalate => "a person is asked".to_owned(),
         Decision::Abort => "the run ends".to_owned(),
-        Decision::Doubt => "outcome unknown".to_owned(),
+        Decision::OutcomeUnknown => "outcome unknown".to_owned(),
     }
 }

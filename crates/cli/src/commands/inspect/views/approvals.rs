@@ -96,7 +96,7 @@ fn word(item: &Pending) -> Option<&'static str> {
         Pending::Paused { .. } => "resume",
         Pending::Replan { .. } => "replan",
         Pending::Decision { .. } => "decision",
-        Pending::Doubt { .. } => "doubt",
+        Pending::OutcomeUnknown { .. } => "outcome_unknown",
         Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => return None,
     })
 }
@@ -119,7 +119,7 @@ fn author(event: &Event) -> Option<&str> {
         Event::Step(record) => match &record.event {
             StepEvent::Answered(event) => &event.by,
             StepEvent::VerdictRecorded(event) => &event.verdict.by,
-            StepEvent::DoubtResolved(event) => &event.by,
+            StepEvent::OutcomeResolved(event) => &event.by,
             StepEvent::Skipped(event) => &event.by,
             StepEvent::Reopened(event) => &event.by,
             StepEvent::CostCorrected(event) => &event.by,
@@ -148,7 +148,7 @@ fn print_json(
     }
     for PersonalEvent { seq, time, step, by, event } in decisions {
         out.json(
-            "said",
+            "decision",
             &json!({
                 "run": id, "seq": seq, "time": time_json(*time), "step": step, "by": by,
                 "event": event_json(event),

@@ -62,7 +62,7 @@ pub(crate) fn snapshots(
         Form::Json => {
             let line = json!({
                 "snapshots": list.names.len(), "unfinished": list.temporary,
-                "strangers": list.unknown,
+                "unknown_files": list.unknown,
             });
             out.json("snapshots", &line)?;
             health.json_line(is_good, out)?;

@@ -180,7 +180,7 @@ impl StepHistory<'_> {
                 StepEvent::ReceiptRefused(event) => Some(event.token),
                 StepEvent::VerdictRecorded(event) => Some(event.token),
                 StepEvent::FailureDecided(event) => Some(event.token),
-                StepEvent::DoubtResolved(event) => Some(event.token),
+                StepEvent::OutcomeResolved(event) => Some(event.token),
                 // It names no attempt, but ends the current one.
                 StepEvent::Accepted(_) => current,
                 StepEvent::EffectIntended(event) => Some(event.token),
@@ -209,7 +209,7 @@ impl StepHistory<'_> {
                 StepEvent::VerdictRecorded(event) => attempt.verdicts.push((time, &event.verdict)),
                 StepEvent::AttemptLost(_)
                 | StepEvent::FailureDecided(_)
-                | StepEvent::DoubtResolved(_)
+                | StepEvent::OutcomeResolved(_)
                 | StepEvent::Accepted(_) => attempt.end = Some(entry),
                 _ => {}
             }
@@ -246,9 +246,9 @@ impl AttemptHistory<'_> {
                 Decision::Fallback => "failed_and_fell_back",
                 Decision::Replan => "failed_and_replan",
                 Decision::Escalate => "failed_and_asked",
-                Decision::Doubt => "outcome_unknown",
+                Decision::OutcomeUnknown => "outcome_unknown",
             },
-            Some(StepEvent::DoubtResolved(doubt)) => match doubt.finding {
+            Some(StepEvent::OutcomeResolved(resolved)) => match resolved.finding {
                 ResolvedOutcome::Landed => "landed",
                 ResolvedOutcome::DidNotHappen => "did_not_happen",
             },
@@ -367,7 +367,7 @@ fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
             .and_then(|(_, receipt)| view.blob_state(&receipt.output))
             .map(|state| state.to_string()),
         "verdicts": attempt.verdicts.iter().map(verdict).collect::<Vec<_>>(),
-        "fate": attempt.outcome(),
+        "outcome": attempt.outcome(),
         "ended": attempt.end.map(|end| time_json(end.record.time)),
         "ended_seq": attempt.end.map(|end| end.record.seq),
         "receipts_refused": attempt.refused,

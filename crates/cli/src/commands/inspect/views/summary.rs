@@ -77,7 +77,7 @@ fn print_json(
             "acknowledged": log.head().map(|head| head.durable_seq),
         "writer": { "state": head_state(log).0, "holder": holder },
             "state": { "seq": state.seq, "hash": state_hash(state) },
-            "strangers": log.unknown_files(),
+            "unknown_files": log.unknown_files(),
             "health": overview.health_json(),
         }),
     )

@@ -68,7 +68,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
     for (number, timeline) in rows {
         for TimelineInterval { from, until, kind, seq, worker } in &timeline.intervals {
             out.json(
-                "stretch",
+                "interval",
                 &json!({
                     "run": id,
                     "step": number,
@@ -96,7 +96,7 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
         IntervalKind::Judged => ('~', '~', Paint::Notice),
         IntervalKind::Delayed => (':', ':', Paint::Notice),
         IntervalKind::Asked => ('?', '?', Paint::Notice),
-        IntervalKind::InDoubt => ('?', '?', Paint::Bad),
+        IntervalKind::OutcomeUnknown => ('?', '?', Paint::Bad),
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     fn the_shortest_attempt_shows_beside_the_longest_wait() {
         let intervals = vec![
             interval(0, Some(1), IntervalKind::Lost),
-            interval(1, Some(998), IntervalKind::InDoubt),
+            interval(1, Some(998), IntervalKind::OutcomeUnknown),
             interval(998, Some(999), IntervalKind::Failed),
         ];
         assert_eq!(drawn(intervals, 10), "!????????x");

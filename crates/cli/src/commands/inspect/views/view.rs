@@ -201,7 +201,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     if ledger.context.form == Form::Json {
         out.json("execution_state", &execution_json(id, &execution_state(run, ledger.now)))?;
         if pruned_seq > 0 {
-            out.json("untold", &json!({ "run": id, "through": pruned_seq }))?;
+            out.json("unavailable", &json!({ "run": id, "through": pruned_seq }))?;
         }
         traced.iter().try_for_each(|record| out.json("traced", &traced_json(record)))?;
         let mut after_cut = after_cut.map(|(record, event)| untraced_json(record, event));
