@@ -35,8 +35,8 @@ impl CheckLock {
     pub(crate) fn take(ledger: &Path, run: RunId, criteria: Criteria) -> Result<Option<Self>> {
         let folder = ledger.join("work").join("checks");
         let name = match criteria {
-            Criteria::OfStep(number) => format!("run-{run}-step-{number}.checks"),
-            Criteria::OfPlan => format!("run-{run}-plan.checks"),
+            Criteria::OfStep(number) => format!("run-{run}-step-{number}.lock"),
+            Criteria::OfPlan => format!("run-{run}-plan.lock"),
         };
         let path = folder.join(name);
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);
