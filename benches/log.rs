@@ -14,7 +14,8 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 use criterion::{criterion_group, criterion_main};
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    ChainCheck, Housekeeping, Item, Log, LogOptions, LogReader, UidSource, VerifyOptions, verify,
+    BackgroundWork, ChainCheck, Log, LogItem, LogOptions, LogReader, UidSource, VerifyOptions,
+    verify,
 };
 use plan_ledger::storage::{DiskStorage, Storage};
 
@@ -38,8 +39,8 @@ fn log(folder: &tempfile::TempDir) -> Log {
         (u128::from(number) << 64).to_le_bytes()
     });
     // The options of a ledger.
-    let housekeeping = Housekeeping::Thread;
-    let options = LogOptions { housekeeping, ..LogOptions::new(Arc::new(DiskStorage), uids) };
+    let background_work = BackgroundWork::Thread;
+    let options = LogOptions { background_work, ..LogOptions::new(Arc::new(DiskStorage), uids) };
     Log::create(&folder.path().join("bench.ledger"), options, 1).expect("a new log")
 }
 
@@ -120,7 +121,7 @@ fn walk(c: &mut Criterion) {
                     LogReader::open(&storage, &dir).expect("a log").with_chain_check(links);
                 let (mut walk, mut bytes) = (reader.walk(1), 0);
                 while let Some(item) = walk.next_ref() {
-                    if let Item::Record(record, _) = item.expect("a disk that can be read") {
+                    if let LogItem::Record(record, _) = item.expect("a disk that can be read") {
                         bytes += record.payload.len();
                     }
                 }

@@ -19,7 +19,8 @@ use std::time::Instant;
 
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    Item, Log, LogOptions, LogReader, LoggedRecord, UidSource, Verification, VerifyOptions, verify,
+    Log, LogItem, LogOptions, LogReader, LoggedRecord, UidSource, Verification, VerifyOptions,
+    verify,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
@@ -301,7 +302,7 @@ fn main() -> Result<ExitCode> {
     let mut records = Vec::new();
     for item in reader.walk(1) {
         match item? {
-            Item::Record(record, _) => records.push(record),
+            LogItem::Record(record, _) => records.push(record),
             other => return Err(format!("the ledger is damaged: {other:?}").into()),
         }
     }

@@ -40,7 +40,7 @@ pub mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{
-    Ack, BatchKey, Clock, Commit, Environment, ForkPoint, Housekeeping, IdSource, Ledger,
+    Ack, BackgroundWork, BatchKey, Clock, Commit, Environment, ForkPoint, IdSource, Ledger,
     LedgerView, OnAmbiguous, OpenQuestion, OpenReport, Projection, RecordedEvent, Reply, Snapshot,
     Task, plan_hash, state_hash,
 };

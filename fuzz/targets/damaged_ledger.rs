@@ -9,8 +9,8 @@ use std::sync::{Arc, LazyLock};
 
 use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::log::{
-    Batch, FindingClass, Durability, VerifyFinding, Item, Log, LogOptions, LogReader, LoggedRecord, Proof,
-    UidSource, VerifyOptions, verify,
+    Batch, FindingClass, Durability, VerifyFinding, LogItem, Log, LogOptions, LogReader,
+    LoggedRecord, RecordStatus, UidSource, VerifyOptions, verify,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{Access, Storage};
@@ -114,16 +114,16 @@ fn check(data: &[u8]) {
     let reader = LogReader::open(&storage, dir).expect("a folder that is a ledger's");
     for item in reader.walk(1) {
         match item.expect("no I/O error") {
-            Item::Record(record, proof) => {
+            LogItem::Record(record, proof) => {
                 original(&record);
-                is_open |= proof == Proof::Unproven;
+                is_open |= proof == RecordStatus::Unacknowledged;
                 served.push(record.seq);
             }
-            Item::Damage(damage) => {
+            LogItem::Damage(damage) => {
                 lost.push(named(&damage.path, damage.first_seq..=damage.last_seq, has_head));
             }
-            Item::Derived(_) => {}
-            Item::OpenEnd { .. } => is_open = true,
+            LogItem::DerivedDamage(_) => {}
+            LogItem::OpenEnd { .. } => is_open = true,
         }
     }
     let silent = unnamed(&served, &lost);
@@ -152,7 +152,7 @@ fn check(data: &[u8]) {
             let mut own = SPECIMEN.records.iter().filter(|record| record.segment == 2);
             assert!(own.all(|own| !lost.contains(&own.seq)), "the writer goes on without {lost:?}");
             assert!(found.opening.is_ok(), "{:?}", found.opening);
-            let last = log.ack().seq;
+            let last = log.last_durable().seq;
             assert!(last >= SPECIMEN.records.last().expect("there are records").seq);
         }
         Err(_) => assert!(found.opening.is_err(), "{:?}", found.findings),

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::{Codec, NewRecord, Uid};
 use plan_ledger::ledger::{IdSource, import};
-use plan_ledger::log::{Genesis, LogBuilder, LogOptions, UidSource};
+use plan_ledger::log::{ChainOrigin, LogBuilder, LogOptions, UidSource};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, Housekeeping, LedgerView};
+use plan_ledger::{Environment, BackgroundWork, LedgerView};
 use plan_ledger_fuzz::Fields;
 
 /// Counting identifiers.
@@ -28,7 +28,7 @@ fn environment(disk: &SimDisk, first: u64) -> Environment {
     Environment {
         storage: Arc::new(disk.clone()),
         ids: Arc::new(Ids(AtomicU64::new(first))),
-        housekeeping: Housekeeping::Inline,
+        background_work: BackgroundWork::Inline,
         ..Environment::system()
     }
 }
@@ -80,7 +80,7 @@ fn records(fields: &mut Fields<'_>) {
     let ids = Ids(AtomicU64::new(1));
     let options = LogOptions::new(Arc::new(disk.clone()), UidSource::new(move || ids.next_id()));
     let mut builder =
-        LogBuilder::create(dir, options, Genesis::Own, 1).expect("there is nothing yet");
+        LogBuilder::create(dir, options, ChainOrigin::New, 1).expect("there is nothing yet");
     while !fields.0.is_empty() {
         let record = NewRecord {
             // Mostly skippable kinds: others must be events.
@@ -94,10 +94,10 @@ fn records(fields: &mut Fields<'_>) {
         };
         let time = builder.time().saturating_add(u64::from(fields.u8()));
         let batch_left = u16::from(fields.u8() / 64);
-        let before = builder.ack();
+        let before = builder.last_record();
         match builder.push(&record, time, batch_left) {
             Ok(ack) => assert_eq!(ack.seq, before.seq + 1),
-            Err(_) => assert_eq!(builder.ack(), before, "a refused record leaves no trace"),
+            Err(_) => assert_eq!(builder.last_record(), before, "a refused record leaves no trace"),
         }
     }
     let Ok(ack) = builder.finish() else {

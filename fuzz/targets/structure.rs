@@ -14,8 +14,8 @@ use plan_ledger::format::{
     index_crc, peek_seek_length, read_seeks,
 };
 use plan_ledger::log::{
-    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, RecoveryNote, RetentionRecord, SnapshotNote,
-    list_snapshots,
+    GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, LoggedRetentionNote, RecoveryNote,
+    SnapshotNote, list_snapshots,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
@@ -183,7 +183,7 @@ fn notes(data: &[u8]) {
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
     // An offset far past all data.
     let far = |record| LoggedRecord { seq: 1 << 60, ..logged(record) };
-    let retention = RetentionRecord::from_record(&far(record));
+    let retention = LoggedRetentionNote::from_record(&far(record));
     if !is_exact(data) {
         return;
     }
@@ -195,7 +195,7 @@ fn notes(data: &[u8]) {
         assert_eq!(GapNote::decode(&note.record().payload), Some(note));
     }
     if let Some(found) = retention {
-        assert_eq!(RetentionRecord::from_record(&far(found.note.record())), Some(found));
+        assert_eq!(LoggedRetentionNote::from_record(&far(found.note.record())), Some(found));
     }
     if let Some(note) = snapshot {
         assert_eq!(SnapshotNote::from_record(&logged(note.record())), Some(note));
@@ -244,7 +244,7 @@ fn names(data: &[u8]) {
     assert!(list.blobs.len() + list.unfinished.len() + list.unknown.len() <= 2 * count[2]);
     // Empty files contain no record.
     let items = reader.walk(1).take(64);
-    let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::Item::Record(..))));
+    let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::LogItem::Record(..))));
     assert_eq!(records.count(), 0);
 }
 

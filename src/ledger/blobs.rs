@@ -14,7 +14,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{
-    BlobId, BlobList, BlobReader, BlobState, BlobStore, Item, Log, LogReader, LoggedRecord,
+    BlobId, BlobList, BlobReader, BlobState, BlobStore, Log, LogItem, LogReader, LoggedRecord,
 };
 use crate::plan::{
     BlobOutput, ContentHash, Event, Json, Output, Receipt, Rejection, State, StepEvent,
@@ -132,7 +132,7 @@ impl OutputStore {
     /// Remove the blobs that no record names, and unfinished ones; see
     /// [`crate::Ledger::collect_blobs`].
     pub(crate) fn collect(&self, log: &Log) -> Result<CollectedBlobs> {
-        log.expect_own_process()?;
+        log.check_process()?;
         let _no_reservations = self.reservations.write().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
         let reader = log.reader()?;
@@ -146,7 +146,7 @@ impl OutputStore {
         // Reading the log and removing files may take long: check the right to write each time.
         let remove = |path: &Path| {
             if !mutant!(FencedWriterCollectsBlobs) {
-                log.expect_writer()?;
+                log.check_writer()?;
             }
             self.store.remove(path)
         };
@@ -235,7 +235,7 @@ pub(crate) fn named(log: &LogReader) -> Result<NamedBlobs> {
     let mut walk = log.walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
-            Item::Record(record, _) => match decode(&record) {
+            LogItem::Record(record, _) => match decode(&record) {
                 Ok(event) => {
                     if let Some(id) = event.as_ref().and_then(blob_of) {
                         named.add(id, record.seq);
@@ -243,8 +243,8 @@ pub(crate) fn named(log: &LogReader) -> Result<NamedBlobs> {
                 }
                 Err(_) => named.is_complete = false,
             },
-            Item::Damage(_) => named.is_complete = false,
-            Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Damage(_) => named.is_complete = false,
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(named)
@@ -258,12 +258,12 @@ pub(crate) fn named_up_to(reader: &LogReader, last: u64) -> Result<BTreeSet<Blob
     let mut named = BTreeSet::new();
     for item in reader.walk(reader.first_seq()) {
         match item? {
-            Item::Record(record, _) if record.seq > last => break,
-            Item::Record(record, _) => {
+            LogItem::Record(record, _) if record.seq > last => break,
+            LogItem::Record(record, _) => {
                 named.extend(decode(&record)?.as_ref().and_then(blob_of));
             }
-            Item::Damage(damage) => return Err(damage.into_error()),
-            Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Damage(damage) => return Err(damage.into_error()),
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(named)

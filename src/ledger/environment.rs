@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 use crate::plan::Micros;
 use crate::storage::{DiskStorage, Storage};
 
@@ -42,8 +42,8 @@ pub struct Environment {
     pub holder: String,
     /// When HEAD is synced; see [`HeadSync`].
     pub head_sync: HeadSync,
-    /// Whether housekeeping runs inline or on a thread; see [`Housekeeping`].
-    pub housekeeping: Housekeeping,
+    /// Where background work of the log runs; see [`BackgroundWork`].
+    pub background_work: BackgroundWork,
     /// How opening treats a log whose acknowledged end is unknown; see [`OnAmbiguous`].
     pub on_ambiguous: OnAmbiguous,
     /// An output whose canonical JSON has more bytes than this is stored as a blob.
@@ -69,7 +69,7 @@ impl Environment {
             clock: Arc::new(clock),
             ids: Arc::new(RandomIds),
             head_sync: HeadSync::Interval,
-            housekeeping: Housekeeping::Thread,
+            background_work: BackgroundWork::Thread,
             on_ambiguous: OnAmbiguous::Refuse,
             blob_threshold: DEFAULT_BLOB_THRESHOLD,
             snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
@@ -83,10 +83,10 @@ impl Environment {
         LogOptions {
             holder: self.holder.clone(),
             head_sync: self.head_sync,
-            housekeeping: self.housekeeping,
+            background_work: self.background_work,
             on_ambiguous: self.on_ambiguous,
             segments: self.segments,
-            stream_of: RUN_STREAMS,
+            stream_rule: RUN_STREAMS,
             ..LogOptions::new(self.storage.clone(), uids)
         }
     }

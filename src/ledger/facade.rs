@@ -520,7 +520,7 @@ impl Ledger {
     /// The last durable record.
     #[must_use]
     pub fn head(&self) -> Ack {
-        self.engine.log.ack()
+        self.engine.log.last_durable()
     }
 
     /// The ledger's time, by which everything is judged.

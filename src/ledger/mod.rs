@@ -28,7 +28,7 @@ mod transfer;
 mod verify;
 mod view;
 
-pub use crate::log::{Ack, BatchKey, Housekeeping, OnAmbiguous, SegmentSizes};
+pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};
 #[doc(hidden)]

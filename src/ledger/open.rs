@@ -48,7 +48,7 @@ pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, Ope
     let time = environment.clock.now();
     let prefetch = Prefetch::start(dir, environment);
     let (log, report) = Log::open(dir, environment.log_options(), time)?;
-    let mut report = OpenReport::opened(&report, log.ack().seq);
+    let mut report = OpenReport::opened(&report, log.last_durable().seq);
     let (engine, from_snapshot) = engine(log, environment, prefetch.wait())?;
     report.from_snapshot = from_snapshot;
     report.notes.extend(engine.warnings());
@@ -143,7 +143,7 @@ impl OpenReport {
         }
         let verdict = match report.verdict {
             TailVerdict::Clean => "clean",
-            TailVerdict::Unproven => "unproven_tail",
+            TailVerdict::Unacknowledged => "unproven_tail",
             TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };

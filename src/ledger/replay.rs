@@ -13,7 +13,9 @@ use std::ops::ControlFlow;
 
 use crate::error::Result;
 use crate::format::{SnapshotHeader, SnapshotName};
-use crate::log::{Damage, DerivedDamage, Item, LogReader, LoggedRecord, Proof, SnapshotNote};
+use crate::log::{
+    Damage, DerivedDamage, LogItem, LogReader, LoggedRecord, RecordStatus, SnapshotNote,
+};
 use crate::plan::State;
 
 use super::codec::event::decode;
@@ -38,7 +40,7 @@ pub enum FoldOrigin {
 }
 
 /// A callback that sees a fold after each durable record, and may end it.
-pub type FoldObserver<'a> = &'a mut dyn FnMut(&Fold, Proof) -> ControlFlow<()>;
+pub type FoldObserver<'a> = &'a mut dyn FnMut(&Fold, RecordStatus) -> ControlFlow<()>;
 
 /// The result of folding a log.
 #[derive(Debug, Clone)]
@@ -80,23 +82,23 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
     fold.begin(reader, seq);
     // Listed when the first damage is found.
     let mut snapshots = None;
-    let has_witness = reader.has_witness();
+    let is_head_present = reader.head_names_present_segment();
     let mut walk = reader.walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
-            Item::Derived(damage) => fold.derived.push(damage),
-            Item::Damage(damage) if damage.first_seq > seq => break,
-            Item::Damage(damage) => {
+            LogItem::DerivedDamage(damage) => fold.derived.push(damage),
+            LogItem::Damage(damage) if damage.first_seq > seq => break,
+            LogItem::Damage(damage) => {
                 fold.is_after_damage |= fold.is_affected_by(&damage);
                 fold.damage.push(damage);
             }
-            Item::OpenEnd { .. } => {}
-            Item::Record(record, _) if record.seq > seq => break,
-            Item::Record(_, Proof::Unproven) if has_witness => {
+            LogItem::OpenEnd { .. } => {}
+            LogItem::Record(record, _) if record.seq > seq => break,
+            LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
                 fold.records += 1;
                 fold.unproven += 1;
             }
-            Item::Record(record, proof) => {
+            LogItem::Record(record, proof) => {
                 fold.add(record, proof);
                 if fold.is_after_damage {
                     let names = snapshots.get_or_insert_with(|| fold.list_snapshots(reader));
@@ -118,7 +120,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
 /// # Errors
 /// `Io`. Damage is no error here.
 pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
-    if reader.first_seq() == 1 && reader.has_witness() && reader.segments_intact()? {
+    if reader.first_seq() == 1 && reader.head_names_present_segment() && reader.segments_intact()? {
         let names = store::names::<State>(reader).unwrap_or_default();
         for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
             let Ok((state, header)) = load::<State>(reader, name) else {
@@ -139,21 +141,23 @@ fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Resu
     let mut walk = reader.walk(header.seq);
     while let Some(item) = walk.next_ref() {
         match item? {
-            Item::Record(record, _) if record.seq <= header.seq => record.keep(&mut fold.last),
-            Item::Record(_, Proof::Unproven) => {
+            LogItem::Record(record, _) if record.seq <= header.seq => {
+                record.copy_into(&mut fold.last)
+            }
+            LogItem::Record(_, RecordStatus::Unacknowledged) => {
                 fold.records += 1;
                 fold.unproven += 1;
             }
-            Item::Record(record, Proof::Proven) => {
+            LogItem::Record(record, RecordStatus::Durable) => {
                 let note = SnapshotNote::from_record(&record);
                 if note.is_some_and(|note| note.contradicts(header)) {
                     return Ok(None);
                 }
-                fold.add(record, Proof::Proven);
+                fold.add(record, RecordStatus::Durable);
             }
-            Item::Derived(damage) => fold.derived.push(damage),
-            Item::OpenEnd { .. } => {}
-            Item::Damage(_) | Item::Record(_, Proof::BehindDamage) => return Ok(None),
+            LogItem::DerivedDamage(damage) => fold.derived.push(damage),
+            LogItem::OpenEnd { .. } => {}
+            LogItem::Damage(_) | LogItem::Record(_, RecordStatus::AfterDamage) => return Ok(None),
         }
     }
     Ok(Some(fold).filter(|fold| fold.unreadable.is_none() && fold.state.runs.fault().is_none()))
@@ -230,21 +234,21 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, record: LoggedRecord<&[u8]>, proof: Proof) {
+    fn add(&mut self, record: LoggedRecord<&[u8]>, proof: RecordStatus) {
         self.records += 1;
-        self.unproven += u64::from(proof == Proof::Unproven);
+        self.unproven += u64::from(proof == RecordStatus::Unacknowledged);
         let is_folded = match self.origin {
             FoldOrigin::Start => true,
             FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => record.seq > at,
             FoldOrigin::Missing(_) => false,
         };
         if !is_folded {
-            record.keep(&mut self.last);
+            record.copy_into(&mut self.last);
             return;
         }
         // After a snapshot nothing is missing, although the chain has a gap before it.
         let is_bridged = self.from_snapshot.is_some() || self.origin != FoldOrigin::Start;
-        self.is_after_damage |= proof == Proof::BehindDamage && !is_bridged;
+        self.is_after_damage |= proof == RecordStatus::AfterDamage && !is_bridged;
         if self.is_after_damage {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {
@@ -254,7 +258,7 @@ impl Fold {
                 Err(error) => self.unreadable = Some(error.to_string()),
             }
         }
-        record.keep(&mut self.last);
+        record.copy_into(&mut self.last);
     }
 
     fn list_snapshots(&mut self, reader: &LogReader) -> Vec<SnapshotName> {

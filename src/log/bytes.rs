@@ -2,12 +2,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A length in memory as a length on disk.
+/// Convert a length in memory to a length on disk.
 pub(crate) fn to_u64(count: usize) -> u64 {
     u64::try_from(count).expect("usize is at most 64 bits on supported machines")
 }
 
-pub(crate) fn length(bytes: &[u8]) -> u64 {
+pub(crate) fn len_u64(bytes: &[u8]) -> u64 {
     to_u64(bytes.len())
 }
 
@@ -19,8 +19,8 @@ pub(crate) fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
 
-/// The hash that 64 lower-case hexadecimal digits spell.
-pub(crate) fn parse(text: &str) -> Option<[u8; 32]> {
+/// Parse a hash of 64 lower-case hexadecimal digits.
+pub(crate) fn parse_hash(text: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
     if text.len() != 64 || !is_hex(text) {
         return None;
@@ -31,8 +31,7 @@ pub(crate) fn parse(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// Lock a mutex, also after a thread panicked while it held it. Each user documents why its data is
-/// still valid.
+/// Lock a mutex, ignoring poisoning by a panic. Each user documents why its data is still valid.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

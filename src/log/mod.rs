@@ -1,21 +1,23 @@
 //! The log: an append-only sequence of records in segment files.
 //!
-//! One writer appends batches durably; any number of readers read without a lock, in this or in
-//! another process. The subfolders from bottom to top: `folder` (paths, HEAD, LOCK), `notes` (records
-//! that the log writes about itself), `segment` (one file), `reader`, `recovery`, `writer`, `verify`.
-//! The log does not interpret the payloads of its users.
+//! One writer appends batches durably; any number of readers read without a lock, in any process.
+//! The subfolders from bottom to top: `folder` (paths, HEAD, LOCK), `notes` (records that the log
+//! writes about itself), `segment` (one file), `blob` and `snapshot` (files beside the log),
+//! `reader`, `recovery`, `writer`, `verify`. The log does not interpret the payloads of its users.
 //!
 //! Invariants:
-//! - Committed bytes never change: nothing is truncated, zeroed or repaired in place. Whole segments
-//!   are removed only if a retention note covers them. Every anomaly at the end of the log is closed
-//!   by a *fence*: a new segment whose header states where its predecessor logically ends.
+//! - The bytes of committed records never change: they are not truncated, zeroed or repaired in
+//!   place. Whole segments are removed only if a retention note covers them. An unfinished write at
+//!   the end of the log is closed by a *fence*: a new segment whose header states where its
+//!   predecessor logically ends.
 //! - A record is acknowledged only after its bytes were written and synced and HEAD was written, in
 //!   this order.
 //! - A bad record ends the log only if the evidence proves that nothing after it can have been
 //!   acknowledged ([`classify`]). Otherwise the writer refuses to open, and readers continue.
 //! - After a failed write or sync the writer is poisoned: it neither retries nor reuses the region.
-//!   After it lost the lock it is fenced: it writes nothing more, not even HEAD.
-//! - Concurrent appends share syncs, and every caller gets a result, whatever happens.
+//!   After it lost the lock it is *fenced off*: it writes nothing more, not even HEAD.
+//! - Concurrent appends share syncs, and every caller gets a result, even if the flushing thread
+//!   panics.
 //! - Readers take no lock and write nothing.
 
 mod blob;
@@ -37,18 +39,18 @@ pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobStat
 pub use folder::MANIFEST_NAME;
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,
-    KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LostRange, RecoveryNote,
-    RetentionNote, RetentionRecord, SnapshotNote, Survivors,
+    KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRetentionNote, LostRange,
+    RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
 };
-pub use options::{Housekeeping, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
-pub use prune::PruneResult;
+pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+pub use prune::PruneSet;
 pub use reader::{
-    LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary, Selection,
-    UndurableTail, Walk,
+    FilteredWalk, LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,
+    UnacknowledgedTail, Walk,
 };
-pub use record::{Ack, Damage, DerivedDamage, Item, LoggedRecord, Proof, StreamOf};
+pub use record::{Ack, Damage, DerivedDamage, LogItem, LoggedRecord, RecordStatus, StreamRule};
 pub use recovery::{
-    Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRule, TailSummary, TailVerdict,
+    Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary, TailVerdict,
     classify, diagnose, opening_verdict,
 };
 pub use segment::{
@@ -60,4 +62,6 @@ pub use verify::{
     ProgressWatch, RecordCheck, Verification, VerifyCounts, VerifyFinding, VerifyOptions,
     parallel_map, root, verify,
 };
-pub use writer::{Batch, Durability, Genesis, KEY_WINDOW, Log, LogBuilder, RecoveryReport, Ticket};
+pub use writer::{
+    Batch, ChainOrigin, Durability, KEY_WINDOW, Log, LogBuilder, RecoveryReport, Ticket,
+};

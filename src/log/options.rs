@@ -8,19 +8,19 @@ use crate::format::{HeadSync, Uid};
 use crate::log::folder::DATA_START;
 use crate::storage::Storage;
 
-use super::record::StreamOf;
+use super::record::StreamRule;
 
 /// The source of random identifiers for segments.
 #[derive(Clone)]
 pub struct UidSource(Arc<dyn Fn() -> Uid + Send + Sync>);
 
 impl UidSource {
-    /// Identifiers from this function.
+    /// A source that calls `next` for each identifier.
     pub fn new(next: impl Fn() -> Uid + Send + Sync + 'static) -> Self {
         Self(Arc::new(next))
     }
 
-    /// The next one.
+    /// A new identifier.
     #[must_use]
     pub fn next(&self) -> Uid {
         (self.0)()
@@ -33,10 +33,10 @@ impl fmt::Debug for UidSource {
     }
 }
 
-/// Where the work is done that no append needs to wait for: zero-filling the next segment, sealing
-/// the last one, and syncing HEAD while the log is idle.
+/// Where background work runs: zero-filling the next segment, sealing the last one, and syncing
+/// HEAD while the log is idle. No append needs to wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Housekeeping {
+pub enum BackgroundWork {
     /// In the thread that appends, when the work is due. The same calls give the same bytes and the
     /// same disk operations.
     Inline,
@@ -48,7 +48,7 @@ pub enum Housekeeping {
 /// both slots of HEAD are invalid, or the last valid record is followed by garbage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnAmbiguous {
-    /// Refuse.
+    /// Return `Ambiguous` and change nothing.
     Refuse,
     /// Keep what is valid, fence off the rest, and record both in the report and in the log.
     Fence,
@@ -80,10 +80,7 @@ impl SegmentSizes {
         if found <= Self::MAX {
             return Ok(());
         }
-        let message = format!(
-            "segment size {found}: expected at most {} bytes; smaller segments are not slower",
-            Self::MAX
-        );
+        let message = format!("segment size {found}: expected at most {} bytes", Self::MAX);
         Err(Error::new(ErrorKind::TooLarge, message))
     }
 
@@ -105,14 +102,15 @@ pub struct LogOptions {
     pub storage: Arc<dyn Storage>,
     /// The source of identifiers.
     pub uids: UidSource,
-    /// Description of the lock holder for people, such as process id and host name.
+    /// Description of this process for people, such as process id and host name. It is stored in
+    /// LOCK, and another process that finds the ledger locked shows it.
     pub holder: String,
     /// When HEAD is synced.
     pub head_sync: HeadSync,
-    /// Where background work is done.
-    pub housekeeping: Housekeeping,
+    /// Where background work runs.
+    pub background_work: BackgroundWork,
     /// How records are assigned to streams.
-    pub stream_of: StreamOf,
+    pub stream_rule: StreamRule,
     /// What to do if it is unknown which records were acknowledged.
     pub on_ambiguous: OnAmbiguous,
     /// Segment sizes.
@@ -120,8 +118,8 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// HEAD synced every second, housekeeping in the appending thread, no streams, ambiguous ends
-    /// refused.
+    /// HEAD synced every second, background work in the appending thread, no streams, ambiguous
+    /// ends refused.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, uids: UidSource) -> Self {
         Self {
@@ -129,8 +127,8 @@ impl LogOptions {
             uids,
             holder: String::new(),
             head_sync: HeadSync::Interval,
-            housekeeping: Housekeeping::Inline,
-            stream_of: StreamOf::NONE,
+            background_work: BackgroundWork::Inline,
+            stream_rule: StreamRule::NONE,
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::DEFAULT,
         }

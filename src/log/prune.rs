@@ -13,26 +13,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::folder::Layout;
-use crate::log::notes::RetentionRecord;
+use crate::log::folder::LedgerPaths;
+use crate::log::notes::LoggedRetentionNote;
 use crate::log::reader::{LogReader, SegmentAccess};
 use crate::storage::Storage;
 
-/// What a prune removed.
+/// The files that a prune removes or removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PruneResult {
+pub struct PruneSet {
     /// Segments, in order.
     pub segments: Vec<PathBuf>,
     /// Their size in bytes.
     pub bytes: u64,
-    /// Snapshots of records that are no longer in the log: no state can be folded from them.
+    /// Snapshots that can no longer be used as a starting point, because the records after them are
+    /// pruned.
     pub snapshots: Vec<PathBuf>,
 }
 
-/// What a note covers and is still there.
-pub(crate) fn prunable(reader: &LogReader, retention: &RetentionRecord) -> Result<PruneResult> {
+/// The segments and snapshots that the note covers and that still exist.
+pub(crate) fn prunable(reader: &LogReader, retention: &LoggedRetentionNote) -> Result<PruneSet> {
     let note = &retention.note;
-    let mut removal = PruneResult::default();
+    let mut removal = PruneSet::default();
     for (name, path, read) in &reader.segments.list {
         if name.ordinal <= note.last_ordinal {
             removal.segments.push(path.clone());
@@ -44,24 +45,24 @@ pub(crate) fn prunable(reader: &LogReader, retention: &RetentionRecord) -> Resul
     Ok(removal)
 }
 
-/// Remove what a durable note covers. There may be nothing left to remove.
+/// Remove the files that a durable note covers. Some or all may already be removed.
 ///
 /// # Errors
 /// `Corrupt` if an anchor or the next segment is invalid: nothing was removed; `Io`.
 pub(crate) fn remove_covered(
     reader: &LogReader,
-    retention: &RetentionRecord,
-) -> Result<PruneResult> {
+    retention: &LoggedRetentionNote,
+) -> Result<PruneSet> {
     let removal = prunable(reader, retention)?;
-    if removal == PruneResult::default() {
+    if removal == PruneSet::default() {
         return Ok(removal);
     }
-    expect_anchors(reader, retention)?;
+    check_anchors(reader, retention)?;
     let storage = &*reader.storage;
     for path in &removal.segments {
         remove(storage, path, &reader.segments.folder, "remove a pruned segment")?;
     }
-    let folder = Layout::new(reader.dir()).snapshots();
+    let folder = LedgerPaths::new(reader.dir()).snapshots();
     for path in &removal.snapshots {
         remove(storage, path, &folder, "remove a stale snapshot")?;
     }
@@ -75,7 +76,7 @@ fn remove(storage: &dyn Storage, path: &Path, folder: &Path, what: &str) -> Resu
 }
 
 /// Check everything that the log needs once the covered segments are gone.
-fn expect_anchors(reader: &LogReader, retention: &RetentionRecord) -> Result<()> {
+fn check_anchors(reader: &LogReader, retention: &LoggedRetentionNote) -> Result<()> {
     mutant!(PruneWithoutAnchor => return Ok(()));
     let note = &retention.note;
     let next = reader.segments.with_ordinal(note.last_ordinal.saturating_add(1));
@@ -97,9 +98,9 @@ fn expect_anchors(reader: &LogReader, retention: &RetentionRecord) -> Result<()>
 /// Complete an interrupted prune.
 pub(crate) fn resume(
     storage: &Arc<dyn Storage>,
-    layout: &Layout,
-    retention: &RetentionRecord,
-) -> Result<PruneResult> {
-    let reader = LogReader::view(storage, layout, SegmentAccess::Windowed, Some(retention))?;
+    paths: &LedgerPaths,
+    retention: &LoggedRetentionNote,
+) -> Result<PruneSet> {
+    let reader = LogReader::load(storage, paths, SegmentAccess::Windowed, Some(retention))?;
     remove_covered(&reader, retention)
 }

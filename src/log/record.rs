@@ -1,7 +1,7 @@
-//! What reading a log yields: records, and anomalies in the place where they are found.
+//! The items that reading a log yields: records, and anomalies in the place where they are found.
 //!
-//! A walk yields [`Item`]s in the order of the log. Everything that is not a record is an item too,
-//! so a reader cannot miss it.
+//! A walk yields [`LogItem`]s in the order of the log. An anomaly is an item too, so a reader
+//! cannot miss it.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -66,37 +66,38 @@ impl LoggedRecord<&[u8]> {
         self.with(<[u8]>::to_vec)
     }
 
-    /// Replace another record by this one, reusing the buffer of its payload.
-    pub fn keep(self, place: &mut Option<LoggedRecord>) {
-        let mut room = place.take().map(|before| before.payload).unwrap_or_default();
-        *place = Some(self.with(|payload| {
-            room.clear();
-            room.extend_from_slice(payload);
-            room
+    /// Copy the record into a slot, reusing the payload buffer of the record in it.
+    pub fn copy_into(self, slot: &mut Option<LoggedRecord>) {
+        let mut buffer = slot.take().map(|previous| previous.payload).unwrap_or_default();
+        *slot = Some(self.with(|payload| {
+            buffer.clear();
+            buffer.extend_from_slice(payload);
+            buffer
         }));
     }
 }
 
-/// How much is known about a record.
+/// Whether an intact record is known to be durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
+pub enum RecordStatus {
     /// It is durable and follows from the record before it.
-    Proven,
+    Durable,
     /// It is intact, but the record before it is damaged or missing.
-    BehindDamage,
-    /// It is intact, but after the end that HEAD proves to be durable.
-    Unproven,
+    AfterDamage,
+    /// It is intact, but after the durable end in HEAD: according to HEAD it was not acknowledged,
+    /// and it is unknown whether it is durable.
+    Unacknowledged,
 }
 
 /// One item of a walk.
 #[derive(Debug)]
-pub enum Item<P = Vec<u8>> {
+pub enum LogItem<P = Vec<u8>> {
     /// A record.
-    Record(LoggedRecord<P>, Proof),
+    Record(LoggedRecord<P>, RecordStatus),
     /// Acknowledged bytes that cannot be read.
     Damage(Damage),
     /// An invalid index or footer. No record is lost: the segment is read without it.
-    Derived(DerivedDamage),
+    DerivedDamage(DerivedDamage),
     /// Bytes after the durable end that are not a complete record: a write in progress, or one that
     /// a crash interrupted.
     OpenEnd {
@@ -109,22 +110,22 @@ pub enum Item<P = Vec<u8>> {
     },
 }
 
-impl<P> Item<P> {
-    pub(crate) fn map<Q>(self, change: impl FnOnce(P) -> Q) -> Item<Q> {
+impl<P> LogItem<P> {
+    pub(crate) fn map<Q>(self, change: impl FnOnce(P) -> Q) -> LogItem<Q> {
         match self {
-            Self::Record(record, proof) => Item::Record(record.with(change), proof),
-            Self::Damage(damage) => Item::Damage(damage),
-            Self::Derived(damage) => Item::Derived(damage),
-            Self::OpenEnd { path, offset, fault } => Item::OpenEnd { path, offset, fault },
+            Self::Record(record, status) => LogItem::Record(record.with(change), status),
+            Self::Damage(damage) => LogItem::Damage(damage),
+            Self::DerivedDamage(damage) => LogItem::DerivedDamage(damage),
+            Self::OpenEnd { path, offset, fault } => LogItem::OpenEnd { path, offset, fault },
         }
     }
 }
 
 /// An item that is not a record.
-pub(crate) type Anomaly = Item<Infallible>;
+pub(crate) type Anomaly = LogItem<Infallible>;
 
 impl Anomaly {
-    pub(crate) fn into_item<P>(self) -> Item<P> {
+    pub(crate) fn into_item<P>(self) -> LogItem<P> {
         self.map(|payload| match payload {})
     }
 }
@@ -176,29 +177,31 @@ impl Damage {
 /// The rule that assigns records to streams. The log does not interpret records: its user supplies
 /// the rule, and the index of a sealed segment lists the records of each stream.
 #[derive(Debug, Clone, Copy)]
-pub struct StreamOf {
-    /// Number of the rule, from 1. A different rule needs a new number, permanently: the number is
+pub struct StreamRule {
+    /// Number of this rule, from 1. A different rule needs a new number, permanently: the number is
     /// in every footer, so that an index is never used with another rule. 0 means no streams.
-    pub rule: u32,
+    pub id: u32,
     /// The stream of a record.
-    pub of: fn(&LoggedRecord) -> Option<u64>,
+    pub stream_of: fn(&LoggedRecord) -> Option<u64>,
 }
 
-impl StreamOf {
+impl StreamRule {
     /// No streams.
-    pub const NONE: Self = Self { rule: 0, of: |_| None };
+    pub const NONE: Self = Self { id: 0, stream_of: |_| None };
 
     /// The stream of a record, if it belongs to one.
     #[must_use]
     pub fn stream(&self, record: &LoggedRecord) -> Option<u64> {
-        if self.rule == 0 { None } else { (self.of)(record) }
+        if self.id == 0 { None } else { (self.stream_of)(record) }
     }
 }
 
-/// Proof that everything up to `seq` is durable.
+/// The last record of a prefix of the log, and its chain value.
+/// [`Log::wait`](crate::log::Log::wait) returns it as the acknowledgement that everything up to
+/// this record is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// The last durable record; 0 if there is none.
+    /// Sequence number of the record; 0 if there is none.
     pub seq: u64,
     /// Its chain value.
     pub chain: Chain,

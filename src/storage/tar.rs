@@ -89,7 +89,7 @@ fn index(file: &dyn StorageFile) -> io::Result<BTreeMap<String, Extent>> {
         let data_end = start.checked_add(size).filter(|data_end| *data_end <= length);
         let Some(data_end) = data_end else { return Err(invalid(at, "the file is truncated")) };
         end = data_end.next_multiple_of(BLOCK);
-        expect_zeros(file, data_end, end)?;
+        check_zeros(file, data_end, end)?;
         if files.insert(name, extent).is_some() {
             return Err(invalid(at, "two entries have the same name"));
         }
@@ -101,11 +101,11 @@ fn index(file: &dyn StorageFile) -> io::Result<BTreeMap<String, Extent>> {
         let what = format!("expected a file of {} bytes, found {length}", end + END);
         return Err(invalid(end, &what));
     }
-    expect_zeros(file, end, length)?;
+    check_zeros(file, end, length)?;
     Ok(files)
 }
 
-fn expect_zeros(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
+fn check_zeros(file: &dyn StorageFile, from: u64, to: u64) -> io::Result<()> {
     let mut bytes = vec![0; usize::try_from(to - from).map_err(io::Error::other)?];
     let count = file.read_at(&mut bytes, from)?;
     if count != bytes.len() || bytes.iter().any(|byte| *byte != 0) {

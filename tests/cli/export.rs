@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plan_ledger::format::{FOOTER_SIZE, Footer};
 use plan_ledger::ledger::{ImportReport, import};
-use plan_ledger::log::{BlobState, Item, LogReader};
+use plan_ledger::log::{BlobState, LogItem, LogReader};
 use plan_ledger::plan::{Json, Output};
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::Storage;
@@ -59,7 +59,7 @@ pub(crate) fn assert_sealed(disk: &SimDisk, dir: &Path) {
         let footer = Footer::decode(&bytes[offset..], u64::try_from(offset).unwrap());
         assert_eq!(footer.unwrap().header(), Ok(segment.header.clone().unwrap()));
     }
-    let derived = reader.walk(1).find(|item| matches!(item, Ok(Item::Derived(_))));
+    let derived = reader.walk(1).find(|item| matches!(item, Ok(LogItem::DerivedDamage(_))));
     assert!(derived.is_none(), "{derived:?}");
 }
 

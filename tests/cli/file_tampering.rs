@@ -16,7 +16,7 @@ use plan_ledger::format::content_hash;
 use plan_ledger::ledger::{
     LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
 };
-use plan_ledger::log::{FindingClass, Item, LogReader, LoggedRecord};
+use plan_ledger::log::{FindingClass, LogItem, LogReader, LoggedRecord};
 use plan_ledger::plan::{ContentHash, Json, Output};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
@@ -216,7 +216,7 @@ impl Specimen {
         let storage: Arc<dyn Storage> = environment.storage.clone();
         let mut served = BTreeSet::new();
         for item in LogReader::open(&storage, &dir()).unwrap().walk(1) {
-            if let Item::Record(record, _) = item.unwrap_or_else(|e| panic!("{case}: {e}")) {
+            if let LogItem::Record(record, _) = item.unwrap_or_else(|e| panic!("{case}: {e}")) {
                 let original = self.records.get(usize::try_from(record.seq - 1).unwrap());
                 let is_original = original.is_some_and(|own| content(own) == content(&record));
                 assert!(is_original, "{case}: record {} was never written", record.seq);

@@ -10,10 +10,10 @@ use plan_ledger::format::{
     INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
 use plan_ledger::ledger::{Clock, IdSource, SegmentSizes};
-use plan_ledger::log::{Item, LogReader, Proof};
+use plan_ledger::log::{LogItem, LogReader, RecordStatus};
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, Housekeeping, Ledger, OnAmbiguous, Plan};
+use plan_ledger::{BackgroundWork, Environment, Ledger, OnAmbiguous, Plan};
 
 /// A clock that advances a millisecond per call.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(crate) fn deterministic() -> Environment {
         ids: Arc::new(Counting(AtomicU64::new(1))),
         holder: "a test".to_owned(),
         head_sync: HeadSync::Interval,
-        housekeeping: Housekeeping::Inline,
+        background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
         snapshot_every: Some(65_536),
@@ -216,7 +216,9 @@ fn annotate(dir: &Path) -> String {
     writeln!(text, "\nfile log/{name} {}\n# segment header", bytes.len()).unwrap();
     fields(&mut text, &bytes, 0, HEADER_FIELDS);
     for item in reader.walk(1) {
-        let Item::Record(record, Proof::Proven) = item.unwrap() else { panic!("damaged") };
+        let LogItem::Record(record, RecordStatus::Durable) = item.unwrap() else {
+            panic!("damaged")
+        };
         let kind = plan_ledger::ledger::Kind::from_number(record.kind).unwrap();
         let start = usize::try_from(record.offset).unwrap();
         let end = start + usize::try_from(record.size).unwrap();

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Chain, HeadSync};
 use plan_ledger::log::{
-    Ack, Batch, Durability, Housekeeping, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
+    Ack, BackgroundWork, Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
 };
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::DiskStorage;
@@ -78,7 +78,7 @@ fn concurrent_appends_share_syncs_and_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let options = LogOptions {
-        housekeeping: Housekeeping::Thread,
+        background_work: BackgroundWork::Thread,
         ..options_with(Arc::new(DiskStorage), 1, HeadSync::Interval)
     };
     let log = Log::create(&path, options.clone(), at(0)).unwrap();
@@ -146,7 +146,7 @@ fn tickets_of_one_thread_share_one_sync() {
     let tickets: Vec<_> =
         (1..=100).map(|n| log.submit(&Batch::new(vec![record(n, 50)], at(0))).unwrap()).collect();
     assert_eq!(disk.calls(), calls, "submitting goes to the disk");
-    assert_eq!((log.ack().seq, log.last_submitted().seq), (1, 101));
+    assert_eq!((log.last_durable().seq, log.last_submitted().seq), (1, 101));
     for (seq, ticket) in (2..).zip(tickets.into_iter().rev()) {
         let seqs = (ticket.first_seq(), ticket.last_seq());
         assert_eq!(seqs, (103 - seq, 103 - seq));
@@ -316,13 +316,13 @@ fn buffered_record_survives_kill_and_is_proven_by_later_sync() {
     let batch =
         Batch { durability: Durability::Buffered, ..Batch::new(vec![record(1, 50)], at(0)) };
     let ticket = log.submit(&batch).unwrap();
-    assert_eq!((ticket.last_seq(), log.ack().seq), (1, 0));
+    assert_eq!((ticket.last_seq(), log.last_durable().seq), (1, 0));
     assert_eq!(log.reader().unwrap().head().unwrap().durable_seq, 0);
 
     let killed = disk.fork();
     killed.kill_process();
     let (again, report) = open(&killed).unwrap();
-    assert_eq!(report.verdict, TailVerdict::Unproven);
+    assert_eq!(report.verdict, TailVerdict::Unacknowledged);
     assert_eq!(payloads(&whole(&again.reader().unwrap())), [record(1, 50).payload]);
 
     assert_eq!(log.append(&[record(2, 50)], at(0)).unwrap().seq, 2);
@@ -344,7 +344,7 @@ fn unsynced_bytes_are_bounded() {
         let durability = if number % 2 == 0 { Durability::Sync } else { Durability::Buffered };
         let batch = Batch { durability, ..Batch::new(vec![record(number, size)], at(0)) };
         drop(log.submit(&batch));
-        let behind = log.last_submitted().seq - log.ack().seq;
+        let behind = log.last_submitted().seq - log.last_durable().seq;
         assert!(behind * 300_000 <= 4 << 20, "{behind} records wait");
         pending = pending.max(behind);
     }

@@ -176,10 +176,10 @@ fn invalidated_head_slot_never_becomes_valid_again() {
     }
     kill(&disk, log);
     disk.lose_power(plan_ledger::sim::Loss::Nothing);
-    let (newest, _) = reader(&disk).head_view().newest().unwrap();
+    let (newest, _) = reader(&disk).head_slots().newest().unwrap();
     let padding = if newest == 0 { 2000 } else { 4096 + 2000 };
     disk.overwrite(&dir().join("HEAD"), padding, &[0xA5]).unwrap();
-    assert_ne!(reader(&disk).head_view().newest().unwrap().0, newest, "the older one counts");
+    assert_ne!(reader(&disk).head_slots().newest().unwrap().0, newest, "the older one counts");
     let calls = |disk: &SimDisk| {
         let (log, _) = open(disk)?;
         log.append(&[record(9, 100)], at(50)).map(drop)?;

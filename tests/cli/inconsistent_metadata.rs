@@ -9,8 +9,8 @@ use plan_ledger::format::{
     SegmentReason, Stamp, encode_frame,
 };
 use plan_ledger::log::{
-    Batch, FindingClass, Item, Log, LogOptions, LoggedRecord, StreamOf, TailVerdict, Verification,
-    VerifyOptions, verify,
+    Batch, FindingClass, Log, LogItem, LogOptions, LoggedRecord, StreamRule, TailVerdict,
+    Verification, VerifyOptions, verify,
 };
 use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
 use plan_ledger::storage::{DiskStorage, Storage};
@@ -187,7 +187,9 @@ fn open_adopts_no_record_that_breaks_a_rule() {
         }
         let opened = open(&disk).map(|(_, report)| report.verdict);
         match opened {
-            Ok(verdict) => assert!(is_sound && verdict == TailVerdict::Unproven, "{stamps:?}"),
+            Ok(verdict) => {
+                assert!(is_sound && verdict == TailVerdict::Unacknowledged, "{stamps:?}")
+            }
             Err(error) => {
                 assert!(!is_sound && error.kind() == ErrorKind::Tampered, "{stamps:?}: {error}");
             }
@@ -294,7 +296,7 @@ fn record_being_written_is_not_damage() {
     let found: Vec<_> = seen
         .iter()
         .map(|item| match item {
-            Item::Record(record, _) => record.seq,
+            LogItem::Record(record, _) => record.seq,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -302,15 +304,15 @@ fn record_being_written_is_not_damage() {
 }
 
 /// A way to read.
-type Items<'a> = &'a mut dyn Iterator<Item = plan_ledger::Result<Item>>;
+type Items<'a> = &'a mut dyn Iterator<Item = plan_ledger::Result<LogItem>>;
 
 /// The records and the damage that it yields, by number.
 fn seqs(items: Items<'_>) -> Vec<(u64, bool)> {
     let mut found: Vec<(u64, bool)> = items
         .filter_map(|item| match item.unwrap() {
-            Item::Record(record, _) => Some((record.seq, true)),
-            Item::Damage(damage) => Some((damage.first_seq, false)),
-            Item::Derived(_) | Item::OpenEnd { .. } => None,
+            LogItem::Record(record, _) => Some((record.seq, true)),
+            LogItem::Damage(damage) => Some((damage.first_seq, false)),
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => None,
         })
         .collect();
     found.sort_unstable();
@@ -319,7 +321,7 @@ fn seqs(items: Items<'_>) -> Vec<(u64, bool)> {
 
 /// The number of open ends that it yields.
 fn ends(items: Items<'_>) -> usize {
-    items.filter(|item| matches!(item, Ok(Item::OpenEnd { .. }))).count()
+    items.filter(|item| matches!(item, Ok(LogItem::OpenEnd { .. }))).count()
 }
 
 /// Reading in reverse, by kind or by stream yields the same faults as reading forwards: a missing
@@ -356,8 +358,8 @@ fn every_way_to_read_reports_faults() {
     assert!(back.next().is_none());
 }
 
-fn by(rule: u32, of: fn(&LoggedRecord) -> Option<u64>) -> StreamOf {
-    StreamOf { rule, of }
+fn by(id: u32, stream_of: fn(&LoggedRecord) -> Option<u64>) -> StreamRule {
+    StreamRule { id, stream_of }
 }
 
 /// An index that names records of other streams is not trusted, and one made with another rule is
@@ -366,7 +368,7 @@ fn by(rule: u32, of: fn(&LoggedRecord) -> Option<u64>) -> StreamOf {
 fn index_of_other_streams_costs_no_record() {
     let disk = SimDisk::new();
     let by_threes = by(1, |record| Some(record.seq % 3));
-    let options = LogOptions { stream_of: by_threes, ..options(&disk) };
+    let options = LogOptions { stream_rule: by_threes, ..options(&disk) };
     let log = Log::create(&dir(), options, at(0)).unwrap();
     for number in 0..12 {
         log.append(&[record(number, 200_000)], at(number)).unwrap();

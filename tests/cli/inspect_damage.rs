@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::log::{Item, TailVerdict};
+use plan_ledger::log::{LogItem, TailVerdict};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
@@ -179,7 +179,7 @@ fn map_assigns_records_to_the_file_they_were_read_from() {
         };
         let mut count = 0;
         for item in reader(&disk).walk(1) {
-            let Item::Record(record, _) = item.unwrap() else { continue };
+            let LogItem::Record(record, _) = item.unwrap() else { continue };
             count += 1;
             let has = |region: &Value| {
                 let [first, last] = ["first_seq", "last_seq"].map(|name| region[name].as_u64());
@@ -230,7 +230,7 @@ fn round(specimen: &Specimen, round: u64) -> Opening {
         Ok((_, report)) => {
             let word = match report.verdict {
                 TailVerdict::Clean => "clean",
-                TailVerdict::Unproven => "unproven_tail",
+                TailVerdict::Unacknowledged => "unproven_tail",
                 _ => "torn",
             };
             assert_eq!(reported, Some((word.into(), Value::Null)), "{what}: {report:?}");

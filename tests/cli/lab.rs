@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Codec, HeadSync, NewRecord};
 use plan_ledger::log::{
-    Damage, DerivedDamage, Item, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, LoggedRecord,
-    Proof, RecoveryReport, UidSource,
+    Damage, DerivedDamage, KIND_RECOVERY_NOTE, Log, LogItem, LogOptions, LogReader, LoggedRecord,
+    RecordStatus, RecoveryReport, UidSource,
 };
 use plan_ledger::sim::{Loss, SimDisk};
 use plan_ledger::storage::Storage;
@@ -79,7 +79,7 @@ pub(crate) fn whole(reader: &LogReader) -> Vec<LoggedRecord> {
     let mut records: Vec<LoggedRecord> = Vec::new();
     for item in reader.walk(1) {
         match item.unwrap() {
-            Item::Record(record, Proof::Proven) => {
+            LogItem::Record(record, RecordStatus::Durable) => {
                 assert_eq!(record.seq, u64::try_from(records.len()).unwrap() + 1, "a gap");
                 records.push(record);
             }
@@ -254,14 +254,14 @@ pub(crate) fn survey_of(reader: &LogReader) -> Survey {
     };
     for item in reader.walk(1) {
         match item.unwrap() {
-            Item::Record(record, _) => {
+            LogItem::Record(record, _) => {
                 let seq = record.seq;
                 let before = survey.records.insert(seq, record);
                 assert!(before.is_none(), "record {seq} twice");
             }
-            Item::Damage(damage) => survey.damages.push(damage),
-            Item::Derived(damage) => survey.derived.push(damage),
-            Item::OpenEnd { .. } => survey.has_open_end = true,
+            LogItem::Damage(damage) => survey.damages.push(damage),
+            LogItem::DerivedDamage(damage) => survey.derived.push(damage),
+            LogItem::OpenEnd { .. } => survey.has_open_end = true,
         }
     }
     survey
@@ -315,9 +315,9 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     };
     let found = whole(&log.reader().unwrap());
     model.check(&payloads(&found), &format!("{story}: {report:?}"));
-    assert_eq!(log.ack().seq, u64::try_from(found.len()).unwrap(), "{story}");
+    assert_eq!(log.last_durable().seq, u64::try_from(found.len()).unwrap(), "{story}");
     let files = log_files(disk);
-    let ack = log.ack();
+    let ack = log.last_durable();
     kill(disk, log);
     disk.lose_power(Loss::Everything);
     let head = reader(disk).head().cloned().unwrap();

@@ -4,7 +4,7 @@ use std::io;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Head, NewRecord};
-use plan_ledger::log::{Genesis, Log, LogBuilder, TailVerdict};
+use plan_ledger::log::{ChainOrigin, Log, LogBuilder, TailVerdict};
 use plan_ledger::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
 };
@@ -214,7 +214,7 @@ fn full_disk_is_reported_before_writing() {
 fn failed_creation_leaves_nothing_behind() {
     type Way = fn(&SimDisk) -> Result<(), Error>;
     let built: Way = |disk| {
-        let mut builder = LogBuilder::create(&dir(), options(disk), Genesis::Own, at(0))?;
+        let mut builder = LogBuilder::create(&dir(), options(disk), ChainOrigin::New, at(0))?;
         builder.push(&record(1, 40), at(0), 0)?;
         builder.finish().map(drop)
     };
@@ -304,7 +304,7 @@ fn h37_region_of_failed_write_is_never_reused() {
         kill(&disk, log);
         let before = super::lab::log_files(&disk).len();
         let (log, report) = open(&disk).unwrap();
-        assert_eq!(report.verdict, TailVerdict::Unproven, "{effect:?}: {report:?}");
+        assert_eq!(report.verdict, TailVerdict::Unacknowledged, "{effect:?}: {report:?}");
         assert_eq!(super::lab::log_files(&disk).len(), before + 1, "{effect:?}");
         kill(&disk, log);
         settle(&disk, &model, &format!("{effect:?}"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Head, HeadState, HeadSync};
 use plan_ledger::log::{
-    Ack, Batch, Housekeeping, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous,
+    Ack, BackgroundWork, Batch, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous,
     RecoveryNote, TailVerdict,
 };
 use plan_ledger::sim::{Loss, SimDisk};
@@ -38,7 +38,7 @@ fn refuses(disk: &SimDisk, log: Log, story: &str) {
     }
     let error = log.append(&[record(6, 1 << 20)], at(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced, "{story}: {error}");
-    assert_eq!(log.ack().seq, 1);
+    assert_eq!(log.last_durable().seq, 1);
     drop(log);
     assert_eq!(log_digest(disk), before, "{story}: something was written");
 }
@@ -228,14 +228,17 @@ fn head_is_synced_after_clock_is_set_back() {
             disk.lose_power(Loss::Everything);
             let durable = reader(&disk).head().unwrap().durable_seq;
             // Four appends take more than a second.
-            assert!(log.ack().seq - durable < 4, "{durable} after {number}, set back by {back}");
+            assert!(
+                log.last_durable().seq - durable < 4,
+                "{durable} after {number}, set back by {back}"
+            );
         }
     }
 }
 
 fn on_disk(seed: u64) -> LogOptions {
     LogOptions {
-        housekeeping: Housekeeping::Thread,
+        background_work: BackgroundWork::Thread,
         ..options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
     }
 }
@@ -484,7 +487,7 @@ fn preallocation_never_touches_a_rotating_segment() {
         _ => {}
     });
     let options = LogOptions {
-        housekeeping: Housekeeping::Thread,
+        background_work: BackgroundWork::Thread,
         ..options_with(Arc::new(disk.clone()), 1, HeadSync::Interval)
     };
     let log = Log::create(&dir(), options, at(0)).unwrap();
@@ -510,11 +513,11 @@ fn preallocation_never_touches_a_rotating_segment() {
 #[test]
 fn idle_log_becomes_durable() {
     let disk = SimDisk::new();
-    let threaded = LogOptions { housekeeping: Housekeeping::Thread, ..options(&disk) };
+    let threaded = LogOptions { background_work: BackgroundWork::Thread, ..options(&disk) };
     let log = Log::create(&dir(), threaded, at(0)).unwrap();
     log.append(&[record(1, 100)], at(0)).unwrap();
     drop(log.submit(&Batch::new(vec![record(2, 100)], at(0))).unwrap());
-    eventually("made durable", || log.ack().seq == 2);
+    eventually("made durable", || log.last_durable().seq == 2);
     eventually("HEAD synced", || {
         let lost = disk.fork();
         lost.lose_power(Loss::Everything);
@@ -529,9 +532,9 @@ fn idle_log_becomes_durable() {
 /// and the log continues when there is space.
 #[test]
 fn full_disk_refuses_until_space_is_free() {
-    for housekeeping in [Housekeeping::Inline, Housekeeping::Thread] {
+    for background_work in [BackgroundWork::Inline, BackgroundWork::Thread] {
         let disk = SimDisk::new();
-        let options = LogOptions { housekeeping, ..options(&disk) };
+        let options = LogOptions { background_work, ..options(&disk) };
         let log = Log::create(&dir(), options, at(0)).unwrap();
         disk.set_capacity(1_100_000);
         log.append(&[record(1, 600_000)], at(0)).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Ack, Batch, Housekeeping, Log, LogOptions, TailVerdict};
+use plan_ledger::log::{Ack, BackgroundWork, Batch, Log, LogOptions, TailVerdict};
 use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::storage::Storage as _;
 
@@ -72,7 +72,10 @@ impl Drop for Opened {
 }
 
 /// A log, its disk, and a closed gate for the syncs of certain files, after the log was created.
-fn gated(is_gated: fn(&Path) -> bool, housekeeping: Housekeeping) -> (Arc<Log>, SimDisk, Gate) {
+fn gated(
+    is_gated: fn(&Path) -> bool,
+    background_work: BackgroundWork,
+) -> (Arc<Log>, SimDisk, Gate) {
     let gate = Gate::default();
     let watch = gate.clone();
     let traced = Traced::watched(move |call| match call {
@@ -81,7 +84,7 @@ fn gated(is_gated: fn(&Path) -> bool, housekeeping: Housekeeping) -> (Arc<Log>, 
     });
     let disk = traced.disk.clone();
     let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
-    let log = Log::create(&dir(), LogOptions { housekeeping, ..options }, at(0)).unwrap();
+    let log = Log::create(&dir(), LogOptions { background_work, ..options }, at(0)).unwrap();
     gate.close();
     (Arc::new(log), disk, gate)
 }
@@ -129,15 +132,15 @@ fn some(answers: &Answers, count: usize, what: &str) -> Vec<(u64, Result<Ack, Er
 /// leader flushes without a new arrival, and its flush wakes the others.
 #[test]
 fn sync_wakes_covered_waiters_and_elects_next_leader() {
-    let (log, disk, gate) = gated(is_segment, Housekeeping::Inline);
+    let (log, disk, gate) = gated(is_segment, BackgroundWork::Inline);
     let before = gate.arrived();
     let answers = crowd(&log, &gate, 3);
     gate.open_for_one();
     let first = some(&answers, 1, "the first is answered");
-    assert_eq!(log.ack().seq, 1, "more is durable than was synced");
+    assert_eq!(log.last_durable().seq, 1, "more is durable than was synced");
     assert!(matches!(first.as_slice(), [(1, Ok(ack))] if ack.seq == 1), "{first:?}");
     eventually("another one is at the gate", || gate.arrived() == before + 2);
-    assert_eq!(log.ack().seq, 1, "more is durable than was synced");
+    assert_eq!(log.last_durable().seq, 1, "more is durable than was synced");
     assert!(answers.try_recv().is_err(), "a waiter was woken before its sync");
     gate.open_for_one();
     for (number, answer) in some(&answers, 3, "all are answered") {
@@ -155,7 +158,7 @@ fn sync_wakes_covered_waiters_and_elects_next_leader() {
 #[test]
 fn all_waiters_get_the_error_of_a_failed_flush() {
     for error in [OsError::Io, OsError::NoSpace] {
-        let (log, disk, gate) = gated(is_segment, Housekeeping::Inline);
+        let (log, disk, gate) = gated(is_segment, BackgroundWork::Inline);
         let before = gate.arrived();
         let answers = crowd(&log, &gate, 3);
         disk.inject(
@@ -182,14 +185,14 @@ fn all_waiters_get_the_error_of_a_failed_flush() {
 /// acknowledged ones are there after reopening.
 #[test]
 fn failed_head_sync_while_idle_stops_the_log() {
-    let (log, disk, gate) = gated(is_head, Housekeeping::Thread);
+    let (log, disk, gate) = gated(is_head, BackgroundWork::Thread);
     let before = gate.arrived();
     log.append(&[record(1, 40)], at(0)).unwrap();
     eventually("HEAD is to be synced", || gate.arrived() == before + 1);
     let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
     disk.inject(FaultRule::next(failure).of(Operation::Sync).on(dir().join("HEAD")));
     gate.open();
-    eventually("the log takes no more", || log.expect_healthy().is_err());
+    eventually("the log takes no more", || log.check_status().is_err());
     // HEAD is marked too, and synced.
     eventually("HEAD is synced again", || gate.arrived() == before + 2);
     let error = log.append(&[record(2, 40)], at(0)).unwrap_err();
@@ -204,7 +207,7 @@ fn failed_head_sync_while_idle_stops_the_log() {
 /// does not cover them.
 #[test]
 fn failed_head_sync_during_flush_is_commit_unknown() {
-    let (log, disk, gate) = gated(is_head, Housekeeping::Thread);
+    let (log, disk, gate) = gated(is_head, BackgroundWork::Thread);
     let before = gate.arrived();
     log.append(&[record(1, 40)], at(0)).unwrap();
     eventually("HEAD is to be synced", || gate.arrived() == before + 1);
@@ -220,7 +223,7 @@ fn failed_head_sync_during_flush_is_commit_unknown() {
     gate.open();
     let (_, answer) = some(&answers, 1, "it is answered").remove(0);
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
-    assert_eq!(log.ack().seq, 1);
+    assert_eq!(log.last_durable().seq, 1);
 }
 
 /// An idle log notices that its lock is gone, and writes nothing more. The lock is removed in the
@@ -238,11 +241,11 @@ fn lock_lost_while_idle_stops_the_log() {
     });
     let disk = traced.disk.clone();
     let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
-    let options = LogOptions { housekeeping: Housekeeping::Thread, ..options };
+    let options = LogOptions { background_work: BackgroundWork::Thread, ..options };
     let log = Log::create(&dir(), options, at(0)).unwrap();
     *armed.lock().unwrap() = Some(disk.clone());
     log.append(&[record(1, 40)], at(0)).unwrap();
-    eventually("the log takes no more", || log.expect_healthy().is_err());
+    eventually("the log takes no more", || log.check_status().is_err());
     let changes = disk.changes();
     let error = log.append(&[record(2, 40)], at(0)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
@@ -267,7 +270,7 @@ impl Fencing {
     fn new() -> Self {
         let [looked, others, writes] = [(); 3].map(|()| Opened::default());
         let (own, rest, records) = (looked.0.clone(), others.0.clone(), writes.0.clone());
-        let is_own = || std::thread::current().name() == Some("ledger-housekeeping");
+        let is_own = || std::thread::current().name() == Some("ledger-background");
         let traced = Traced::watched(move |call| match call {
             Call::Read(path) if is_head(path) && is_own() => own.pass(),
             Call::Read(path) if is_head(path) => rest.pass(),
@@ -276,7 +279,7 @@ impl Fencing {
         });
         let disk = traced.disk.clone();
         let options = options_with(Arc::new(traced), 1, HeadSync::Interval);
-        let options = LogOptions { housekeeping: Housekeeping::Thread, ..options };
+        let options = LogOptions { background_work: BackgroundWork::Thread, ..options };
         let log = Arc::new(Log::create(&dir(), options, at(0)).unwrap());
         looked.0.close();
         let before = looked.0.arrived();
@@ -290,7 +293,7 @@ impl Fencing {
         let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
         self.disk.inject(FaultRule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
         self.looked.0.open();
-        eventually("the log takes no more", || self.log.expect_healthy().is_err());
+        eventually("the log takes no more", || self.log.check_status().is_err());
     }
 
     /// Run a call in a thread of its own and send its result.

@@ -41,9 +41,9 @@ fn batch_with_key_is_written_once() {
     log.close().unwrap();
 
     let (log, _) = open(&disk).unwrap();
-    let last = log.ack().seq;
+    let last = log.last_durable().seq;
     assert_eq!(log.submit(&keyed("a", 50)).and_then(|ticket| log.wait(ticket)).unwrap(), ack);
-    assert_eq!(log.ack().seq, last);
+    assert_eq!(log.last_durable().seq, last);
     assert_eq!(log.find_key(&key("b"), 1).unwrap(), Some((5, 7)));
     assert_eq!(log.find_key(&key("b"), 6).unwrap(), None);
     assert_eq!(log.find_key(&key("c"), 1).unwrap(), None);
@@ -68,7 +68,7 @@ fn key_window_has_exact_limits() {
     // The key at `first` is the oldest in the window, and then outside it.
     let count = usize::try_from(KEY_WINDOW - 3).unwrap();
     log.append(&full[..count], at(1)).unwrap();
-    assert_eq!(log.ack().seq, first + KEY_WINDOW - 1);
+    assert_eq!(log.last_durable().seq, first + KEY_WINDOW - 1);
     assert_eq!(log.submit(&keyed("a", 1)).unwrap().first_seq(), first);
     log.close().unwrap();
     let (log, _) = open(&disk).unwrap();

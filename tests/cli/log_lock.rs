@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Item, Log, LogReader};
+use plan_ledger::log::{Log, LogItem, LogReader};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
 use plan_ledger::{Environment, Ledger};
@@ -115,7 +115,7 @@ fn lock_excludes_other_processes_until_holder_dies() {
     child.kill().unwrap();
     child.wait().unwrap();
     let (log, _) = Log::open(&path, on_disk(2), at(0)).unwrap();
-    assert_eq!(log.ack().seq, 1);
+    assert_eq!(log.last_durable().seq, 1);
 }
 
 /// A reader changes no byte and no name of a live ledger.
@@ -163,7 +163,7 @@ fn concurrent_readers_see_complete_batches() {
                 seen = count;
                 for item in reader.walk(1) {
                     let item = item.unwrap();
-                    assert!(!matches!(item, Item::Damage(_)), "{item:?}");
+                    assert!(!matches!(item, LogItem::Damage(_)), "{item:?}");
                 }
                 looks.fetch_add(1, Ordering::Relaxed);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
 use plan_ledger::log::{
-    Batch, Durability, Item, Log, LogOptions, LogReader, Proof, SegmentSizes, TailVerdict,
+    Batch, Durability, Log, LogItem, LogOptions, LogReader, RecordStatus, SegmentSizes, TailVerdict,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
@@ -155,7 +155,11 @@ fn resume_points_cover_unacknowledged_records() {
         let reader = log.reader().unwrap();
         let read: Vec<_> = reader.records(from).map(Result::unwrap).collect();
         assert!(read.iter().map(|record| record.seq).eq(from..=300), "from {from}");
-        assert!(reader.walk(from).all(|item| matches!(item, Ok(Item::Record(_, Proof::Proven)))));
+        assert!(
+            reader
+                .walk(from)
+                .all(|item| matches!(item, Ok(LogItem::Record(_, RecordStatus::Durable))))
+        );
     }
     kill(&disk, log);
     let chains: Vec<_> = whole(&reader(&disk)).into_iter().map(|record| record.chain).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::NewRecord;
-use plan_ledger::log::{Damage, Item, Log, LogReader, LoggedRecord};
+use plan_ledger::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
@@ -87,10 +87,10 @@ fn damage(disk: &SimDisk, seed: u64) -> String {
 
 /// The items of a walk without what may differ between two ways to read: which records are after
 /// damage.
-fn plain(items: impl Iterator<Item = plan_ledger::Result<Item>>) -> Vec<String> {
+fn plain(items: impl Iterator<Item = plan_ledger::Result<LogItem>>) -> Vec<String> {
     let text = |item| match item {
-        Item::Record(record, proof) => {
-            let is_unproven = proof == plan_ledger::log::Proof::Unproven;
+        LogItem::Record(record, proof) => {
+            let is_unproven = proof == plan_ledger::log::RecordStatus::Unacknowledged;
             let LoggedRecord { seq, segment, offset, chain, .. } = record;
             format!("record {seq} {segment} {offset} {chain} {is_unproven}")
         }
@@ -100,14 +100,14 @@ fn plain(items: impl Iterator<Item = plan_ledger::Result<Item>>) -> Vec<String> 
 }
 
 fn split(
-    items: impl Iterator<Item = plan_ledger::Result<Item>>,
+    items: impl Iterator<Item = plan_ledger::Result<LogItem>>,
 ) -> (Vec<LoggedRecord>, Vec<Damage>) {
     let (mut records, mut damages) = (Vec::new(), Vec::new());
     for item in items {
         match item.unwrap() {
-            Item::Record(record, _) => records.push(record),
-            Item::Damage(damage) => damages.push(damage),
-            Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Record(record, _) => records.push(record),
+            LogItem::Damage(damage) => damages.push(damage),
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     (records, damages)
@@ -423,5 +423,5 @@ fn records_of_a_run_form_a_stream() {
     let place = first.len() - 4096;
     let footer =
         plan_ledger::format::Footer::decode(&first[place..], u64::try_from(place).unwrap());
-    assert_eq!(footer.unwrap().stream_rule, RUN_STREAMS.rule);
+    assert_eq!(footer.unwrap().stream_rule, RUN_STREAMS.id);
 }

@@ -9,7 +9,9 @@ use plan_ledger::ledger::{
     ArchiveReport, FoldOrigin, LedgerCondition, RetentionLimit, VerifyLevel, VerifyPhase,
     VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, verify,
 };
-use plan_ledger::log::{ArchiveManifest, FindingClass, Item, KIND_RETENTION_NOTE, Log, Proof};
+use plan_ledger::log::{
+    ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
+};
 use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage as _};
@@ -149,7 +151,7 @@ fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
     let reader = reader(disk);
     let mut next = reader.first_seq();
     let records = reader.walk(1).map(|item| match item.unwrap() {
-        Item::Record(record, Proof::Proven) => {
+        LogItem::Record(record, RecordStatus::Durable) => {
             assert_eq!(record.seq, next, "a gap");
             next += 1;
             (record.seq, record.chain)
@@ -777,10 +779,10 @@ fn note_of_another_log_removes_nothing() {
     other.chain.replace_range(..1, digit);
     let filler = NewRecord { kind: 60_000, codec: Codec::Raw, schema: 1, payload: vec![1] };
     let (log, _) = Log::open(&dir(), options(&disk), at(900)).unwrap();
-    while log.ack().seq <= good.anchors[1].seq {
+    while log.last_durable().seq <= good.anchors[1].seq {
         log.append(std::slice::from_ref(&filler), at(900)).unwrap();
     }
-    let early = plan_ledger::log::RetentionRecord { seq: u64::MAX, note: good.clone() };
+    let early = plan_ledger::log::LoggedRetentionNote { seq: u64::MAX, note: good.clone() };
     assert_eq!(log.remove_pruned(&early).unwrap_err().kind(), ErrorKind::OutOfRange);
     log.append(&[other.record()], at(900)).unwrap();
     log.close().unwrap();

@@ -8,7 +8,9 @@ use plan_ledger::format::{
     FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, IndexBuilder, SEGMENT_HEADER_SIZE,
     SegmentReason, content_hash, index_crc, is_sealed_length,
 };
-use plan_ledger::log::{Item, Log, LogOptions, StreamOf, TailVerdict, diagnose, opening_verdict};
+use plan_ledger::log::{
+    Log, LogItem, LogOptions, StreamRule, TailVerdict, diagnose, opening_verdict,
+};
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, DiskStorage, Storage as _};
 
@@ -19,11 +21,13 @@ use super::lab::{
 };
 
 /// Every record belongs to a stream, given by its first byte, or to none.
-pub(crate) const STREAMS: StreamOf =
-    StreamOf { rule: 7, of: |record| record.payload.first().map(|byte| u64::from(byte / 4)) };
+pub(crate) const STREAMS: StreamRule = StreamRule {
+    id: 7,
+    stream_of: |record| record.payload.first().map(|byte| u64::from(byte / 4)),
+};
 
 pub(crate) fn with_streams(disk: &SimDisk) -> LogOptions {
-    LogOptions { stream_of: STREAMS, ..options(disk) }
+    LogOptions { stream_rule: STREAMS, ..options(disk) }
 }
 
 /// A log of two segments, the first small and sealed, and its payloads.
@@ -434,7 +438,7 @@ fn fenced_segments_stay_unsealed() {
         assert!(disk.read(path).unwrap() == *before, "{}", path.display());
     }
     for item in reader(&disk).walk(1) {
-        assert!(matches!(item.unwrap(), Item::Record(..)));
+        assert!(matches!(item.unwrap(), LogItem::Record(..)));
     }
     assert_eq!(payloads(&whole(&reader(&disk))), expected);
 }

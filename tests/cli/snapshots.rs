@@ -11,7 +11,7 @@ use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
 use plan_ledger::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
 };
-use plan_ledger::log::{Housekeeping, Log, LogOptions, SnapshotNote};
+use plan_ledger::log::{BackgroundWork, Log, LogOptions, SnapshotNote};
 use plan_ledger::plan::{ContentHash, PackedRun, RunOverview, State, StoredRun};
 use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::storage::{Access, Storage};
@@ -83,9 +83,9 @@ pub(crate) fn opened(
     environment: &Environment,
 ) -> (ContentHash, Option<u64>, Vec<String>) {
     // The prefetch thread finds and reports the same.
-    let [found, beside] = [Housekeeping::Inline, Housekeeping::Thread].map(|housekeeping| {
+    let [found, beside] = [BackgroundWork::Inline, BackgroundWork::Thread].map(|background_work| {
         let storage = Arc::new(disk.fork());
-        let environment = Environment { storage, housekeeping, ..environment.clone() };
+        let environment = Environment { storage, background_work, ..environment.clone() };
         let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
         (ledger.state_hash().unwrap(), report.from_snapshot, report.notes)
     });
@@ -486,7 +486,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
 
 /// Append this many records of a kind that may be skipped.
 pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
-    let options = LogOptions { stream_of: RUN_STREAMS, ..options(disk) };
+    let options = LogOptions { stream_rule: RUN_STREAMS, ..options(disk) };
     let (log, _) = Log::open(&dir(), options, 0).unwrap();
     while count > 0 {
         let some = count.min(1000);
@@ -1023,7 +1023,7 @@ fn snapshots_are_made_one_at_a_time() {
 }
 
 /// Goal: opening reads the newest snapshot once, on a thread of its own while the log is
-/// recovered; with inline housekeeping there is no such thread.
+/// recovered; with inline background work there is no such thread.
 #[test]
 fn newest_snapshot_is_prefetched_during_recovery() {
     let readers: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
@@ -1043,9 +1043,11 @@ fn newest_snapshot_is_prefetched_during_recovery() {
     ledger.close().unwrap();
     let own = std::thread::current().name().map(str::to_owned);
     let beside = Some("newest-snapshot".to_owned());
-    for (housekeeping, reader) in [(Housekeeping::Inline, own), (Housekeeping::Thread, beside)] {
+    for (background_work, reader) in
+        [(BackgroundWork::Inline, own), (BackgroundWork::Thread, beside)]
+    {
         readers.lock().unwrap().clear();
-        let environment = Environment { housekeeping, ..inline.clone() };
+        let environment = Environment { background_work, ..inline.clone() };
         let (_, report) = Ledger::open(&dir(), &environment).unwrap();
         assert!(report.from_snapshot.is_some());
         assert_eq!(*readers.lock().unwrap(), [reader]);

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use plan_ledger::format::{Codec, NewRecord, SegmentReason};
 use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
-    FindingClass, Item, Log, LogReader, LoggedRecord, Proof, Verification, VerifyFinding,
+    FindingClass, Log, LogItem, LogReader, LoggedRecord, RecordStatus, Verification, VerifyFinding,
     VerifyOptions, verify,
 };
 use plan_ledger::plan::RunPolicy;
@@ -48,7 +48,7 @@ impl Part {
         match self {
             Self::SegmentHeader | Self::Frames => Some(FindingClass::Damage),
             // Derived from the records, all of which are readable without them.
-            Self::Index | Self::Footer => Some(FindingClass::Derived),
+            Self::Index | Self::Footer => Some(FindingClass::DerivedDamage),
             // No acknowledged record depends on them: the other slot proves the end of the log, and
             // free space contains nothing acknowledged.
             Self::HeadSlot | Self::Free => Some(FindingClass::Warning),
@@ -86,7 +86,7 @@ fn fixture() -> Fixture {
     log.append(&[record(7, 3000)], at(7)).unwrap();
     kill(&disk, log);
     disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
-    let torn = whole(&reader(&disk), Proof::Unproven).pop().unwrap();
+    let torn = whole(&reader(&disk), RecordStatus::Unacknowledged).pop().unwrap();
     let path = reader(&disk).segments().pop().unwrap().path;
     disk.overwrite(&path, torn.offset.next_multiple_of(512) + 512, &[0; 512]).unwrap();
     let log = open(&disk).unwrap().0;
@@ -99,15 +99,17 @@ fn fixture() -> Fixture {
         reasons,
         [SegmentReason::Create, SegmentReason::Rotate, SegmentReason::FenceAfterCrash]
     );
-    let records = whole(&reader(&disk), Proof::Proven);
+    let records = whole(&reader(&disk), RecordStatus::Durable);
     let parts = parts(&disk);
     Fixture { disk, records, parts }
 }
 
 /// All records of an intact log; the last ones have at least that proof.
-fn whole(reader: &LogReader, at_least: Proof) -> Vec<LoggedRecord> {
-    let record = |item: Item| match item {
-        Item::Record(record, proof) if proof == at_least || proof == Proof::Proven => record,
+fn whole(reader: &LogReader, at_least: RecordStatus) -> Vec<LoggedRecord> {
+    let record = |item: LogItem| match item {
+        LogItem::Record(record, proof) if proof == at_least || proof == RecordStatus::Durable => {
+            record
+        }
         other => panic!("unexpected: {other:?}"),
     };
     reader.walk(1).map(|item| record(item.unwrap())).collect()
@@ -337,9 +339,9 @@ fn every_flipped_bit_of_a_snapshot_is_located() {
         let [finding] = &found.log.findings[..] else { panic!("bit {bit}: {found:#?}") };
         assert!(contains(finding, &path, bit / 8), "bit {bit}: {finding}");
         let class = if finding.what.contains("newer") {
-            FindingClass::Newer
+            FindingClass::NewerFormat
         } else {
-            FindingClass::Derived
+            FindingClass::DerivedDamage
         };
         assert_eq!(finding.class, class, "bit {bit}: {finding}");
         assert_ne!(found.condition(), LedgerCondition::Whole, "bit {bit}");

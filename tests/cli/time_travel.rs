@@ -10,7 +10,7 @@ use plan_ledger::log::LogReader;
 use plan_ledger::plan::*;
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, ErrorKind, Housekeeping, Ledger, LedgerView, state_hash};
+use plan_ledger::{BackgroundWork, Environment, ErrorKind, Ledger, LedgerView, state_hash};
 
 use crate::golden::deterministic;
 use crate::lab::{dir, mix};
@@ -388,7 +388,8 @@ fn ledger_opened_from_a_snapshot_decides_the_same() {
 #[test]
 fn snapshot_thread_makes_the_snapshots() {
     let disk = SimDisk::new();
-    let environment = Environment { housekeeping: Housekeeping::Thread, ..environment(&disk, 200) };
+    let environment =
+        Environment { background_work: BackgroundWork::Thread, ..environment(&disk, 200) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     play(&ledger, 4, 1100);
     ledger.close().unwrap();

@@ -11,8 +11,9 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
 use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
 use plan_ledger::log::{
-    ChainCheck, Completion, ExpectationResult, ExpectedChain, FindingClass, Item, Log, LogOptions,
-    LoggedRecord, SegmentSizes, Verification, VerifyFinding, VerifyOptions, root, verify,
+    ChainCheck, Completion, ExpectationResult, ExpectedChain, FindingClass, Log, LogItem,
+    LogOptions, LoggedRecord, SegmentSizes, Verification, VerifyFinding, VerifyOptions, root,
+    verify,
 };
 use plan_ledger::plan::{Json, Receipt, RunPolicy};
 use plan_ledger::sim::SimDisk;
@@ -82,7 +83,7 @@ fn ranges_agree_with_one_walk() {
         let walked: Vec<VerifyFinding> = reader(&disk)
             .walk(1)
             .filter_map(|item| match item.unwrap() {
-                Item::Damage(damage) => Some(VerifyFinding::from(damage)),
+                LogItem::Damage(damage) => Some(VerifyFinding::from(damage)),
                 _ => None,
             })
             .collect();
@@ -184,7 +185,7 @@ fn pieces_agree_with_one_walk() {
         assert_eq!(one.findings, many.findings, "seed {seed}");
         assert_eq!((one.counts, one.last), (many.counts, many.last), "seed {seed}");
         damaged += usize::from(one.count(FindingClass::Damage) > 0);
-        derived += usize::from(one.count(FindingClass::Derived) > 0);
+        derived += usize::from(one.count(FindingClass::DerivedDamage) > 0);
     }
     assert!(damaged > 50 && derived > 20, "{damaged} damaged, {derived} indexes");
 }

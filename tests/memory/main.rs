@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plan_ledger::format::{Codec, HEAD_SIZE, NewRecord, PAYLOAD_LENGTH_MAX, Uid};
-use plan_ledger::log::{Item, Log, LogOptions, LogReader, OnAmbiguous, UidSource};
+use plan_ledger::log::{Log, LogItem, LogOptions, LogReader, OnAmbiguous, UidSource};
 use plan_ledger::sim::SimDisk;
 use plan_ledger::storage::{DiskStorage, Storage};
 
@@ -92,7 +92,10 @@ fn read_everything(disk: &SimDisk, dir: &Path) {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     if let Ok(reader) = LogReader::open(&storage, dir) {
         for item in reader.walk(1) {
-            if !matches!(item, Ok(Item::Record(..) | Item::Damage(_) | Item::OpenEnd { .. })) {
+            if !matches!(
+                item,
+                Ok(LogItem::Record(..) | LogItem::Damage(_) | LogItem::OpenEnd { .. })
+            ) {
                 break;
             }
         }

@@ -17,7 +17,7 @@ use plan_ledger::ledger::{LedgerCondition, VerifyLevel, RUN_STREAMS, VerifyReque
 use plan_ledger::log::{Batch, Log, LogOptions};
 use plan_ledger::plan::Json;
 use plan_ledger::{
-    Command, Environment, Housekeeping, Ledger, LedgerView, RunId, RunPolicy, State,
+    Command, Environment, BackgroundWork, Ledger, LedgerView, RunId, RunPolicy, State,
 };
 
 use crate::Result;
@@ -363,7 +363,7 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
 
 /// Opens the ledger, and has it make the snapshot that is due, which a record brings about.
 fn rung(dir: &Path) -> Result<State> {
-    let environment = Environment { housekeeping: Housekeeping::Inline, ..Environment::system() };
+    let environment = Environment { background_work: BackgroundWork::Inline, ..Environment::system() };
     let (ledger, _) = Ledger::open_or_create(dir, &environment)?;
     let open = ledger.state()?.runs.open().next_back();
     if let Some(run) = open {
@@ -377,7 +377,7 @@ fn rung(dir: &Path) -> Result<State> {
 
 impl Grower {
     fn new(dir: &Path, state: State) -> Result<Self> {
-        let options = LogOptions { stream_of: RUN_STREAMS, ..log_options() };
+        let options = LogOptions { stream_rule: RUN_STREAMS, ..log_options() };
         let (log, _) = Log::open(dir, options, now())?;
         let (run, open) = (state.runs.open().next_back(), state.in_flight.keys().next().copied());
         Ok(Self { state, log, bulk: Vec::new(), run, open })
@@ -394,7 +394,7 @@ impl Grower {
         }
         self.submit()?;
         self.log.flush()?;
-        if self.log.ack().seq != self.state.seq {
+        if self.log.last_durable().seq != self.state.seq {
             return Err("the log and the state differ".into());
         }
         Ok(self.log.close()?)

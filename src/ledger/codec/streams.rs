@@ -4,12 +4,12 @@
 //! Invariant: the rule never changes its meaning, since its number is in the footer of every sealed
 //! segment. Another rule gets another number.
 
-use crate::log::{LoggedRecord, StreamOf};
+use crate::log::{LoggedRecord, StreamRule};
 
 use super::event::decode;
 
 /// Stream rule 1: the stream's number is the run's.
-pub const RUN_STREAMS: StreamOf = StreamOf { rule: 1, of: run_of };
+pub const RUN_STREAMS: StreamRule = StreamRule { id: 1, stream_of: run_of };
 
 fn run_of(record: &LoggedRecord) -> Option<u64> {
     // A record that cannot be decoded belongs to no run; a fold reports why.

@@ -15,7 +15,7 @@ use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values::{put, take};
 use crate::ledger::projection::{Projection, ProjectionOwner, RecordedEvent, decode_record};
 use crate::ledger::snapshot::store;
-use crate::log::{Item, LogReader, Proof};
+use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
     Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord,
@@ -324,8 +324,9 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
     let mut is_first = reader.first_seq() > 1;
     for item in reader.walk_of_stream(u64::from(run.0), RUN_STREAMS, reader.first_seq()) {
         match item? {
-            Item::Record(_, Proof::Unproven) if reader.has_witness() => {}
-            Item::Record(record, _) => match decode_record(&record) {
+            LogItem::Record(_, RecordStatus::Unacknowledged)
+                if reader.head_names_present_segment() => {}
+            LogItem::Record(record, _) => match decode_record(&record) {
                 Ok(record) => {
                     if std::mem::take(&mut is_first) && !begins_run(&record) {
                         return Err(pruned_run(reader, run));
@@ -334,8 +335,8 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
                 }
                 Err(_) => return Ok(None),
             },
-            Item::Damage(_) => return Ok(None),
-            Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Damage(_) => return Ok(None),
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     // A run that was not pruned has at least one record.

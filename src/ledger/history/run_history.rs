@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Result;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::projection::{RecordedEvent, apply_owned_record, decode_record};
-use crate::log::{Damage, Item, LogReader, LoggedRecord, Proof};
+use crate::log::{Damage, LogItem, LogReader, LoggedRecord, RecordStatus};
 use crate::plan::{Cost, Event, Micros, Run, RunId, State, StepEvent, StepNumber, StepStatus};
 
 use super::cost::{CostReport, StepCost};
@@ -65,10 +65,11 @@ pub(crate) fn run_history(reader: &LogReader, run: RunId, last: u64) -> Result<R
     let mut found = RunHistory { since, records, damage, unreadable, before };
     for item in reader.walk_of_stream(u64::from(run.0), RUN_STREAMS, since).up_to(last) {
         match item? {
-            Item::Record(_, Proof::Unproven) if reader.has_witness() => {}
-            Item::Record(record, _) => found.add(&record),
-            Item::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
-            Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Record(_, RecordStatus::Unacknowledged)
+                if reader.head_names_present_segment() => {}
+            LogItem::Record(record, _) => found.add(&record),
+            LogItem::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
+            LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(found)

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
 use crate::log::{
-    Anchor, ArchiveReference, Item, KEY_WINDOW, KIND_BATCH_KEY, LogReader, Proof, PruneResult,
-    RetentionNote, RetentionRecord,
+    Anchor, ArchiveReference, KEY_WINDOW, KIND_BATCH_KEY, LogItem, LogReader, LoggedRetentionNote,
+    PruneSet, RecordStatus, RetentionNote,
 };
 use crate::plan::{RunId, RunStatus, State};
 
@@ -84,7 +84,7 @@ pub struct PruneReport {
     /// The record of the retention note.
     pub note_seq: u64,
     /// The removed files.
-    pub removal: PruneResult,
+    pub removal: PruneSet,
 }
 
 /// The oldest segments of a log.
@@ -106,7 +106,7 @@ pub(crate) fn prune(
     by: &str,
 ) -> Result<PruneReport> {
     let log = &engine.log;
-    log.expect_own_process()?;
+    log.check_process()?;
     let lock = engine.scheduler().snapshot_lock();
     let _guard = lock.lock();
     let reader = log.reader()?;
@@ -131,10 +131,10 @@ pub(crate) fn prune(
         archive,
         by: by.to_owned(),
     };
-    debug_assert!(note.is_valid(log.ack().seq.saturating_add(1)), "{note:?}");
-    mutant!(PruneBeforeNote => log.remove_pruned(&RetentionRecord { seq: 0, note: note.clone() })?);
+    debug_assert!(note.is_valid(log.last_durable().seq.saturating_add(1)), "{note:?}");
+    mutant!(PruneBeforeNote => log.remove_pruned(&LoggedRetentionNote { seq: 0, note: note.clone() })?);
     let note_seq = engine.append_note(note.record(), None)?.seq;
-    let removal = log.remove_pruned(&RetentionRecord { seq: note_seq, note })?;
+    let removal = log.remove_pruned(&LoggedRetentionNote { seq: note_seq, note })?;
     Ok(PruneReport { plan, note_seq, removal })
 }
 
@@ -231,10 +231,10 @@ fn open_runs(reader: &LogReader, state: &State, first: u64, last: u64) -> Result
     let mut open = BTreeSet::new();
     for item in reader.walk(first) {
         let record = match item? {
-            Item::Record(record, _) if record.seq > last => break,
-            Item::Record(record, Proof::Proven) => record,
-            Item::Damage(damage) => return Err(damage.into_error()),
-            Item::Record(..) | Item::Derived(_) | Item::OpenEnd { .. } => continue,
+            LogItem::Record(record, _) if record.seq > last => break,
+            LogItem::Record(record, RecordStatus::Durable) => record,
+            LogItem::Damage(damage) => return Err(damage.into_error()),
+            LogItem::Record(..) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => continue,
         };
         let run = decode(&record)?.as_ref().and_then(crate::plan::Event::run);
         let is_open = |run: &RunId| {

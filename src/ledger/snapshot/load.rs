@@ -91,7 +91,7 @@ impl<P: Projection> UnboundSnapshot<P> {
     /// # Errors
     /// As [`load`].
     pub(crate) fn bind(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
-        reader.expect_matching(&self.header, &path_of(reader, &self.name))?;
+        reader.check_matching(&self.header, &path_of(reader, &self.name))?;
         Ok((self.value, self.header))
     }
 }

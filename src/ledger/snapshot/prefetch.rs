@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use crate::log::{Housekeeping, SnapshotFolder};
+use crate::log::{BackgroundWork, SnapshotFolder};
 use crate::plan::State;
 
 use crate::ledger::environment::Environment;
@@ -20,9 +20,10 @@ use super::load::UnboundSnapshot;
 pub(crate) struct Prefetch(Option<JoinHandle<Option<UnboundSnapshot<State>>>>);
 
 impl Prefetch {
-    /// Start to read the newest snapshot of the ledger in `dir`, unless housekeeping is inline.
+    /// Start to read the newest snapshot of the ledger in `dir`, unless background work runs
+    /// inline.
     pub(crate) fn start(dir: &Path, environment: &Environment) -> Self {
-        if environment.housekeeping == Housekeeping::Inline {
+        if environment.background_work == BackgroundWork::Inline {
             return Self(None);
         }
         let (storage, dir) = (environment.storage.clone(), dir.to_owned());

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - An error here is only a warning. No command fails because of a snapshot, and with
-//!   [`Housekeeping::Thread`] none waits for one.
+//!   [`BackgroundWork::Thread`] none waits for one.
 //! - A note is returned only after the file of its snapshot is durable.
 //! - The thread ends before the scheduler is dropped.
 
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::format::SnapshotName;
-use crate::log::{Housekeeping, LogReader, SnapshotNote};
+use crate::log::{BackgroundWork, LogReader, SnapshotNote};
 use crate::plan::State;
 use crate::storage::Storage;
 
@@ -36,7 +36,7 @@ const WARNINGS_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct SnapshotScheduler {
     writer: SnapshotWriter,
-    housekeeping: Housekeeping,
+    background_work: BackgroundWork,
     trigger: SnapshotTrigger,
     /// The last place that has a snapshot, or for which one was tried.
     tried: u64,
@@ -103,7 +103,7 @@ impl SnapshotScheduler {
                 results: Arc::default(),
                 lock: SnapshotLock::default(),
             },
-            housekeeping: environment.housekeeping,
+            background_work: environment.background_work,
             trigger: if every.is_some() {
                 SnapshotTrigger::Interval
             } else {
@@ -129,9 +129,9 @@ impl SnapshotScheduler {
             return;
         }
         self.tried = seq;
-        match self.housekeeping {
-            Housekeeping::Inline => self.writer.make_or_warn(seq),
-            Housekeeping::Thread => self.enqueue(seq),
+        match self.background_work {
+            BackgroundWork::Inline => self.writer.make_or_warn(seq),
+            BackgroundWork::Thread => self.enqueue(seq),
         }
     }
 

@@ -94,16 +94,16 @@ fn project_with<P: Projection>(
     validation: Validation,
     loaded: Option<UnboundSnapshot<P>>,
 ) -> Result<Projected<P>> {
-    // Listing thousands of snapshots takes as long as reading one, so try the cached list first. If one
-    // of it cannot be used, it may have been removed since.
-    if let Some(list) = reader.snapshots_listed()
+    // Listing thousands of snapshots takes as long as reading one, so try the cached list first. If
+    // one of it cannot be used, it may have been removed since.
+    if let Some(list) = reader.cached_snapshots()
         && let Ok(projected) = project_from(reader, seq, validation, None, &list, Vec::new())
         && projected.from.is_some()
         && projected.ignored.is_empty()
     {
         return Ok(projected);
     }
-    let (list, ignored) = match reader.list_snapshots() {
+    let (list, ignored) = match reader.refresh_snapshot_cache() {
         Ok(list) => (list, Vec::new()),
         Err(error) => (Arc::default(), vec![error]),
     };
@@ -194,7 +194,7 @@ fn project_at_with<P: Projection>(
 
 /// The error for a record past the end of the log.
 pub(crate) fn out_of_range(reader: &LogReader, last: u64, found: u64) -> Error {
-    let what = match (last, reader.has_witness()) {
+    let what = match (last, reader.head_names_present_segment()) {
         (0, false) => "HEAD vouches for no record; `ledger verify` shows what is there",
         _ => "ask for that record or an earlier one",
     };

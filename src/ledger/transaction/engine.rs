@@ -181,7 +181,7 @@ impl Engine {
         transaction: &Transaction<'_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> std::result::Result<(Commit, T), E> {
-        self.log.expect_own_process()?;
+        self.log.check_process()?;
         let _reservation = self.outputs.reserve();
         let command = self.prepare(transaction)?;
         match self.submit(transaction, command.as_deref(), read) {
@@ -287,7 +287,7 @@ impl Engine {
     ) -> std::result::Result<Submitted<T>, SubmitError<E>> {
         let failed = |error: Error| SubmitError::Failed(E::from(error));
         loop {
-            self.log.expect_healthy().map_err(failed)?;
+            self.log.check_status().map_err(failed)?;
             shared.refresh(&self.log).map_err(failed)?;
             let now = self.now();
             let expected = self.log.last_submitted().seq + 1;
@@ -379,7 +379,7 @@ impl Engine {
 
     /// Wait until a batch is durable.
     pub(crate) fn wait_durable(&self, ticket: Ticket) -> Result<Ack> {
-        mutant!(AnswerBeforeDurable => return Ok(self.log.ack()));
+        mutant!(AnswerBeforeDurable => return Ok(self.log.last_durable()));
         match self.log.wait(ticket) {
             Ok(ack) => {
                 self.scheduler().on_commit(ack.seq);
@@ -443,7 +443,7 @@ impl Engine {
     /// # Errors
     /// `Fenced` in a forked process.
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, SharedState>> {
-        self.log.expect_own_process()?;
+        self.log.check_process()?;
         // A thread that panicked left the state marked as stale, and it is folded again.
         Ok(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -504,7 +504,7 @@ impl Engine {
             key: key.cloned(),
         };
         loop {
-            self.log.expect_healthy()?;
+            self.log.check_status()?;
             shared.refresh(&self.log)?;
             let time = self.now();
             let expected = self.log.last_submitted().seq + 1;
@@ -527,7 +527,7 @@ impl Engine {
 
     /// See [`crate::Ledger::close`].
     pub(crate) fn close(self) -> Result<()> {
-        self.log.expect_own_process()?;
+        self.log.check_process()?;
         self.scheduler().finish();
         self.append_snapshot_notes();
         self.log.close()

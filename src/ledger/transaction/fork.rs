@@ -47,7 +47,7 @@ fn fork_seq(engine: &Engine, parent: RunId, point: ForkPoint) -> Result<u64> {
         ForkPoint::Before(step) => step,
     };
     // The run first: the reader, made later, then sees all of its records.
-    let (run, last) = (current_run(engine, parent)?, engine.log.ack().seq);
+    let (run, last) = (current_run(engine, parent)?, engine.log.last_durable().seq);
     let dispatched = first_dispatch(&engine.reader()?, &run, step)?;
     Ok(dispatched.map_or(last, |seq| seq.saturating_sub(1)))
 }

@@ -67,7 +67,7 @@ pub(crate) fn transact_deferred<T, E: From<Error>>(
     read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     pending: &PendingCommits,
 ) -> std::result::Result<T, E> {
-    engine.log.expect_own_process()?;
+    engine.log.check_process()?;
     let reservation = engine.outputs.reserve();
     let command = engine.prepare(transaction)?;
     let reservation = command.as_deref().is_some_and(names_blob).then_some(reservation);

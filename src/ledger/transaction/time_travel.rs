@@ -14,7 +14,7 @@ pub(crate) fn project<P: Projection>(engine: &Engine, seq: u64) -> Result<P> {
     let reader = engine.reader()?;
     let projected = store::project_at::<P>(&reader, seq)?;
     if !projected.ignored.is_empty() {
-        engine.log.expect_own_process()?;
+        engine.log.check_process()?;
         engine.scheduler().warn_all(&projected.ignored);
     }
     Ok(projected.value)
@@ -22,14 +22,14 @@ pub(crate) fn project<P: Projection>(engine: &Engine, seq: u64) -> Result<P> {
 
 /// Make a snapshot after the last record; see [`crate::Ledger::snapshot`].
 pub(crate) fn make_snapshot<P: Projection>(engine: &Engine) -> Result<Snapshot> {
-    engine.log.expect_own_process()?;
+    engine.log.check_process()?;
     let storage = &*engine.environment.storage;
     let (intervals, lock) = {
         let scheduler = engine.scheduler();
         (scheduler.intervals(), scheduler.snapshot_lock())
     };
     let guard = lock.lock();
-    let (last, reader) = (engine.log.ack().seq, engine.reader()?);
+    let (last, reader) = (engine.log.last_durable().seq, engine.reader()?);
     let (snapshot, note, ignored) =
         store::make::<P>(storage, &reader, last, Validation::Full, &[], &guard)?;
     // A thread may have locked the scheduler and wait for this guard.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
 use crate::log::{
-    Damage, Item, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, Proof, Walk,
+    Damage, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogItem, LogReader, LoggedRecord,
+    RecordStatus, Walk,
 };
 
 use crate::ledger::codec::event::decode;
@@ -16,7 +17,7 @@ use crate::ledger::codec::event::decode;
 #[derive(Debug)]
 pub(crate) enum SalvageItem {
     /// A record to salvage.
-    Record(LoggedRecord, Proof),
+    Record(LoggedRecord, RecordStatus),
     /// Lost records; `last_seq` is below `first_seq` if the damage cost none.
     Lost(Damage),
     /// An intact record that is not salvaged.
@@ -29,7 +30,7 @@ pub(crate) struct DamagedLogReader<'a> {
     walk: Walk<'a>,
     next_seq: u64,
     /// A record after a gap that was reported first.
-    pending: Option<(LoggedRecord, Proof)>,
+    pending: Option<(LoggedRecord, RecordStatus)>,
     is_at_end: bool,
 }
 
@@ -38,7 +39,7 @@ impl<'a> DamagedLogReader<'a> {
         Self { reader, walk: reader.walk(1), next_seq: 1, pending: None, is_at_end: false }
     }
 
-    fn record(&mut self, record: LoggedRecord, proof: Proof) -> SalvageItem {
+    fn record(&mut self, record: LoggedRecord, proof: RecordStatus) -> SalvageItem {
         if record.seq > self.next_seq {
             let last = record.seq - 1;
             self.pending = Some((record, proof));
@@ -111,10 +112,12 @@ impl Iterator for DamagedLogReader<'_> {
                     return Some(self.lost(&self.folder(), last, what));
                 }
                 // It was returned, or reported as lost, before.
-                Some(Ok(Item::Record(record, _))) if record.seq < self.next_seq => {}
-                Some(Ok(Item::Record(record, proof))) => return Some(self.record(record, proof)),
-                Some(Ok(Item::Damage(damage))) => return Some(self.damage(damage)),
-                Some(Ok(Item::Derived(_) | Item::OpenEnd { .. })) => {}
+                Some(Ok(LogItem::Record(record, _))) if record.seq < self.next_seq => {}
+                Some(Ok(LogItem::Record(record, proof))) => {
+                    return Some(self.record(record, proof));
+                }
+                Some(Ok(LogItem::Damage(damage))) => return Some(self.damage(damage)),
+                Some(Ok(LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. })) => {}
                 Some(Err(error)) => match self.unreadable(&error) {
                     Some(item) => return Some(item),
                     None => return None,

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
 use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
-use crate::log::{BlobId, LogReader, LoggedRecord, UndurableTail};
+use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail};
 
 use super::lines::{self, FORMAT, Line, PIECE, VERSION};
 
@@ -30,7 +30,7 @@ pub struct ExportReport {
     /// Chain value of the last record.
     pub chain: Chain,
     /// Complete records after the last one that are not exported, since they were not acknowledged.
-    pub unexported: Option<UndurableTail>,
+    pub unexported: Option<UnacknowledgedTail>,
     /// The number of exported blobs.
     pub blobs: u64,
     /// The errors of missing or damaged blobs.
@@ -110,7 +110,7 @@ impl Export<'_> {
             self.record(&record?, describe)?;
         }
         if to.is_none_or(|to| to > self.done.last_seq) {
-            self.done.unexported = log.undurable_tail(self.done.last_seq)?;
+            self.done.unexported = log.unacknowledged_tail(self.done.last_seq)?;
         }
         match to {
             Some(to) if to > self.done.last_seq => Err(out_of_range(to, self.done.last_seq)),

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, NewRecord, PAYLOAD_LENGTH_MAX};
-use crate::log::{Ack, BLOB_LENGTH_MAX, BlobStore, Genesis, LogBuilder};
+use crate::log::{Ack, BLOB_LENGTH_MAX, BlobStore, ChainOrigin, LogBuilder};
 
 use crate::ledger::environment::Environment;
 
@@ -47,7 +47,7 @@ pub fn import(
     let genesis = input.header()?;
     let time = environment.clock.now();
     let mut builder =
-        LogBuilder::create(dir, environment.log_options(), Genesis::Of(genesis), time)?;
+        LogBuilder::create(dir, environment.log_options(), ChainOrigin::Existing(genesis), time)?;
     let (mut imported, mut store) = (ImportReport::default(), None);
     loop {
         let line = input.next()?;
@@ -60,7 +60,7 @@ pub fn import(
             }
             Line::BlobMissing { .. } => imported.blobs_missing += 1,
             Line::End { .. } => {
-                imported.ack = builder.ack();
+                imported.ack = builder.last_record();
                 input.end(&line, &imported)?;
                 builder.finish()?;
                 return Ok(imported);
@@ -147,7 +147,7 @@ impl Input<'_> {
         let of_line = |what: String| {
             Error::new(ErrorKind::Corrupt, format!("line {number}: {what}")).at_seq(seq)
         };
-        let due = builder.ack().seq.saturating_add(1);
+        let due = builder.last_record().seq.saturating_add(1);
         if seq != due {
             return Err(of_line(format!("expected record {due}, found record {seq}")));
         }

@@ -16,8 +16,8 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, NewRecord};
 use crate::log::{
-    Ack, BlobId, BlobState, Damage, GapNote, Genesis, KIND_BATCH_KEY, LogBuilder, LogReader,
-    LoggedRecord, LostRange, Proof,
+    Ack, BlobId, BlobState, ChainOrigin, Damage, GapNote, KIND_BATCH_KEY, LogBuilder, LogReader,
+    LoggedRecord, LostRange, RecordStatus,
 };
 use crate::storage::Storage;
 
@@ -62,7 +62,7 @@ pub struct SalvageReport {
 }
 
 /// Reject a pruned log: its state cannot be folded from the records that are left.
-fn expect_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
+fn check_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
     if reader.first_seq() == 1 {
         return prune_evidence::find(reader, storage).map_or(Ok(()), Err);
     }
@@ -81,10 +81,10 @@ fn expect_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
 /// leaves no file.
 pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<SalvageReport> {
     let reader = LogReader::open(&environment.storage, from)?;
-    expect_unpruned(&reader, &*environment.storage)?;
+    check_unpruned(&reader, &*environment.storage)?;
     let incomplete = incomplete_batches(&reader);
     let time = environment.clock.now();
-    let builder = LogBuilder::create(to, environment.log_options(), Genesis::Own, time)?;
+    let builder = LogBuilder::create(to, environment.log_options(), ChainOrigin::New, time)?;
     let mut salvager = Salvager {
         builder,
         reader: &reader,
@@ -152,7 +152,7 @@ struct Salvager<'a> {
 }
 
 impl Salvager<'_> {
-    fn record(&mut self, record: LoggedRecord, proof: Proof) -> Result<()> {
+    fn record(&mut self, record: LoggedRecord, proof: RecordStatus) -> Result<()> {
         self.close_gap(Some(record.chain))?;
         let range = self.incomplete.range(..=record.seq).next_back();
         let is_incomplete = range.is_some_and(|(_, last)| record.seq <= *last);
@@ -171,7 +171,7 @@ impl Salvager<'_> {
         self.before = Some(record.chain);
         self.report.records += 1;
         self.report.unbatched += u64::from(is_incomplete);
-        self.report.unproven += u64::from(proof == Proof::Unproven);
+        self.report.unproven += u64::from(proof == RecordStatus::Unacknowledged);
         Ok(())
     }
 

@@ -4,7 +4,9 @@
 //! cannot be folded again.
 
 use crate::error::Result;
-use crate::log::{Anchor, FindingClass, LogReader, LoggedRecord, RetentionRecord, VerifyFinding};
+use crate::log::{
+    Anchor, FindingClass, LogReader, LoggedRecord, LoggedRetentionNote, VerifyFinding,
+};
 
 use super::findings::at_record;
 use super::report::VerifyReport;
@@ -18,8 +20,9 @@ pub(crate) fn notes(
     for record in notes {
         let finding =
             |what: &str| at_record(reader, record, format!("record {}: {what}", record.seq));
-        let Some(RetentionRecord { note, .. }) = RetentionRecord::from_record(record) else {
-            report.log.keep([finding("intact retention note with invalid content")]);
+        let Some(LoggedRetentionNote { note, .. }) = LoggedRetentionNote::from_record(record)
+        else {
+            report.log.add_findings([finding("intact retention note with invalid content")]);
             continue;
         };
         // An unreadable record was reported already.
@@ -29,7 +32,7 @@ pub(crate) fn notes(
                 "the retention note gives record {} the chain {}, but the log has another one",
                 note.last_seq, note.chain
             );
-            report.log.keep([finding(&what)]);
+            report.log.add_findings([finding(&what)]);
         }
     }
     Ok(())
@@ -50,7 +53,7 @@ pub(crate) fn files(
         let again = open()?;
         if note_seq(&again) == note_seq(&reader) {
             let (anchors, findings): (Vec<_>, Vec<_>) = bad.into_iter().unzip();
-            report.log.keep(findings);
+            report.log.add_findings(findings);
             return Ok(anchors);
         }
         reader = again;

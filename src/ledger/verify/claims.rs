@@ -32,14 +32,14 @@ pub(crate) fn of_notes<'a>(
         let claimed = claimed.filter(|claimed| claimed.seq > 0 && claimed.seq < record.seq);
         let Some(claimed) = claimed else {
             let what = format!("record {}: intact snapshot note with invalid content", record.seq);
-            report.log.keep([VerifyFinding { what, ..place }]);
+            report.log.add_findings([VerifyFinding { what, ..place }]);
             continue;
         };
         let claim = StateClaim { place, claimed };
         let chain = reader.chain_at(claim.claimed.seq)?.map(|chain| chain.to_string());
         // An unreadable record was reported already.
         if let Some(chain) = chain.filter(|chain| *chain != claim.claimed.chain) {
-            report.log.keep([claim.mismatch("chain", &claim.claimed.chain, &chain)]);
+            report.log.add_findings([claim.mismatch("chain", &claim.claimed.chain, &chain)]);
         }
         claims.push(claim);
     }

@@ -55,7 +55,7 @@ pub(crate) fn check(
     }
     for name in names {
         if snapshots.is_pruned(name) {
-            report.log.keep([snapshots.pruned_finding(name)]);
+            report.log.add_findings([snapshots.pruned_finding(name)]);
             continue;
         }
         let length = snapshots.length(name);
@@ -78,7 +78,7 @@ pub(crate) fn check(
                 report.snapshots += 1;
                 match check {
                     SnapshotCheck::Valid(claim) => claims.push(claim),
-                    SnapshotCheck::Bad(finding) => report.log.keep([finding]),
+                    SnapshotCheck::Bad(finding) => report.log.add_findings([finding]),
                     SnapshotCheck::Skipped => {}
                 }
             }
@@ -89,12 +89,12 @@ pub(crate) fn check(
             TaskResult::Skipped => {}
         }
     }
-    report.log.keep(lost_blobs(bad, snapshots, &tally)?);
-    report.log.keep(snapshots.unknown_files());
-    report.log.keep(survey.unknown_files.iter().cloned().map(unknown_file));
+    report.log.add_findings(lost_blobs(bad, snapshots, &tally)?);
+    report.log.add_findings(snapshots.unknown_files());
+    report.log.add_findings(survey.unknown_files.iter().cloned().map(unknown_file));
     claims.sort_by_key(|claim| claim.claimed.seq);
-    report.log.keep(claims.iter().filter_map(|claim| claim.compare(&replayed.hashes)));
-    report.log.keep(replayed.fault);
+    report.log.add_findings(claims.iter().filter_map(|claim| claim.compare(&replayed.hashes)));
+    report.log.add_findings(replayed.fault);
     report.state = replayed.state;
     if tally.is_stopped() {
         report.log.completion = Completion::Stopped;

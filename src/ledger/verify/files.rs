@@ -69,7 +69,7 @@ impl SnapshotVerifier<'_> {
         }
         let is_anchor = self.reader.first_seq() > 1
             && self.reader.retention().is_some_and(|retention| retention.is_anchor(name));
-        let class = if is_anchor { FindingClass::Damage } else { FindingClass::Derived };
+        let class = if is_anchor { FindingClass::Damage } else { FindingClass::DerivedDamage };
         match load::check(self.reader, name) {
             Ok(header) => {
                 let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
@@ -108,7 +108,7 @@ fn bad_snapshot(class: FindingClass, path: PathBuf, length: u64, error: &Error) 
         Some(offset) => offset..offset.saturating_add(CHUNK).min(length).max(offset),
     };
     let is_newer = error.kind() == ErrorKind::Unsupported;
-    let class = if is_newer { FindingClass::Newer } else { class };
+    let class = if is_newer { FindingClass::NewerFormat } else { class };
     finding(class, path, range, error.message().to_owned())
 }
 

@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result};
 use crate::ledger::projection::{apply_owned_record, decode_record};
 use crate::ledger::snapshot::state_hash::state_hash;
 use crate::ledger::snapshot::store;
-use crate::log::{Item, LogReader, ProgressCounter, Proof, VerifyFinding};
+use crate::log::{LogItem, LogReader, ProgressCounter, RecordStatus, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
 use super::findings::at_record;
@@ -52,8 +52,8 @@ pub(crate) fn replay(
     let mut walk = reader.walk(state.seq.saturating_add(1));
     while let Some(item) = walk.next_ref() {
         let record = match item? {
-            Item::Record(record, Proof::Proven) => record,
-            Item::Derived(_) => continue,
+            LogItem::Record(record, RecordStatus::Durable) => record,
+            LogItem::DerivedDamage(_) => continue,
             // Damage was reported already; the fold ends there.
             _ => break,
         };

@@ -88,7 +88,7 @@ impl VerifyReport {
         let is_as_expected = self.log.expectation.is_none_or(log::ExpectationResult::is_met);
         if self.log.is_damaged() || !is_as_expected {
             LedgerCondition::Damaged
-        } else if self.log.count(FindingClass::Newer) > 0 {
+        } else if self.log.count(FindingClass::NewerFormat) > 0 {
             LedgerCondition::Newer
         } else if self.is_stopped() {
             LedgerCondition::Stopped

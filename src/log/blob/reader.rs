@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! - When [`crate::log::BlobStore::put`] returns, the blob is durable, including its name: a record
-//!   may name it.
+//!   may refer to it.
 //! - A reader returns only bytes that match the requested hash.
 //! - At most [`BLOB_LENGTH_MAX`] bytes are in memory; a check reads in chunks.
-//! - Which records name a blob, and so which blobs may be removed, is decided by the ledger.
+//! - The ledger knows which records refer to a blob, and decides which blobs may be removed.
 
 use std::fmt;
 use std::io;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ContentHasher, content_hash};
-use crate::log::bytes::{hex, is_hex, length, parse};
-use crate::log::folder::{Layout, TEMPORARY_SUFFIX};
+use crate::log::bytes::{hex, is_hex, len_u64, parse_hash};
+use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
 use crate::storage::{Access, EntryKind, Storage, StorageFile};
 
 /// Maximum length of a blob.
@@ -36,7 +36,7 @@ impl BlobId {
     /// The name for some bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self { hash: content_hash(bytes), length: length(bytes) }
+        Self { hash: content_hash(bytes), length: len_u64(bytes) }
     }
 
     /// The hash in hexadecimal, which is the file's name.
@@ -97,12 +97,12 @@ pub struct BlobList {
 #[derive(Debug, Clone)]
 pub struct BlobReader {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) layout: Layout,
+    pub(crate) paths: LedgerPaths,
 }
 
 impl BlobReader {
-    pub(crate) fn new(storage: &Arc<dyn Storage>, layout: &Layout) -> Self {
-        Self { storage: storage.clone(), layout: layout.clone() }
+    pub(crate) fn new(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Self {
+        Self { storage: storage.clone(), paths: paths.clone() }
     }
 
     /// The file of a blob, whether it exists or not.
@@ -158,7 +158,7 @@ impl BlobReader {
     /// The files in the folder of blobs.
     pub fn list(&self) -> Result<BlobList> {
         let mut list = BlobList::default();
-        let root = self.layout.blob();
+        let root = self.paths.blob();
         for entry in self.entries(&root)? {
             let folder = root.join(&entry.name);
             let is_ours = entry.name.len() == 2 && is_hex(&entry.name);
@@ -169,7 +169,7 @@ impl BlobReader {
             for file in self.entries(&folder)? {
                 let path = folder.join(&file.name);
                 let unfinished = file.name.strip_suffix(TEMPORARY_SUFFIX);
-                let hash = parse(unfinished.unwrap_or(&file.name))
+                let hash = parse_hash(unfinished.unwrap_or(&file.name))
                     .filter(|_| file.kind == EntryKind::File && file.name.starts_with(&entry.name));
                 match (hash, unfinished) {
                     (None, _) => list.unknown.push(path),
@@ -188,7 +188,7 @@ impl BlobReader {
     }
 
     pub(crate) fn folder(&self, id: &BlobId) -> PathBuf {
-        self.layout.blob().join(hex(id.hash.get(..1).unwrap_or_default()))
+        self.paths.blob().join(hex(id.hash.get(..1).unwrap_or_default()))
     }
 
     fn open(&self, path: &Path) -> Result<Option<(Box<dyn StorageFile>, u64)>> {
@@ -220,8 +220,8 @@ pub(crate) fn blob_error(path: &Path, id: &BlobId, state: &BlobState) -> Error {
         BlobState::Intact | BlobState::Unreadable(_) => state.to_string(),
     };
     let message = format!(
-        "blob missing or damaged: expected {} bytes of blake3 {}, {found}; the log is intact \
-         without it: restore the file from a copy if there is one",
+        "blob missing or damaged: expected {} bytes of blake3 {}, {found}; the log itself is \
+         intact; restore this file from a backup",
         id.length,
         id.hex()
     );
@@ -231,7 +231,7 @@ pub(crate) fn blob_error(path: &Path, id: &BlobId, state: &BlobState) -> Error {
 pub(crate) fn too_long(found: u64) -> Error {
     let message = format!(
         "output too long for a blob: expected at most {BLOB_LENGTH_MAX} bytes, found {found}; \
-         store it in a file and name that as an artifact"
+         store it in a file and report that file as an artifact"
     );
     Error::new(ErrorKind::TooLarge, message)
 }
@@ -246,7 +246,7 @@ fn hash_of(file: &dyn StorageFile, end: u64) -> io::Result<[u8; 32]> {
         }
         let read = piece.get(..count).unwrap_or_default();
         hasher.update(read);
-        offset += length(read);
+        offset += len_u64(read);
     }
     Ok(hasher.finish())
 }

@@ -1,4 +1,4 @@
-//! Writing blobs: each is durable, including its name, before a record may name it.
+//! Writing blobs: each is durable, including its name, before a record may refer to it.
 //!
 //! A failed sync is never retried: the blob is written again instead.
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::log::folder::{Layout, TEMPORARY_SUFFIX};
+use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
 use crate::storage::{Access, Storage};
 
 use super::reader::{BLOB_LENGTH_MAX, BlobId, BlobReader, BlobState, blob_error, too_long};
@@ -33,8 +33,8 @@ struct StoreState {
 
 impl BlobStore {
     /// The store of a ledger; the caller has its lock. Leftovers of a crash are removed.
-    pub(crate) fn new(storage: &Arc<dyn Storage>, layout: &Layout) -> Self {
-        let reader = BlobReader::new(storage, layout);
+    pub(crate) fn new(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Self {
+        let reader = BlobReader::new(storage, paths);
         // Readers ignore them and the next write replaces them, so an error does not matter.
         for path in reader.list().unwrap_or_default().unfinished {
             let _ = storage.remove(&path);
@@ -48,10 +48,10 @@ impl BlobStore {
         &self.reader
     }
 
-    /// Store bytes durably. When this returns, a record may name the blob.
+    /// Store bytes durably. When this returns, a record may refer to the blob.
     ///
     /// # Errors
-    /// `TooLarge`, `DiskFull` and `Io`: no record must name the blob. Later calls may succeed.
+    /// `TooLarge`, `DiskFull` and `Io`: no record may refer to the blob. Later calls may succeed.
     pub fn put(&self, bytes: &[u8]) -> Result<BlobId> {
         let id = BlobId::of(bytes);
         if id.length > BLOB_LENGTH_MAX {
@@ -66,7 +66,7 @@ impl BlobStore {
         Ok(id)
     }
 
-    /// Make an existing blob durable, so that a record may name it.
+    /// Make an existing blob durable, so that a record may refer to it.
     ///
     /// # Errors
     /// `Corrupt` if it is missing or damaged; `Io`.
@@ -82,14 +82,15 @@ impl BlobStore {
         }
     }
 
-    /// Remove a file that [`BlobReader::list`] named and that no record needs.
+    /// Remove a file from the list of [`BlobReader::list`] to which no record refers.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let storage = &self.reader.storage;
         storage.remove(path).map_err(|error| Error::io("remove the blob", path, error))
     }
 
     fn state(&self) -> MutexGuard<'_, StoreState> {
-        // Both sets change only after what they state has happened, so a panic leaves them valid.
+        // Each set is updated only after the I/O that it describes succeeded, so a panic leaves
+        // both valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +109,7 @@ impl BlobStore {
 
     fn write(&self, id: &BlobId, bytes: &[u8], state: &mut StoreState) -> Result<()> {
         let (storage, folder) = (&self.reader.storage, self.reader.folder(id));
-        for folder in [&self.reader.layout.blob(), &folder] {
+        for folder in [&self.reader.paths.blob(), &folder] {
             storage
                 .create_dir(folder)
                 .map_err(|error| Error::io("create the folder", folder, error))?;
@@ -143,7 +144,7 @@ impl BlobStore {
     /// Sync the blob's name, and those of the folders above it that are not known to be durable.
     fn sync_names(&self, id: &BlobId, state: &mut StoreState) -> Result<()> {
         mutant!(BlobDirEntryUnsynced => return Ok(()));
-        let (own, root) = (self.reader.folder(id), self.reader.layout.blob());
+        let (own, root) = (self.reader.folder(id), self.reader.paths.blob());
         let sync = |folder: &Path| {
             let synced = self.reader.storage.sync_dir(folder);
             synced.map_err(|error| Error::io("sync the folder", folder, error))
@@ -151,7 +152,7 @@ impl BlobStore {
         sync(&own)?;
         if !state.durable.contains(&own) {
             sync(&root)?;
-            sync(self.reader.layout.dir())?;
+            sync(self.reader.paths.dir())?;
             state.durable.insert(own);
         }
         Ok(())

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
-use crate::log::bytes::length;
+use crate::log::bytes::len_u64;
 use crate::storage::{Access, Storage, StorageFile};
 
-use super::layout::Layout;
+use super::paths::LedgerPaths;
 
 /// HEAD, open for writing.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(crate) struct HeadFile {
     slot: usize,
     generation: u64,
     generations: Arc<HeadGenerations>,
-    /// The callers' time of the last sync.
+    /// Time of the last sync, as the caller passed it.
     pub(crate) synced_at: u64,
 }
 
-/// The generations that this writer left in HEAD. A lower one in the file means that another file
-/// took its place.
+/// The generations that this writer left in HEAD. A lower one in the file means that HEAD was
+/// replaced.
 #[derive(Debug)]
 pub(crate) struct HeadGenerations {
     /// Generation of the last write.
@@ -37,11 +37,21 @@ pub(crate) struct HeadGenerations {
     synced: AtomicU64,
 }
 
+/// The lowest generation that the newest slot of HEAD may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequiredGeneration {
+    /// While this writer wrote both slots and both are valid.
+    pub(crate) both_slots: u64,
+    /// While one slot is invalid, because it is being written, or comes from an earlier opening.
+    pub(crate) one_slot: u64,
+}
+
 impl HeadGenerations {
-    /// The lowest generation that HEAD can hold: while both slots are this writer's, and while one
-    /// of them is not, or is being written.
-    pub(crate) fn minimum(&self) -> (u64, u64) {
-        (self.written.load(Ordering::SeqCst), self.synced.load(Ordering::SeqCst))
+    pub(crate) fn required(&self) -> RequiredGeneration {
+        RequiredGeneration {
+            both_slots: self.written.load(Ordering::SeqCst),
+            one_slot: self.synced.load(Ordering::SeqCst),
+        }
     }
 
     fn written(&self, generation: u64) {
@@ -60,8 +70,8 @@ impl HeadGenerations {
 
 impl HeadFile {
     /// Create the file with two valid slots.
-    pub(crate) fn create(storage: &dyn Storage, layout: &Layout, head: &Head) -> Result<()> {
-        Self::create_at(storage, &layout.head(), head)
+    pub(crate) fn create(storage: &dyn Storage, paths: &LedgerPaths, head: &Head) -> Result<()> {
+        Self::create_at(storage, &paths.head(), head)
     }
 
     fn create_at(storage: &dyn Storage, path: &std::path::Path, head: &Head) -> Result<()> {
@@ -74,8 +84,8 @@ impl HeadFile {
     }
 
     /// Replace an unreadable HEAD, or create a missing one.
-    pub(crate) fn replace(storage: &dyn Storage, layout: &Layout, head: &Head) -> Result<()> {
-        let (path, temporary, folder) = (layout.head(), layout.temporary_head(), layout.dir());
+    pub(crate) fn replace(storage: &dyn Storage, paths: &LedgerPaths, head: &Head) -> Result<()> {
+        let (path, temporary, folder) = (paths.head(), paths.temporary_head(), paths.dir());
         // Either file may be missing.
         let _ = storage.remove(&temporary);
         Self::create_at(storage, &temporary, head)?;
@@ -87,8 +97,12 @@ impl HeadFile {
     }
 
     /// Open the file; `view` is its content.
-    pub(crate) fn open(storage: &dyn Storage, layout: &Layout, view: &HeadSlots) -> Result<Self> {
-        let path = layout.head();
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        paths: &LedgerPaths,
+        head_slots: &HeadSlots,
+    ) -> Result<Self> {
+        let path = paths.head();
         let file = storage
             .open(&path, Access::ReadWrite)
             .map_err(|error| Error::io("open HEAD", &path, error))?;
@@ -96,8 +110,8 @@ impl HeadFile {
         // rule that a slot is left alone until the other one is known to be durable.
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =
-            view.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
-        if !view.is_whole() && view.newest().is_some() {
+            head_slots.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
+        if !head_slots.is_whole() && head_slots.newest().is_some() {
             invalidate_slot(&*file, 1 - newest)
                 .map_err(|error| Error::io("write HEAD", &path, error))?;
         }
@@ -111,7 +125,7 @@ impl HeadFile {
         self.file.clone()
     }
 
-    /// The generations to compare it with.
+    /// The generations that the ownership check compares HEAD with.
     pub(crate) fn generations(&self) -> Arc<HeadGenerations> {
         self.generations.clone()
     }
@@ -121,7 +135,7 @@ impl HeadFile {
         self.generation += 1;
         head.generation = self.generation;
         let bytes = head.encode();
-        let offset = if self.slot == 0 { 0 } else { length(&bytes) };
+        let offset = if self.slot == 0 { 0 } else { len_u64(&bytes) };
         self.file.write_at(&bytes, offset).map_err(|error| {
             self.generations.failed();
             Error::io("write HEAD", &self.path, error)
@@ -145,8 +159,8 @@ impl HeadFile {
     }
 }
 
-/// Make an invalid slot permanently invalid. If only its padding was damaged, a torn write that
-/// reaches just the padding would make it valid again, with a new generation over an old watermark.
+/// Make an invalid slot permanently invalid. If only its padding was damaged, a torn write of
+/// the padding alone would restore a valid checksum: the slot would name an old position again.
 fn invalidate_slot(file: &dyn StorageFile, slot: usize) -> std::io::Result<()> {
     const START: [u8; 512] = [0; 512];
     let offset = if slot == 0 { 0 } else { HEAD_SLOT_SIZE };
@@ -154,9 +168,9 @@ fn invalidate_slot(file: &dyn StorageFile, slot: usize) -> std::io::Result<()> {
     file.sync()
 }
 
-/// The current content of HEAD. A missing file is a view without valid slots.
-pub(crate) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadSlots> {
-    let path = layout.head();
+/// The current content of HEAD. A missing file has no valid slots.
+pub(crate) fn read_head(storage: &dyn Storage, paths: &LedgerPaths) -> Result<HeadSlots> {
+    let path = paths.head();
     let file = match storage.open(&path, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -164,20 +178,21 @@ pub(crate) fn read_head(storage: &dyn Storage, layout: &Layout) -> Result<HeadSl
         }
         Err(error) => return Err(Error::io("open HEAD", &path, error)),
     };
-    let mut view = HeadSlots::default();
+    let mut head_slots = HeadSlots::default();
     // A writer may be overwriting a slot at this moment: read again before calling it invalid.
     for _ in 0..READ_ATTEMPTS {
         let mut bytes = vec![0; HEAD_SIZE + 1];
         let count =
             file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", &path, error))?;
         bytes.truncate(count);
-        // The file is longer than HEAD ever is, so it is not the one that was created.
-        view = if count > HEAD_SIZE { HeadSlots::default() } else { HeadSlots::decode(&bytes) };
-        if view.is_whole() {
+        // HEAD is never this long, so the file was replaced.
+        head_slots =
+            if count > HEAD_SIZE { HeadSlots::default() } else { HeadSlots::decode(&bytes) };
+        if head_slots.is_whole() {
             break;
         }
     }
-    Ok(view)
+    Ok(head_slots)
 }
 
 const READ_ATTEMPTS: usize = 3;

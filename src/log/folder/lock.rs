@@ -1,10 +1,10 @@
 //! The writer lock, and whether this handle still has the right to write.
 //!
 //! A kernel lock is lost silently if the folder is moved and created again, if the lock file is
-//! removed, or on a file system that does not honour locks; a forked process has it twice. And
-//! while it is held, an older copy can be written over the ledger's files. So before each write,
-//! and again before HEAD covers it, the writer makes three checks that need no sync: the process,
-//! the lock file, and HEAD.
+//! removed, or on a file system that does not honour locks. After a fork both processes hold it.
+//! And while it is held, the ledger's files can be overwritten by an older copy. So before each
+//! write, and again before HEAD covers it, the writer makes three checks that need no sync: the
+//! process, the lock file, and HEAD.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::log::bytes::hex;
 use crate::log::errors::fenced;
 use crate::storage::{LockGuard, LockOutcome, Storage, StorageFile};
 
-use super::head::{HeadFile, HeadGenerations};
-use super::layout::Layout;
+use super::head::{HeadFile, HeadGenerations, RequiredGeneration};
+use super::paths::LedgerPaths;
 
 /// The right to write: the lock, and the HEAD that this handle wrote.
 #[derive(Debug)]
@@ -48,13 +48,13 @@ impl Ownership {
         Self { storage, lock, path, head: head.file(), generations, process, ledger, epoch }
     }
 
-    /// Whether this is the process that opened the log. A fork must not even wait for a mutex of
-    /// this library: the thread that holds it may not exist there.
+    /// Whether this is the process that opened the log. A forked process must not even wait for a
+    /// mutex of this library: the thread that holds it may not exist in the forked process.
     pub(crate) fn is_own_process(&self) -> bool {
         self.storage.process() == self.process
     }
 
-    /// Check the right to write; the error is the reason why it is lost.
+    /// Check the right to write; the error is the reason why it was lost.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         if !self.is_own_process() {
             return Err(FORKED.to_owned());
@@ -64,7 +64,7 @@ impl Ownership {
             Ok(false) => return Err(REPLACED.to_owned()),
             Err(error) => return Err(format!("LOCK cannot be checked: {error}")),
         }
-        let minimum = self.generations.minimum();
+        let required = self.generations.required();
         let mut bytes = vec![0; HEAD_SIZE];
         let count = self
             .head
@@ -72,18 +72,18 @@ impl Ownership {
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         bytes.truncate(count);
         mutant!(EpochUnchecked => return Ok(()));
-        self.expect_own(&HeadSlots::decode(&bytes), minimum)
+        self.check_own_head(&HeadSlots::decode(&bytes), required)
     }
 
     /// Check that HEAD is the one that this handle wrote last. A slot that is being written is
     /// invalid, and one slot may belong to an earlier opening; the other slot was synced. So the
-    /// expected generation depends on whether both slots are this handle's.
-    fn expect_own(
+    /// required generation depends on whether this handle wrote both slots.
+    fn check_own_head(
         &self,
-        view: &HeadSlots,
-        (written, synced): (u64, u64),
+        head_slots: &HeadSlots,
+        required: RequiredGeneration,
     ) -> std::result::Result<(), String> {
-        let epoch = view.slots.iter().flatten().map(|head| head.writer_epoch).max();
+        let epoch = head_slots.slots.iter().flatten().map(|head| head.writer_epoch).max();
         if let Some(found) = epoch.filter(|found| *found > self.epoch) {
             return Err(format!(
                 "another writer took over: expected epoch {} in HEAD, found {found}",
@@ -92,8 +92,12 @@ impl Ownership {
         }
         mutant!(OlderHeadAccepted => return Ok(()));
         let is_own = |head: &&Head| (head.ledger, head.writer_epoch) == (self.ledger, self.epoch);
-        let own = || view.slots.iter().flatten().filter(is_own).map(|head| head.generation);
-        let minimum = if own().count() == view.slots.len() { written } else { synced };
+        let own = || head_slots.slots.iter().flatten().filter(is_own).map(|head| head.generation);
+        let minimum = if own().count() == head_slots.slots.len() {
+            required.both_slots
+        } else {
+            required.one_slot
+        };
         match own().max() {
             Some(found) if found >= minimum => Ok(()),
             Some(found) => Err(format!(
@@ -114,7 +118,7 @@ impl Ownership {
 ///
 /// # Errors
 /// `Fenced` if it does not; `Io` if the check fails.
-pub(crate) fn expect_in_place(lock: &dyn LockGuard, path: &Path) -> Result<()> {
+pub(crate) fn check_lock_file(lock: &dyn LockGuard, path: &Path) -> Result<()> {
     match is_in_place(lock, path) {
         Ok(true) => Ok(()),
         Ok(false) => Err(fenced(REPLACED).at_path(path)),
@@ -145,8 +149,8 @@ pub(crate) fn locked_by(found: &str, own: &str, process: u32) -> Error {
     Error::new(ErrorKind::Locked, message)
 }
 
-/// Whether the lock holder is this process, according to both descriptions: both start with the
-/// same process on the same host, and it is the current one.
+/// Whether the lock holder is this process: both descriptions name the same host and process, and
+/// the process id is the current one.
 fn is_this_process(found: &str, own: &str, process: u32) -> bool {
     let [found, own] = [found, own].map(|text| text.split(", since").next().unwrap_or_default());
     let id = own.strip_prefix("process ").and_then(|rest| rest.split(' ').next());
@@ -161,13 +165,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// Take the lock, or name the lock holder.
 pub(crate) fn take_lock(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     holder: &str,
 ) -> Result<Box<dyn LockGuard>> {
-    let path = layout.lock();
+    let path = paths.lock();
     let mut locking = storage.lock(&path, holder);
-    // A process that is killed while it starts a worker leaves its open files, lock included, to
-    // the child for the moment until the child has replaced itself. Wait for that moment to pass.
+    // If a process is killed while it starts a worker, the child inherits the lock until it calls
+    // exec. Wait for that.
     for _ in 0..LOCK_PAUSES {
         if !matches!(locking, Ok(LockOutcome::HeldBy(_))) {
             break;
@@ -178,7 +182,7 @@ pub(crate) fn take_lock(
     match locking {
         Ok(LockOutcome::Acquired(guard)) => Ok(guard),
         Ok(LockOutcome::HeldBy(found)) => {
-            Err(locked_by(&found, holder, storage.process()).at_path(layout.dir()))
+            Err(locked_by(&found, holder, storage.process()).at_path(paths.dir()))
         }
         Err(error) => Err(Error::io("lock the ledger", &path, error)),
     }

@@ -1,12 +1,13 @@
 //! The files of a ledger's folder outside the segments: their paths, HEAD and LOCK.
 
 mod head;
-mod layout;
 mod lock;
+mod paths;
 
 pub(crate) use head::{HeadFile, read_head};
-pub use layout::MANIFEST_NAME;
-pub(crate) use layout::{
-    DATA_START, FolderKind, Layout, TEMPORARY_SUFFIX, expect_ledger, expect_writable, is_temporary,
+pub(crate) use lock::{FORKED, Ownership, check_lock_file, take_lock};
+pub use paths::MANIFEST_NAME;
+pub(crate) use paths::{
+    DATA_START, FolderKind, LedgerPaths, TEMPORARY_SUFFIX, check_folder, check_writable,
+    is_temporary,
 };
-pub(crate) use lock::{FORKED, Ownership, expect_in_place, take_lock};

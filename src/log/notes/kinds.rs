@@ -3,7 +3,7 @@
 /// A recovery note: what a fence discarded and kept.
 pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
 
-/// A retention note: which records were pruned, and the snapshots from which the log starts since.
+/// A retention note: which records were pruned, and the snapshots from which the log now starts.
 pub const KIND_RETENTION_NOTE: u16 = 0x8002;
 
 /// The idempotency key of a batch: the record before the other records of the batch.

@@ -1,5 +1,5 @@
-//! The recovery note: the record that each fence writes, so that discarded bytes stay on record
-//! permanently.
+//! The recovery note: the record that each fence writes, which documents permanently what was
+//! discarded.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,10 +16,10 @@ pub struct RecoveryNote {
     pub evidence: Vec<String>,
     /// Ordinal of the segment that the fence closed.
     pub predecessor: u64,
-    /// Discarded bytes: unacknowledged, from an incomplete write.
+    /// The discarded bytes of an incomplete, unacknowledged write.
     pub discarded: Vec<DiscardedRange>,
     /// The records that were rewritten.
-    pub survivors: Option<Survivors>,
+    pub survivors: Option<RewrittenRecords>,
 }
 
 /// A discarded range. The bytes stay in the file, but are no longer part of the log.
@@ -33,9 +33,9 @@ pub struct DiscardedRange {
     pub blake3: String,
 }
 
-/// A range of records.
+/// The records that a fence rewrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Survivors {
+pub struct RewrittenRecords {
     /// The first.
     pub first: u64,
     /// The last.

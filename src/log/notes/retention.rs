@@ -1,10 +1,10 @@
-//! The retention note: which records were pruned, and the two snapshots from which the log starts
-//! since (`format/retention.md`).
+//! The retention note: which records were pruned, and the two snapshots from which the log now
+//! starts (`format/retention.md`).
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Chain, Codec, NewRecord, RecordHeader, SnapshotHeader, SnapshotName};
-use crate::log::bytes::parse;
+use crate::log::bytes::parse_hash;
 use crate::log::record::LoggedRecord;
 
 use super::kinds::KIND_RETENTION_NOTE;
@@ -34,7 +34,7 @@ pub struct RetentionNote {
 /// A snapshot of the state from which a pruned log starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// The last record folded into it.
+    /// The last record that its state includes.
     pub seq: u64,
     /// Its chain value, in hexadecimal.
     pub chain: String,
@@ -55,7 +55,7 @@ pub struct ArchiveReference {
 
 /// A retention note and its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetentionRecord {
+pub struct LoggedRetentionNote {
     /// Sequence number of the note.
     pub seq: u64,
     /// The note.
@@ -77,7 +77,7 @@ impl Anchor {
     /// Its file name; `None` if it does not name a snapshot of the state at its record.
     #[must_use]
     pub fn name(&self) -> Option<SnapshotName> {
-        let hash = parse(&self.state_hash)?;
+        let hash = parse_hash(&self.state_hash)?;
         SnapshotName::parse(&self.file).filter(|name| {
             name.seq == self.seq && name.projection == STATE && hash.starts_with(&name.hash)
         })
@@ -96,7 +96,7 @@ impl RetentionNote {
     /// The chain value of the last pruned record; `None` if it is not valid.
     #[must_use]
     pub fn chain(&self) -> Option<Chain> {
-        parse(&self.chain).map(Chain)
+        parse_hash(&self.chain).map(Chain)
     }
 
     /// Whether the note, as record `seq`, obeys the rules that can be checked without the log.
@@ -105,7 +105,7 @@ impl RetentionNote {
         let [older, newer] = self.anchors.as_slice() else { return false };
         let is_anchor = |anchor: &Anchor| {
             let hashes = [&anchor.chain, &anchor.state_hash];
-            anchor.name().is_some() && hashes.iter().all(|hash| parse(hash).is_some())
+            anchor.name().is_some() && hashes.iter().all(|hash| parse_hash(hash).is_some())
         };
         (1..=self.last_seq).contains(&self.first_seq)
             && self.chain().is_some()
@@ -114,11 +114,11 @@ impl RetentionNote {
             && newer.seq < seq
             && is_anchor(older)
             && is_anchor(newer)
-            && self.archive.as_ref().is_none_or(|archive| parse(&archive.blake3).is_some())
+            && self.archive.as_ref().is_none_or(|archive| parse_hash(&archive.blake3).is_some())
     }
 }
 
-impl RetentionRecord {
+impl LoggedRetentionNote {
     /// The note in a record, if it is one that this version knows and that is valid.
     #[must_use]
     pub fn from_record(record: &LoggedRecord) -> Option<Self> {
@@ -142,7 +142,7 @@ impl RetentionRecord {
     }
 }
 
-pub(crate) fn retention_in(header: &RecordHeader, payload: &[u8]) -> Option<RetentionRecord> {
+pub(crate) fn retention_in(header: &RecordHeader, payload: &[u8]) -> Option<LoggedRetentionNote> {
     let what = (header.kind, header.codec, header.schema);
-    RetentionRecord::decode(header.stamp.seq, what, payload)
+    LoggedRetentionNote::decode(header.stamp.seq, what, payload)
 }

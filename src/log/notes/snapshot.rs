@@ -15,7 +15,7 @@ pub struct SnapshotNote {
     pub projection: String,
     /// Its version.
     pub version: u32,
-    /// The last record folded in.
+    /// The last record that the state includes.
     pub seq: u64,
     /// Its chain value, in hexadecimal.
     pub chain: String,

@@ -9,21 +9,21 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, SnapshotHeader, SnapshotName};
 use crate::log::bytes::lock;
 use crate::log::notes::{Anchor, BatchKey};
-use crate::log::record::{LoggedRecord, StreamOf};
+use crate::log::record::{LoggedRecord, StreamRule};
 use crate::log::snapshot::{SnapshotFolder, SnapshotList, SnapshotReader};
 
 use super::follow::LogFollower;
 use super::log_reader::LogReader;
 use super::reverse::ReverseWalk;
 use super::segment_info::SegmentInfo;
-use super::select::{Selection, Selector};
-use super::undurable_tail::UndurableTail;
+use super::select::{FilteredWalk, RecordFilter};
+use super::unacknowledged_tail::UnacknowledgedTail;
 use super::walk::Walk;
-use super::{records, segment_info, snapshots, undurable_tail};
+use super::{records, segment_info, snapshots, unacknowledged_tail};
 
 impl LogReader {
-    /// Everything from record `from` on: records, and damage in the place where it is found.
-    /// Pruned records are neither: the walk begins after them.
+    /// Everything from record `from` on: records, and damage in the place where it is found. Pruned
+    /// records are skipped: the walk begins after them.
     #[must_use]
     pub fn walk(&self, from: u64) -> Walk<'_> {
         Walk::new(self, from)
@@ -38,8 +38,8 @@ impl LogReader {
         records::records(self, from)
     }
 
-    /// The durable records from `from` to `last`. Nothing after the last one is read, so damage there
-    /// does not matter.
+    /// The durable records from `from` to `last`. Nothing after the last one is read, so damage
+    /// there does not matter.
     ///
     /// # Errors
     /// As [`LogReader::records`], for the records between the two.
@@ -66,7 +66,7 @@ impl LogReader {
 
     /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in reverse
     /// order. In a damaged log the two may differ in which intact records are
-    /// [`Proof::BehindDamage`](crate::log::Proof::BehindDamage).
+    /// [`RecordStatus::AfterDamage`](crate::log::RecordStatus::AfterDamage).
     #[must_use]
     pub fn walk_reverse(&self, from: u64) -> ReverseWalk<'_> {
         ReverseWalk::new(self, from)
@@ -80,18 +80,18 @@ impl LogReader {
         records::records_reverse(self, from)
     }
 
-    /// The records of a kind from record `from` on, and all damage that may have held one. In
-    /// sealed segments only those records are read.
+    /// The records of a kind from record `from` on, and all damaged ranges that may contain such
+    /// records. In sealed segments only those records are read.
     #[must_use]
-    pub fn walk_of_kind(&self, kind: u16, from: u64) -> Selection<'_> {
-        Selection::new(self, Selector::Kind(kind), from)
+    pub fn walk_of_kind(&self, kind: u16, from: u64) -> FilteredWalk<'_> {
+        FilteredWalk::new(self, RecordFilter::Kind(kind), from)
     }
 
-    /// The records of a stream from record `from` on, and all damage that may have held one. In
-    /// segments that were sealed with the same rule only those records are read.
+    /// The records of a stream from record `from` on, and all damaged ranges that may contain such
+    /// records. In segments that were sealed with the same rule only those records are read.
     #[must_use]
-    pub fn walk_of_stream(&self, stream: u64, streams: StreamOf, from: u64) -> Selection<'_> {
-        Selection::new(self, Selector::Stream(stream, streams), from)
+    pub fn walk_of_stream(&self, stream: u64, streams: StreamRule, from: u64) -> FilteredWalk<'_> {
+        FilteredWalk::new(self, RecordFilter::Stream(stream, streams), from)
     }
 
     /// The durable records of a kind from record `from` on.
@@ -115,7 +115,7 @@ impl LogReader {
     pub fn records_of_stream(
         &self,
         stream: u64,
-        streams: StreamOf,
+        streams: StreamRule,
         from: u64,
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
         records::records_of_stream(self, stream, streams, from)
@@ -135,11 +135,12 @@ impl LogReader {
     /// committed.
     ///
     /// After an append whose outcome is unknown, open the log again and call this to learn whether
-    /// the batch was committed. `since_seq` must not be above the first record of the batch; the last
-    /// acknowledgement before the append is a good choice.
+    /// the batch was committed. `since_seq` must not be above the first record of the batch; the
+    /// last acknowledgement before the append is a good choice.
     ///
     /// # Errors
-    /// `Pruned` if the log no longer holds record `since_seq`; `Corrupt` if a record is damaged; `Io`.
+    /// `Pruned` if the log no longer holds record `since_seq`; `Corrupt` if a record is damaged;
+    /// `Io`.
     pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
         records::find_key(self, key.as_bytes(), since_seq)
     }
@@ -151,17 +152,17 @@ impl LogReader {
         LogFollower::new(self, from)
     }
 
-    /// The complete records after `last`, the last record that is served as durable. `None` if there
-    /// are none, or if a writer has made them durable since this reader was opened.
+    /// The complete records after `last`, the last record that is served as durable. `None` if
+    /// there are none, or if a writer has made them durable since this reader was opened.
     ///
     /// # Errors
     /// `Ambiguous` if HEAD is missing, damaged or stale, so that acknowledged records may be among
     /// them; `Corrupt` if bytes there are damaged; `Io`.
-    pub fn undurable_tail(&self, last: u64) -> Result<Option<UndurableTail>> {
-        undurable_tail::undurable_tail(self, last)
+    pub fn unacknowledged_tail(&self, last: u64) -> Result<Option<UnacknowledgedTail>> {
+        unacknowledged_tail::unacknowledged_tail(self, last)
     }
 
-    /// All segments in order, as their headers, their footers and HEAD describe them.
+    /// All segments in order, according to their headers, their footers and HEAD.
     ///
     /// # Errors
     /// `Io`.
@@ -192,19 +193,20 @@ impl LogReader {
         snapshots::snapshot_folder(self).list()
     }
 
-    /// The same, kept for [`LogReader::snapshots_listed`].
+    /// List the files in the ledger's folder of snapshots, and keep the list for
+    /// [`LogReader::cached_snapshots`].
     ///
     /// # Errors
     /// `Io`.
-    pub fn list_snapshots(&self) -> Result<Arc<SnapshotList>> {
+    pub fn refresh_snapshot_cache(&self) -> Result<Arc<SnapshotList>> {
         let list = Arc::new(self.snapshots()?);
         *lock(&self.snapshot_list) = Some(list.clone());
         Ok(list)
     }
 
-    /// The last result of [`LogReader::list_snapshots`]. The folder may have changed since.
+    /// The last result of [`LogReader::refresh_snapshot_cache`]. The folder may have changed since.
     #[must_use]
-    pub fn snapshots_listed(&self) -> Option<Arc<SnapshotList>> {
+    pub fn cached_snapshots(&self) -> Option<Arc<SnapshotList>> {
         lock(&self.snapshot_list).clone()
     }
 
@@ -220,8 +222,8 @@ impl LogReader {
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Io`.
-    pub fn expect_matching(&self, header: &SnapshotHeader, path: &Path) -> Result<()> {
-        snapshots::expect_matching(self, header, path)
+    pub fn check_matching(&self, header: &SnapshotHeader, path: &Path) -> Result<()> {
+        snapshots::check_matching(self, header, path)
     }
 
     /// The chain value of a durable record, from the record itself or from a segment's header.
@@ -241,8 +243,8 @@ impl LogReader {
         snapshots::stale_snapshots(self, last_seq)
     }
 
-    /// Check the file of an anchor: its checksums, that it belongs to this log, and that it is the one
-    /// in the note. Only folding shows whether its state is the one that its hash names.
+    /// Check the file of an anchor: its checksums, that it belongs to this log, and that it is the
+    /// one in the note. Whether its state matches its hash is shown only by a replay.
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Io`.

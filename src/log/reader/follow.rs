@@ -1,7 +1,7 @@
 //! Following a log while it grows, from the writer's process or another one, without the lock.
 //!
 //! Invariants:
-//! - Only records that HEAD proves to be durable are returned, each once and in order: across
+//! - Only records up to the durable end in HEAD are returned, each once and in order: across
 //!   rotations, fences and a killed writer.
 //! - The newest segment is never read twice: only the bytes that HEAD has newly covered are read.
 //! - Nothing is written.
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, SegmentHeader, SegmentName};
 use crate::log::errors::damaged;
-use crate::log::folder::{Layout, expect_ledger, read_head};
-use crate::log::record::{Item, LoggedRecord};
-use crate::log::segment::{Position, Scan, Source, logged, read_header};
+use crate::log::folder::{LedgerPaths, check_folder, read_head};
+use crate::log::record::{LogItem, LoggedRecord};
+use crate::log::segment::{FramePosition, Scan, SegmentBytes, logged, read_header};
 use crate::storage::{Access, EntryKind, Storage};
 
 use super::log_reader::LogReader;
@@ -33,21 +33,21 @@ const PAUSE_MAX: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct LogFollower {
     storage: Arc<dyn Storage>,
-    layout: Layout,
+    paths: LedgerPaths,
     /// The next record to return.
     next_seq: u64,
     /// Chain value of the last returned record.
     chain: Option<Chain>,
     head: Option<Head>,
-    cursor: Option<Cursor>,
+    cursor: Option<FollowPosition>,
 }
 
 /// A position in a segment.
 #[derive(Debug)]
-struct Cursor {
+struct FollowPosition {
     header: SegmentHeader,
     path: PathBuf,
-    at: Position,
+    at: FramePosition,
     /// `None` after an error: the file is opened again.
     scan: Option<Scan>,
     /// The successor, once HEAD is beyond this segment.
@@ -67,7 +67,7 @@ impl LogFollower {
     pub(crate) fn new(reader: &LogReader, from: u64) -> Self {
         Self {
             storage: reader.storage.clone(),
-            layout: reader.layout.clone(),
+            paths: reader.paths.clone(),
             next_seq: from.max(1),
             chain: None,
             head: None,
@@ -95,7 +95,7 @@ impl LogFollower {
                 cursor.scan = None;
             }
             if poll.is_err() {
-                self.expect_unpruned()?;
+                self.check_unpruned()?;
             }
             match poll? {
                 PollResult::Record(record) => return Ok(Some(*record)),
@@ -112,25 +112,25 @@ impl LogFollower {
     }
 
     /// If the record was pruned after it was searched for, this is the error to report.
-    fn expect_unpruned(&self) -> Result<()> {
-        match LogReader::open(&self.storage, self.layout.dir()) {
-            Ok(reader) => reader.expect_unpruned(self.next_seq),
+    fn check_unpruned(&self) -> Result<()> {
+        match LogReader::open(&self.storage, self.paths.dir()) {
+            Ok(reader) => reader.check_unpruned(self.next_seq),
             Err(_) => Ok(()),
         }
     }
 
-    /// The error for a HEAD without a valid slot. Neither a writer nor a prune leaves it like that,
-    /// not even for a moment.
-    fn no_head(&self) -> Error {
-        if let Err(error) = expect_ledger(&*self.storage, &self.layout) {
+    /// The error for a HEAD without a valid slot. Neither a writer nor a prune leaves HEAD in this
+    /// state, even temporarily.
+    fn invalid_head(&self) -> Error {
+        if let Err(error) = check_folder(&*self.storage, &self.paths) {
             return error;
         }
         Error::new(
             ErrorKind::Ambiguous,
-            "both slots of HEAD are missing or damaged, so no record is proved durable; see \
+            "both slots of HEAD are missing or damaged, so the durable end is unknown; see \
              `ledger inspect`",
         )
-        .at_path(&self.layout.head())
+        .at_path(&self.paths.head())
     }
 
     fn poll(&mut self) -> Result<PollResult> {
@@ -153,15 +153,17 @@ impl LogFollower {
             return self.switch_segment(next);
         }
         if let Some(head) = &self.head {
-            cursor.expect_agreement(head)?;
+            cursor.check_agrees_with_head(head)?;
         }
         self.poll_head()
     }
 
-    /// Read HEAD. A slot that is being written is invalid; the other one counts.
+    /// Read HEAD. A slot that is being written is invalid; the other one is used.
     fn poll_head(&mut self) -> Result<PollResult> {
-        let view = read_head(&*self.storage, &self.layout)?;
-        let Some(head) = view.newest().map(|(_, head)| head) else { return Err(self.no_head()) };
+        let head_slots = read_head(&*self.storage, &self.paths)?;
+        let Some(head) = head_slots.newest().map(|(_, head)| head) else {
+            return Err(self.invalid_head());
+        };
         if self.head.as_ref() == Some(head) {
             return Ok(PollResult::Nothing);
         }
@@ -173,7 +175,7 @@ impl LogFollower {
                 return Err(log_replaced(&cursor.path, cursor.at));
             }
             if head.ordinal > header.ordinal {
-                cursor.next = Some(successor(&*self.storage, &self.layout, cursor)?);
+                cursor.next = Some(successor(&*self.storage, &self.paths, cursor)?);
             }
             // The window may hold bytes from before the write that HEAD has newly covered.
             if let Some(scan) = &mut cursor.scan {
@@ -187,13 +189,13 @@ impl LogFollower {
 
     /// Find the position of the next record, once HEAD has reached its segment.
     fn start(&mut self) -> Result<PollResult> {
-        let reader = LogReader::open(&self.storage, self.layout.dir())?;
-        reader.expect_unpruned(self.next_seq)?;
-        let Some(head) = reader.head() else { return Err(self.no_head()) };
+        let reader = LogReader::open(&self.storage, self.paths.dir())?;
+        reader.check_unpruned(self.next_seq)?;
+        let Some(head) = reader.head() else { return Err(self.invalid_head()) };
         self.head = Some(head.clone());
         let segment = match SegmentSequence::new(&reader, self.next_seq).next().transpose()? {
             Some(SequenceItem::Segment(segment)) => segment,
-            Some(SequenceItem::Anomaly(Item::Damage(damage))) => return Err(damage.into_error()),
+            Some(SequenceItem::Anomaly(LogItem::Damage(damage))) => return Err(damage.into_error()),
             _ => return Ok(PollResult::Nothing),
         };
         let header = segment.segment.header.clone();
@@ -204,20 +206,20 @@ impl LogFollower {
         seek(&reader, &segment, &mut walk, self.next_seq)?;
         let at = walk.resume_point().at;
         let mut cursor =
-            Cursor { header, path: segment.path.to_owned(), at, scan: None, next: None };
+            FollowPosition { header, path: segment.path.to_owned(), at, scan: None, next: None };
         if head.ordinal > cursor.header.ordinal {
-            cursor.next = Some(successor(&*self.storage, &self.layout, &cursor)?);
+            cursor.next = Some(successor(&*self.storage, &self.paths, &cursor)?);
         }
         self.cursor = Some(cursor);
         Ok(PollResult::Changed)
     }
 
-    /// Return a record, unless it was already returned before a fence moved it.
+    /// Return a record, unless it was already returned before a fence copied it to a new segment.
     fn accept(&mut self, record: LoggedRecord) -> Result<PollResult> {
         let before = self.next_seq.saturating_sub(1);
         if record.seq == before && self.chain.is_some_and(|chain| chain != record.chain) {
             let path = self.cursor.as_ref().map(|cursor| cursor.path.clone()).unwrap_or_default();
-            let at = Position { offset: record.offset, next_seq: record.seq, chain: None };
+            let at = FramePosition { offset: record.offset, next_seq: record.seq, chain: None };
             return Err(log_replaced(&path, at));
         }
         if record.seq < self.next_seq {
@@ -231,7 +233,7 @@ impl LogFollower {
     /// Continue in the successor of the current segment.
     fn switch_segment(&mut self, header: SegmentHeader) -> Result<PollResult> {
         let Some(cursor) = &mut self.cursor else { return Ok(PollResult::Changed) };
-        let at = Position::start(&header);
+        let at = FramePosition::start(&header);
         if at.next_seq > cursor.at.next_seq {
             let what = "acknowledged records are missing at the end of the segment";
             return Err(damaged(&cursor.path, cursor.at.offset, cursor.at.next_seq, what));
@@ -241,20 +243,20 @@ impl LogFollower {
         {
             return Err(log_replaced(&cursor.path, cursor.at));
         }
-        let path = self.layout.segment(header.name());
-        let mut next_cursor = Cursor { header, path, at, scan: None, next: None };
+        let path = self.paths.segment(header.name());
+        let mut next_cursor = FollowPosition { header, path, at, scan: None, next: None };
         if let Some(head) = &self.head
             && head.ordinal > next_cursor.header.ordinal
         {
-            next_cursor.next = Some(successor(&*self.storage, &self.layout, &next_cursor)?);
+            next_cursor.next = Some(successor(&*self.storage, &self.paths, &next_cursor)?);
         }
         *cursor = next_cursor;
         Ok(PollResult::Changed)
     }
 }
 
-impl Cursor {
-    /// The proven durable end of the segment.
+impl FollowPosition {
+    /// The durable end of the segment.
     fn end(&self, head: Option<&Head>) -> u64 {
         if let Some(next) = &self.next {
             return next.prev_data_end;
@@ -266,7 +268,7 @@ impl Cursor {
     }
 
     /// If HEAD is at this position, check that it names the same last record.
-    fn expect_agreement(&self, head: &Head) -> Result<()> {
+    fn check_agrees_with_head(&self, head: &Head) -> Result<()> {
         let is_here = head.segment == self.header.segment && head.data_end == self.at.offset;
         let is_same = Some(self.at.next_seq) == head.durable_seq.checked_add(1)
             && self.at.chain.is_none_or(|chain| chain == head.chain);
@@ -279,7 +281,7 @@ impl Cursor {
             Some(scan) => scan,
             none => {
                 let file = storage.open(&self.path, Access::Read).map_err(io)?;
-                none.insert(Scan::new(Source::windowed(file), &self.header, end))
+                none.insert(Scan::new(SegmentBytes::windowed(file), &self.header, end))
             }
         };
         scan.end = end;
@@ -295,8 +297,12 @@ impl Cursor {
 }
 
 /// The successor of the cursor's segment. It exists, because HEAD is beyond this segment.
-fn successor(storage: &dyn Storage, layout: &Layout, cursor: &Cursor) -> Result<SegmentHeader> {
-    let folder = layout.log();
+fn successor(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    cursor: &FollowPosition,
+) -> Result<SegmentHeader> {
+    let folder = paths.log();
     let entries =
         storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
     let ordinal = cursor.header.ordinal.checked_add(1);
@@ -313,7 +319,7 @@ fn successor(storage: &dyn Storage, layout: &Layout, cursor: &Cursor) -> Result<
     Err(damaged(&folder, 0, cursor.at.next_seq, &what))
 }
 
-fn log_replaced(path: &std::path::Path, at: Position) -> Error {
+fn log_replaced(path: &std::path::Path, at: FramePosition) -> Error {
     let what = "the log is not the one that was followed: its content differs from what was read; \
                 see `ledger inspect`";
     Error::new(ErrorKind::Tampered, what).at_path(path).at_offset(at.offset).at_seq(at.next_seq)

@@ -1,4 +1,4 @@
-//! The reader's view of a log: HEAD and all headers, read without the lock.
+//! A log that is open for reading: HEAD and all headers, read without the lock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadSlots, HeaderFault, SegmentHeader, Uid};
 use crate::log::blob::BlobReader;
-use crate::log::folder::{FolderKind, Layout, expect_ledger, read_head};
-use crate::log::notes::{ArchiveReference, RetentionRecord};
+use crate::log::folder::{FolderKind, LedgerPaths, check_folder, read_head};
+use crate::log::notes::{ArchiveReference, LoggedRetentionNote};
 use crate::log::segment::{
-    ArchiveManifest, ChainCheck, ResumeCache, Segment, SegmentEntry, Segments, good,
+    ArchiveManifest, ChainCheck, ResumeCache, Segment, SegmentEntry, Segments, valid_segment,
 };
 use crate::log::snapshot::SnapshotListCache;
 use crate::storage::Storage;
@@ -25,17 +25,17 @@ pub struct SegmentSummary {
     pub length: u64,
 }
 
-/// A view of a log: HEAD and the headers as they were when it was opened.
+/// A log that is open for reading: HEAD and the headers as they were at that time.
 #[derive(Debug, Clone)]
 pub struct LogReader {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) layout: Layout,
+    pub(crate) paths: LedgerPaths,
     pub(crate) segments: Segments,
-    pub(crate) view: HeadSlots,
+    pub(crate) head_slots: HeadSlots,
     pub(crate) access: SegmentAccess,
     pub(crate) resume_cache: ResumeCache,
     pub(crate) snapshot_list: SnapshotListCache,
-    pub(crate) check: ChainCheck,
+    pub(crate) chain_check: ChainCheck,
     pub(crate) manifest: Option<Arc<ArchiveManifest>>,
 }
 
@@ -55,80 +55,79 @@ impl LogReader {
     /// `NotALedger`; `Corrupt` or `Unsupported` if this is an archive with an unreadable manifest;
     /// `Io`. Damage in the log is not an error here; a walk reports it.
     pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
-        let layout = Layout::new(dir);
-        match expect_ledger(&**storage, &layout)? {
-            FolderKind::Ledger => Self::view(storage, &layout, SegmentAccess::Windowed, None),
-            FolderKind::Archive => Self::archive(storage, &layout),
+        let paths = LedgerPaths::new(dir);
+        match check_folder(&**storage, &paths)? {
+            FolderKind::Ledger => Self::load(storage, &paths, SegmentAccess::Windowed, None),
+            FolderKind::Archive => Self::archive(storage, &paths),
         }
     }
 
     pub(crate) fn open_for_writer(
         storage: &Arc<dyn Storage>,
         dir: &Path,
-        known: Option<&RetentionRecord>,
+        known: Option<&LoggedRetentionNote>,
         resume_cache: &ResumeCache,
     ) -> Result<Self> {
-        let reader = Self::view(storage, &Layout::new(dir), SegmentAccess::Mapped, known)?;
+        let reader = Self::load(storage, &LedgerPaths::new(dir), SegmentAccess::Mapped, known)?;
         Ok(Self { resume_cache: resume_cache.clone(), ..reader })
     }
 
     /// HEAD is read first, so that the headers, which are read later, include everything that it
     /// covers.
-    pub(crate) fn view(
+    pub(crate) fn load(
         storage: &Arc<dyn Storage>,
-        layout: &Layout,
+        paths: &LedgerPaths,
         access: SegmentAccess,
-        known: Option<&RetentionRecord>,
+        known: Option<&LoggedRetentionNote>,
     ) -> Result<Self> {
-        let view = read_head(&**storage, layout)?;
-        let segments = Segments::list(&**storage, layout, known)?;
+        let head_slots = read_head(&**storage, paths)?;
+        let segments = Segments::list(&**storage, paths, known)?;
         let (storage, resume_cache) = (storage.clone(), ResumeCache::default());
-        let (layout, snapshot_list, manifest) =
-            (layout.clone(), SnapshotListCache::default(), None);
-        let check = ChainCheck::Recompute;
+        let (paths, snapshot_list, manifest) = (paths.clone(), SnapshotListCache::default(), None);
+        let chain_check = ChainCheck::Recompute;
         Ok(Self {
             storage,
-            layout,
+            paths,
             segments,
-            view,
+            head_slots,
             access,
             resume_cache,
             snapshot_list,
-            check,
+            chain_check,
             manifest,
         })
     }
 
     /// The ledger of the newest valid segment.
     pub(crate) fn ledger_uid(&self) -> Option<[u8; 16]> {
-        self.segments.list.iter().rev().find_map(good).map(|segment| segment.header.ledger)
+        self.segments.list.iter().rev().find_map(valid_segment).map(|segment| segment.header.ledger)
     }
 
     /// Set whether walks recompute the chain, as they do by default. Checksums and order are always
     /// checked.
     #[must_use]
-    pub fn with_chain_check(self, check: ChainCheck) -> Self {
-        Self { check, ..self }
+    pub fn with_chain_check(self, chain_check: ChainCheck) -> Self {
+        Self { chain_check, ..self }
     }
 
-    fn archive(storage: &Arc<dyn Storage>, layout: &Layout) -> Result<Self> {
-        let manifest = ArchiveManifest::read(&**storage, layout.dir())?;
-        let view = read_head(&**storage, layout)?;
-        let head = view.newest().map(|(_, head)| head);
-        let segments = Segments::of_archive(&**storage, layout, &manifest, head)?;
+    fn archive(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Result<Self> {
+        let manifest = ArchiveManifest::read(&**storage, paths.dir())?;
+        let head_slots = read_head(&**storage, paths)?;
+        let head = head_slots.newest().map(|(_, head)| head);
+        let segments = Segments::of_archive(&**storage, paths, &manifest, head)?;
         let (storage, resume_cache) = (storage.clone(), ResumeCache::default());
-        let (layout, snapshot_list) = (layout.clone(), SnapshotListCache::default());
-        let (check, manifest) = (ChainCheck::Recompute, Some(manifest.into()));
+        let (paths, snapshot_list) = (paths.clone(), SnapshotListCache::default());
+        let (chain_check, manifest) = (ChainCheck::Recompute, Some(manifest.into()));
         let access = SegmentAccess::Windowed;
         Ok(Self {
             storage,
-            layout,
+            paths,
             segments,
-            view,
+            head_slots,
             access,
             resume_cache,
             snapshot_list,
-            check,
+            chain_check,
             manifest,
         })
     }
@@ -136,13 +135,13 @@ impl LogReader {
     /// The newest valid slot of HEAD.
     #[must_use]
     pub fn head(&self) -> Option<&Head> {
-        self.view.newest().map(|(_, head)| head)
+        self.head_slots.newest().map(|(_, head)| head)
     }
 
     /// Whether HEAD names one of the segments that are present. Otherwise it is unknown which
     /// records of the newest segment are durable.
     #[must_use]
-    pub fn has_witness(&self) -> bool {
+    pub fn head_names_present_segment(&self) -> bool {
         self.head().is_some_and(|head| {
             let mut segments =
                 self.segments.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
@@ -152,8 +151,8 @@ impl LogReader {
 
     /// Both slots of HEAD.
     #[must_use]
-    pub fn head_view(&self) -> &HeadSlots {
-        &self.view
+    pub fn head_slots(&self) -> &HeadSlots {
+        &self.head_slots
     }
 
     /// All segments, in order.
@@ -181,7 +180,7 @@ impl LogReader {
     pub fn blobs(&self) -> BlobReader {
         // The ledger's folder is the parent of the log's.
         let dir = self.segments.folder.parent().unwrap_or(Path::new(""));
-        BlobReader::new(&self.storage, &Layout::new(dir))
+        BlobReader::new(&self.storage, &LedgerPaths::new(dir))
     }
 
     /// The first record of the log: 1, unless earlier records were pruned or are in another
@@ -194,14 +193,15 @@ impl LogReader {
     /// Chain value of the record before the first one, if known.
     #[must_use]
     pub fn chain_before(&self) -> Option<Chain> {
-        let first = self.segments.list.first().and_then(good);
+        let first = self.segments.list.first().and_then(valid_segment);
         let own = first.filter(|first| first.header.base_seq == self.first_seq());
         self.segments.start.chain.or_else(|| own.map(|first| first.header.prev_chain))
     }
 
-    /// The retention note that makes the log start after record 1, or is about to.
+    /// The retention note that makes the log start after record 1, or will do so once an
+    /// interrupted prune is completed.
     #[must_use]
-    pub fn retention(&self) -> Option<&RetentionRecord> {
+    pub fn retention(&self) -> Option<&LoggedRetentionNote> {
         self.segments.retention.as_ref()
     }
 
@@ -225,7 +225,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `Pruned`.
-    pub fn expect_unpruned(&self, from: u64) -> Result<()> {
+    pub fn check_unpruned(&self, from: u64) -> Result<()> {
         if from.max(1) < self.first_seq() { Err(self.pruned(from.max(1))) } else { Ok(()) }
     }
 
@@ -238,7 +238,7 @@ impl LogReader {
     /// The ledger's uid and that of its genesis, if any segment is readable.
     #[must_use]
     pub fn uids(&self) -> Option<(Uid, Uid)> {
-        let first = self.segments.list.iter().find_map(good)?;
+        let first = self.segments.list.iter().find_map(valid_segment)?;
         Some((first.header.ledger, first.header.genesis))
     }
 

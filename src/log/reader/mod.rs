@@ -1,8 +1,8 @@
 //! Reading a log without the lock: forwards, backwards, by kind, by stream, by sequence number, or
 //! following a writer.
 //!
-//! [`LogReader`] is a view of HEAD and of all headers. [`SegmentSequence`] visits its segments in order
-//! and names missing ones; [`Walk`] yields their records. All methods are in `api`.
+//! [`LogReader`] is a view of HEAD and of all headers. [`SegmentSequence`] visits its segments in
+//! order and names missing ones; [`Walk`] yields their records. All methods are in `api`.
 
 mod api;
 mod follow;
@@ -15,7 +15,7 @@ mod segment_info;
 mod select;
 mod sequence;
 mod snapshots;
-mod undurable_tail;
+mod unacknowledged_tail;
 mod walk;
 
 pub use follow::LogFollower;
@@ -23,7 +23,7 @@ pub(crate) use log_reader::SegmentAccess;
 pub use log_reader::{LogReader, SegmentSummary};
 pub use reverse::ReverseWalk;
 pub use segment_info::{SegmentInfo, SegmentState};
-pub use select::Selection;
+pub use select::FilteredWalk;
 pub(crate) use sequence::{SegmentSequence, SequenceItem};
-pub use undurable_tail::UndurableTail;
+pub use unacknowledged_tail::UnacknowledgedTail;
 pub use walk::Walk;

@@ -11,9 +11,9 @@ use crate::format::{
     Footer, INDEX_HEADER_SIZE, Index, IndexCrc, IndexFault, SeekEntry, peek_seek_length, read_seeks,
 };
 use crate::log::folder::DATA_START;
-use crate::log::record::{Anomaly, Damage, DerivedDamage, Item, Proof};
+use crate::log::record::{Anomaly, Damage, DerivedDamage, LogItem, RecordStatus};
 use crate::log::segment::{
-    Extent, ExtentSource, Predecessor, Scan, Seal, Segment, SegmentCursor, Source,
+    DurableEnd, EndSource, Predecessor, Scan, SealState, Segment, SegmentBytes, SegmentCursor,
 };
 use crate::storage::{Access, StorageFile};
 
@@ -25,9 +25,9 @@ pub(crate) struct OpenSegment<'a> {
     pub(crate) reader: &'a LogReader,
     pub(crate) path: &'a Path,
     pub(crate) segment: &'a Segment,
-    pub(crate) extent: Extent,
-    pub(crate) seal: Seal,
-    pub(crate) proof: Proof,
+    pub(crate) durable_end: DurableEnd,
+    pub(crate) seal: SealState,
+    pub(crate) status: RecordStatus,
     pub(crate) is_newest: bool,
 }
 
@@ -43,24 +43,24 @@ impl OpenSegment<'_> {
         let io = |what, error| Error::io(what, self.path, error);
         let file = self.file().map_err(|error| io("open the segment", error))?;
         // A segment that is not sealed yet is still written to, after its data.
-        let is_settled = !self.is_newest && self.seal.is_settled();
-        let source = if is_settled && self.reader.access == SegmentAccess::Mapped {
-            Source::Mapped(file.map().map_err(|error| io("map the segment", error))?)
+        let is_final = !self.is_newest && self.seal.is_final();
+        let source = if is_final && self.reader.access == SegmentAccess::Mapped {
+            SegmentBytes::Mapped(file.map().map_err(|error| io("map the segment", error))?)
         } else {
-            Source::windowed(file)
+            SegmentBytes::windowed(file)
         };
-        let is_open = self.is_newest && !matches!(self.seal, Seal::Whole(_));
-        let end = if is_open { self.extent.end.max(*length) } else { self.extent.end };
+        let is_open = self.is_newest && !matches!(self.seal, SealState::Sealed(_));
+        let end = if is_open { self.durable_end.end.max(*length) } else { self.durable_end.end };
         let mut scan = Scan::new(source, header, end);
-        scan.check = self.reader.check;
-        Ok(SegmentCursor::new(scan, self.path, header, self.extent, self.proof))
+        scan.chain_check = self.reader.chain_check;
+        Ok(SegmentCursor::new(scan, self.path, header, self.durable_end, self.status))
     }
 
-    /// A damaged header that the copy in the footer replaces. It costs no record.
+    /// A damaged header that the copy in the footer replaces. No record is lost.
     pub(crate) fn damaged_header(&self) -> Option<Anomaly> {
         let fault = self.segment.fault.as_ref()?;
         let base_seq = self.segment.header.base_seq;
-        Some(Item::Damage(Damage {
+        Some(LogItem::Damage(Damage {
             path: self.path.to_owned(),
             offset: 0,
             end: DATA_START,
@@ -75,7 +75,7 @@ impl OpenSegment<'_> {
     pub(crate) fn trailer(&self, end_anomaly: Option<Anomaly>) -> Result<Vec<Anomaly>> {
         let is_whole = end_anomaly.is_none();
         let mut items: Vec<_> = end_anomaly.into_iter().collect();
-        items.extend(self.derived()?.map(Item::Derived));
+        items.extend(self.derived()?.map(LogItem::DerivedDamage));
         items.extend(self.wrong_length().filter(|_| is_whole));
         Ok(items)
     }
@@ -86,11 +86,11 @@ impl OpenSegment<'_> {
         let Segment { header, length, .. } = self.segment;
         let expected = header.prealloc_len;
         let is_wrong = self.is_newest && *length != expected;
-        if !is_wrong || matches!(self.seal, Seal::Whole(_)) {
+        if !is_wrong || matches!(self.seal, SealState::Sealed(_)) {
             return None;
         }
-        let last_seq = self.extent.last_seq;
-        Some(Item::Damage(Damage {
+        let last_seq = self.durable_end.last_seq;
+        Some(LogItem::Damage(Damage {
             path: self.path.to_owned(),
             offset: 0,
             end: *length,
@@ -102,10 +102,10 @@ impl OpenSegment<'_> {
 
     /// The end of the segment, if it is known before the records are read.
     pub(crate) fn expected_end(&self) -> Option<(Predecessor, u64)> {
-        (self.extent.source == ExtentSource::Known).then(|| {
-            let next_seq = self.extent.last_seq.saturating_add(1);
-            let before = self.extent.chain.map(|chain| Predecessor::Record(next_seq, chain));
-            (before.unwrap_or(Predecessor::Anchor), next_seq)
+        (self.durable_end.source == EndSource::Known).then(|| {
+            let next_seq = self.durable_end.last_seq.saturating_add(1);
+            let before = self.durable_end.chain.map(|chain| Predecessor::Record(next_seq, chain));
+            (before.unwrap_or(Predecessor::Unknown), next_seq)
         })
     }
 }
@@ -114,9 +114,9 @@ impl OpenSegment<'_> {
     /// What is wrong with the footer or index, if anything.
     pub(crate) fn derived(&self) -> Result<Option<DerivedDamage>> {
         match &self.seal {
-            Seal::Never | Seal::NotYet => Ok(None),
-            Seal::Damaged(damage) => Ok(Some(damage.clone())),
-            Seal::Whole(footer) => {
+            SealState::Never | SealState::NotYet => Ok(None),
+            SealState::Damaged(damage) => Ok(Some(damage.clone())),
+            SealState::Sealed(footer) => {
                 let holds = self.check_index(footer).map_err(|error| self.index_error(error))?;
                 Ok((!holds).then(|| self.damaged_index(footer, IndexFault::Checksum)))
             }
@@ -158,7 +158,7 @@ impl OpenSegment<'_> {
     /// The whole index after a check of its checksum, or what is wrong with it; `None` without a
     /// footer.
     pub(crate) fn index(&self) -> Result<Option<std::result::Result<Index, DerivedDamage>>> {
-        let Seal::Whole(footer) = &self.seal else { return Ok(None) };
+        let SealState::Sealed(footer) = &self.seal else { return Ok(None) };
         // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
         let length = usize::try_from(footer.index_length).unwrap_or(0);
         let bytes = self.read(footer.data_end, length).map_err(|error| self.index_error(error))?;
@@ -168,12 +168,12 @@ impl OpenSegment<'_> {
 
     /// Whether the index was made with this stream rule.
     pub(crate) fn has_streams(&self, rule: u32) -> bool {
-        matches!(&self.seal, Seal::Whole(footer) if footer.stream_rule == rule)
+        matches!(&self.seal, SealState::Sealed(footer) if footer.stream_rule == rule)
     }
 
     /// The seek entries, unchecked: the cursor checks the record at each offset.
     pub(crate) fn seeks(&self) -> Result<Option<Vec<SeekEntry>>> {
-        let Seal::Whole(footer) = &self.seal else { return Ok(None) };
+        let SealState::Sealed(footer) = &self.seal else { return Ok(None) };
         let read =
             |length| self.read(footer.data_end, length).map_err(|error| self.index_error(error));
         let head = read(INDEX_HEADER_SIZE)?;

@@ -5,11 +5,11 @@
 
 use crate::error::{Error, Result};
 use crate::log::notes::KIND_BATCH_KEY;
-use crate::log::record::{Item, LoggedRecord, Proof, StreamOf};
+use crate::log::record::{LogItem, LoggedRecord, RecordStatus, StreamRule};
 
 use super::log_reader::LogReader;
 use super::reverse::ReverseWalk;
-use super::select::{Selection, Selector};
+use super::select::{FilteredWalk, RecordFilter};
 use super::walk::Walk;
 
 pub(crate) fn records(
@@ -34,17 +34,17 @@ pub(crate) fn for_each_record<E: From<Error>>(
     last: u64,
     mut visit: impl FnMut(LoggedRecord<&[u8]>) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    reader.expect_unpruned(from)?;
+    reader.check_unpruned(from)?;
     let mut walk = Walk::new(reader, from);
     let mut next = from.max(1);
     while next <= last
         && let Some(item) = walk.next_ref()
     {
         match item? {
-            Item::Derived(_) => {}
-            Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. } => break,
-            Item::Damage(damage) => return Err(damage.into_error().into()),
-            Item::Record(record, _) => {
+            LogItem::DerivedDamage(_) => {}
+            LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
+            LogItem::Damage(damage) => return Err(damage.into_error().into()),
+            LogItem::Record(record, _) => {
                 next = record.seq.saturating_add(1);
                 visit(record)?;
             }
@@ -57,8 +57,11 @@ pub(crate) fn records_reverse(
     reader: &LogReader,
     from: u64,
 ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-    let is_durable = |item: &Result<Item>| {
-        !matches!(item, Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }))
+    let is_durable = |item: &Result<LogItem>| {
+        !matches!(
+            item,
+            Ok(LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. })
+        )
     };
     durable(ReverseWalk::new(reader, from).filter(is_durable))
 }
@@ -68,31 +71,31 @@ pub(crate) fn records_of_kind(
     kind: u16,
     from: u64,
 ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-    unpruned(reader, from, durable(Selection::new(reader, Selector::Kind(kind), from)))
+    unpruned(reader, from, durable(FilteredWalk::new(reader, RecordFilter::Kind(kind), from)))
 }
 
 pub(crate) fn records_of_stream(
     reader: &LogReader,
     stream: u64,
-    streams: StreamOf,
+    streams: StreamRule,
     from: u64,
 ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-    let selector = Selector::Stream(stream, streams);
-    unpruned(reader, from, durable(Selection::new(reader, selector, from)))
+    let selector = RecordFilter::Stream(stream, streams);
+    unpruned(reader, from, durable(FilteredWalk::new(reader, selector, from)))
 }
 
 pub(crate) fn record(reader: &LogReader, seq: u64) -> Result<Option<LoggedRecord>> {
-    reader.expect_unpruned(seq)?;
+    reader.check_unpruned(seq)?;
     for item in Walk::with_resume_points(reader, seq) {
         match item? {
-            Item::Record(record, Proof::Proven | Proof::BehindDamage) => {
+            LogItem::Record(record, RecordStatus::Durable | RecordStatus::AfterDamage) => {
                 return Ok(Some(record).filter(|record| record.seq == seq));
             }
-            Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
+            LogItem::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
                 return Err(damage.into_error());
             }
-            Item::Record(..) | Item::OpenEnd { .. } => return Ok(None),
-            Item::Damage(_) | Item::Derived(_) => {}
+            LogItem::Record(..) | LogItem::OpenEnd { .. } => return Ok(None),
+            LogItem::Damage(_) | LogItem::DerivedDamage(_) => {}
         }
     }
     Ok(None)
@@ -118,23 +121,25 @@ fn unpruned<'a>(
     from: u64,
     records: impl Iterator<Item = Result<LoggedRecord>> + 'a,
 ) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
-    let refusal = reader.expect_unpruned(from).err();
+    let refusal = reader.check_unpruned(from).err();
     let is_refused = refusal.is_some();
     refusal.map(Err).into_iter().chain(records.take_while(move |_| !is_refused))
 }
 
 /// The durable records among some items, up to the first damage.
 fn durable<'a>(
-    mut items: impl Iterator<Item = Result<Item>> + 'a,
+    mut items: impl Iterator<Item = Result<LogItem>> + 'a,
 ) -> impl Iterator<Item = Result<LoggedRecord>> + 'a {
     let mut is_over = false;
     std::iter::from_fn(move || {
         while !is_over {
             let item = match items.next()? {
-                Ok(Item::Record(_, Proof::Unproven) | Item::OpenEnd { .. }) => None,
-                Ok(Item::Derived(_)) => continue,
-                Ok(Item::Record(record, _)) => Some(Ok(record)),
-                Ok(Item::Damage(damage)) => Some(Err(damage.into_error())),
+                Ok(LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. }) => {
+                    None
+                }
+                Ok(LogItem::DerivedDamage(_)) => continue,
+                Ok(LogItem::Record(record, _)) => Some(Ok(record)),
+                Ok(LogItem::Damage(damage)) => Some(Err(damage.into_error())),
                 Err(error) => Some(Err(error)),
             };
             is_over = !matches!(item, Some(Ok(_)));

@@ -2,15 +2,15 @@
 //!
 //! Invariants:
 //! - The items are those of a forward walk in reverse order: records, and damage in the place where
-//!   it is found. Only [`Proof::BehindDamage`](crate::log::Proof::BehindDamage) may differ, because
-//!   it depends on where reading started.
+//!   it is found. Only [`RecordStatus::AfterDamage`](crate::log::RecordStatus::AfterDamage) may
+//!   differ, because it depends on where reading started.
 //! - Memory: the items of one block, about 256 KiB and a record, and the positions where blocks can
 //!   begin. A segment without an index is scanned once to find them.
 
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::log::record::{Anomaly, Item};
+use crate::log::record::{Anomaly, LogItem};
 use crate::log::segment::{ResumePoint, SegmentCursor};
 
 use super::log_reader::LogReader;
@@ -24,14 +24,14 @@ pub struct ReverseWalk<'a> {
     reader: &'a LogReader,
     from: u64,
     /// Segments and anomalies still to come, the newest last; `None` before the first step.
-    plan: Option<Vec<ReverseItem<'a>>>,
+    pending_segments: Option<Vec<ReverseItem<'a>>>,
     current: Option<Blocks<'a>>,
     /// Items to yield, the newest last.
-    ready: Vec<Item>,
+    ready: Vec<LogItem>,
     is_done: bool,
 }
 
-/// An element of the plan.
+/// An element of the list of segments.
 #[derive(Debug)]
 enum ReverseItem<'a> {
     Anomaly(Anomaly),
@@ -54,15 +54,15 @@ const BLOCK: u64 = 256 * 1024;
 
 impl<'a> ReverseWalk<'a> {
     pub(crate) fn new(reader: &'a LogReader, from: u64) -> Self {
-        let (plan, ready) = (None, Vec::new());
-        Self { reader, from, plan, current: None, ready, is_done: false }
+        let (pending_segments, ready) = (None, Vec::new());
+        Self { reader, from, pending_segments, current: None, ready, is_done: false }
     }
 
-    /// Read all headers from the first one on: only so a gap in the sequence shows.
-    fn plan_segments(reader: &'a LogReader, from: u64) -> Result<Vec<ReverseItem<'a>>> {
-        let mut plan = SegmentSequence::new(reader, 0);
+    /// Read all headers from the first one on; otherwise a gap in the sequence would go unnoticed.
+    fn list_segments(reader: &'a LogReader, from: u64) -> Result<Vec<ReverseItem<'a>>> {
+        let mut sequence = SegmentSequence::new(reader, 0);
         let mut items = Vec::new();
-        while let Some(next) = plan.next().transpose()? {
+        while let Some(next) = sequence.next().transpose()? {
             match next {
                 SequenceItem::Anomaly(item) => items.push(ReverseItem::Anomaly(item)),
                 SequenceItem::Segment(segment) => {
@@ -73,7 +73,7 @@ impl<'a> ReverseWalk<'a> {
                             (end.before, end.next_seq)
                         }
                     };
-                    plan.advance(before, next_seq);
+                    sequence.advance(before, next_seq);
                     if segment.segment.header.base_seq <= from {
                         items.push(ReverseItem::Segment(Box::new(segment)));
                     }
@@ -83,12 +83,12 @@ impl<'a> ReverseWalk<'a> {
         Ok(items)
     }
 
-    /// Turn to the previous segment or anomaly; `None` if there is none.
+    /// Move to the previous segment or anomaly; `None` if there is none.
     fn next_segment(&mut self) -> Result<Option<()>> {
-        if self.plan.is_none() {
-            self.plan = Some(Self::plan_segments(self.reader, self.from)?);
+        if self.pending_segments.is_none() {
+            self.pending_segments = Some(Self::list_segments(self.reader, self.from)?);
         }
-        match self.plan.as_mut().and_then(Vec::pop) {
+        match self.pending_segments.as_mut().and_then(Vec::pop) {
             None => return Ok(None),
             Some(ReverseItem::Anomaly(item)) => self.ready.push(item.into_item()),
             Some(ReverseItem::Segment(segment)) => {
@@ -98,7 +98,7 @@ impl<'a> ReverseWalk<'a> {
         Ok(Some(()))
     }
 
-    fn step(&mut self) -> Result<Option<Item>> {
+    fn step(&mut self) -> Result<Option<LogItem>> {
         if let Some(item) = self.ready.pop() {
             return Ok(Some(item).filter(|item| self.wants(item)));
         }
@@ -112,20 +112,20 @@ impl<'a> ReverseWalk<'a> {
         Ok(None)
     }
 
-    fn wants(&self, item: &Item) -> bool {
+    fn wants(&self, item: &LogItem) -> bool {
         match item {
-            Item::Record(record, _) => record.seq <= self.from,
-            Item::Damage(damage) => damage.first_seq <= self.from,
-            Item::Derived(_) | Item::OpenEnd { .. } => true,
+            LogItem::Record(record, _) => record.seq <= self.from,
+            LogItem::Damage(damage) => damage.first_seq <= self.from,
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => true,
         }
     }
 }
 
 /// A cursor at the end of a segment, after reading all of it.
 fn read_to_end(segment: &OpenSegment<'_>) -> Result<SegmentCursor> {
-    let mut walk = segment.cursor()?;
-    while walk.advance()?.is_some() {}
-    Ok(walk)
+    let mut cursor = segment.cursor()?;
+    while cursor.advance()?.is_some() {}
+    Ok(cursor)
 }
 
 impl<'a> Blocks<'a> {
@@ -145,26 +145,26 @@ impl<'a> Blocks<'a> {
 
     /// Read the previous block into `items`, in forward order. True if it was the first one of the
     /// segment.
-    fn read(&mut self, items: &mut Vec<Item>) -> Result<bool> {
-        let mut walk = self.segment.cursor()?;
-        let end = self.stop.unwrap_or(self.segment.extent.end);
+    fn read(&mut self, items: &mut Vec<LogItem>) -> Result<bool> {
+        let mut cursor = self.segment.cursor()?;
+        let end = self.stop.unwrap_or(self.segment.durable_end.end);
         let mut start = None;
         while start.is_none() && self.left > 1 {
             self.left -= 1;
             let Some(point) = self.points.get(self.left) else { break };
             let is_far = point.at.offset.saturating_add(BLOCK) <= end;
-            if is_far && walk.resume(point)? {
+            if is_far && cursor.resume(point)? {
                 start = Some(point.at.offset);
             }
         }
         if start.is_none() {
             items.extend(self.segment.damaged_header().map(Anomaly::into_item));
         }
-        while let Some(item) = walk.next_item_before(self.stop.unwrap_or(u64::MAX))? {
+        while let Some(item) = cursor.next_item_before(self.stop.unwrap_or(u64::MAX))? {
             items.push(item);
         }
         if self.stop.is_none() {
-            let trailer = self.segment.trailer(walk.finish().item)?;
+            let trailer = self.segment.trailer(cursor.finish().anomaly)?;
             items.extend(trailer.into_iter().map(Anomaly::into_item));
         }
         self.stop = start;
@@ -173,9 +173,9 @@ impl<'a> Blocks<'a> {
 }
 
 impl Iterator for ReverseWalk<'_> {
-    type Item = Result<Item>;
+    type Item = Result<LogItem>;
 
-    fn next(&mut self) -> Option<Result<Item>> {
+    fn next(&mut self) -> Option<Result<LogItem>> {
         while !self.is_done {
             match self.step() {
                 Ok(None) => {}

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::format::SEEK_STEP;
-use crate::log::record::Proof;
+use crate::log::record::RecordStatus;
 use crate::log::segment::{
-    Position, PositionSource, ResumeKey, ResumePoint, ScanEvent, Seal, SegmentCursor,
+    CursorStep, FramePosition, ResumeKey, ResumePoint, ResumePointOrigin, SealState, SegmentCursor,
 };
 
 use super::log_reader::LogReader;
@@ -39,7 +39,7 @@ pub(crate) fn resume_points(
     from: u64,
 ) -> Result<Arc<[ResumePoint]>> {
     let reaches =
-        |last: &ResumePoint| last.source == PositionSource::Index || last.at.next_seq > from;
+        |last: &ResumePoint| last.source == ResumePointOrigin::Index || last.at.next_seq > from;
     match known_points(reader, segment)? {
         Some(points) if points.last().is_some_and(reaches) => Ok(points),
         known => {
@@ -52,7 +52,7 @@ pub(crate) fn resume_points(
 fn key(segment: &OpenSegment<'_>) -> ResumeKey {
     mutant!(OffsetCacheShared => return (0, [0; 16], false));
     let header = &segment.segment.header;
-    (header.ordinal, header.segment, matches!(segment.seal, Seal::Whole(_)))
+    (header.ordinal, header.segment, matches!(segment.seal, SealState::Sealed(_)))
 }
 
 fn known_points(
@@ -71,8 +71,13 @@ fn indexed_points(
 ) -> Result<Option<Arc<[ResumePoint]>>> {
     let Some(seeks) = segment.seeks()? else { return Ok(None) };
     let points = seeks.iter().map(|seek| {
-        let at = Position { offset: seek.offset, next_seq: seek.seq, chain: None };
-        ResumePoint { at, durable_at: at, proof: Proof::Proven, source: PositionSource::Index }
+        let at = FramePosition { offset: seek.offset, next_seq: seek.seq, chain: None };
+        ResumePoint {
+            at,
+            durable_at: at,
+            status: RecordStatus::Durable,
+            source: ResumePointOrigin::Index,
+        }
     });
     Ok(Some(reader.resume_cache.insert(key(segment), points.collect())))
 }
@@ -89,7 +94,7 @@ fn scan_points(segment: &OpenSegment<'_>, known: &[ResumePoint]) -> Result<Vec<R
         None => {}
     }
     while let Some(event) = cursor.advance()? {
-        if matches!(event, ScanEvent::Record(_)) {
+        if matches!(event, CursorStep::Record(_)) {
             let is_far = |before: &ResumePoint| last.at.offset - before.at.offset >= SEEK_STEP;
             points.extend(points.last().is_none_or(is_far).then_some(last));
             last = cursor.resume_point();

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::format::Footer;
 use crate::log::folder::DATA_START;
 use crate::log::record::DerivedDamage;
-use crate::log::segment::{Seal, SegmentEntry, good};
+use crate::log::segment::{SealState, SegmentEntry, valid_segment};
 
 use super::log_reader::{LogReader, SegmentSummary};
 use super::sequence::{SegmentSequence, SequenceItem};
@@ -60,18 +60,18 @@ fn segment_info(
     summary: SegmentSummary,
     entry: &SegmentEntry,
 ) -> Result<SegmentInfo> {
-    let Some(segment) = good(entry) else {
+    let Some(segment) = valid_segment(entry) else {
         return Ok(SegmentInfo { summary, state: SegmentState::Unknown, end: None });
     };
     let header = &segment.header;
     let next = reader.segments.successor(header);
     let head = reader.head().filter(|head| head.segment == header.segment);
     let state = match reader.segments.seal(&*reader.storage, &entry.1, segment)? {
-        Seal::Never => SegmentState::Fenced,
-        Seal::NotYet if next.is_some() => SegmentState::Full,
-        Seal::NotYet => SegmentState::Active,
-        Seal::Whole(footer) => SegmentState::Sealed(footer),
-        Seal::Damaged(damage) => SegmentState::Damaged(damage),
+        SealState::Never => SegmentState::Fenced,
+        SealState::NotYet if next.is_some() => SegmentState::Full,
+        SealState::NotYet => SegmentState::Active,
+        SealState::Sealed(footer) => SegmentState::Sealed(footer),
+        SealState::Damaged(damage) => SegmentState::Damaged(damage),
     };
     let end = match (next, &state, head) {
         (Some(next), ..) => Some((next.prev_data_end, next.prev_last_seq)),

@@ -1,15 +1,15 @@
-//! The records of one kind or one stream.
+//! A walk over the records of one kind or one stream.
 //!
 //! Invariants:
-//! - The result is that of a walk over everything: the matching records, and all damage that may
-//!   have held one.
+//! - The result is that of a walk over everything: the matching records, and all damaged ranges
+//!   that may contain such records.
 //! - A posting only says where to look. If the frame there is missing or wrong, the rest of the
 //!   segment is read as if it had no index.
 
 use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
-use crate::log::record::{Anomaly, Item, LoggedRecord, StreamOf};
+use crate::log::record::{Anomaly, LogItem, LoggedRecord, StreamRule};
 use crate::log::segment::{SegmentCursor, logged};
 
 use super::log_reader::LogReader;
@@ -17,27 +17,28 @@ use super::open_segment::OpenSegment;
 use super::seek::seek;
 use super::sequence::{SegmentSequence, SequenceItem};
 
-/// The records of one kind or stream, and the damage that may have held some.
+/// A walk that yields the records of one kind or stream, and the damaged ranges that may contain
+/// some.
 #[derive(Debug)]
-pub struct Selection<'a> {
+pub struct FilteredWalk<'a> {
     reader: &'a LogReader,
     sequence: SegmentSequence<'a>,
-    selector: Selector,
+    selector: RecordFilter,
     from: u64,
     last: u64,
     current: Option<Current<'a>>,
-    ready: VecDeque<Item>,
+    ready: VecDeque<LogItem>,
     is_done: bool,
 }
 
-/// The criterion of a selection.
+/// Which records a filtered walk yields.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Selector {
+pub(crate) enum RecordFilter {
     Kind(u16),
-    Stream(u64, StreamOf),
+    Stream(u64, StreamRule),
 }
 
-impl Selector {
+impl RecordFilter {
     fn matches(&self, record: &LoggedRecord) -> bool {
         match self {
             Self::Kind(kind) => record.kind == *kind,
@@ -50,21 +51,21 @@ impl Selector {
 #[derive(Debug)]
 struct Current<'a> {
     segment: OpenSegment<'a>,
-    walk: SegmentCursor,
+    cursor: SegmentCursor,
     /// Offsets of the matching records from the index, in descending order; `None` to read all
     /// records.
     postings: Option<Vec<u64>>,
 }
 
-impl<'a> Selection<'a> {
-    pub(crate) fn new(reader: &'a LogReader, selector: Selector, from: u64) -> Self {
+impl<'a> FilteredWalk<'a> {
+    pub(crate) fn new(reader: &'a LogReader, selector: RecordFilter, from: u64) -> Self {
         let from = from.max(1);
         let (sequence, ready) = (SegmentSequence::new(reader, from), VecDeque::new());
         let last = u64::MAX;
         Self { reader, sequence, selector, from, last, current: None, ready, is_done: false }
     }
 
-    /// The same selection without the records after `last`, which are not read.
+    /// The same walk without the records after `last`, which are not read.
     #[must_use]
     pub fn up_to(self, last: u64) -> Self {
         Self { last, ..self }
@@ -81,11 +82,11 @@ impl<'a> Selection<'a> {
             Some(SequenceItem::Segment(segment)) => {
                 self.ready.extend(segment.damaged_header().map(Anomaly::into_item));
                 let postings = self.postings(&segment)?;
-                let mut walk = segment.cursor()?;
+                let mut cursor = segment.cursor()?;
                 if postings.is_none() {
-                    seek(self.reader, &segment, &mut walk, self.from)?;
+                    seek(self.reader, &segment, &mut cursor, self.from)?;
                 }
-                self.current = Some(Current { segment, walk, postings });
+                self.current = Some(Current { segment, cursor, postings });
             }
         }
         Ok(Some(()))
@@ -95,11 +96,11 @@ impl<'a> Selection<'a> {
     fn postings(&self, segment: &OpenSegment<'_>) -> Result<Option<Vec<u64>>> {
         let Some(Ok(index)) = segment.index()? else { return Ok(None) };
         let mut found: Vec<u64> = match self.selector {
-            Selector::Kind(kind) => index.of_kind(kind).collect(),
-            Selector::Stream(stream, streams) if segment.has_streams(streams.rule) => {
+            RecordFilter::Kind(kind) => index.of_kind(kind).collect(),
+            RecordFilter::Stream(stream, streams) if segment.has_streams(streams.id) => {
                 index.of_stream(stream).collect()
             }
-            Selector::Stream(..) => return Ok(None),
+            RecordFilter::Stream(..) => return Ok(None),
         };
         // The records from the last seek entry before `from` up to `from` are read too, because the
         // sequence numbers in the index are not trusted.
@@ -110,7 +111,7 @@ impl<'a> Selection<'a> {
         Ok(Some(found))
     }
 
-    fn next_item(&mut self) -> Result<Option<Item>> {
+    fn next_item(&mut self) -> Result<Option<LogItem>> {
         if let Some(item) = self.ready.pop_front() {
             return Ok(Some(item));
         }
@@ -126,7 +127,7 @@ impl<'a> Selection<'a> {
             }
             Step::IndexWrong => {
                 // Read from the start: the index is wrong.
-                current.walk = current.segment.cursor()?;
+                current.cursor = current.segment.cursor()?;
                 current.postings = None;
                 self.current = Some(current);
                 return Ok(None);
@@ -137,37 +138,37 @@ impl<'a> Selection<'a> {
     }
 
     /// The item, if it matches and was not yielded before.
-    fn accept(&mut self, item: Item) -> Option<Item> {
+    fn accept(&mut self, item: LogItem) -> Option<LogItem> {
         match item {
-            Item::Record(record, _) if record.seq > self.last => {
+            LogItem::Record(record, _) if record.seq > self.last => {
                 self.is_done = true;
                 None
             }
-            Item::Record(record, proof) => {
+            LogItem::Record(record, status) => {
                 let is_wanted = record.seq >= self.from && self.selector.matches(&record);
                 is_wanted.then(|| {
                     self.from = record.seq.saturating_add(1);
-                    Item::Record(record, proof)
+                    LogItem::Record(record, status)
                 })
             }
-            Item::OpenEnd { .. } => None,
+            LogItem::OpenEnd { .. } => None,
             item => Some(item),
         }
     }
 
     /// Finish a segment.
     fn close_segment(&mut self, current: Current<'_>) -> Result<()> {
-        let Current { segment, walk, postings } = current;
-        // If not all of it was read, its end is the one in the headers.
+        let Current { segment, cursor, postings } = current;
+        // If only some of its records were read, its end is taken from the headers.
         let known_end = postings.and_then(|_| segment.expected_end());
         let ending = if let Some((before, next_seq)) = known_end {
             self.sequence.advance(before, next_seq);
             None
         } else {
-            let ending = walk.finish();
+            let ending = cursor.finish();
             let (before, next_seq) = (ending.before, ending.next_seq);
             self.sequence.advance(before, next_seq);
-            ending.item
+            ending.anomaly
         };
         let trailer = segment.trailer(ending)?;
         self.ready.extend(trailer.into_iter().map(Anomaly::into_item));
@@ -177,36 +178,38 @@ impl<'a> Selection<'a> {
 
 /// The next step in a segment.
 enum Step {
-    Item(Item),
+    Item(LogItem),
     End,
     /// The index names an offset without a matching record.
     IndexWrong,
 }
 
 impl Current<'_> {
-    fn next(&mut self, selector: &Selector) -> Result<Step> {
+    fn next(&mut self, selector: &RecordFilter) -> Result<Step> {
         let Some(postings) = &mut self.postings else {
-            return Ok(self.walk.next_item()?.map_or(Step::End, Step::Item));
+            return Ok(self.cursor.next_item()?.map_or(Step::End, Step::Item));
         };
         let Some(offset) = postings.pop() else { return Ok(Step::End) };
-        let extent = self.segment.extent;
+        let durable_end = self.segment.durable_end;
         let io = |error| Error::io("read a record", self.segment.path, error).at_offset(offset);
-        let Ok(found) = self.walk.linked(offset).map_err(io)? else { return Ok(Step::IndexWrong) };
+        let Ok(found) = self.cursor.frame_at_index_offset(offset).map_err(io)? else {
+            return Ok(Step::IndexWrong);
+        };
         let header = &self.segment.segment.header;
         let record = logged(found, header.ordinal);
-        let is_inside = (header.base_seq..=extent.last_seq).contains(&record.seq)
-            && record.offset.saturating_add(record.size) <= extent.end;
+        let is_inside = (header.base_seq..=durable_end.last_seq).contains(&record.seq)
+            && record.offset.saturating_add(record.size) <= durable_end.end;
         if !is_inside || !selector.matches(&record) {
             return Ok(Step::IndexWrong);
         }
-        Ok(Step::Item(Item::Record(record, self.walk.resume_point().proof)))
+        Ok(Step::Item(LogItem::Record(record, self.cursor.resume_point().status)))
     }
 }
 
-impl Iterator for Selection<'_> {
-    type Item = Result<Item>;
+impl Iterator for FilteredWalk<'_> {
+    type Item = Result<LogItem>;
 
-    fn next(&mut self) -> Option<Result<Item>> {
+    fn next(&mut self) -> Option<Result<LogItem>> {
         while !self.is_done {
             match self.next_item() {
                 Ok(None) => {}

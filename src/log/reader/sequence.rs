@@ -1,17 +1,17 @@
-//! The sequence of a log's segments: which follow each other, which are damaged or missing, and how
-//! far each is known to be acknowledged.
+//! The sequence of a log's segments: which follow each other, which are damaged or missing, and
+//! where the acknowledged part of each ends.
 //!
-//! A segment that is missing, unreadable or misnamed costs its own records only. A damaged header
-//! costs nothing if the footer holds a copy of it.
+//! If a segment is missing, unreadable or misnamed, only its own records are lost. If its header is
+//! damaged but the footer holds a copy, no record is lost.
 
 use std::path::Path;
 
 use crate::error::Result;
 use crate::format::{SegmentHeader, SegmentName};
 use crate::log::folder::DATA_START;
-use crate::log::record::{Anomaly, Damage, Item, Proof};
+use crate::log::record::{Anomaly, Damage, LogItem, RecordStatus};
 use crate::log::segment::{
-    Extent, ExtentSource, NO_NOTE, Predecessor, Seal, Segment, SegmentEntry, good,
+    DurableEnd, EndSource, NO_NOTE, Predecessor, SealState, Segment, SegmentEntry, valid_segment,
 };
 
 use super::log_reader::LogReader;
@@ -50,13 +50,14 @@ impl<'a> SegmentSequence<'a> {
     pub(crate) fn new(reader: &'a LogReader, from: u64) -> Self {
         // Start in the last valid segment that begins at or before the record.
         let (list, beginning) = (&reader.segments.list, &reader.segments.start);
-        let starts =
-            |entry: &SegmentEntry| good(entry).is_some_and(|each| each.header.base_seq <= from);
+        let starts = |entry: &SegmentEntry| {
+            valid_segment(entry).is_some_and(|each| each.header.base_seq <= from)
+        };
         let start = list.iter().enumerate().rfind(|(_, entry)| starts(entry));
-        let start = start.and_then(|(index, entry)| Some((index, &good(entry)?.header)));
+        let start = start.and_then(|(index, entry)| Some((index, &valid_segment(entry)?.header)));
         let (index, expected, next_seq, predecessor) = match start {
             Some((index, header)) if header.ordinal > beginning.ordinal => {
-                (index, header.ordinal, header.base_seq, Predecessor::Anchor)
+                (index, header.ordinal, header.base_seq, Predecessor::Unknown)
             }
             _ => (0, beginning.ordinal, beginning.seq, beginning.predecessor()),
         };
@@ -73,7 +74,7 @@ impl<'a> SegmentSequence<'a> {
             return self.missing_at_end().map(|item| Ok(SequenceItem::Anomaly(item)));
         };
         let (name, path, read) = entry;
-        if let Some(segment) = good(entry)
+        if let Some(segment) = valid_segment(entry)
             && segment.header.ordinal > self.expected
         {
             let last_seq = segment.header.base_seq.saturating_sub(1);
@@ -91,7 +92,8 @@ impl<'a> SegmentSequence<'a> {
         Some(Ok(SequenceItem::Anomaly(item)))
     }
 
-    /// Why a segment with a valid header has no place in the sequence, if so.
+    /// The reason why a segment with a valid header does not fit into the sequence; `None` if it
+    /// fits.
     fn rejection(&self, name: SegmentName, segment: &Segment) -> Option<String> {
         let header = &segment.header;
         if header.name() == name && header.ordinal < self.expected {
@@ -171,64 +173,64 @@ impl<'a> SegmentSequence<'a> {
     fn damage(&mut self, path: &Path, end: u64, last_seq: u64, what: String) -> Anomaly {
         let first_seq = self.next_seq;
         self.next_seq = first_seq.max(last_seq.saturating_add(1));
-        Item::Damage(Damage { path: path.to_owned(), offset: 0, end, first_seq, last_seq, what })
+        LogItem::Damage(Damage { path: path.to_owned(), offset: 0, end, first_seq, last_seq, what })
     }
 
     fn open(&mut self, path: &'a Path, segment: &'a Segment) -> Result<OpenSegment<'a>> {
         let header = &segment.header;
         let seal = self.reader.segments.seal(&*self.reader.storage, path, segment)?;
-        let extent = self.extent(segment, &seal);
+        let durable_end = self.durable_end(segment, &seal);
         let follows = match self.predecessor {
-            Predecessor::Anchor => true,
+            Predecessor::Unknown => true,
             Predecessor::Record(seq, chain) => seq == header.base_seq && chain == header.prev_chain,
             Predecessor::Damage => false,
         };
-        let proof = if follows { Proof::Proven } else { Proof::BehindDamage };
+        let status = if follows { RecordStatus::Durable } else { RecordStatus::AfterDamage };
         let segments = &self.reader.segments;
         let is_newest = self.index >= segments.list.len() && segments.end.is_none();
         self.expected = header.ordinal.saturating_add(1);
         self.previous = Some(segment);
         self.next_seq = header.base_seq;
-        self.is_sealed = matches!(seal, Seal::Whole(_));
-        Ok(OpenSegment { reader: self.reader, path, segment, extent, seal, proof, is_newest })
+        self.is_sealed = matches!(seal, SealState::Sealed(_));
+        Ok(OpenSegment { reader: self.reader, path, segment, durable_end, seal, status, is_newest })
     }
 
-    /// How far a segment is known to be acknowledged. `index` is already after it.
-    fn extent(&self, segment: &Segment, seal: &Seal) -> Extent {
+    /// The acknowledged end of a segment. `index` is already after it.
+    fn durable_end(&self, segment: &Segment, seal: &SealState) -> DurableEnd {
         let (header, segments) = (&segment.header, &self.reader.segments);
-        let source = ExtentSource::Known;
+        let source = EndSource::Known;
         if let Some(next) = segments.successor(header) {
             let (end, last_seq) = (next.prev_data_end, next.prev_last_seq);
-            return Extent { end, last_seq, chain: Some(next.prev_chain), source };
+            return DurableEnd { end, last_seq, chain: Some(next.prev_chain), source };
         }
-        if let Seal::Whole(footer) = seal {
+        if let SealState::Sealed(footer) = seal {
             let (end, last_seq) = (footer.data_end, footer.last_seq);
-            return Extent { end, last_seq, chain: Some(footer.chain_last), source };
+            return DurableEnd { end, last_seq, chain: Some(footer.chain_last), source };
         }
-        let header_extent = header_extent(header);
+        let header_durable_end = header_durable_end(header);
         let head = self.reader.head();
         match head.filter(|head| head.segment == header.segment) {
-            Some(head) if head.durable_seq >= header_extent.last_seq => {
+            Some(head) if head.durable_seq >= header_durable_end.last_seq => {
                 let (end, last_seq) = (head.data_end, head.durable_seq);
-                return Extent { end, last_seq, chain: Some(head.chain), source };
+                return DurableEnd { end, last_seq, chain: Some(head.chain), source };
             }
-            Some(_) => return header_extent,
+            Some(_) => return header_durable_end,
             None => {}
         }
-        let Some(next) = segments.list.get(self.index) else { return header_extent };
-        // A damaged file still has its name, and a later intact file its header. Records from there
-        // on are not in this segment.
+        let Some(next) = segments.list.get(self.index) else { return header_durable_end };
+        // The name of a damaged file, or the header of a later intact file, gives the record at
+        // which the next segment starts.
         let named = Some(next)
             .filter(|(name, _, read)| {
                 read.is_err() && Some(name.ordinal) == header.ordinal.checked_add(1)
             })
             .map(|(name, _, _)| name.base_seq)
             .filter(|base| *base >= header.base_seq);
-        let intact = segments.list.iter().skip(self.index).find_map(good);
+        let intact = segments.list.iter().skip(self.index).find_map(valid_segment);
         let base = named.or(intact.map(|segment| segment.header.base_seq));
         let bound = base.map(|base| base.saturating_sub(1)).or(head.map(|head| head.durable_seq));
         let last_seq = bound.unwrap_or(u64::MAX);
-        Extent { end: segment.length, last_seq, chain: None, source: ExtentSource::Estimated }
+        DurableEnd { end: segment.length, last_seq, chain: None, source: EndSource::Estimated }
     }
 
     /// Set what is known after a segment that was read or will be read later.
@@ -238,12 +240,12 @@ impl<'a> SegmentSequence<'a> {
     }
 }
 
-/// The durable extent that a segment's own header states.
-fn header_extent(header: &SegmentHeader) -> Extent {
-    Extent {
+/// The durable end according to a segment's own header.
+fn header_durable_end(header: &SegmentHeader) -> DurableEnd {
+    DurableEnd {
         end: header.born_end.max(DATA_START),
         last_seq: header.born_last.max(header.base_seq.saturating_sub(1)),
         chain: None,
-        source: ExtentSource::Known,
+        source: EndSource::Known,
     }
 }

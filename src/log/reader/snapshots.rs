@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotHeader, SnapshotName};
-use crate::log::folder::Layout;
+use crate::log::folder::LedgerPaths;
 use crate::log::notes::Anchor;
-use crate::log::record::{Item, Proof};
-use crate::log::segment::{Segment, good};
+use crate::log::record::{LogItem, RecordStatus};
+use crate::log::segment::{Segment, valid_segment};
 use crate::log::snapshot::{SnapshotFolder, SnapshotReader, damaged_snapshot, list_snapshots};
 
 use super::log_reader::LogReader;
@@ -20,11 +20,11 @@ pub(crate) fn snapshot_folder(reader: &LogReader) -> SnapshotFolder<'_> {
 
 pub(crate) fn open_snapshot(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotReader> {
     let snapshot = snapshot_folder(reader).open(name)?;
-    expect_matching(reader, snapshot.header(), snapshot.path())?;
+    check_matching(reader, snapshot.header(), snapshot.path())?;
     Ok(snapshot)
 }
 
-pub(crate) fn expect_matching(
+pub(crate) fn check_matching(
     reader: &LogReader,
     header: &SnapshotHeader,
     path: &Path,
@@ -48,22 +48,22 @@ pub(crate) fn expect_matching(
 
 pub(crate) fn chain_at(reader: &LogReader, seq: u64) -> Result<Option<Chain>> {
     let follows = |segment: &&Segment| Some(segment.header.base_seq) == seq.checked_add(1);
-    if let Some(next) = reader.segments.list.iter().filter_map(good).find(follows) {
+    if let Some(next) = reader.segments.list.iter().filter_map(valid_segment).find(follows) {
         return Ok(Some(next.header.prev_chain));
     }
     if seq < reader.first_seq() {
         return Ok(None);
     }
-    let has_witness = reader.has_witness();
+    let is_head_present = reader.head_names_present_segment();
     // The caller usually reads on from there.
     for item in Walk::with_resume_points(reader, seq) {
         match item? {
-            Item::Record(_, Proof::Unproven) if has_witness => return Ok(None),
-            Item::Record(record, _) => {
+            LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => return Ok(None),
+            LogItem::Record(record, _) => {
                 return Ok((record.seq == seq).then_some(record.chain));
             }
-            Item::Damage(damage) if damage.first_seq > seq => return Ok(None),
-            Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Damage(damage) if damage.first_seq > seq => return Ok(None),
+            LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(None)
@@ -90,7 +90,7 @@ pub(crate) fn stale_snapshots(reader: &LogReader, last_seq: u64) -> Result<Vec<P
 }
 
 pub(crate) fn check_anchor(reader: &LogReader, anchor: &Anchor) -> Result<()> {
-    let folder = Layout::new(reader.dir()).snapshots();
+    let folder = LedgerPaths::new(reader.dir()).snapshots();
     let bad = |what: &str| {
         let message = format!("{what}; the pruned log starts from this snapshot");
         Error::new(ErrorKind::Corrupt, message).at_path(&folder.join(&anchor.file))

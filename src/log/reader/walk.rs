@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use crate::error::Result;
-use crate::log::record::{Anomaly, Item};
-use crate::log::segment::{ScanEvent, SegmentCursor};
+use crate::log::record::{Anomaly, LogItem};
+use crate::log::segment::{CursorStep, SegmentCursor};
 
 use super::log_reader::LogReader;
 use super::open_segment::OpenSegment;
@@ -22,29 +22,29 @@ pub struct Walk<'a> {
     from: u64,
     current: Option<(OpenSegment<'a>, SegmentCursor)>,
     /// Whether to scan a segment without an index for resume points before reading it.
-    looks_ahead: LooksAhead,
+    resume_point_scan: ResumePointScan,
     /// Anomalies to yield before anything else.
     ready: VecDeque<Anomaly>,
     is_done: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LooksAhead {
-    No,
-    Once,
+enum ResumePointScan {
+    Never,
+    BeforeReading,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(reader: &'a LogReader, from: u64) -> Self {
         let from = from.max(1);
         let (sequence, ready) = (SegmentSequence::new(reader, from), VecDeque::new());
-        let looks_ahead = LooksAhead::No;
-        Self { reader, sequence, from, current: None, looks_ahead, ready, is_done: false }
+        let resume_point_scan = ResumePointScan::Never;
+        Self { reader, sequence, from, current: None, resume_point_scan, ready, is_done: false }
     }
 
-    /// A walk for one of many records that are read in any order.
+    /// A walk for random access: later walks resume from the points that it finds.
     pub(crate) fn with_resume_points(reader: &'a LogReader, from: u64) -> Self {
-        Self { looks_ahead: LooksAhead::Once, ..Self::new(reader, from) }
+        Self { resume_point_scan: ResumePointScan::BeforeReading, ..Self::new(reader, from) }
     }
 
     /// Open the next segment; `None` if there is none.
@@ -54,12 +54,12 @@ impl<'a> Walk<'a> {
             Some(SequenceItem::Anomaly(item)) => self.ready.push_back(item),
             Some(SequenceItem::Segment(segment)) => {
                 self.ready.extend(segment.damaged_header());
-                if self.looks_ahead == LooksAhead::Once {
+                if self.resume_point_scan == ResumePointScan::BeforeReading {
                     resume_points(self.reader, &segment, self.from)?;
                 }
-                let mut walk = segment.cursor()?;
-                seek(self.reader, &segment, &mut walk, self.from)?;
-                self.current = Some((segment, walk));
+                let mut cursor = segment.cursor()?;
+                seek(self.reader, &segment, &mut cursor, self.from)?;
+                self.current = Some((segment, cursor));
             }
         }
         Ok(Some(()))
@@ -67,29 +67,29 @@ impl<'a> Walk<'a> {
 
     /// Finish the current segment.
     fn close_segment(&mut self) -> Result<()> {
-        if let Some((segment, walk)) = self.current.take() {
-            let ending = walk.finish();
+        if let Some((segment, cursor)) = self.current.take() {
+            let ending = cursor.finish();
             let (before, next_seq) = (ending.before, ending.next_seq);
             self.sequence.advance(before, next_seq);
-            self.ready.extend(segment.trailer(ending.item)?);
+            self.ready.extend(segment.trailer(ending.anomaly)?);
         }
         Ok(())
     }
 
     /// Advance to the next item, or to a place where the next step may find one.
-    fn step(&mut self) -> Result<Option<ScanEvent>> {
+    fn step(&mut self) -> Result<Option<CursorStep>> {
         if let Some(item) = self.ready.pop_front() {
-            return Ok(Some(ScanEvent::Anomaly(Box::new(item))));
+            return Ok(Some(CursorStep::Anomaly(Box::new(item))));
         }
-        let Some((_, walk)) = &mut self.current else {
+        let Some((_, cursor)) = &mut self.current else {
             self.is_done = self.open_next_segment()?.is_none();
             return Ok(None);
         };
-        let is_before_start = walk.next_seq() < self.from;
-        let passed = walk.advance()?;
+        let is_before_start = cursor.next_seq() < self.from;
+        let passed = cursor.advance()?;
         match passed {
             None => self.close_segment()?,
-            Some(ScanEvent::Record(_)) if is_before_start => return Ok(None),
+            Some(CursorStep::Record(_)) if is_before_start => return Ok(None),
             Some(_) => {}
         }
         Ok(passed)
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
     /// The record up to which everything was durable when the current one was written, according to
     /// the current one; 0 without a current record.
     pub(crate) fn durable_before(&self) -> u64 {
-        self.current.as_ref().map_or(0, |(_, walk)| walk.durable_before())
+        self.current.as_ref().map_or(0, |(_, cursor)| cursor.durable_before())
     }
 
     /// The next item with a borrowed payload, which is valid until the walk continues.
@@ -107,7 +107,7 @@ impl<'a> Walk<'a> {
     /// As [`Walk::next`]; the walk ends after an error.
     #[expect(clippy::inline_always, reason = "an item passed by value is copied at each call")]
     #[inline(always)]
-    pub fn next_ref(&mut self) -> Option<Result<Item<&[u8]>>> {
+    pub fn next_ref(&mut self) -> Option<Result<LogItem<&[u8]>>> {
         let passed = loop {
             if self.is_done {
                 return None;
@@ -122,19 +122,19 @@ impl<'a> Walk<'a> {
             }
         };
         match passed {
-            ScanEvent::Anomaly(item) => Some(Ok(item.into_item())),
-            ScanEvent::Record(proof) => {
-                let (_, walk) = self.current.as_ref()?;
-                Some(Ok(Item::Record(walk.current(), proof)))
+            CursorStep::Anomaly(item) => Some(Ok(item.into_item())),
+            CursorStep::Record(status) => {
+                let (_, cursor) = self.current.as_ref()?;
+                Some(Ok(LogItem::Record(cursor.current(), status)))
             }
         }
     }
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Result<Item>;
+    type Item = Result<LogItem>;
 
-    fn next(&mut self) -> Option<Result<Item>> {
+    fn next(&mut self) -> Option<Result<LogItem>> {
         let item = self.next_ref()?;
         Some(item.map(|item| item.map(<[u8]>::to_vec)))
     }

@@ -1,19 +1,19 @@
-//! What opening a log for writing would find at its end, and why it would be refused, without the
-//! lock, a sync or a write.
+//! A dry run of opening a log for writing: the verdict about its end, and the error if opening
+//! would fail. It takes no lock, syncs nothing and writes nothing.
 //!
-//! Damage before the newest segment is not looked for; a walk reports it.
+//! It reads only the newest segment; a walk reports damage before it.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameFault, HeadSlots, HeadState};
-use crate::log::folder::{Layout, expect_ledger, expect_writable, read_head};
+use crate::log::folder::{LedgerPaths, check_folder, check_writable, read_head};
 use crate::log::notes::DiscardedRange;
-use crate::log::segment::{Scan, Segment, Segments, Source};
+use crate::log::segment::{Scan, Segment, SegmentBytes, Segments};
 use crate::storage::{Access, Storage};
 
 use super::evidence::{Tail, examine, with_head, with_length};
-use super::table::{Evidence, EvidenceBit, RecoveryRule, TailVerdict, classify};
+use super::table::{Evidence, EvidenceBit, RecoveryRow, TailVerdict, classify};
 
 /// The end of a log, and the verdict about it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Diagnosis {
     /// All observations.
     pub evidence: Evidence,
     /// The matching row of the recovery table.
-    pub row: &'static RecoveryRule,
+    pub row: &'static RecoveryRow,
     /// The verdict with which the log would be opened, or why opening would be refused.
     pub outcome: Result<TailVerdict>,
 }
@@ -36,13 +36,13 @@ pub struct TailSummary {
     pub path: PathBuf,
     /// Its ordinal.
     pub ordinal: u64,
-    /// X: offset of the first invalid frame.
+    /// Offset of the first invalid frame.
     pub offset: u64,
-    /// n: the record expected there.
+    /// The record expected there.
     pub seq: u64,
     /// Why there is no valid frame.
     pub fault: FrameFault,
-    /// Offset of the proven durable end.
+    /// Offset of the durable end.
     pub durable: u64,
     /// Offset of the end of the last complete batch.
     pub batch_end: u64,
@@ -58,22 +58,22 @@ pub fn opening_verdict(storage: &dyn Storage, dir: &Path) -> Result<TailVerdict>
     diagnose(storage, dir)?.outcome
 }
 
-/// What opening the log now would find at its end.
+/// The state of the end of the log, as opening it now would find it.
 ///
 /// # Errors
 /// `NotALedger`; `Rejected` for an archive, which cannot be opened for writing; `Io`.
 pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
-    let layout = Layout::new(dir);
-    expect_writable(expect_ledger(storage, &layout)?, dir)?;
+    let paths = LedgerPaths::new(dir);
+    check_writable(check_folder(storage, &paths)?, dir)?;
     let mut before: Option<(HeadSlots, String)> = None;
     let (mut repeated, mut attempts_left) = (0, ATTEMPTS_MAX);
     loop {
-        let view = read_head(storage, &layout)?;
-        let diagnosis = examine_once(storage, &layout, &view)?;
+        let head_slots = read_head(storage, &paths)?;
+        let diagnosis = examine_once(storage, &paths, &head_slots)?;
         let Err(refusal) = &diagnosis.outcome else { return Ok(diagnosis) };
-        // A concurrent write may look like damage. Damage stays.
-        let may_be_written = may_be_written(storage, &layout, &view)?;
-        let seen = (view, refusal.to_string());
+        // A concurrent write may look like damage. Real damage is still there on a second look.
+        let may_be_written = may_be_written(storage, &paths, &head_slots)?;
+        let seen = (head_slots, refusal.to_string());
         repeated = if before.as_ref() == Some(&seen) { repeated + 1 } else { 0 };
         attempts_left -= 1;
         if !may_be_written || repeated == REPEATS_REQUIRED || attempts_left == 0 {
@@ -86,37 +86,41 @@ pub fn diagnose(storage: &dyn Storage, dir: &Path) -> Result<Diagnosis> {
 /// Whether a writer may be active, or was active after HEAD was read.
 pub(crate) fn may_be_written(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     seen: &HeadSlots,
 ) -> Result<bool> {
     let is_open = seen.newest().is_some_and(|(_, head)| head.state == HeadState::Open);
-    Ok(is_open || read_head(storage, layout)? != *seen)
+    Ok(is_open || read_head(storage, paths)? != *seen)
 }
 
 /// How often a refusal must be repeated unchanged while a writer may be active.
 const REPEATS_REQUIRED: u32 = 2;
 const ATTEMPTS_MAX: u32 = 32;
 
-fn examine_once(storage: &dyn Storage, layout: &Layout, view: &HeadSlots) -> Result<Diagnosis> {
-    let segments = Segments::list(storage, layout, None)?;
-    let newest = match segments.linked() {
+fn examine_once(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    head_slots: &HeadSlots,
+) -> Result<Diagnosis> {
+    let segments = Segments::list(storage, paths, None)?;
+    let newest = match segments.newest_if_linked() {
         Ok(newest) => newest,
         Err(error) if error.kind() == ErrorKind::Io => return Err(error),
         Err(error) => return Ok(unlinked(error)),
     };
     let header = &newest.header;
-    let path = layout.segment(header.name());
+    let path = paths.segment(header.name());
     let open = || storage.open(&path, Access::Read);
     let open = || open().map_err(|error| Error::io("open the segment", &path, error));
     let (file, second) = (open()?, open()?);
-    let mut scan = Scan::new(Source::windowed(second), header, header.prealloc_len);
-    let mut tail = examine(&mut scan, header, view)
+    let mut scan = Scan::new(SegmentBytes::windowed(second), header, header.prealloc_len);
+    let mut tail = examine(&mut scan, header, head_slots)
         .map_err(|error| Error::io("read the segment", &path, error))?;
     tail.evidence = with_length(tail.evidence, newest, &*file)
         .map_err(|error| Error::io("read the footer", &path, error))?;
-    tail.evidence = with_head(tail.evidence, &segments, view);
+    tail.evidence = with_head(tail.evidence, &segments, head_slots);
     let row = classify(tail.evidence);
-    let outcome = refuse(layout, newest, &tail, row).map(|()| row.verdict);
+    let outcome = refuse(paths, newest, &tail, row).map(|()| row.verdict);
     let end = TailSummary {
         path,
         ordinal: header.ordinal,
@@ -133,35 +137,39 @@ fn examine_once(storage: &dyn Storage, layout: &Layout, view: &HeadSlots) -> Res
 /// A header or a link between headers is invalid.
 fn unlinked(error: Error) -> Diagnosis {
     let is_newer = error.kind() == ErrorKind::Unsupported;
-    let evidence =
-        Evidence::of([(EvidenceBit::Version, is_newer), (EvidenceBit::LinkBad, !is_newer)]);
+    let evidence = Evidence::of([
+        (EvidenceBit::Version, is_newer),
+        (EvidenceBit::StructureInvalid, !is_newer),
+    ]);
     Diagnosis { end: None, evidence, row: classify(evidence), outcome: Err(error) }
 }
 
 /// The error for a verdict that forbids writing, naming the place.
 pub(crate) fn refuse(
-    layout: &Layout,
+    paths: &LedgerPaths,
     newest: &Segment,
     tail: &Tail,
-    row: &RecoveryRule,
+    row: &RecoveryRow,
 ) -> Result<()> {
     let (kind, what) = match row.verdict {
-        TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn => return Ok(()),
-        TailVerdict::Corrupt if tail.evidence.has(EvidenceBit::LinkBad) => {
+        TailVerdict::Clean | TailVerdict::Unacknowledged | TailVerdict::Torn => return Ok(()),
+        TailVerdict::Corrupt if tail.evidence.has(EvidenceBit::StructureInvalid) => {
             (ErrorKind::Corrupt, "the file is not the one that was created")
         }
         TailVerdict::Corrupt => (ErrorKind::Corrupt, "acknowledged bytes are damaged"),
-        TailVerdict::AckedTailMissing => (ErrorKind::Corrupt, "acknowledged records are missing"),
+        TailVerdict::AcknowledgedTailMissing => {
+            (ErrorKind::Corrupt, "acknowledged records are missing")
+        }
         TailVerdict::Tampered => {
             (ErrorKind::Tampered, "intact bytes differ from those that were acknowledged")
         }
-        TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::HeadMissing) => {
+        TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::HeadInvalid) => {
             return Err(Error::new(
                 ErrorKind::Ambiguous,
                 "both slots of HEAD are missing or damaged, so it is unknown what was \
                  acknowledged; nothing was changed; see `ledger inspect`",
             )
-            .at_path(&layout.head()));
+            .at_path(&paths.head()));
         }
         TailVerdict::Ambiguous => {
             (ErrorKind::Ambiguous, "it is unknown whether damaged bytes were acknowledged")
@@ -178,7 +186,7 @@ pub(crate) fn refuse(
     let message =
         format!("{what}: {fault}; nothing was changed; `ledger inspect` shows what can be read");
     Err(Error::new(kind, message)
-        .at_path(&layout.segment(newest.header.name()))
+        .at_path(&paths.segment(newest.header.name()))
         .at_offset(tail.end.offset)
         .at_seq(tail.end.next_seq))
 }
@@ -188,12 +196,12 @@ mod tests {
     use super::*;
     use crate::log::options::{LogOptions, UidSource};
     use crate::log::recovery::RECOVERY_TABLE;
-    use crate::log::segment::{Position, first_header};
+    use crate::log::segment::{FramePosition, first_header};
 
     fn kind_of(verdict: TailVerdict) -> Option<ErrorKind> {
         match verdict {
-            TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn => None,
-            TailVerdict::Corrupt | TailVerdict::AckedTailMissing => Some(ErrorKind::Corrupt),
+            TailVerdict::Clean | TailVerdict::Unacknowledged | TailVerdict::Torn => None,
+            TailVerdict::Corrupt | TailVerdict::AcknowledgedTailMissing => Some(ErrorKind::Corrupt),
             TailVerdict::Tampered => Some(ErrorKind::Tampered),
             TailVerdict::Ambiguous => Some(ErrorKind::Ambiguous),
             TailVerdict::Version => Some(ErrorKind::Unsupported),
@@ -207,8 +215,8 @@ mod tests {
         let storage: std::sync::Arc<dyn Storage> = std::sync::Arc::new(crate::sim::SimDisk::new());
         let uids = UidSource::new(|| [7; 16]);
         let header = first_header(&LogOptions::new(storage, uids), 5);
-        let layout = Layout::new(Path::new("/ledger"));
-        let end = Position::start(&header);
+        let paths = LedgerPaths::new(Path::new("/ledger"));
+        let end = FramePosition::start(&header);
         let newest = Segment { length: header.prealloc_len, header, fault: None };
         for row in &RECOVERY_TABLE {
             let tail = Tail {
@@ -219,12 +227,12 @@ mod tests {
                 fault: crate::format::FrameFault::BodyCrc,
                 retention: None,
                 resume_points: Vec::new(),
-                evidence: row.needs(),
+                evidence: row.requires(),
                 discarded: Vec::new(),
             };
-            let refused = refuse(&layout, &newest, &tail, row).map_err(|error| {
+            let refused = refuse(&paths, &newest, &tail, row).map_err(|error| {
                 let place =
-                    if tail.evidence.has(EvidenceBit::HeadMissing) { "HEAD" } else { ".seg" };
+                    if tail.evidence.has(EvidenceBit::HeadInvalid) { "HEAD" } else { ".seg" };
                 assert!(error.to_string().contains(place), "row {}: {error}", row.label);
                 error.kind()
             });

@@ -7,8 +7,8 @@ use crate::format::{
     RecordHeader, SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::log::folder::DATA_START;
-use crate::log::notes::{DiscardedRange, RetentionRecord, retention_in};
-use crate::log::segment::{Position, Scan, Segment, Segments, read_footer};
+use crate::log::notes::{DiscardedRange, LoggedRetentionNote, retention_in};
+use crate::log::segment::{FramePosition, Scan, Segment, Segments, read_footer};
 use crate::storage::StorageFile;
 
 use super::table::{Evidence, EvidenceBit};
@@ -17,19 +17,19 @@ use super::table::{Evidence, EvidenceBit};
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// After the last valid frame.
-    pub(crate) end: Position,
+    pub(crate) end: FramePosition,
     /// After the last complete batch: everything up to here is kept.
-    pub(crate) batch_end: Position,
+    pub(crate) batch_end: FramePosition,
     /// The end that HEAD or the header proves to be durable.
-    pub(crate) durable_end: Position,
+    pub(crate) durable_end: FramePosition,
     /// Time of the last record of the last complete batch.
     pub(crate) time: u64,
     /// Why there is no valid frame at the end.
     pub(crate) fault: FrameFault,
     /// The newest retention note in the segment.
-    pub(crate) retention: Option<RetentionRecord>,
+    pub(crate) retention: Option<LoggedRetentionNote>,
     /// Positions between batches from which a reader can resume.
-    pub(crate) resume_points: Vec<Position>,
+    pub(crate) resume_points: Vec<FramePosition>,
     /// All observations.
     pub(crate) evidence: Evidence,
     /// The bytes from the last complete batch to the last byte that is not zero.
@@ -38,17 +38,17 @@ pub(crate) struct Tail {
 
 /// The result of reading the frames of a segment.
 struct FrameScan {
-    at: Position,
-    batch_end: Position,
-    durable_end: Option<Position>,
+    at: FramePosition,
+    batch_end: FramePosition,
+    durable_end: Option<FramePosition>,
     time: u64,
     fault: FrameFault,
-    retention: Option<RetentionRecord>,
-    resume_points: Vec<Position>,
+    retention: Option<LoggedRetentionNote>,
+    resume_points: Vec<FramePosition>,
 }
 
 /// Read the frames of a segment up to the first invalid one.
-fn scan_frames(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result<FrameScan> {
+fn scan_frames(scan: &mut Scan, start: FramePosition, durable_seq: u64) -> io::Result<FrameScan> {
     let mut at = start;
     let mut result = FrameScan {
         at,
@@ -75,7 +75,7 @@ fn scan_frames(scan: &mut Scan, start: Position, durable_seq: u64) -> io::Result
         if found.header.stamp.batch_left == 0 || mutant!(PartialBatchAccepted) {
             (result.batch_end, result.time) = (at, found.header.stamp.time);
             result.retention = retention_in(&found.header, found.payload).or(result.retention);
-            let is_far = |last: &Position| at.offset - last.offset >= SEEK_STEP;
+            let is_far = |last: &FramePosition| at.offset - last.offset >= SEEK_STEP;
             result
                 .resume_points
                 .extend(result.resume_points.last().is_none_or(is_far).then_some(at));
@@ -101,10 +101,10 @@ fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
 pub(crate) fn examine(
     scan: &mut Scan,
     header: &SegmentHeader,
-    view: &HeadSlots,
+    head_slots: &HeadSlots,
 ) -> io::Result<Tail> {
-    let start = Position::start(header);
-    let head = view.newest().map(|(_, head)| head);
+    let start = FramePosition::start(header);
+    let head = head_slots.newest().map(|(_, head)| head);
     let head_here = head.filter(|head| head.ordinal == header.ordinal);
     let (durable_seq, durable_offset) = watermark(header, head_here);
     let result = scan_frames(scan, start, durable_seq)?;
@@ -130,7 +130,7 @@ pub(crate) fn examine(
             .find(at.offset + 64, |frame| proves(frame.stamp.inflight, frame.stamp.seq))?
             .is_some();
     let evidence = Evidence::of([
-        (EvidenceBit::HeadMissing, head.is_none()),
+        (EvidenceBit::HeadInvalid, head.is_none()),
         (
             EvidenceBit::SegmentMissing,
             head.is_some_and(|head| head.ordinal > header.ordinal)
@@ -138,16 +138,16 @@ pub(crate) fn examine(
         ),
         (EvidenceBit::HeadDisagrees, head_here.is_some_and(|head| !agrees(head))),
         (EvidenceBit::IntactButWrong, fault.is_intact()),
-        (EvidenceBit::Witness, durable_seq >= n),
-        (EvidenceBit::Later, later),
-        (EvidenceBit::RestZero, tail_scan.is_zero_from_fault),
+        (EvidenceBit::CoveredByWatermark, durable_seq >= n),
+        (EvidenceBit::LaterFrameProvesSync, later),
+        (EvidenceBit::ZerosToEnd, tail_scan.is_zero_from_fault),
         (EvidenceBit::BatchComplete, batch_end == at),
         (EvidenceBit::HeadAtEnd, is_at_end || at.offset == header.born_end),
         (
             EvidenceBit::EveryCommit,
-            view.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
+            head_slots.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
         ),
-        (EvidenceBit::ZeroMark, has_zero_mark(scan, header, at.offset)?),
+        (EvidenceBit::UnwrittenSector, has_zero_mark(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
     let batch_end = if mutant!(IntactTailDropped) { durable_end } else { batch_end };
@@ -178,12 +178,20 @@ pub(crate) fn with_length(
     }
     let footer = read_footer(file, newest.length)?.ok();
     let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
-    Ok(evidence.with(if is_sealed { EvidenceBit::SegmentMissing } else { EvidenceBit::LinkBad }))
+    Ok(evidence.with(if is_sealed {
+        EvidenceBit::SegmentMissing
+    } else {
+        EvidenceBit::StructureInvalid
+    }))
 }
 
 /// Add whether HEAD contradicts a segment that has a successor.
-pub(crate) fn with_head(evidence: Evidence, segments: &Segments, view: &HeadSlots) -> Evidence {
-    let disagrees = view.newest().is_some_and(|(_, head)| segments.contradict(head));
+pub(crate) fn with_head(
+    evidence: Evidence,
+    segments: &Segments,
+    head_slots: &HeadSlots,
+) -> Evidence {
+    let disagrees = head_slots.newest().is_some_and(|(_, head)| segments.contradicts(head));
     if disagrees { evidence.with(EvidenceBit::HeadDisagrees) } else { evidence }
 }
 
@@ -242,11 +250,11 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
     Some(number * ZEROS.len() + page.iter().rposition(|byte| *byte != 0)?)
 }
 
-/// Whether the bytes at the first invalid frame show an unwritten sector.
+/// Whether the bytes at the first invalid frame contain a sector that was never written.
 fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
     let placement = Placement { segment: header.segment, offset };
     let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-    // If the bytes do not even start like a frame, the first 64 bytes decide.
+    // Without a valid frame header only the first 64 bytes are examined.
     let head = scan.source.at(offset, room.min(frame_size(0)))?;
     let want = peek_payload_length(head).map_or(frame_size(0), frame_size);
     let bytes = scan.source.at(offset, room.min(want))?;

@@ -2,9 +2,10 @@
 //! recovery note.
 //!
 //! Invariants:
-//! - Nothing changes until the segment is renamed. From then on the old tail is logically dead,
-//!   permanently.
-//! - It is as large as necessary, and is written in chunks: its size needs no memory.
+//! - Nothing changes until the segment is renamed. From then on the old tail is no longer part of
+//!   the log.
+//! - The segment is as large as necessary, and is written in chunks: memory does not depend on its
+//!   size.
 
 use std::path::Path;
 
@@ -13,20 +14,20 @@ use crate::format::{
     Chain, ChainKey, HeadState, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp,
     encode_frame, frame_size,
 };
-use crate::log::bytes::{length, to_u64};
+use crate::log::bytes::{len_u64, to_u64};
 use crate::log::errors::damaged;
-use crate::log::folder::{DATA_START, Layout};
-use crate::log::notes::{RecoveryNote, Survivors};
+use crate::log::folder::{DATA_START, LedgerPaths};
+use crate::log::notes::{RecoveryNote, RewrittenRecords};
 use crate::log::options::{SegmentSizes, UidSource};
 use crate::log::record::Ack;
 use crate::log::segment::{
-    ActiveSegment, CreateError, LogPosition, PublishGuard, Scan, Source, create_segment_with,
-    low_bits, open_segment, write,
+    ActiveSegment, CreateError, PublishGuard, Scan, SegmentBytes, WritePosition,
+    create_segment_with, low_bits, open_segment, write,
 };
 use crate::storage::{Storage, StorageFile};
 
 use super::evidence::Tail;
-use super::table::{RecoveryRule, TailVerdict};
+use super::table::{RecoveryRow, TailVerdict};
 
 /// Size of a write in bytes, or of one frame if that is larger.
 const CHUNK: usize = 1 << 20;
@@ -34,12 +35,12 @@ const CHUNK: usize = 1 << 20;
 /// The inputs of a fence.
 pub(crate) struct Fence<'a> {
     pub(crate) storage: &'a dyn Storage,
-    pub(crate) layout: &'a Layout,
+    pub(crate) paths: &'a LedgerPaths,
     /// The segment that the fence closes.
     pub(crate) before: &'a SegmentHeader,
     pub(crate) tail: &'a Tail,
     /// Why it is closed.
-    pub(crate) row: &'a RecoveryRule,
+    pub(crate) row: &'a RecoveryRow,
     pub(crate) sizes: SegmentSizes,
     pub(crate) publish_guard: PublishGuard<'a>,
 }
@@ -48,8 +49,8 @@ pub(crate) struct Fence<'a> {
 #[derive(Debug)]
 pub(crate) struct FenceResult {
     pub(crate) active: ActiveSegment,
-    pub(crate) position: LogPosition,
-    pub(crate) survivors: Option<Survivors>,
+    pub(crate) position: WritePosition,
+    pub(crate) survivors: Option<RewrittenRecords>,
 }
 
 impl Fence<'_> {
@@ -63,10 +64,10 @@ impl Fence<'_> {
         time: u64,
     ) -> Result<FenceResult> {
         let (durable, batch_end) = (self.tail.durable_end, self.tail.batch_end);
-        mutant!(TornTailTruncated => open_segment(self.storage, self.layout, self.before)?.1
+        mutant!(TornTailTruncated => open_segment(self.storage, self.paths, self.before)?.1
             .set_length(batch_end.offset).ok());
         let survivors = (durable.next_seq < batch_end.next_seq)
-            .then(|| Survivors { first: durable.next_seq, last: batch_end.next_seq - 1 });
+            .then(|| RewrittenRecords { first: durable.next_seq, last: batch_end.next_seq - 1 });
         let note = self.note(survivors).record();
         // The survivors take as much space as before, followed by the note.
         let size = batch_end.offset - durable.offset + to_u64(frame_size(note.payload.len()));
@@ -92,7 +93,7 @@ impl Fence<'_> {
         let mut ack = Ack { seq: header.prev_last_seq, chain: header.prev_chain };
         let file = create_segment_with(
             self.storage,
-            self.layout,
+            self.paths,
             &header,
             self.publish_guard,
             |file, path| {
@@ -104,13 +105,13 @@ impl Fence<'_> {
             },
         )
         .map_err(CreateError::into_error)?;
-        let position = LogPosition { ack, end: header.born_end, time };
+        let position = WritePosition { ack, end: header.born_end, time };
         Ok(FenceResult { active: ActiveSegment { header, file: file.into() }, position, survivors })
     }
 
-    fn note(&self, survivors: Option<Survivors>) -> RecoveryNote {
+    fn note(&self, survivors: Option<RewrittenRecords>) -> RecoveryNote {
         let verdict = match self.row.verdict {
-            TailVerdict::Unproven => "unproven_tail",
+            TailVerdict::Unacknowledged => "unproven_tail",
             TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };
@@ -126,8 +127,9 @@ impl Fence<'_> {
     /// Rewrite the survivors with the same seq, time and payload, and so with the same chain
     /// values.
     fn rewrite_survivors(&self, frames: &mut FrameWriter<'_>) -> Result<()> {
-        let (path, file) = open_segment(self.storage, self.layout, self.before)?;
-        let mut scan = Scan::new(Source::windowed(file), self.before, self.before.prealloc_len);
+        let (path, file) = open_segment(self.storage, self.paths, self.before)?;
+        let mut scan =
+            Scan::new(SegmentBytes::windowed(file), self.before, self.before.prealloc_len);
         let mut at = self.tail.durable_end;
         while at.next_seq < self.tail.batch_end.next_seq {
             let found = scan
@@ -174,7 +176,7 @@ impl<'a> FrameWriter<'a> {
             inflight: u32::try_from(seq - self.header.prev_last_seq).unwrap_or(u32::MAX),
             batch_left,
         };
-        let offset = self.start + length(&self.bytes);
+        let offset = self.start + len_u64(&self.bytes);
         let placement = Placement { segment: self.header.segment, offset };
         let previous = self.ack.chain;
         let chain = encode_frame(&mut self.bytes, record, stamp, placement, &self.key, &previous);
@@ -188,7 +190,7 @@ impl<'a> FrameWriter<'a> {
     /// Write the buffered frames, and return where they end.
     fn flush(&mut self) -> Result<u64> {
         write(self.file, self.path, &self.bytes, self.start)?;
-        self.start += length(&self.bytes);
+        self.start += len_u64(&self.bytes);
         self.bytes.clear();
         Ok(self.start)
     }

@@ -1,8 +1,8 @@
-//! What the end of a log is after a crash or damage, and how the writer continues from it.
+//! Classifying the end of a log after a crash or damage, and continuing from it.
 //!
-//! `evidence` observes the newest segment, `table` maps the observations to a verdict, `action` combines
-//! it with the caller's policy, `fence` writes the segment from which the log continues. `diagnose`
-//! does the first two without the lock. `format/recovery.md` is the normative text.
+//! `evidence` observes the newest segment, `table` maps the observations to a verdict, `action`
+//! combines it with the caller's policy, `fence` writes the segment from which the log continues.
+//! `diagnose` does the first two without the lock. `format/recovery.md` is the normative text.
 
 mod action;
 mod diagnose;
@@ -15,4 +15,4 @@ pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
 pub(crate) use evidence::{Tail, examine, with_head, with_length};
 pub(crate) use fence::Fence;
-pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRule, TailVerdict, classify};
+pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict, classify};

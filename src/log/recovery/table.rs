@@ -1,63 +1,63 @@
 //! The recovery table: which verdict each combination of evidence selects.
 //!
-//! The table is data. The last row matches every combination, and the first match counts, so the
-//! decision is total and unique by construction. A test enumerates all combinations and checks the
+//! The table is data. The first matching row is used, and the last row matches every combination,
+//! so each combination selects exactly one row. A test enumerates all combinations and checks the
 //! properties that make it safe. `format/recovery.md` is the normative text.
 
 use std::fmt;
 
-/// An observation about the end of a log. X is the first place without a valid frame, n the
-/// sequence number expected there.
+/// An observation about the end of a log. The *scan end* is the first offset without a valid frame,
+/// `n` the sequence number expected there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvidenceBit {
     /// V: a header is of an unknown major version or needs unknown features.
     Version,
     /// H: neither slot of HEAD is valid.
-    HeadMissing,
+    HeadInvalid,
     /// B: a header, a link between headers or the newest file's length is wrong.
-    LinkBad,
+    StructureInvalid,
     /// M: HEAD names a newer segment than the newest one.
     SegmentMissing,
     /// D: HEAD's segment uid or chain value differs from the log's.
     HeadDisagrees,
-    /// C: the frame at X is intact, but its chain, seq or fields are wrong.
+    /// C: the frame at the scan end is intact, but its chain, seq or fields are wrong.
     IntactButWrong,
-    /// S: a successor states that the segment reaches beyond X.
-    Successor,
-    /// W: HEAD, or the durable extent in the segment's header, covers n.
-    Witness,
-    /// L: a valid later frame proves that n had been synced before that frame was written.
-    Later,
-    /// R: everything from X on is zero.
-    RestZero,
+    /// S: a successor states that the segment reaches beyond the scan end.
+    SuccessorReachesFurther,
+    /// W: the durable end according to HEAD or the segment's header is at `n` or later.
+    CoveredByWatermark,
+    /// L: a valid later frame proves that `n` was synced before that frame was written.
+    LaterFrameProvesSync,
+    /// R: all bytes from the scan end on are zero.
+    ZerosToEnd,
     /// K: the last batch is complete.
     BatchComplete,
-    /// Q: HEAD is exactly at X and not poisoned, or X is the end of the content that the segment
-    /// was created with.
+    /// Q: HEAD names exactly the scan end and is not poisoned, or the segment was created with its
+    /// content up to there.
     HeadAtEnd,
     /// X: HEAD is synced with every commit, and both slots are valid.
     EveryCommit,
-    /// Z: the frame at X shows a sector that was never written.
-    ZeroMark,
-    /// E: the storage cannot be read at X.
+    /// Z: the frame at the scan end contains a sector that was never written.
+    UnwrittenSector,
+    /// E: the storage cannot be read at the scan end.
     ReadError,
 }
 
 const BITS: [(EvidenceBit, char); 15] = [
     (EvidenceBit::Version, 'V'),
-    (EvidenceBit::HeadMissing, 'H'),
-    (EvidenceBit::LinkBad, 'B'),
+    (EvidenceBit::HeadInvalid, 'H'),
+    (EvidenceBit::StructureInvalid, 'B'),
     (EvidenceBit::SegmentMissing, 'M'),
     (EvidenceBit::HeadDisagrees, 'D'),
     (EvidenceBit::IntactButWrong, 'C'),
-    (EvidenceBit::Successor, 'S'),
-    (EvidenceBit::Witness, 'W'),
-    (EvidenceBit::Later, 'L'),
-    (EvidenceBit::RestZero, 'R'),
+    (EvidenceBit::SuccessorReachesFurther, 'S'),
+    (EvidenceBit::CoveredByWatermark, 'W'),
+    (EvidenceBit::LaterFrameProvesSync, 'L'),
+    (EvidenceBit::ZerosToEnd, 'R'),
     (EvidenceBit::BatchComplete, 'K'),
     (EvidenceBit::HeadAtEnd, 'Q'),
     (EvidenceBit::EveryCommit, 'X'),
-    (EvidenceBit::ZeroMark, 'Z'),
+    (EvidenceBit::UnwrittenSector, 'Z'),
     (EvidenceBit::ReadError, 'E'),
 ];
 
@@ -77,20 +77,26 @@ impl EvidenceBit {
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
-            Self::Version => "a header needs a newer program",
-            Self::HeadMissing => "neither slot of HEAD is valid",
-            Self::LinkBad => "a header, a link between headers or the file's length is wrong",
-            Self::SegmentMissing => "a newer segment than the newest one existed",
+            Self::Version => "a header requires a newer program",
+            Self::HeadInvalid => "neither slot of HEAD is valid",
+            Self::StructureInvalid => {
+                "a header, a link between headers or the file's length is wrong"
+            }
+            Self::SegmentMissing => "HEAD names a segment that is newer than any present one",
             Self::HeadDisagrees => "HEAD contradicts the log",
             Self::IntactButWrong => "the frame there is intact, but breaks a rule",
-            Self::Successor => "a successor states that the segment reaches further",
-            Self::Witness => "HEAD or the header covers the record that is expected there",
-            Self::Later => "a later frame proves that the record expected there had been synced",
-            Self::RestZero => "everything from there on is zero",
+            Self::SuccessorReachesFurther => "a successor states that the segment reaches further",
+            Self::CoveredByWatermark => {
+                "HEAD or the header covers the record that is expected there"
+            }
+            Self::LaterFrameProvesSync => {
+                "a later frame proves that the record expected there had been synced"
+            }
+            Self::ZerosToEnd => "everything from there on is zero",
             Self::BatchComplete => "the last batch is complete",
             Self::HeadAtEnd => "HEAD is exactly there",
             Self::EveryCommit => "HEAD is synced with every commit, and both slots are valid",
-            Self::ZeroMark => "the frame there shows a sector that was never written",
+            Self::UnwrittenSector => "the frame there contains a sector that was never written",
             Self::ReadError => "the bytes there cannot be read",
         }
     }
@@ -98,19 +104,19 @@ impl EvidenceBit {
     const fn mask(self) -> u16 {
         match self {
             Self::Version => 1 << 0,
-            Self::HeadMissing => 1 << 1,
-            Self::LinkBad => 1 << 2,
+            Self::HeadInvalid => 1 << 1,
+            Self::StructureInvalid => 1 << 2,
             Self::SegmentMissing => 1 << 3,
             Self::HeadDisagrees => 1 << 4,
             Self::IntactButWrong => 1 << 5,
-            Self::Successor => 1 << 6,
-            Self::Witness => 1 << 7,
-            Self::Later => 1 << 8,
-            Self::RestZero => 1 << 9,
+            Self::SuccessorReachesFurther => 1 << 6,
+            Self::CoveredByWatermark => 1 << 7,
+            Self::LaterFrameProvesSync => 1 << 8,
+            Self::ZerosToEnd => 1 << 9,
             Self::BatchComplete => 1 << 10,
             Self::HeadAtEnd => 1 << 11,
             Self::EveryCommit => 1 << 12,
-            Self::ZeroMark => 1 << 13,
+            Self::UnwrittenSector => 1 << 13,
             Self::ReadError => 1 << 14,
         }
     }
@@ -133,7 +139,7 @@ impl Evidence {
         Self(self.0 & !bit.mask())
     }
 
-    /// The observations that are marked as made.
+    /// The observations that are paired with `true`.
     pub fn of(observations: impl IntoIterator<Item = (EvidenceBit, bool)>) -> Self {
         let made = observations.into_iter().filter(|(_, was_made)| *was_made);
         made.fold(Self::default(), |evidence, (bit, _)| evidence.with(bit))
@@ -152,11 +158,11 @@ impl Evidence {
     }
 }
 
-impl RecoveryRule {
+impl RecoveryRow {
     /// The observations that the row requires.
     #[must_use]
-    pub const fn needs(&self) -> Evidence {
-        self.needs
+    pub const fn requires(&self) -> Evidence {
+        self.requires
     }
 
     /// The observations that it excludes.
@@ -172,10 +178,10 @@ impl TailVerdict {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
-            Self::Unproven => "unproven_tail",
+            Self::Unacknowledged => "unproven_tail",
             Self::Torn => "torn",
             Self::Corrupt => "corrupt",
-            Self::AckedTailMissing => "acked_tail_missing",
+            Self::AcknowledgedTailMissing => "acked_tail_missing",
             Self::Tampered => "tampered",
             Self::Ambiguous => "ambiguous",
             Self::Version => "version",
@@ -187,13 +193,13 @@ impl TailVerdict {
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Clean => "the log ends where its writer stopped; writing continues in place",
-            Self::Unproven => {
+            Self::Unacknowledged => {
                 "complete records without proof of durability; a fence rewrites them, nothing is \
                  discarded"
             }
             Self::Torn => "an incomplete, unacknowledged write; a fence discards it",
             Self::Corrupt => "acknowledged bytes are damaged; opening is refused, readers continue",
-            Self::AckedTailMissing => {
+            Self::AcknowledgedTailMissing => {
                 "acknowledged records are missing; opening is refused, readers continue"
             }
             Self::Tampered => {
@@ -214,19 +220,19 @@ impl fmt::Debug for Evidence {
     }
 }
 
-/// What the end of a log is.
+/// The classification of the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TailVerdict {
     /// It is where the last writer stopped: continue in place.
     Clean,
     /// Complete records without proof of durability: rewrite them after a fence, discard nothing.
-    Unproven,
+    Unacknowledged,
     /// An incomplete, unacknowledged write: discard it with a fence.
     Torn,
     /// Acknowledged bytes are damaged: refuse.
     Corrupt,
     /// Acknowledged records are missing: refuse.
-    AckedTailMissing,
+    AcknowledgedTailMissing,
     /// Intact bytes differ from those that were written: refuse.
     Tampered,
     /// The evidence does not decide: refuse.
@@ -238,10 +244,10 @@ pub enum TailVerdict {
 /// A row of the table: the evidence that it requires, the evidence that it excludes, and its
 /// verdict.
 #[derive(Debug)]
-pub struct RecoveryRule {
+pub struct RecoveryRow {
     /// Its name in `format/recovery.md`.
     pub label: &'static str,
-    needs: Evidence,
+    requires: Evidence,
     excludes: Evidence,
     /// The verdict.
     pub verdict: TailVerdict,
@@ -251,33 +257,33 @@ const NONE: Evidence = Evidence(0);
 
 const fn row(
     label: &'static str,
-    needs: Evidence,
+    requires: Evidence,
     excludes: Evidence,
     verdict: TailVerdict,
-) -> RecoveryRule {
-    RecoveryRule { label, needs, excludes, verdict }
+) -> RecoveryRow {
+    RecoveryRow { label, requires, excludes, verdict }
 }
 
-/// The recovery table. The first matching row counts.
-pub const RECOVERY_TABLE: [RecoveryRule; 16] = [
+/// The recovery table. The first matching row is used.
+pub const RECOVERY_TABLE: [RecoveryRow; 16] = [
     row("0", NONE.with(EvidenceBit::Version), NONE, TailVerdict::Version),
-    row("1", NONE.with(EvidenceBit::HeadMissing), NONE, TailVerdict::Ambiguous),
-    row("2", NONE.with(EvidenceBit::LinkBad), NONE, TailVerdict::Corrupt),
-    row("2a", NONE.with(EvidenceBit::SegmentMissing), NONE, TailVerdict::AckedTailMissing),
+    row("1", NONE.with(EvidenceBit::HeadInvalid), NONE, TailVerdict::Ambiguous),
+    row("2", NONE.with(EvidenceBit::StructureInvalid), NONE, TailVerdict::Corrupt),
+    row("2a", NONE.with(EvidenceBit::SegmentMissing), NONE, TailVerdict::AcknowledgedTailMissing),
     row("2b", NONE.with(EvidenceBit::HeadDisagrees), NONE, TailVerdict::Tampered),
     row("3", NONE.with(EvidenceBit::IntactButWrong), NONE, TailVerdict::Tampered),
-    row("4", NONE.with(EvidenceBit::Successor), NONE, TailVerdict::Corrupt),
+    row("4", NONE.with(EvidenceBit::SuccessorReachesFurther), NONE, TailVerdict::Corrupt),
     row(
         "5a",
-        NONE.with(EvidenceBit::Witness).with(EvidenceBit::RestZero),
+        NONE.with(EvidenceBit::CoveredByWatermark).with(EvidenceBit::ZerosToEnd),
         NONE,
-        TailVerdict::AckedTailMissing,
+        TailVerdict::AcknowledgedTailMissing,
     ),
-    row("5b", NONE.with(EvidenceBit::Witness), NONE, TailVerdict::Corrupt),
-    row("6", NONE.with(EvidenceBit::Later), NONE, TailVerdict::Corrupt),
+    row("5b", NONE.with(EvidenceBit::CoveredByWatermark), NONE, TailVerdict::Corrupt),
+    row("6", NONE.with(EvidenceBit::LaterFrameProvesSync), NONE, TailVerdict::Corrupt),
     row(
         "7",
-        NONE.with(EvidenceBit::RestZero)
+        NONE.with(EvidenceBit::ZerosToEnd)
             .with(EvidenceBit::BatchComplete)
             .with(EvidenceBit::HeadAtEnd),
         NONE,
@@ -285,15 +291,15 @@ pub const RECOVERY_TABLE: [RecoveryRule; 16] = [
     ),
     row(
         "8",
-        NONE.with(EvidenceBit::RestZero).with(EvidenceBit::BatchComplete),
+        NONE.with(EvidenceBit::ZerosToEnd).with(EvidenceBit::BatchComplete),
         NONE,
-        TailVerdict::Unproven,
+        TailVerdict::Unacknowledged,
     ),
-    row("9", NONE.with(EvidenceBit::RestZero), NONE, TailVerdict::Torn),
+    row("9", NONE.with(EvidenceBit::ZerosToEnd), NONE, TailVerdict::Torn),
     row("10", NONE.with(EvidenceBit::EveryCommit), NONE, TailVerdict::Torn),
     row(
         "11",
-        NONE.with(EvidenceBit::ZeroMark),
+        NONE.with(EvidenceBit::UnwrittenSector),
         NONE.with(EvidenceBit::ReadError),
         TailVerdict::Torn,
     ),
@@ -302,9 +308,9 @@ pub const RECOVERY_TABLE: [RecoveryRule; 16] = [
 
 /// The first row that matches the evidence.
 #[must_use]
-pub fn classify(evidence: Evidence) -> &'static RecoveryRule {
-    let matches = |row: &&RecoveryRule| {
-        evidence.0 & row.needs.0 == row.needs.0 && evidence.0 & row.excludes.0 == 0
+pub fn classify(evidence: Evidence) -> &'static RecoveryRow {
+    let matches = |row: &&RecoveryRow| {
+        evidence.0 & row.requires.0 == row.requires.0 && evidence.0 & row.excludes.0 == 0
     };
     let [.., last] = &RECOVERY_TABLE;
     RECOVERY_TABLE.iter().find(matches).unwrap_or(last)
@@ -325,16 +331,20 @@ mod tests {
             reached.insert(row.label);
             let goes_on = matches!(
                 row.verdict,
-                TailVerdict::Clean | TailVerdict::Unproven | TailVerdict::Torn
+                TailVerdict::Clean | TailVerdict::Unacknowledged | TailVerdict::Torn
             );
-            let proves_ack = [EvidenceBit::Successor, EvidenceBit::Witness, EvidenceBit::Later]
-                .into_iter()
-                .any(|bit| evidence.has(bit));
+            let proves_ack = [
+                EvidenceBit::SuccessorReachesFurther,
+                EvidenceBit::CoveredByWatermark,
+                EvidenceBit::LaterFrameProvesSync,
+            ]
+            .into_iter()
+            .any(|bit| evidence.has(bit));
             assert!(!(goes_on && proves_ack), "{evidence:?} continues over acknowledged bytes");
             let refuses_always = [
                 EvidenceBit::Version,
-                EvidenceBit::HeadMissing,
-                EvidenceBit::LinkBad,
+                EvidenceBit::HeadInvalid,
+                EvidenceBit::StructureInvalid,
                 EvidenceBit::SegmentMissing,
                 EvidenceBit::HeadDisagrees,
                 EvidenceBit::IntactButWrong,
@@ -343,7 +353,7 @@ mod tests {
             assert!(!(goes_on && must_refuse), "{evidence:?} continues");
             if row.verdict == TailVerdict::Clean {
                 let whole =
-                    [EvidenceBit::RestZero, EvidenceBit::BatchComplete, EvidenceBit::HeadAtEnd];
+                    [EvidenceBit::ZerosToEnd, EvidenceBit::BatchComplete, EvidenceBit::HeadAtEnd];
                 assert!(whole.into_iter().all(|bit| evidence.has(bit)), "{evidence:?}");
             }
         }
@@ -353,9 +363,12 @@ mod tests {
     /// An ordinary crash during a write is never refused.
     #[test]
     fn crash_remains_are_never_refused() {
-        let rest = NONE.with(EvidenceBit::RestZero);
-        assert_eq!(classify(rest.with(EvidenceBit::BatchComplete)).verdict, TailVerdict::Unproven);
+        let rest = NONE.with(EvidenceBit::ZerosToEnd);
+        assert_eq!(
+            classify(rest.with(EvidenceBit::BatchComplete)).verdict,
+            TailVerdict::Unacknowledged
+        );
         assert_eq!(classify(rest).verdict, TailVerdict::Torn);
-        assert_eq!(classify(NONE.with(EvidenceBit::ZeroMark)).verdict, TailVerdict::Torn);
+        assert_eq!(classify(NONE.with(EvidenceBit::UnwrittenSector)).verdict, TailVerdict::Torn);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct ActiveSegment {
 
 /// A position between two records of the active segment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LogPosition {
+pub(crate) struct WritePosition {
     /// The record before the position.
     pub(crate) ack: Ack,
     /// Offset of the position.

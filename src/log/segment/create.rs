@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, SegmentHeader, SegmentName, SegmentReason};
-use crate::log::bytes::length;
+use crate::log::bytes::len_u64;
 use crate::log::errors::fenced;
-use crate::log::folder::{DATA_START, Layout};
+use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::options::LogOptions;
 use crate::storage::{Access, Storage, StorageFile};
 
@@ -23,13 +23,13 @@ pub(crate) enum CreateError {
     /// The segment was not renamed because the writer lost the right to write, for this reason.
     OwnershipLost(String),
     /// The rename may or may not have happened, or may be lost in a crash.
-    AfterPublish(Error),
+    PublishUnknown(Error),
 }
 
 impl CreateError {
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::BeforePublish(error) | Self::AfterPublish(error) => error,
+            Self::BeforePublish(error) | Self::PublishUnknown(error) => error,
             Self::OwnershipLost(why) => fenced(&why),
         }
     }
@@ -43,30 +43,30 @@ pub(crate) struct PreallocatedSegment {
     pub(crate) length: u64,
 }
 
-/// Checks the right to write after everything but the rename is durable. Syncing takes time, and
-/// another writer may meanwhile have created a segment of the same name with acknowledged records.
+/// Checks the right to write right before the rename. The sync before it takes time, and another
+/// writer may meanwhile have created a segment of the same name with acknowledged records.
 pub(crate) type PublishGuard<'a> = &'a dyn Fn() -> std::result::Result<(), CreateError>;
 
 /// Create the segment that `header` describes, without records.
 pub(crate) fn create_segment(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     header: &SegmentHeader,
     publish_guard: PublishGuard<'_>,
 ) -> std::result::Result<Box<dyn StorageFile>, CreateError> {
-    create_segment_with(storage, layout, header, publish_guard, |_, _| Ok(DATA_START))
+    create_segment_with(storage, paths, header, publish_guard, |_, _| Ok(DATA_START))
 }
 
 /// Create the segment that `header` describes. `content` writes its first records and returns where
 /// they end.
 pub(crate) fn create_segment_with(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     header: &SegmentHeader,
     publish_guard: PublishGuard<'_>,
     content: impl FnOnce(&dyn StorageFile, &Path) -> Result<u64>,
 ) -> std::result::Result<Box<dyn StorageFile>, CreateError> {
-    let temporary = layout.temporary(header.name());
+    let temporary = paths.temporary(header.name());
     let write_all = |file: &dyn StorageFile| {
         write(file, &temporary, &header.encode(), 0)?;
         let end = content(file, &temporary)?;
@@ -76,7 +76,7 @@ pub(crate) fn create_segment_with(
     };
     let file = create(storage, &temporary, write_all).map_err(CreateError::BeforePublish)?;
     publish_guard()?;
-    publish(storage, layout, &temporary, header)?;
+    publish(storage, paths, &temporary, header)?;
     Ok(file)
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn create_segment_with(
 /// false.
 pub(crate) fn preallocate_segment(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     ordinal: u64,
     length: u64,
     keep_going: &dyn Fn() -> bool,
 ) -> Result<PreallocatedSegment> {
     // No segment has base_seq 0, so this name is never used for anything else.
-    let path = layout.temporary(SegmentName { base_seq: 0, ordinal });
+    let path = paths.temporary(SegmentName { base_seq: 0, ordinal });
     let file = create(storage, &path, |file| {
         fill_with_zeros(file, &path, 0..length, keep_going)?;
         sync(file, &path)
@@ -103,7 +103,7 @@ impl PreallocatedSegment {
     pub(crate) fn publish_as(
         self,
         storage: &dyn Storage,
-        layout: &Layout,
+        paths: &LedgerPaths,
         header: &SegmentHeader,
         publish_guard: PublishGuard<'_>,
     ) -> std::result::Result<Box<dyn StorageFile>, CreateError> {
@@ -114,7 +114,7 @@ impl PreallocatedSegment {
             return Err(CreateError::BeforePublish(error));
         }
         publish_guard()?;
-        publish(storage, layout, &self.path, header)?;
+        publish(storage, paths, &self.path, header)?;
         Ok(self.file)
     }
 
@@ -144,11 +144,11 @@ fn create(
 
 fn publish(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     temporary: &Path,
     header: &SegmentHeader,
 ) -> std::result::Result<(), CreateError> {
-    let (path, folder) = (layout.segment(header.name()), layout.log());
+    let (path, folder) = (paths.segment(header.name()), paths.log());
     storage
         .rename(temporary, &path)
         .map_err(|error| Error::io("rename the new segment", &path, error))
@@ -156,7 +156,7 @@ fn publish(
             mutant!(SegmentDirEntryUnsynced => return Ok(()));
             storage.sync_dir(&folder).map_err(|error| Error::io("sync the folder", &folder, error))
         })
-        .map_err(CreateError::AfterPublish)
+        .map_err(CreateError::PublishUnknown)
 }
 
 /// The zeros are written, not only allocated. Later writes then change no metadata, a full disk
@@ -177,12 +177,12 @@ fn fill_with_zeros(
         let rest = usize::try_from(range.end - offset).unwrap_or(ZEROS.len());
         let zeros = ZEROS.get(..rest).unwrap_or(&ZEROS);
         write(file, path, zeros, offset)?;
-        offset += length(zeros);
+        offset += len_u64(zeros);
     }
     Ok(())
 }
 
-/// Write a part of a segment that has its temporary name.
+/// Write a part of a segment that still has its temporary name.
 pub(crate) fn write(file: &dyn StorageFile, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
     file.write_at(bytes, offset).map_err(|error| Error::io("write the new segment", path, error))
 }
@@ -194,10 +194,10 @@ fn sync(file: &dyn StorageFile, path: &Path) -> Result<()> {
 
 pub(crate) fn open_segment(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     header: &SegmentHeader,
 ) -> Result<(std::path::PathBuf, Box<dyn crate::storage::StorageFile>)> {
-    let path = layout.segment(header.name());
+    let path = paths.segment(header.name());
     let file = storage
         .open(&path, Access::ReadWrite)
         .map_err(|error| Error::io("open the segment", &path, error))?;

@@ -1,29 +1,29 @@
-//! A cursor over the records of one segment. It names damage and continues after it.
+//! A cursor over the records of one segment. It reports damage and continues after it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader};
-use crate::log::record::{Anomaly, Damage, Item, LoggedRecord, Proof};
+use crate::log::record::{Anomaly, Damage, LogItem, LoggedRecord, RecordStatus};
 
-use super::scan::{Position, Scan, ScannedFrame, logged};
+use super::scan::{FramePosition, Scan, ScannedFrame, logged};
 
-/// How far a segment is known to be acknowledged.
+/// The acknowledged end of a segment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Extent {
+pub(crate) struct DurableEnd {
     /// Everything before this offset was acknowledged.
     pub(crate) end: u64,
     /// The last acknowledged record.
     pub(crate) last_seq: u64,
     /// Its chain value, according to the successor or HEAD.
     pub(crate) chain: Option<Chain>,
-    pub(crate) source: ExtentSource,
+    pub(crate) source: EndSource,
 }
 
-/// How an extent is known.
+/// Where the acknowledged end of a segment comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExtentSource {
+pub(crate) enum EndSource {
     /// Exactly: from the successor's header, HEAD or the segment's own header.
     Known,
     /// The successor is damaged or missing: `last_seq` is before the next segment that is present,
@@ -36,18 +36,18 @@ pub(crate) enum ExtentSource {
 pub(crate) struct SegmentCursor {
     scan: Scan,
     path: PathBuf,
-    at: Position,
+    at: FramePosition,
     /// The position after the last acknowledged record that was read, if the cursor is beyond it.
-    durable_at: Option<Position>,
-    extent: Extent,
-    proof: Proof,
+    durable_at: Option<FramePosition>,
+    durable_end: DurableEnd,
+    status: RecordStatus,
 }
 
 /// One step of a cursor.
 #[derive(Debug)]
-pub(crate) enum ScanEvent {
+pub(crate) enum CursorStep {
     /// A record: see [`SegmentCursor::current`].
-    Record(Proof),
+    Record(RecordStatus),
     /// Anything else. Boxed, because records are frequent and anomalies are rare.
     Anomaly(Box<Anomaly>),
 }
@@ -55,19 +55,19 @@ pub(crate) enum ScanEvent {
 /// A position in a segment from which reading can continue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResumePoint {
-    pub(crate) at: Position,
-    pub(crate) durable_at: Position,
-    pub(crate) proof: Proof,
-    pub(crate) source: PositionSource,
+    pub(crate) at: FramePosition,
+    pub(crate) durable_at: FramePosition,
+    pub(crate) status: RecordStatus,
+    pub(crate) source: ResumePointOrigin,
 }
 
-/// The source of a resume point.
+/// Where a resume point comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PositionSource {
+pub(crate) enum ResumePointOrigin {
     /// An index, which may be wrong.
     Index,
-    /// A cursor that was there.
-    Scan,
+    /// A cursor that read up to this position.
+    Cursor,
 }
 
 /// What is known at the end of a segment.
@@ -75,8 +75,8 @@ pub(crate) enum PositionSource {
 pub(crate) struct SegmentEnd {
     pub(crate) before: Predecessor,
     pub(crate) next_seq: u64,
-    /// What is wrong with the end.
-    pub(crate) item: Option<Anomaly>,
+    /// What is wrong with the end, if anything.
+    pub(crate) anomaly: Option<Anomaly>,
 }
 
 impl SegmentCursor {
@@ -84,21 +84,21 @@ impl SegmentCursor {
         scan: Scan,
         path: &Path,
         header: &SegmentHeader,
-        extent: Extent,
-        proof: Proof,
+        durable_end: DurableEnd,
+        status: RecordStatus,
     ) -> Self {
-        let at = Position::start(header);
-        Self { scan, path: path.to_owned(), at, durable_at: None, extent, proof }
+        let at = FramePosition::start(header);
+        Self { scan, path: path.to_owned(), at, durable_at: None, durable_end, status }
     }
 
     /// The current position as a resume point.
     pub(crate) fn resume_point(&self) -> ResumePoint {
-        let Self { at, proof, .. } = *self;
+        let Self { at, status, .. } = *self;
         ResumePoint {
             at,
             durable_at: self.durable_at.unwrap_or(at),
-            proof,
-            source: PositionSource::Scan,
+            status,
+            source: ResumePointOrigin::Cursor,
         }
     }
 
@@ -107,7 +107,7 @@ impl SegmentCursor {
     /// end has moved since.
     pub(crate) fn resume(&mut self, point: &ResumePoint) -> Result<bool> {
         let mut at = point.at;
-        if point.source == PositionSource::Index {
+        if point.source == ResumePointOrigin::Index {
             let chain = self.scan.chain_before(at.offset).map_err(|e| self.unreadable(e))?;
             at.chain = chain;
             let mut after = at;
@@ -117,36 +117,36 @@ impl SegmentCursor {
             }
             self.durable_at = None;
         } else {
-            let end = self.extent.end;
+            let end = self.durable_end.end;
             let is_acknowledged = at.offset <= end;
             if !is_acknowledged && point.durable_at.offset != end {
                 return Ok(false);
             }
             self.durable_at = (!is_acknowledged).then_some(point.durable_at);
-            self.proof = point.proof;
+            self.status = point.status;
         }
         self.at = at;
         Ok(true)
     }
 
     /// The frame at an offset, if it is intact and follows from the bytes before it.
-    pub(crate) fn linked(
+    pub(crate) fn frame_at_index_offset(
         &mut self,
         offset: u64,
     ) -> io::Result<std::result::Result<ScannedFrame, FrameFault>> {
-        self.scan.linked(offset)
+        self.scan.frame_at_index_offset(offset)
     }
 
     /// The next item that begins before `stop`; `None` at the end.
-    pub(crate) fn next_item_before(&mut self, stop: u64) -> Result<Option<Item>> {
+    pub(crate) fn next_item_before(&mut self, stop: u64) -> Result<Option<LogItem>> {
         if self.at.offset >= stop { Ok(None) } else { self.next_item() }
     }
 
     /// The next item; `None` at the end.
-    pub(crate) fn next_item(&mut self) -> Result<Option<Item>> {
+    pub(crate) fn next_item(&mut self) -> Result<Option<LogItem>> {
         Ok(self.advance()?.map(|passed| match passed {
-            ScanEvent::Record(proof) => Item::Record(self.current().into_owned(), proof),
-            ScanEvent::Anomaly(item) => item.into_item(),
+            CursorStep::Record(status) => LogItem::Record(self.current().into_owned(), status),
+            CursorStep::Anomaly(item) => item.into_item(),
         }))
     }
 
@@ -168,23 +168,23 @@ impl SegmentCursor {
     }
 
     /// Advance to the next record or anomaly; `None` at the end.
-    pub(crate) fn advance(&mut self) -> Result<Option<ScanEvent>> {
-        let is_estimated = self.extent.source == ExtentSource::Estimated;
-        let is_after_estimate = is_estimated && self.at.next_seq > self.extent.last_seq;
+    pub(crate) fn advance(&mut self) -> Result<Option<CursorStep>> {
+        let is_estimated = self.durable_end.source == EndSource::Estimated;
+        let is_after_estimate = is_estimated && self.at.next_seq > self.durable_end.last_seq;
         if self.at.offset >= self.scan.end || is_after_estimate {
             return Ok(None);
         }
         let fault = match self.advance_record()? {
-            Ok(proof) => return Ok(Some(ScanEvent::Record(proof))),
+            Ok(status) => return Ok(Some(CursorStep::Record(status))),
             Err(fault) => fault,
         };
         self.anomaly_at(fault)
     }
 
     /// What is at a position that holds no valid record.
-    fn anomaly_at(&mut self, fault: FrameFault) -> Result<Option<ScanEvent>> {
-        let is_estimated = self.extent.source == ExtentSource::Estimated;
-        let (next, last_seq) = (self.at.next_seq, self.extent.last_seq);
+    fn anomaly_at(&mut self, fault: FrameFault) -> Result<Option<CursorStep>> {
+        let is_estimated = self.durable_end.source == EndSource::Estimated;
+        let (next, last_seq) = (self.at.next_seq, self.durable_end.last_seq);
         if is_estimated {
             let found = self.find(|seq, _| seq > next && seq <= last_seq)?;
             return Ok(match found {
@@ -192,8 +192,8 @@ impl SegmentCursor {
                 None => self.end(),
             });
         }
-        if self.at.offset < self.extent.end {
-            let limit = self.extent.end;
+        if self.at.offset < self.durable_end.end {
+            let limit = self.durable_end.end;
             let found = self.find(|seq, _| seq > next)?.filter(|found| found.offset < limit);
             let (end, seq) = found.map_or((limit, last_seq.saturating_add(1).max(next)), |found| {
                 (found.offset, found.header.stamp.seq)
@@ -204,37 +204,41 @@ impl SegmentCursor {
     }
 
     /// After the durable end: a write in progress, a write that a crash interrupted, or a stale
-    /// HEAD and a later record that proves this one to have been there.
-    fn advance_beyond_end(&mut self, fault: FrameFault) -> Result<Option<ScanEvent>> {
+    /// HEAD and a later record which proves that this one was durable.
+    fn advance_beyond_end(&mut self, fault: FrameFault) -> Result<Option<CursorStep>> {
         if matches!(fault, FrameFault::Empty | FrameFault::Truncated) {
             return Ok(self.end());
         }
         let next = self.at.next_seq;
-        let proof = |seq: u64, inflight: u32| seq.saturating_sub(u64::from(inflight)) >= next;
-        let Some(found) = self.find(proof)? else {
+        let is_proof = |seq: u64, inflight: u32| seq.saturating_sub(u64::from(inflight)) >= next;
+        let Some(found) = self.find(is_proof)? else {
             let offset = self.at.offset;
             self.end();
             let path = self.path.clone();
-            return Ok(Some(ScanEvent::Anomaly(Box::new(Item::OpenEnd { path, offset, fault }))));
+            return Ok(Some(CursorStep::Anomaly(Box::new(LogItem::OpenEnd {
+                path,
+                offset,
+                fault,
+            }))));
         };
         // A writer may have changed the bytes while they were read.
         self.scan.source.refresh();
         Ok(Some(match self.advance_record()? {
-            Ok(proof) => ScanEvent::Record(proof),
+            Ok(status) => CursorStep::Record(status),
             Err(fault) => self.skip(fault, found.offset, found.header.stamp.seq),
         }))
     }
 
     /// Advance over the record at the position, or return why there is none.
-    fn advance_record(&mut self) -> Result<std::result::Result<Proof, FrameFault>> {
-        let is_durable = self.at.offset < self.extent.end;
+    fn advance_record(&mut self) -> Result<std::result::Result<RecordStatus, FrameFault>> {
+        let is_durable = self.at.offset < self.durable_end.end;
         if is_durable {
             self.durable_at = None;
         } else if self.durable_at.is_none() {
             self.durable_at = Some(self.at);
         }
         let passed = self.scan.advance(&mut self.at).map_err(|error| self.unreadable(error))?;
-        Ok(passed.map(|()| if is_durable { self.proof } else { Proof::Unproven }))
+        Ok(passed.map(|()| if is_durable { self.status } else { RecordStatus::Unacknowledged }))
     }
 
     /// The first intact frame after the position whose seq and inflight match.
@@ -249,23 +253,23 @@ impl SegmentCursor {
     }
 
     /// Stop: the segment holds no further record.
-    fn end(&mut self) -> Option<ScanEvent> {
+    fn end(&mut self) -> Option<CursorStep> {
         self.durable_at.get_or_insert(self.at);
         self.at.offset = self.scan.end;
         None
     }
 
     /// Continue at `end` with record `next_seq`, and report what is before it as damage.
-    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> ScanEvent {
+    fn skip(&mut self, fault: FrameFault, end: u64, next_seq: u64) -> CursorStep {
         let start = self.at;
-        self.proof = Proof::BehindDamage;
-        self.at = Position { offset: end, next_seq, chain: None };
-        if start.offset < self.extent.end {
+        self.status = RecordStatus::AfterDamage;
+        self.at = FramePosition { offset: end, next_seq, chain: None };
+        if start.offset < self.durable_end.end {
             self.durable_at = None;
         } else {
             self.durable_at.get_or_insert(start);
         }
-        ScanEvent::Anomaly(Box::new(Item::Damage(Damage {
+        CursorStep::Anomaly(Box::new(LogItem::Damage(Damage {
             path: self.path.clone(),
             offset: start.offset,
             end,
@@ -277,46 +281,47 @@ impl SegmentCursor {
 
     /// Compare the end that was reached with the one that the successor or HEAD names.
     pub(crate) fn finish(self) -> SegmentEnd {
-        let Self { extent, proof, path, .. } = self;
+        let Self { durable_end, status, path, .. } = self;
         let at = self.durable_at.unwrap_or(self.at);
-        let before = match (proof, at.chain) {
-            (Proof::Proven, Some(chain)) => Predecessor::Record(at.next_seq, chain),
+        let before = match (status, at.chain) {
+            (RecordStatus::Durable, Some(chain)) => Predecessor::Record(at.next_seq, chain),
             _ => Predecessor::Damage,
         };
         let next_seq = at.next_seq;
-        if extent.source == ExtentSource::Estimated {
-            return SegmentEnd { before, next_seq, item: None };
+        if durable_end.source == EndSource::Estimated {
+            return SegmentEnd { before, next_seq, anomaly: None };
         }
         // Directly after damage the chain value is unknown.
-        let is_same = at.chain.is_none() || extent.chain.is_none() || at.chain == extent.chain;
+        let is_same =
+            at.chain.is_none() || durable_end.chain.is_none() || at.chain == durable_end.chain;
         let is_reached =
-            Some(next_seq) == extent.last_seq.checked_add(1) && at.offset == extent.end;
+            Some(next_seq) == durable_end.last_seq.checked_add(1) && at.offset == durable_end.end;
         if is_reached && is_same {
-            return SegmentEnd { before, next_seq, item: None };
+            return SegmentEnd { before, next_seq, anomaly: None };
         }
         let what = if is_reached {
             "the last record is not the one that the successor or HEAD names"
         } else {
             "acknowledged records are missing at the end of the segment"
         };
-        let item = Item::Damage(Damage {
+        let anomaly = LogItem::Damage(Damage {
             path,
-            offset: at.offset.min(extent.end),
-            end: extent.end,
-            first_seq: next_seq.min(extent.last_seq),
-            last_seq: extent.last_seq,
+            offset: at.offset.min(durable_end.end),
+            end: durable_end.end,
+            first_seq: next_seq.min(durable_end.last_seq),
+            last_seq: durable_end.last_seq,
             what: what.to_owned(),
         });
-        let next_seq = extent.last_seq.saturating_add(1);
-        SegmentEnd { before: Predecessor::Damage, next_seq, item: Some(item) }
+        let next_seq = durable_end.last_seq.saturating_add(1);
+        SegmentEnd { before: Predecessor::Damage, next_seq, anomaly: Some(anomaly) }
     }
 }
 
 /// What is known about the records before a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Predecessor {
-    /// Nothing: the first header is taken as it is.
-    Anchor,
+    /// Nothing: the links of the first header are not checked.
+    Unknown,
     /// The next sequence number and the chain value of the last record.
     Record(u64, Chain),
     /// They are damaged.

@@ -1,4 +1,4 @@
-//! One segment file as it is found in the folder: its name, and its header if that is readable.
+//! One segment file as found on disk: its name, and its header if that is readable.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) struct Segment {
 pub(crate) type SegmentEntry = (SegmentName, PathBuf, std::result::Result<Segment, HeaderFault>);
 
 /// The segment in a file, if its header matches the file name.
-pub(crate) fn good((name, _, read): &SegmentEntry) -> Option<&Segment> {
+pub(crate) fn valid_segment((name, _, read): &SegmentEntry) -> Option<&Segment> {
     read.as_ref().ok().filter(|segment| segment.header.name() == *name)
 }
 

@@ -15,20 +15,20 @@ use crate::storage::{Access, Storage, StorageFile};
 
 /// Whether a segment is sealed.
 #[derive(Debug, Clone)]
-pub(crate) enum Seal {
+pub(crate) enum SealState {
     /// It was closed by a fence and is never sealed.
     Never,
     /// It is not sealed yet, or it is the newest one.
     NotYet,
     /// It is sealed; this is its footer.
-    Whole(Box<Footer>),
+    Sealed(Box<Footer>),
     /// It was sealed, but its footer is invalid.
     Damaged(DerivedDamage),
 }
 
-impl Seal {
-    /// Whether the writer will not touch the file again.
-    pub(crate) fn is_settled(&self) -> bool {
+impl SealState {
+    /// Whether the writer will never write to the file again.
+    pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::NotYet)
     }
 }
@@ -58,18 +58,18 @@ pub(crate) fn read_replica(
 }
 
 /// Whether a segment of this length, with this successor, is sealed; and its footer.
-pub(crate) fn read_seal(
+pub(crate) fn read_seal_state(
     storage: &dyn Storage,
     path: &Path,
     header: &SegmentHeader,
     length: u64,
     next: Option<&SegmentHeader>,
-) -> Result<Seal> {
+) -> Result<SealState> {
     if next.is_some_and(|next| next.reason != SegmentReason::Rotate) {
-        return Ok(Seal::Never);
+        return Ok(SealState::Never);
     }
     if !is_sealed_length(length, header.prealloc_len) {
-        return Ok(Seal::NotYet);
+        return Ok(SealState::NotYet);
     }
     let io = |what, error| Error::io(what, path, error);
     let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
@@ -79,10 +79,10 @@ pub(crate) fn read_seal(
         Err(fault) => Some(fault.to_string()),
     };
     Ok(match (read, problem) {
-        (Ok(footer), None) => Seal::Whole(Box::new(footer)),
+        (Ok(footer), None) => SealState::Sealed(Box::new(footer)),
         // Without a successor nothing proves that the segment was ever sealed.
-        (_, Some(_)) if next.is_none() => Seal::NotYet,
-        (_, problem) => Seal::Damaged(DerivedDamage {
+        (_, Some(_)) if next.is_none() => SealState::NotYet,
+        (_, problem) => SealState::Damaged(DerivedDamage {
             path: path.to_owned(),
             offset: length.saturating_sub(SIZE),
             end: length,

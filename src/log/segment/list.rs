@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Head, HeaderFault, SegmentHeader, SegmentName};
 use crate::log::errors::{damaged, is_missing};
-use crate::log::folder::{DATA_START, Layout, is_temporary};
-use crate::log::notes::RetentionRecord;
+use crate::log::folder::{DATA_START, LedgerPaths, is_temporary};
+use crate::log::notes::LoggedRetentionNote;
 use crate::storage::{EntryKind, Storage};
 
-use super::entry::{Segment, SegmentEntry, good, read_header};
-use super::footer::{Seal, read_seal};
+use super::entry::{Segment, SegmentEntry, read_header, valid_segment};
+use super::footer::{SealState, read_seal_state};
 use super::manifest::ArchiveManifest;
 use super::start::{LogStart, find_retention_note};
 
@@ -24,8 +24,9 @@ pub(crate) struct Segments {
     pub(crate) unknown_files: Vec<String>,
     /// The required first segment.
     pub(crate) start: LogStart,
-    /// The note that makes the log start later than segment 0, or is about to.
-    pub(crate) retention: Option<RetentionRecord>,
+    /// The note that makes the log start later than segment 0, or will do so once an interrupted
+    /// prune is completed.
+    pub(crate) retention: Option<LoggedRetentionNote>,
     /// In an archive: the header that a successor of the last segment would have.
     pub(crate) end: Option<SegmentHeader>,
 }
@@ -38,13 +39,13 @@ impl Segments {
     /// newest retention note, if the caller knows it.
     pub(crate) fn list(
         storage: &dyn Storage,
-        layout: &Layout,
-        known: Option<&RetentionRecord>,
+        paths: &LedgerPaths,
+        known: Option<&LoggedRetentionNote>,
     ) -> Result<Self> {
         let mut left = LISTINGS_MAX;
         loop {
             left -= 1;
-            match Self::list_once(storage, layout, known) {
+            match Self::list_once(storage, paths, known) {
                 Err(error) if is_missing(&error) && left > 0 => {}
                 listed => return listed,
             }
@@ -53,10 +54,10 @@ impl Segments {
 
     fn list_once(
         storage: &dyn Storage,
-        layout: &Layout,
-        known: Option<&RetentionRecord>,
+        paths: &LedgerPaths,
+        known: Option<&LoggedRetentionNote>,
     ) -> Result<Self> {
-        let mut segments = Self::files(storage, layout)?;
+        let mut segments = Self::files(storage, paths)?;
         segments.retention = known.cloned();
         let Some(first) = segments.list.first().map(|(name, _, _)| *name) else {
             return Ok(segments);
@@ -75,19 +76,19 @@ impl Segments {
     /// The segments of an archive, whose manifest says where they start and end.
     pub(crate) fn of_archive(
         storage: &dyn Storage,
-        layout: &Layout,
+        paths: &LedgerPaths,
         manifest: &ArchiveManifest,
         head: Option<&Head>,
     ) -> Result<Self> {
-        let mut segments = Self::files(storage, layout)?;
+        let mut segments = Self::files(storage, paths)?;
         segments.start = manifest.start();
         segments.end = manifest.end(segments.list.last(), head);
         Ok(segments)
     }
 
     /// List the folder and read every header.
-    fn files(storage: &dyn Storage, layout: &Layout) -> Result<Self> {
-        let folder = layout.log();
+    fn files(storage: &dyn Storage, paths: &LedgerPaths) -> Result<Self> {
+        let folder = paths.log();
         let entries =
             storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
         let mut segments = Self { folder: folder.clone(), ..Self::default() };
@@ -108,7 +109,7 @@ impl Segments {
 
     /// The first valid segment with this ordinal.
     pub(crate) fn with_ordinal(&self, ordinal: u64) -> Option<&Segment> {
-        self.list.iter().filter_map(good).find(|segment| segment.header.ordinal == ordinal)
+        self.list.iter().filter_map(valid_segment).find(|segment| segment.header.ordinal == ordinal)
     }
 
     /// The header of the successor, whatever its file is named.
@@ -126,14 +127,14 @@ impl Segments {
         storage: &dyn Storage,
         path: &Path,
         segment: &Segment,
-    ) -> Result<Seal> {
+    ) -> Result<SealState> {
         let Segment { header, length, .. } = segment;
-        read_seal(storage, path, header, *length, self.successor(header))
+        read_seal_state(storage, path, header, *length, self.successor(header))
     }
 
-    /// Whether HEAD is in a segment that has a successor and contradicts the successor's header. A
-    /// crash may leave HEAD there, stale but without contradiction.
-    pub(crate) fn contradict(&self, head: &Head) -> bool {
+    /// Whether HEAD names a position in a segment that has a successor, and contradicts the
+    /// successor's header. A crash may leave HEAD there, stale but without contradiction.
+    pub(crate) fn contradicts(&self, head: &Head) -> bool {
         let header = |ordinal| self.with_ordinal(ordinal).map(|segment| &segment.header);
         let next = header(head.ordinal.saturating_add(1));
         let (Some(own), Some(next)) = (header(head.ordinal), next) else { return false };
@@ -146,7 +147,7 @@ impl Segments {
     }
 
     /// The newest segment, if every header is valid and follows from the one before.
-    pub(crate) fn linked(&self) -> Result<&Segment> {
+    pub(crate) fn newest_if_linked(&self) -> Result<&Segment> {
         let mut previous: Option<&Segment> = None;
         for (index, (name, path, read)) in self.list.iter().enumerate() {
             let segment = match read {

@@ -1,7 +1,7 @@
 //! The manifest of an archive: its files, and where its log starts and ends (`format/retention.md`,
 //! section 5).
 //!
-//! Archives are made and checked by the ledger, which knows the blobs that records name.
+//! Archives are made and checked by the ledger, which knows the blobs to which records refer.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::format::{
     Chain, HEAD_SIZE, Head, HeadState, HeadSync, SegmentHeader, SegmentReason, Uid,
     is_sealed_length,
 };
-use crate::log::bytes::{hex, parse};
+use crate::log::bytes::{hex, parse_hash};
 use crate::log::folder::MANIFEST_NAME;
 use crate::storage::{Access, Storage};
 
-use super::entry::{SegmentEntry, good};
+use super::entry::{SegmentEntry, valid_segment};
 use super::start::LogStart;
 
 /// The format that a manifest names.
@@ -73,7 +73,7 @@ impl ArchiveManifest {
         bytes
     }
 
-    /// The manifest in the folder of an archive.
+    /// Read the manifest in the folder of an archive.
     ///
     /// # Errors
     /// `Corrupt` if it is not a manifest in its canonical form; `Unsupported` if a newer program
@@ -122,7 +122,7 @@ impl ArchiveManifest {
             ordinal: self.first_ordinal,
             seq: self.first_seq,
             // An invalid chain value must not match any record.
-            chain: Some(Chain(parse(&self.chain_before).unwrap_or([0xFF; 32]))),
+            chain: Some(Chain(parse_hash(&self.chain_before).unwrap_or([0xFF; 32]))),
         }
     }
 
@@ -133,7 +133,7 @@ impl ArchiveManifest {
         last: Option<&SegmentEntry>,
         head: Option<&Head>,
     ) -> Option<SegmentHeader> {
-        let last = good(last?)?;
+        let last = valid_segment(last?)?;
         let header = &last.header;
         let head = head.filter(|head| head.segment == header.segment)?;
         let is_told = (header.ordinal, head.durable_seq, head.chain.to_string())

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use crate::format::{SegmentHeader, Uid};
 use crate::log::bytes::lock;
-use crate::log::record::Proof;
+use crate::log::record::RecordStatus;
 
-use super::cursor::{PositionSource, ResumePoint};
-use super::scan::Position;
+use super::cursor::{ResumePoint, ResumePointOrigin};
+use super::scan::FramePosition;
 
 /// Number of segments whose resume points are kept: at most about 500 KiB each.
 const CACHED_MAX: usize = 8;
 
-/// Ordinal and uid of a segment, and whether it is sealed: an index yields more points than a scan. The
-/// uid alone is not enough, because it comes from the caller's source of uids.
+/// Ordinal and uid of a segment, and whether it is sealed: an index yields more points than a scan.
+/// The uid alone is not enough, because it comes from the caller's source of uids.
 pub(crate) type ResumeKey = (u64, Uid, bool);
 
 /// Resume points of the segments that were read last. Clones share one cache.
@@ -23,12 +23,12 @@ pub(crate) struct ResumeCache(Arc<Mutex<BTreeMap<ResumeKey, Arc<[ResumePoint]>>>
 
 impl ResumeCache {
     /// A cache that holds the points which recovery found while it scanned the active segment.
-    pub(crate) fn of_active(header: &SegmentHeader, positions: &[Position]) -> Self {
-        let point = |at: &Position| ResumePoint {
+    pub(crate) fn for_active(header: &SegmentHeader, positions: &[FramePosition]) -> Self {
+        let point = |at: &FramePosition| ResumePoint {
             at: *at,
             durable_at: *at,
-            proof: Proof::Proven,
-            source: PositionSource::Scan,
+            status: RecordStatus::Durable,
+            source: ResumePointOrigin::Cursor,
         };
         let points: Arc<[ResumePoint]> = positions.iter().map(point).collect();
         let key = (header.ordinal, header.segment, false);

@@ -15,7 +15,7 @@ const WINDOW: usize = 256 * 1024;
 
 /// A segment's bytes: mapped, or read in windows.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum SegmentBytes {
     /// All of them in memory.
     Mapped(Map),
     /// Read as needed.
@@ -33,7 +33,7 @@ pub(crate) enum Source {
     },
 }
 
-impl Source {
+impl SegmentBytes {
     /// Bytes of a file that may be damaged or still be written to.
     pub(crate) fn windowed(file: Box<dyn StorageFile>) -> Self {
         Self::Windowed { file, window: Vec::new(), filled: 0, start: 0, fills: 0 }
@@ -101,7 +101,7 @@ impl Source {
 
 /// A position between two frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
+pub(crate) struct FramePosition {
     /// Where the next frame starts.
     pub(crate) offset: u64,
     /// The sequence number that it must have.
@@ -110,7 +110,7 @@ pub(crate) struct Position {
     pub(crate) chain: Option<Chain>,
 }
 
-impl Position {
+impl FramePosition {
     /// Before a segment's first frame.
     pub(crate) fn start(header: &SegmentHeader) -> Self {
         let (next_seq, chain) = (header.base_seq, Some(header.prev_chain));
@@ -161,15 +161,15 @@ pub enum ChainCheck {
 /// The frames of one segment.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    pub(crate) source: Source,
+    pub(crate) source: SegmentBytes,
     seeds: SegmentSeed,
     ordinal: u64,
     key: ChainKey,
     prev_chain: Chain,
     /// No frame reaches beyond this offset.
     pub(crate) end: u64,
-    pub(crate) check: ChainCheck,
-    /// Links computed ahead, and the number of the fill whose bytes they cover.
+    pub(crate) chain_check: ChainCheck,
+    /// Links computed ahead, and the value of `fills` for the bytes that they cover.
     ahead: (ChainLookahead, u64),
     /// The last frame. It is stored and read in place: passing it by value copies it at each call,
     /// which costs as much as checking it.
@@ -179,13 +179,13 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    pub(crate) fn new(source: Source, header: &SegmentHeader, end: u64) -> Self {
+    pub(crate) fn new(source: SegmentBytes, header: &SegmentHeader, end: u64) -> Self {
         let key = ChainKey::new(&header.genesis);
         let seeds = SegmentSeed::new(&header.segment);
         let (ordinal, prev_chain) = (header.ordinal, header.prev_chain);
-        let (check, ahead) = (ChainCheck::Recompute, (ChainLookahead::default(), 0));
+        let (chain_check, ahead) = (ChainCheck::Recompute, (ChainLookahead::default(), 0));
         let (current, copied) = (None, Vec::new());
-        Self { source, seeds, ordinal, key, prev_chain, end, check, ahead, current, copied }
+        Self { source, seeds, ordinal, key, prev_chain, end, chain_check, ahead, current, copied }
     }
 
     pub(crate) fn ordinal(&self) -> u64 {
@@ -193,9 +193,9 @@ impl Scan {
     }
 
     /// Advance over the frame at a position, or return why there is none.
-    pub(crate) fn advance(&mut self, at: &mut Position) -> io::Result<Result<(), FrameFault>> {
+    pub(crate) fn advance(&mut self, at: &mut FramePosition) -> io::Result<Result<(), FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
-        let chain = at.chain.filter(|_| self.check == ChainCheck::Recompute);
+        let chain = at.chain.filter(|_| self.chain_check == ChainCheck::Recompute);
         let link = chain.and_then(|chain| self.link_ahead(at.offset, &chain));
         let prove = |frame: &CheckedFrame<'_>| match (link, chain) {
             _ if mutant!(ChainUnchecked) => Ok(()),
@@ -214,7 +214,7 @@ impl Scan {
         at.offset = found.end();
         at.next_seq = next_seq;
         at.chain = Some(found.chain);
-        if let Source::Mapped(_) = &self.source {
+        if let SegmentBytes::Mapped(_) = &self.source {
             // A payload in a map is copied before it is interpreted.
             let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
             self.copied.clear();
@@ -227,7 +227,7 @@ impl Scan {
     /// Advance over the frame at a position and return it.
     pub(crate) fn next(
         &mut self,
-        at: &mut Position,
+        at: &mut FramePosition,
     ) -> io::Result<Result<ScannedFrame<&[u8]>, FrameFault>> {
         let passed = self.advance(at)?;
         Ok(passed.map(|()| self.current()))
@@ -240,8 +240,8 @@ impl Scan {
             let ScannedFrame { header, payload: HeldPayload { length }, chain, offset, size } =
                 *passed;
             let payload = match &self.source {
-                Source::Mapped(_) => self.copied.get(..length),
-                Source::Windowed { .. } => self.source.held(offset + HEADER_SIZE, length),
+                SegmentBytes::Mapped(_) => self.copied.get(..length),
+                SegmentBytes::Windowed { .. } => self.source.held(offset + HEADER_SIZE, length),
             };
             Some(ScannedFrame { header, payload: payload?, chain, offset, size })
         });
@@ -291,9 +291,12 @@ impl Scan {
         Ok(None)
     }
 
-    /// The frame at an offset that an index names. Whatever its sequence number, it must be intact
+    /// The frame at an offset from an index. It may have any sequence number, but must be intact
     /// and follow from the chain value in the bytes before it.
-    pub(crate) fn linked(&mut self, offset: u64) -> io::Result<Result<ScannedFrame, FrameFault>> {
+    pub(crate) fn frame_at_index_offset(
+        &mut self,
+        offset: u64,
+    ) -> io::Result<Result<ScannedFrame, FrameFault>> {
         let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Truncated)) };
         let key = self.key;
         let prove = |frame: &CheckedFrame<'_>| {
@@ -406,7 +409,8 @@ mod tests {
             let last = *chains.last().unwrap();
             chains.push(write(&*file, &key, seq, 1, last));
         }
-        let source = Source::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
+        let source =
+            SegmentBytes::windowed(disk.open(Path::new("/segment"), Access::Read).unwrap());
         let mut scan = Scan {
             source,
             seeds: SegmentSeed::new(&SEGMENT),
@@ -414,12 +418,12 @@ mod tests {
             key,
             prev_chain: Chain::GENESIS,
             end: DATA_START + 6 * 320,
-            check: ChainCheck::Recompute,
+            chain_check: ChainCheck::Recompute,
             ahead: (ChainLookahead::default(), 0),
             current: None,
             copied: Vec::new(),
         };
-        let mut at = Position { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };
+        let mut at = FramePosition { offset: DATA_START, next_seq: 1, chain: Some(Chain::GENESIS) };
         for _ in 1..=3 {
             scan.next(&mut at).unwrap().unwrap();
         }

@@ -16,14 +16,14 @@ use crate::format::{
     Chain, ContentHasher, Footer, HEADER_REPLICA_SIZE, HeaderReplica, IndexBuilder, SegmentHeader,
     SegmentReason, index_crc, is_sealed_length,
 };
-use crate::log::bytes::length;
-use crate::log::folder::Layout;
-use crate::log::record::StreamOf;
+use crate::log::bytes::len_u64;
+use crate::log::folder::LedgerPaths;
+use crate::log::record::StreamRule;
 use crate::storage::{Access, Storage, StorageFile};
 
-use super::entry::good;
+use super::entry::valid_segment;
 use super::list::Segments;
-use super::scan::{ChainCheck, Position, Scan, Source, logged};
+use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes, logged};
 
 /// Seal the segment of `header` if it is not sealed and `next` is its successor by rotation. The
 /// caller has made `next` durable and has synced HEAD since.
@@ -36,13 +36,13 @@ use super::scan::{ChainCheck, Position, Scan, Source, logged};
 /// `Io` and `DiskFull`.
 pub(crate) fn seal(
     storage: &dyn Storage,
-    layout: &Layout,
-    stream_of: StreamOf,
+    paths: &LedgerPaths,
+    stream_rule: StreamRule,
     header: &SegmentHeader,
     next: &SegmentHeader,
-    check: ChainCheck,
+    chain_check: ChainCheck,
 ) -> Result<()> {
-    let path = layout.segment(header.name());
+    let path = paths.segment(header.name());
     let io = |what, error| Error::io(what, &path, error);
     if next.reason != SegmentReason::Rotate {
         return Ok(());
@@ -54,24 +54,25 @@ pub(crate) fn seal(
     if is_sealed_length(found, header.prealloc_len) {
         return Ok(());
     }
-    let content = derive(storage, &path, stream_of, header, next, check)
+    let content = derive(storage, &path, stream_rule, header, next, chain_check)
         .map_err(|error| io("read the segment to seal it", error))?;
     let Some(content) = content else { return Ok(()) };
     write(&*file, &content, header).map_err(|error| io("seal the segment", error))
 }
 
-/// Seal all segments that a crash or a failure left unsealed. This opening has synced HEAD.
+/// Seal all segments that a crash or a failure left unsealed. Precondition: this opening has synced
+/// HEAD.
 pub(crate) fn seal_rotated(
     storage: &dyn Storage,
-    layout: &Layout,
-    stream_of: StreamOf,
+    paths: &LedgerPaths,
+    stream_rule: StreamRule,
     segments: &Segments,
 ) -> Result<()> {
-    let all = segments.list.iter().filter_map(good);
+    let all = segments.list.iter().filter_map(valid_segment);
     for (segment, next) in all.clone().zip(all.skip(1)) {
         if !is_sealed_length(segment.length, segment.header.prealloc_len) {
             let (header, next) = (&segment.header, &next.header);
-            seal(storage, layout, stream_of, header, next, ChainCheck::Recompute)?;
+            seal(storage, paths, stream_rule, header, next, ChainCheck::Recompute)?;
         }
     }
     Ok(())
@@ -89,10 +90,10 @@ struct SealContent {
 fn derive(
     storage: &dyn Storage,
     path: &Path,
-    stream_of: StreamOf,
+    stream_rule: StreamRule,
     header: &SegmentHeader,
     next: &SegmentHeader,
-    check: ChainCheck,
+    chain_check: ChainCheck,
 ) -> io::Result<Option<SealContent>> {
     let file = storage.open(path, Access::Read)?;
     let mut first = [0; HEADER_REPLICA_SIZE];
@@ -101,9 +102,9 @@ fn derive(
     let Some(replica) = replica.filter(|replica| replica.header().as_ref() == Ok(header)) else {
         return Ok(None);
     };
-    let mut scan = Scan::new(Source::windowed(file), header, next.prev_data_end);
-    scan.check = check;
-    let mut at = Position::start(header);
+    let mut scan = Scan::new(SegmentBytes::windowed(file), header, next.prev_data_end);
+    scan.chain_check = chain_check;
+    let mut at = FramePosition::start(header);
     let (mut index, mut hasher) = (IndexBuilder::default(), ContentHasher::default());
     let (mut times, mut batch_left) = (None, 0);
     while at.offset < next.prev_data_end {
@@ -112,7 +113,7 @@ fn derive(
         let size = usize::try_from(found.size).map_err(io::Error::other)?;
         hasher.update(scan.source.at(found.offset, size)?);
         let record = logged(found, header.ordinal);
-        index.push(record.seq, record.offset, record.kind, stream_of.stream(&record));
+        index.push(record.seq, record.offset, record.kind, stream_rule.stream(&record));
         times = Some((times.map_or(record.time, |(first, _)| first), record.time));
         batch_left = record.batch_left;
     }
@@ -127,9 +128,9 @@ fn derive(
         replica,
         last_seq: next.prev_last_seq,
         data_end,
-        index_length: length(&bytes),
+        index_length: len_u64(&bytes),
         index_crc: index_crc(header.segment, data_end, &bytes),
-        stream_rule: stream_of.rule,
+        stream_rule: stream_rule.id,
         time_first,
         time_last,
         chain_last: at.chain.unwrap_or(Chain::GENESIS),

@@ -3,20 +3,20 @@
 //!
 //! Invariants:
 //! - A log starts later only if a retention note in the log itself, or the manifest of an archive,
-//!   says so. Otherwise absent segments are missing.
-//! - The newest retention note counts. It is searched for only if segment 0 is absent.
+//!   says so. Otherwise missing segments are damage.
+//! - The newest retention note is used. It is searched for only if segment 0 is missing.
 
 use std::io;
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
-use crate::log::notes::{KIND_RETENTION_NOTE, RetentionRecord, retention_in};
+use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote, retention_in};
 use crate::storage::{Access, Storage, StorageFile};
 
 use super::cursor::Predecessor;
-use super::entry::{Segment, SegmentEntry, good};
+use super::entry::{Segment, SegmentEntry, valid_segment};
 use super::footer::read_footer;
-use super::scan::{ChainCheck, Position, Scan, Source};
+use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes};
 
 /// The required first segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Default for LogStart {
 
 impl LogStart {
     /// The start of a log whose first file has this name and that was pruned.
-    pub(crate) fn after_prune(first: SegmentName, retention: &RetentionRecord) -> Self {
+    pub(crate) fn after_prune(first: SegmentName, retention: &LoggedRetentionNote) -> Self {
         let note = &retention.note;
         if first.ordinal <= note.last_ordinal {
             // A prune was interrupted: the segments that are still there are valid.
@@ -51,7 +51,7 @@ impl LogStart {
 
     /// What the first segment must follow from.
     pub(crate) fn predecessor(&self) -> Predecessor {
-        self.chain.map_or(Predecessor::Anchor, |chain| Predecessor::Record(self.seq, chain))
+        self.chain.map_or(Predecessor::Unknown, |chain| Predecessor::Record(self.seq, chain))
     }
 
     /// What is wrong with the first segment, if anything.
@@ -76,9 +76,9 @@ impl LogStart {
 pub(crate) fn find_retention_note(
     storage: &dyn Storage,
     list: &[SegmentEntry],
-) -> Result<Option<RetentionRecord>> {
+) -> Result<Option<LoggedRetentionNote>> {
     for (index, entry) in list.iter().enumerate().rev() {
-        let Some(segment) = good(entry) else { continue };
+        let Some(segment) = valid_segment(entry) else { continue };
         let path = &entry.1;
         let io = |error| Error::io("search for the retention note", path, error);
         let file = storage.open(path, Access::Read).map_err(io)?;
@@ -116,10 +116,10 @@ fn last_note(
     file: Box<dyn StorageFile>,
     segment: &Segment,
     is_newest: bool,
-) -> io::Result<Option<RetentionRecord>> {
-    let mut scan = Scan::new(Source::windowed(file), &segment.header, segment.length);
-    scan.check = ChainCheck::Trust;
-    let mut at = Position::start(&segment.header);
+) -> io::Result<Option<LoggedRetentionNote>> {
+    let mut scan = Scan::new(SegmentBytes::windowed(file), &segment.header, segment.length);
+    scan.chain_check = ChainCheck::Trust;
+    let mut at = FramePosition::start(&segment.header);
     let mut last = None;
     loop {
         match scan.next(&mut at)? {
@@ -133,7 +133,7 @@ fn last_note(
                     None => return Ok(last),
                     Some(found) => {
                         let next_seq = found.header.stamp.seq;
-                        at = Position { offset: found.offset, next_seq, chain: None };
+                        at = FramePosition { offset: found.offset, next_seq, chain: None };
                     }
                 }
             }

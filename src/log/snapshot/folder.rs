@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{ErrorKind, Result};
 use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::errors::is_missing;
-use crate::log::folder::Layout;
+use crate::log::folder::LedgerPaths;
 use crate::storage::Storage;
 
 use super::list::{SnapshotList, list_snapshots};
@@ -81,6 +81,6 @@ impl<'a> SnapshotFolder<'a> {
     }
 
     fn path(self, name: &SnapshotName) -> PathBuf {
-        Layout::new(self.dir).snapshots().join(name.to_string())
+        LedgerPaths::new(self.dir).snapshots().join(name.to_string())
     }
 }

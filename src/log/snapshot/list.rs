@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::format::SnapshotName;
-use crate::log::folder::{Layout, TEMPORARY_SUFFIX};
+use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
 use crate::storage::{EntryKind, Storage};
 
 /// The files in a ledger's folder of snapshots.
@@ -27,7 +27,7 @@ pub struct SnapshotList {
 /// # Errors
 /// `Io`.
 pub fn list_snapshots(storage: &dyn Storage, dir: &Path) -> Result<SnapshotList> {
-    let folder = Layout::new(dir).snapshots();
+    let folder = LedgerPaths::new(dir).snapshots();
     let entries = match storage.list(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

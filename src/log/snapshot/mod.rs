@@ -1,4 +1,4 @@
-//! Snapshot files: listing, writing and reading them. What a body means is the caller's business.
+//! Snapshot files: listing, writing and reading them. The body is opaque.
 
 mod folder;
 mod list;

@@ -1,7 +1,7 @@
 //! Reading snapshot files chunk by chunk.
 //!
-//! Memory is one chunk, packed and unpacked, whatever the file says. No byte of a chunk with a
-//! wrong checksum is returned.
+//! At most one chunk is in memory, packed and unpacked. No byte of a chunk with a wrong checksum is
+//! returned.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::format::{
     ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_CRC_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotFault,
     SnapshotHeader, snapshot_chunk_crc, unpack,
 };
-use crate::log::bytes::length;
+use crate::log::bytes::len_u64;
 use crate::storage::{Access, Storage, StorageFile};
 
 /// A snapshot file that is open for reading, with a valid header, name and length. It reads the
@@ -24,16 +24,16 @@ pub struct SnapshotReader {
     hasher: ContentHasher,
     /// The body of the current chunk.
     content: Vec<u8>,
-    /// How much of it was returned.
-    used: usize,
+    /// Number of bytes of it that were returned.
+    consumed: usize,
     /// Number of the next chunk.
-    index: u64,
+    chunk_index: u64,
     /// Offset of the next chunk.
-    next: u64,
+    next_offset: u64,
     /// End of the last chunk.
-    end: u64,
+    chunks_end: u64,
     /// Bytes of the body after the current chunk.
-    left: u64,
+    remaining: u64,
     /// The fault found through [`Read`].
     fault: Option<Error>,
 }
@@ -79,18 +79,18 @@ impl SnapshotReader {
                 &format!("expected {expected} bytes, found {found}"),
             ));
         }
-        let left = header.body_length;
+        let remaining = header.body_length;
         Ok(Self {
             file,
             path: path.to_owned(),
             header,
             hasher: ContentHasher::default(),
             content: Vec::new(),
-            used: 0,
-            index: 0,
-            next: length(&bytes),
-            end: found,
-            left,
+            consumed: 0,
+            chunk_index: 0,
+            next_offset: len_u64(&bytes),
+            chunks_end: found,
+            remaining,
             fault: None,
         })
     }
@@ -116,14 +116,18 @@ impl SnapshotReader {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        while self.left > 0 {
+        while self.remaining > 0 {
             self.next_chunk()?;
         }
-        if self.next != self.end {
-            return Err(damaged_snapshot(&self.path, self.next, "bytes follow the last chunk"));
+        if self.next_offset != self.chunks_end {
+            return Err(damaged_snapshot(
+                &self.path,
+                self.next_offset,
+                "bytes follow the last chunk",
+            ));
         }
         if self.hasher.finish() != self.header.body_hash {
-            let at = length(&[0; SNAPSHOT_HEADER_SIZE]);
+            let at = len_u64(&[0; SNAPSHOT_HEADER_SIZE]);
             return Err(damaged_snapshot(
                 &self.path,
                 at,
@@ -143,42 +147,42 @@ impl SnapshotReader {
     /// Number of bytes of the body not read yet.
     #[must_use]
     pub fn unread(&self) -> u64 {
-        self.left + length(self.content.get(self.used..).unwrap_or_default())
+        self.remaining + len_u64(self.content.get(self.consumed..).unwrap_or_default())
     }
 
     fn next_chunk(&mut self) -> Result<()> {
-        let size = usize::try_from(self.left).unwrap_or(SNAPSHOT_CHUNK_SIZE);
+        let size = usize::try_from(self.remaining).unwrap_or(SNAPSHOT_CHUNK_SIZE);
         let size = size.min(SNAPSHOT_CHUNK_SIZE);
         self.content.clear();
-        self.used = 0;
-        let offset = self.next;
+        self.consumed = 0;
+        let offset = self.next_offset;
         let Some(content) = self.chunk(size)? else {
-            let what = format!("the checksum of chunk {} is wrong", self.index);
+            let what = format!("the checksum of chunk {} is wrong", self.chunk_index);
             return Err(damaged_snapshot(&self.path, offset, &what));
         };
         self.hasher.update(&content);
         self.content = content;
-        self.index += 1;
-        self.left -= length(&self.content);
+        self.chunk_index += 1;
+        self.remaining -= len_u64(&self.content);
         Ok(())
     }
 
     /// The body of the next chunk, `size` bytes long; `None` if it is invalid.
     fn chunk(&mut self, size: usize) -> Result<Option<Vec<u8>>> {
-        let prefix = self.stored(self.next, PREFIX)?;
+        let prefix = self.stored(self.next_offset, PREFIX)?;
         let Ok(word) = <[u8; PREFIX]>::try_from(prefix.as_slice()) else { return Ok(None) };
         let data = usize::try_from(u32::from_le_bytes(word)).unwrap_or(usize::MAX);
         if data == 0 || data > size {
             return Ok(None);
         }
-        let data_start = self.next + length(&prefix);
+        let data_start = self.next_offset + len_u64(&prefix);
         let mut chunk = self.stored(data_start, data + SNAPSHOT_CRC_SIZE)?;
         let sum = chunk.split_off(data.min(chunk.len()));
-        let expected = snapshot_chunk_crc(&self.header.chain, self.index, &[&prefix, &chunk]);
+        let expected = snapshot_chunk_crc(&self.header.chain, self.chunk_index, &[&prefix, &chunk]);
         if sum != expected.to_le_bytes() {
             return Ok(None);
         }
-        self.next = data_start + length(&chunk) + length(&sum);
+        self.next_offset = data_start + len_u64(&chunk) + len_u64(&sum);
         Ok(unpack(chunk, size))
     }
 
@@ -200,7 +204,7 @@ const PREFIX: usize = 4;
 impl SnapshotReader {
     /// Bytes of the body that are in memory; empty at its end.
     fn in_memory(&mut self) -> io::Result<&[u8]> {
-        if self.used == self.content.len() && self.left > 0 {
+        if self.consumed == self.content.len() && self.remaining > 0 {
             if self.fault.is_some() {
                 return Err(io::Error::other("the snapshot is damaged"));
             }
@@ -210,7 +214,7 @@ impl SnapshotReader {
                 return Err(shown);
             }
         }
-        Ok(self.content.get(self.used..).unwrap_or_default())
+        Ok(self.content.get(self.consumed..).unwrap_or_default())
     }
 }
 
@@ -221,7 +225,7 @@ impl Read for SnapshotReader {
         if let (Some(to), Some(from)) = (buffer.get_mut(..count), in_memory.get(..count)) {
             to.copy_from_slice(from);
         }
-        self.used += count;
+        self.consumed += count;
         Ok(count)
     }
 
@@ -234,7 +238,7 @@ impl Read for SnapshotReader {
                 return Ok(all.len() - before);
             }
             all.extend_from_slice(in_memory);
-            self.used = self.content.len();
+            self.consumed = self.content.len();
         }
     }
 }

@@ -11,9 +11,9 @@ use crate::format::{
     ContentHasher, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE, SnapshotHeader, pack,
     snapshot_chunk_crc,
 };
-use crate::log::bytes::length;
+use crate::log::bytes::len_u64;
 use crate::log::errors::is_missing;
-use crate::log::folder::{Layout, TEMPORARY_SUFFIX};
+use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
 use crate::storage::{Storage, StorageFile};
 
 use super::list::list_snapshots;
@@ -25,14 +25,14 @@ use super::reader::SnapshotReader;
 /// file is replaced.
 ///
 /// # Errors
-/// `Io` and `DiskFull`; an error of `body`, as `Unencodable`. Nothing is left behind.
+/// `Io` and `DiskFull`; `Unencodable` if `body` returns an error. No file is left behind.
 pub fn write_snapshot(
     storage: &dyn Storage,
     dir: &Path,
     header: SnapshotHeader,
     body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(SnapshotHeader, PathBuf)> {
-    let folder = Layout::new(dir).snapshots();
+    let folder = LedgerPaths::new(dir).snapshots();
     let path = folder.join(header.name().to_string());
     let temporary = folder.join(format!("{}{TEMPORARY_SUFFIX}", header.name()));
     create_folder(storage, dir, &folder)?;
@@ -166,7 +166,7 @@ impl ChunkWriter<'_> {
             return Ok(());
         }
         self.hasher.update(&self.part);
-        self.header.body_length += length(&self.part);
+        self.header.body_length += len_u64(&self.part);
         let data = pack(&self.part);
         let count =
             u32::try_from(data.len()).expect("a packed chunk is no longer than its content");
@@ -176,7 +176,7 @@ impl ChunkWriter<'_> {
         chunk.extend_from_slice(&crc.to_le_bytes());
         let written = self.file.write_at(&chunk, self.end);
         self.record_error(written)?;
-        self.end += length(&chunk);
+        self.end += len_u64(&chunk);
         self.index += 1;
         self.part.clear();
         if self.end - self.synced >= SYNC_STEP {

@@ -97,17 +97,17 @@ impl ExpectedChain {
     /// The result. `origin` is the record before the first one of the log.
     pub(crate) fn compare(
         &self,
-        seen: ExpectedRecord,
+        found: FoundRecord,
         origin: Ack,
         last: Option<Ack>,
     ) -> ExpectationResult {
-        // An empty ledger has a chain value too: that of its root.
+        // An empty ledger has a chain value too: that of its genesis.
         let is_before = self.seq.is_some_and(|seq| seq < origin.seq);
         let is_there = self.seq.is_some_and(|seq| seq == origin.seq);
         let is_origin = self.chain == origin.chain && (is_there || self.seq.is_none());
-        match seen.0 {
-            Some((seq, found)) if found == self.chain => ExpectationResult::Met { seq },
-            Some((seq, found)) => ExpectationResult::Differs { seq, found },
+        match found.0 {
+            Some((seq, actual)) if actual == self.chain => ExpectationResult::Met { seq },
+            Some((seq, actual)) => ExpectationResult::Differs { seq, found: actual },
             None if is_origin => ExpectationResult::Met { seq: origin.seq },
             None if is_before => ExpectationResult::Pruned { first: origin.seq.saturating_add(1) },
             None if is_there && origin.seq > 0 => {
@@ -120,9 +120,9 @@ impl ExpectedChain {
 
 /// The record to compare, if it was read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ExpectedRecord(pub(crate) Option<(u64, Chain)>);
+pub(crate) struct FoundRecord(pub(crate) Option<(u64, Chain)>);
 
-impl ExpectedRecord {
+impl FoundRecord {
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = self.0.or(other.0);
     }

@@ -1,4 +1,4 @@
-//! A finding of a verification: what is wrong, where, and which records it costs.
+//! A finding of a verification: what is wrong, where, and which records are lost.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,9 +14,9 @@ pub enum FindingClass {
     Damage,
     /// Bytes derived from acknowledged ones (an index, a footer, a snapshot) are damaged. Nothing
     /// is lost, and everything works without them.
-    Derived,
+    DerivedDamage,
     /// Intact, but written by a newer program, so it cannot be read.
-    Newer,
+    NewerFormat,
     /// Worth knowing; no acknowledged record depends on it.
     Warning,
 }
@@ -66,7 +66,7 @@ impl From<Damage> for VerifyFinding {
 impl From<DerivedDamage> for VerifyFinding {
     fn from(damage: DerivedDamage) -> Self {
         let DerivedDamage { path, offset, end, what } = damage;
-        Self { class: FindingClass::Derived, path, offset, end, missing: None, what }
+        Self { class: FindingClass::DerivedDamage, path, offset, end, missing: None, what }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
-use crate::log::folder::Layout;
+use crate::log::folder::LedgerPaths;
 use crate::log::reader::LogReader;
 use crate::storage::{Access, Storage};
 
@@ -16,7 +16,7 @@ pub(crate) fn findings(
     dir: &Path,
     reader: &LogReader,
 ) -> Result<Vec<VerifyFinding>> {
-    let path = Layout::new(dir).head();
+    let path = LedgerPaths::new(dir).head();
     let finding = |class, offset, end, what: &str| VerifyFinding {
         class,
         path: path.clone(),
@@ -30,7 +30,7 @@ pub(crate) fn findings(
             FindingClass::Damage,
             0,
             0,
-            "the file is missing: nothing proves where the log ends",
+            "HEAD is missing, so the durable end is unknown",
         )]);
     };
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -39,25 +39,25 @@ pub(crate) fn findings(
         let what = format!("expected a file of {HEAD_SIZE} bytes, found {found}");
         return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
     }
-    let view = HeadSlots::decode(&bytes);
+    let head_slots = HeadSlots::decode(&bytes);
     let mut findings = Vec::new();
     for (slot, bytes) in bytes.chunks(HEAD_SLOT_SIZE).enumerate() {
         let is_never_written = bytes.iter().all(|byte| *byte == 0);
-        if Head::decode(bytes).is_some() || (is_never_written && view.newest().is_some()) {
+        if Head::decode(bytes).is_some() || (is_never_written && head_slots.newest().is_some()) {
             continue;
         }
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        let (class, what) = match view.newest() {
+        let (class, what) = match head_slots.newest() {
             Some(_) => {
-                let what = "invalid slot: torn or damaged; the other slot counts";
+                let what = "invalid slot: torn or damaged; the other slot is used";
                 (FindingClass::Warning, what)
             }
             None => (FindingClass::Damage, "invalid slot, like the other one"),
         };
         findings.push(finding(class, offset, end, what));
     }
-    if let [Some(one), Some(other)] = &view.slots
+    if let [Some(one), Some(other)] = &head_slots.slots
         && one.generation == other.generation
         && one != other
     {
@@ -68,9 +68,9 @@ pub(crate) fn findings(
             "two different slots of one generation",
         ));
     }
-    if let Some((slot, head)) = view.newest()
+    if let Some((slot, head)) = head_slots.newest()
         && reader.head() == Some(head)
-        && reader.segments.contradict(head)
+        && reader.segments.contradicts(head)
     {
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(132);

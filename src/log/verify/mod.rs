@@ -1,12 +1,13 @@
 //! Verifying a whole log: every header, frame and link, both slots of HEAD, and the end of the log.
 //!
-//! The log is split into ranges, most of them one segment long. Each is walked on its own, from what
-//! its header states about its predecessor, and checked against the header of its successor, so that
-//! nothing between two ranges remains unproved. Several threads can share one range in pieces.
+//! The log is split into ranges, most of them one segment long. Each is verified independently: it
+//! must follow from what its header states about its predecessor, and lead to what the header of
+//! its successor states, so the boundaries between ranges are checked too. Several threads can
+//! share one range in pieces.
 //!
 //! Invariants:
-//! - Nothing is written and no lock is taken. A concurrent write is not damage: what looks like damage
-//!   must be found again on a second read.
+//! - Nothing is written and no lock is taken. A concurrent write is not damage: what looks like
+//!   damage must be found again on a second read.
 //! - The findings are the same for any number of threads, in the order of the log.
 //! - Memory: one window and one record for each thread, whatever the size of the log, and at most
 //!   [`FINDINGS_MAX`] findings; further ones are only counted.

@@ -49,7 +49,7 @@ impl VerifyOptions<'_> {
 pub struct VerifyCounts {
     /// Files that are named like segments.
     pub segments: u64,
-    /// Intact records, unproven ones included.
+    /// Intact records, including those after the durable end.
     pub records: u64,
     /// Intact records after the durable end.
     pub unproven: u64,

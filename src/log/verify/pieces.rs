@@ -6,7 +6,7 @@
 //! Invariants:
 //! - Joined pieces give the same result as one walk over the range. An index is not trusted: if a
 //!   piece does not continue the one before, or follows a finding, the whole range is walked again.
-//! - A piece ends exactly where the next one begins, so nothing between them remains unproved.
+//! - A piece ends exactly where the next one begins, so every byte between them is checked.
 
 use crate::log::reader::{LogReader, SegmentSequence, SequenceItem};
 
@@ -33,8 +33,8 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, ranges: &[VerifyRange]) -> Vec<Op
     let mut unjoined = Vec::new();
     let mut joined: Vec<Option<RangeResult>> = Vec::new();
     for (place, pieces) in pieces.iter().enumerate() {
-        let (all, joint) = join(results.by_ref().take(pieces.len()));
-        if joint == Joint::Open && !shared.progress.is_stopped() {
+        let (all, continuity) = join(results.by_ref().take(pieces.len()));
+        if continuity == Continuity::Broken && !shared.progress.is_stopped() {
             shared.progress.rewind(total_length(pieces));
             unjoined.extend(ranges.get(place).map(|range| (place, range.clone())));
         }
@@ -85,19 +85,19 @@ fn index_points(reader: &LogReader, range: &VerifyRange) -> Vec<(u64, u64)> {
     }
     let seeks = opened.seeks().ok().flatten().unwrap_or_default();
     let index_points = seeks.into_iter().map(|seek| (seek.seq, seek.offset));
-    index_points.filter(|(seq, _)| *seq <= opened.extent.last_seq).collect()
+    index_points.filter(|(seq, _)| *seq <= opened.durable_end.last_seq).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Joint {
-    Closed,
-    Open,
+enum Continuity {
+    Unbroken,
+    Broken,
 }
 
 /// The results of a range's pieces as one, and whether each continues the one before.
-fn join(pieces: impl Iterator<Item = Option<RangeResult>>) -> (Option<RangeResult>, Joint) {
+fn join(pieces: impl Iterator<Item = Option<RangeResult>>) -> (Option<RangeResult>, Continuity) {
     let mut all: Option<RangeResult> = None;
-    let mut joint = Joint::Closed;
+    let mut continuity = Continuity::Unbroken;
     for piece in pieces {
         let is_next = match (&all, &piece) {
             (None, Some(_)) => true,
@@ -105,14 +105,14 @@ fn join(pieces: impl Iterator<Item = Option<RangeResult>>) -> (Option<RangeResul
             (_, None) => false,
         };
         if !is_next {
-            joint = Joint::Open;
+            continuity = Continuity::Broken;
         }
         all = match (all, piece) {
             (Some(before), Some(piece)) => Some(before.merge(piece)),
             (before, piece) => before.or(piece),
         };
     }
-    (all, joint)
+    (all, continuity)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE};
 use crate::log::reader::LogReader;
-use crate::log::record::{Ack, Damage, Item, LoggedRecord, Proof};
-use crate::log::segment::{Segment, SegmentEntry, Segments, good};
+use crate::log::record::{Ack, Damage, LogItem, LoggedRecord, RecordStatus};
+use crate::log::segment::{Segment, SegmentEntry, Segments, valid_segment};
 
-use super::expect::ExpectedRecord;
+use super::expect::FoundRecord;
 use super::finding::{FindingClass, VerifyFinding};
 use super::options::{FINDINGS_MAX, VerifyContext, VerifyCounts};
 use super::parallel::parallel_map;
@@ -43,7 +43,7 @@ pub(crate) struct RangeResult {
     span: Option<(RecordStamp, RecordStamp)>,
     /// The position after the last record: ordinal and offset.
     pub(crate) reached: Option<(u64, u64)>,
-    pub(crate) seen: ExpectedRecord,
+    pub(crate) found: FoundRecord,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +94,9 @@ fn is_boundary(segments: &Segments, place: usize) -> bool {
     else {
         return false;
     };
-    let (Some(one), Some(two), Some(three)) = (good(before), good(here), good(after)) else {
+    let (Some(one), Some(two), Some(three)) =
+        (valid_segment(before), valid_segment(here), valid_segment(after))
+    else {
         return false;
     };
     let follows = |name, before: &_, segment: &Segment| {
@@ -102,8 +104,9 @@ fn is_boundary(segments: &Segments, place: usize) -> bool {
         segments.link_problem(name, ordinal, Some(before), segment).is_none()
     };
     let base_seq = two.header.base_seq;
-    let starts =
-        |entry: &SegmentEntry| good(entry).is_some_and(|each| each.header.base_seq <= base_seq);
+    let starts = |entry: &SegmentEntry| {
+        valid_segment(entry).is_some_and(|each| each.header.base_seq <= base_seq)
+    };
     Some(two.header.ordinal) == one.header.ordinal.checked_add(1)
         && Some(three.header.ordinal) == two.header.ordinal.checked_add(1)
         && follows(here.0, one, two)
@@ -133,20 +136,24 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, range: &VerifyRange) -> RangeResu
             break;
         }
         match item {
-            Ok(Item::Record(ref record, _)) if range.ends_before(record) => break,
-            Ok(Item::Damage(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
-            Ok(Item::Derived(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
-            Ok(Item::Record(ref record, proof)) => {
-                pending = pending.saturating_add(record.size);
-                result.record(shared, record, proof);
+            Ok(LogItem::Record(ref record, _)) if range.ends_before(record) => break,
+            Ok(LogItem::Damage(damage)) if next.is_some_and(|next| damage.path == next.0) => break,
+            Ok(LogItem::DerivedDamage(damage))
+                if next.is_some_and(|next| damage.path == next.0) =>
+            {
+                break;
             }
-            Ok(Item::Damage(damage)) => {
+            Ok(LogItem::Record(ref record, status)) => {
+                pending = pending.saturating_add(record.size);
+                result.record(shared, record, status);
+            }
+            Ok(LogItem::Damage(damage)) => {
                 pending = pending.saturating_add(damage.end.saturating_sub(damage.offset));
                 result.damage(shared, damage);
             }
-            Ok(Item::Derived(damage)) => result.keep(damage.into()),
+            Ok(LogItem::DerivedDamage(damage)) => result.add_finding(damage.into()),
             // The bytes after the last record are checked as a whole.
-            Ok(Item::OpenEnd { .. }) => {}
+            Ok(LogItem::OpenEnd { .. }) => {}
             Err(error) => {
                 result.unreadable(&error, range);
                 break;
@@ -203,11 +210,11 @@ impl RangeResult {
             (before, after) => before.or(after),
         };
         self.reached = after.reached.or(self.reached);
-        self.seen.add(after.seen);
+        self.found.add(after.found);
         self
     }
 
-    fn keep(&mut self, finding: VerifyFinding) {
+    fn add_finding(&mut self, finding: VerifyFinding) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
         } else {
@@ -215,7 +222,12 @@ impl RangeResult {
         }
     }
 
-    fn record(&mut self, shared: &VerifyContext<'_>, record: &LoggedRecord<&[u8]>, proof: Proof) {
+    fn record(
+        &mut self,
+        shared: &VerifyContext<'_>,
+        record: &LoggedRecord<&[u8]>,
+        status: RecordStatus,
+    ) {
         let stamp = RecordStamp {
             seq: record.seq,
             time: record.time,
@@ -225,25 +237,25 @@ impl RangeResult {
             size: record.size,
         };
         self.counts.records += 1;
-        self.counts.unproven += u64::from(proof == Proof::Unproven);
+        self.counts.unproven += u64::from(status == RecordStatus::Unacknowledged);
         self.counts.frame_bytes = self.counts.frame_bytes.saturating_add(record.size);
         let path = || path_of(shared.reader, record.segment);
         let previous = self.span.map(|(_, last)| last);
         for what in rules(previous, stamp, record) {
-            self.keep(record_finding(path(), stamp, what));
+            self.add_finding(record_finding(path(), stamp, what));
         }
         if let Some(error) = (shared.options.check_record)(record) {
             let is_newer = error.kind() == ErrorKind::Unsupported;
-            let class = if is_newer { FindingClass::Newer } else { FindingClass::Damage };
-            let place = record_finding(path(), stamp, "");
-            self.keep(VerifyFinding { class, what: error.to_string(), ..place });
+            let class = if is_newer { FindingClass::NewerFormat } else { FindingClass::Damage };
+            let finding = record_finding(path(), stamp, "");
+            self.add_finding(VerifyFinding { class, what: error.to_string(), ..finding });
         }
         if let Some(head) = shared.reader.head()
             && head.durable_seq == record.seq
             && head.ordinal == record.segment
             && record.batch_left > 0
         {
-            self.keep(record_finding(
+            self.add_finding(record_finding(
                 path(),
                 stamp,
                 "HEAD names it as the last durable record, but it is inside a batch",
@@ -252,13 +264,12 @@ impl RangeResult {
         let first = self.span.map_or(stamp, |(first, _)| first);
         self.span = Some((first, stamp));
         self.reached = Some((record.segment, record.offset.saturating_add(record.size)));
-        if proof != Proof::Unproven {
+        if status != RecordStatus::Unacknowledged {
             self.last = Some(Ack { seq: record.seq, chain: record.chain });
         }
         let expected = shared.options.expected;
-        self.seen.add(ExpectedRecord(
-            expected.and_then(|each| each.candidate(record.seq, record.chain)),
-        ));
+        self.found
+            .add(FoundRecord(expected.and_then(|each| each.candidate(record.seq, record.chain))));
     }
 
     fn damage(&mut self, shared: &VerifyContext<'_>, damage: Damage) {
@@ -271,11 +282,11 @@ impl RangeResult {
             finding.end = u64::try_from(SEGMENT_HEADER_SIZE).unwrap_or(u64::MAX);
         }
         let class = if is_newer(shared.reader, &finding.path) {
-            FindingClass::Newer
+            FindingClass::NewerFormat
         } else {
             FindingClass::Damage
         };
-        self.keep(VerifyFinding { class, ..finding });
+        self.add_finding(VerifyFinding { class, ..finding });
     }
 
     /// The storage cannot read on, so the rest of the range is missing.
@@ -284,7 +295,7 @@ impl RangeResult {
         let first = self.span.map_or(range.from, |(_, last)| last.seq.saturating_add(1));
         let last = range.next.as_ref().map(|(_, _, base_seq)| base_seq.saturating_sub(1));
         let missing = last.filter(|last| first <= *last).map(|last| first..=last);
-        self.keep(VerifyFinding { missing, ..finding });
+        self.add_finding(VerifyFinding { missing, ..finding });
     }
 }
 
@@ -294,35 +305,33 @@ fn rules(
     stamp: RecordStamp,
     record: &LoggedRecord<&[u8]>,
 ) -> Vec<&'static str> {
-    let mut record_finding = Vec::new();
+    let mut faults = Vec::new();
     if record.kind == 0 || record.schema == 0 {
-        record_finding.push("the record is intact, but has kind or schema 0");
+        faults.push("the record is intact, but has kind or schema 0");
     }
     // After damage nothing is known about the previous record.
     let previous = previous.filter(|each| each.seq.checked_add(1) == Some(stamp.seq));
-    record_finding.extend(previous.into_iter().flat_map(|previous| succession(previous, stamp)));
-    record_finding
+    faults.extend(previous.into_iter().flat_map(|previous| succession(previous, stamp)));
+    faults
 }
 
 /// The rules that an intact record breaks as the successor of another one.
 fn succession(previous: RecordStamp, stamp: RecordStamp) -> Vec<&'static str> {
-    let mut record_finding = Vec::new();
+    let mut faults = Vec::new();
     if stamp.time < previous.time {
-        record_finding
-            .push("the record is intact, but its time is before that of the previous record");
+        faults.push("the record is intact, but its time is before that of the previous record");
     }
     if let Some(left) = previous.batch_left.checked_sub(1)
         && (stamp.batch_left != left || stamp.segment != previous.segment)
     {
-        record_finding
-            .push("the record is intact, but does not continue the batch of the previous record");
+        faults.push("the record is intact, but does not continue the batch of the previous record");
     }
-    record_finding
+    faults
 }
 
 fn path_of(reader: &LogReader, ordinal: u64) -> PathBuf {
     let segments = reader.segments.list.iter();
-    let own = segments.filter(|entry| entry.0.ordinal == ordinal && good(entry).is_some());
+    let own = segments.filter(|entry| entry.0.ordinal == ordinal && valid_segment(entry).is_some());
     own.map(|(_, path, _)| path.clone()).next().unwrap_or_else(|| reader.segments.folder.clone())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
-use crate::log::folder::Layout;
+use crate::log::folder::LedgerPaths;
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
 use crate::log::recovery::{TailVerdict, may_be_written, opening_verdict};
@@ -57,13 +57,13 @@ impl Verification {
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.count(FindingClass::Damage) > 0
-            || self.count(FindingClass::Derived) > 0
+            || self.count(FindingClass::DerivedDamage) > 0
             || self.omitted > 0
             || self.opening.as_ref().is_err_and(Error::is_damage)
     }
 
-    /// Add findings of the caller.
-    pub fn keep(&mut self, findings: impl IntoIterator<Item = VerifyFinding>) {
+    /// Add findings, for example those of the caller's own checks.
+    pub fn add_findings(&mut self, findings: impl IntoIterator<Item = VerifyFinding>) {
         for finding in findings {
             if self.findings.len() < FINDINGS_MAX {
                 self.findings.push(finding);
@@ -84,11 +84,11 @@ pub fn verify(
     options: VerifyOptions<'_>,
 ) -> Result<Verification> {
     let mut reader = LogReader::open(storage, dir)?;
-    reader.check = options.chain_check;
+    reader.chain_check = options.chain_check;
     let ranges = range::split(&reader);
     let shared = VerifyContext::new(&reader, total_length(&ranges), options);
     let result = pieces::walk(&shared, &ranges);
-    let is_live = may_be_written(&**storage, &Layout::new(dir), reader.head_view())?;
+    let is_live = may_be_written(&**storage, &LedgerPaths::new(dir), reader.head_slots())?;
     let opening = match opening_verdict(&**storage, dir) {
         Err(error) if error.kind() == ErrorKind::Io => return Err(error),
         opening => opening,
@@ -106,18 +106,19 @@ pub fn verify(
             Completion::Complete
         },
     };
-    verification.keep(head::findings(&**storage, dir, &reader)?);
-    let mut seen = expect::ExpectedRecord::default();
+    verification.add_findings(head::findings(&**storage, dir, &reader)?);
+    let mut found = expect::FoundRecord::default();
     let mut previous: Option<&RangeResult> = None;
     for (range, result) in ranges.iter().zip(&result) {
         let Some(result) = result else { continue };
         verification.counts.add(result.counts);
         verification.last = result.last.or(verification.last);
-        seen.add(result.seen);
+        found.add(result.found);
         // This needs no second read: the start of a range never changes, and the time at the end of
         // the previous one only grows.
-        verification
-            .keep(previous.and_then(|previous| range::check_boundary(&reader, previous, result)));
+        verification.add_findings(
+            previous.and_then(|previous| range::check_boundary(&reader, previous, result)),
+        );
         let mut findings = result.findings.clone();
         verification.omitted += result.omitted;
         if is_live && findings.iter().any(|finding| finding.class == FindingClass::Damage) {
@@ -126,18 +127,18 @@ pub fn verify(
                 finding.class != FindingClass::Damage || reread_findings.contains(finding)
             });
         }
-        verification.keep(findings);
+        verification.add_findings(findings);
         previous = Some(result);
     }
     if verification.completion == Completion::Complete {
         let last = result.last().and_then(Option::as_ref);
-        verification.keep(tail::finding(&reader, last)?);
+        verification.add_findings(tail::finding(&reader, last)?);
     }
-    verification.keep(head::unknown_files(&reader));
+    verification.add_findings(head::unknown_files(&reader));
     verification.expectation = options.expected.and_then(|expected| {
         let chain = reader.chain_before().unwrap_or(Chain::GENESIS);
         let origin = Ack { seq: reader.first_seq().saturating_sub(1), chain };
-        let outcome = expected.compare(seen, origin, verification.last);
+        let outcome = expected.compare(found, origin, verification.last);
         // Nothing is known about records that were not reached.
         let is_undecided = verification.completion == Completion::Stopped
             && matches!(outcome, ExpectationResult::Missing { .. });
@@ -146,7 +147,7 @@ pub fn verify(
     Ok(verification)
 }
 
-/// The findings of a new view of a range that a writer may have changed while it was read.
+/// The findings of a second read of a range that a writer may have changed during the first.
 fn reread(
     storage: &Arc<dyn Storage>,
     dir: &Path,
@@ -154,8 +155,9 @@ fn reread(
     range: &VerifyRange,
 ) -> Result<Vec<VerifyFinding>> {
     let mut reader = LogReader::open(storage, dir)?;
-    reader.check = options.chain_check;
-    // The range was already counted, and reading one range again is not worth stopping.
+    reader.chain_check = options.chain_check;
+    // The range was already counted for the progress. Reading one range is short, so a stop request
+    // is ignored here.
     let options = VerifyOptions { progress: VerifyOptions::DEFAULT.progress, ..options };
     let whole = VerifyContext::new(&reader, range.length, options);
     Ok(range::walk(&whole, range).findings)
@@ -168,7 +170,7 @@ fn reread(
 /// is; `Io`.
 pub fn root(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Ack> {
     let reader = LogReader::open(storage, dir)?;
-    let Some(head) = reader.head().filter(|_| reader.has_witness()) else {
+    let Some(head) = reader.head().filter(|_| reader.head_names_present_segment()) else {
         let what = "HEAD is missing, damaged or names an absent segment, so the last durable \
                     record is unknown; run `ledger verify`";
         return Err(Error::new(ErrorKind::Ambiguous, what).at_path(&dir.join("HEAD")));

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::log::folder::DATA_START;
 use crate::log::reader::LogReader;
-use crate::log::segment::good;
+use crate::log::segment::valid_segment;
 use crate::storage::Access;
 
 use super::finding::{FindingClass, VerifyFinding};
@@ -21,7 +21,7 @@ pub(crate) fn finding(
         return Ok(None);
     }
     let Some(newest) = reader.segments.list.last() else { return Ok(None) };
-    let (path, Some(segment)) = (&newest.1, good(newest)) else { return Ok(None) };
+    let (path, Some(segment)) = (&newest.1, valid_segment(newest)) else { return Ok(None) };
     let reached = last.and_then(|result| result.reached);
     let reached = reached.filter(|(ordinal, _)| *ordinal == segment.header.ordinal);
     let from = reached.map_or(DATA_START, |(_, end)| end);

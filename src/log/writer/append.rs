@@ -1,8 +1,8 @@
 //! Appending a batch, and waiting until it is durable.
 //!
-//! `submit` assigns sequence numbers and encodes the batch in memory; `wait` makes it durable. The
-//! first waiter becomes the leader: it writes and syncs everything pending and wakes the waiters
-//! that it covered.
+//! `submit` assigns sequence numbers to a batch and encodes it in memory; `wait` makes it durable.
+//! The first waiter becomes the leader: it writes and syncs everything pending and wakes the
+//! waiters that it covered.
 
 use std::sync::PoisonError;
 
@@ -13,18 +13,18 @@ use crate::log::notes::BatchKey;
 use crate::log::record::Ack;
 
 use super::batch::{DigestedBatch, Durability, Request, Ticket};
-use super::engine::{Engine, StateGuard};
 use super::idempotency::KeyWindow;
-use super::state::{BackgroundState, Capacity, FlushState, Health, head_content};
+use super::shared::{SharedWriter, StateGuard};
+use super::state::{BackgroundState, Capacity, FlushState, WriterStatus, head_content};
 use super::waiters::{WaitFor, Wakeup};
 
-impl Engine {
-    /// Assign a place to a batch.
+impl SharedWriter {
+    /// Assign sequence numbers to a batch.
     pub(crate) fn submit(&self, request: &Request<'_>) -> Result<Ticket> {
         self.place_batch(request).map(|(ticket, _)| ticket)
     }
 
-    /// Assign a place to a batch, and wait until it is durable.
+    /// Assign sequence numbers to a batch, and wait until it is durable.
     pub(crate) fn append(&self, request: &Request<'_>) -> Result<Ack> {
         let (ticket, state) = self.place_batch(request)?;
         self.wait_with(state, &ticket)
@@ -35,12 +35,12 @@ impl Engine {
         let key_record = request.key_record();
         let batch = DigestedBatch::new(key_record.as_ref(), request.records)?;
         if request.key.is_some() {
-            self.expect_own_process()?;
+            self.check_process()?;
             self.load_keys()?;
         }
         let mut state = self.enter()?;
         loop {
-            state.expect_healthy()?;
+            state.check_status()?;
             if state.flush == FlushState::Rotating {
                 state = self.wait_for_flush(state, WaitFor::Idle)?;
                 continue;
@@ -48,7 +48,7 @@ impl Engine {
             if let Some(landed) = state.recent_ticket(request.key) {
                 return Ok((landed, state));
             }
-            state.expect_seq(request)?;
+            state.check_expected_seq(request)?;
             if batch.is_empty() {
                 return Ok((state.empty_ticket(), state));
             }
@@ -58,7 +58,7 @@ impl Engine {
                     self.wait_for_flush(state, WaitFor::Idle)?
                 }
                 Capacity::AfterSync => {
-                    self.expect_own_process()?;
+                    self.check_process()?;
                     self.commit(state, Durability::Sync).map_err(|state| state.append_refusal())?
                 }
                 Capacity::NextSegment => self.rotate(state, batch.size, request.time)?,
@@ -87,7 +87,7 @@ impl Engine {
             }
             state = match state.flush {
                 FlushState::Idle => {
-                    self.expect_own_process()?;
+                    self.check_process()?;
                     self.commit(state, Durability::Buffered)
                         .map_err(|state| state.flush_error(first, last))?
                 }
@@ -108,7 +108,7 @@ impl Engine {
         let Ticket { first, last } = *ticket;
         if last.seq > state.encoded.ack.seq {
             let message = format!(
-                "the ticket for record {} is not of this log, which ends at record {}",
+                "the ticket for record {} belongs to another log; this one ends at record {}",
                 last.seq, state.encoded.ack.seq
             );
             return Err(Error::new(ErrorKind::OutOfRange, message));
@@ -119,7 +119,7 @@ impl Engine {
             }
             state = match state.flush {
                 FlushState::Idle => {
-                    self.expect_own_process()?;
+                    self.check_process()?;
                     self.commit(state, Durability::Sync)
                         .map_err(|state| state.flush_error(first, last.seq))?
                 }
@@ -136,10 +136,10 @@ impl Engine {
 
     /// Wait until everything submitted is durable.
     pub(crate) fn flush(&self) -> Result<Ack> {
-        self.expect_own_process()?;
+        self.check_process()?;
         let ticket = {
             let state = self.lock();
-            state.expect_healthy()?;
+            state.check_status()?;
             let first = state.durable.ack.seq + 1;
             Ticket { first, last: state.encoded.ack }
         };
@@ -148,7 +148,7 @@ impl Engine {
 
     /// The ticket of an earlier batch with this key, if it is among the last records.
     pub(crate) fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
-        self.expect_own_process()?;
+        self.check_process()?;
         self.load_keys()?;
         Ok(self.lock().recent_ticket(Some(key)))
     }
@@ -170,18 +170,18 @@ impl Engine {
 
     /// Make everything submitted durable, and write HEAD in the clean state.
     pub(crate) fn close(&self) -> Result<()> {
-        match &self.enter()?.health {
-            Health::Good => {}
-            Health::Fenced(why) => return Err(fenced(why)),
+        match &self.enter()?.status {
+            WriterStatus::Open => {}
+            WriterStatus::Fenced(why) => return Err(fenced(why)),
             // The callers whose records are affected already have the error.
-            Health::Poisoned(_) | Health::Closed => return Ok(()),
+            WriterStatus::Poisoned(_) | WriterStatus::Closed => return Ok(()),
         }
         let flushed = self.flush();
         let content = {
             let mut state = self.lock();
             // From here on this handle accepts nothing more, even if the rest fails.
-            let is_healthy = state.health == Health::Good;
-            state.health = Health::Closed;
+            let is_healthy = state.status == WriterStatus::Open;
+            state.status = WriterStatus::Closed;
             let (header, position) = (&state.active.header, &state.durable);
             let (epoch, mode) = (self.ownership.epoch, self.options.head_sync);
             is_healthy.then(|| head_content(header, position, epoch, mode, HeadState::Clean))

@@ -16,7 +16,7 @@ pub struct Batch {
     pub records: Vec<NewRecord>,
     /// Microseconds since the Unix epoch; moved forward if the log is ahead of it.
     pub time: u64,
-    /// How far the batch is taken before [`super::Log::submit`] returns.
+    /// Whether [`super::Log::submit`] writes the batch to the file before it returns.
     pub durability: Durability,
     /// The required sequence number of its first record, which is the key if there is one.
     pub expected_seq: Option<u64>,
@@ -43,18 +43,20 @@ impl Batch {
     }
 }
 
-/// How far a batch is taken before `submit` returns. Only waiting for its ticket makes it durable.
+/// What `submit` does with a batch before it returns. In both cases the batch is durable only after
+/// `wait` on its ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It is encoded and becomes part of the next group, which the next waiter writes and syncs.
+    /// It encodes the batch. The next waiter writes and syncs it, together with all other pending
+    /// batches.
     Sync,
-    /// It is written to the file but not synced: it survives the end of the process, not a power
-    /// loss.
+    /// It also writes the batch to the file, without a sync: the batch survives the end of the
+    /// process, but not a power loss.
     Buffered,
 }
 
-/// The place of a batch in the log, which [`super::Log::wait`] turns into an [`Ack`]. Dropping a
-/// ticket changes nothing: the batch is written with the next group.
+/// A handle of a submitted batch: its sequence numbers, and the argument of [`super::Log::wait`].
+/// Dropping a ticket changes nothing: the batch is written with the next group.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the batch is durable only after `wait`"]
 pub struct Ticket {

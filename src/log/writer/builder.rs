@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - Time, kind, codec, schema, batches and payloads are the caller's. Sequence numbers count from
-//!   1, and the chain follows from the genesis: with the genesis and the records of another log it
-//!   is that log's chain.
+//!   1, and the chain is computed with the key of the genesis: importing the records of another log
+//!   with its genesis reproduces its chain.
 //! - The ledger gets its name only after everything is durable. A builder that is dropped before
 //!   leaves nothing behind.
 //! - Every segment but the newest is sealed, as in a log that was written normally.
@@ -17,8 +17,8 @@ use crate::format::{
     SegmentReason, Stamp, Uid, encode_frame, frame_size,
 };
 use crate::log::blob::BlobStore;
-use crate::log::bytes::{length, to_u64};
-use crate::log::folder::{DATA_START, HeadFile, Layout};
+use crate::log::bytes::{len_u64, to_u64};
+use crate::log::folder::{DATA_START, HeadFile, LedgerPaths};
 use crate::log::options::LogOptions;
 use crate::log::record::Ack;
 use crate::log::segment::{CREATION_EPOCH, Segments, low_bits, seal_rotated};
@@ -29,21 +29,21 @@ use super::staging;
 /// Size of a write in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// The genesis of the chain of a new log.
+/// The genesis from which the key of a new log's chain is derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Genesis {
-    /// Its own.
-    Own,
-    /// That of the log whose records it takes over.
-    Of(Uid),
+pub enum ChainOrigin {
+    /// The log has a key of its own.
+    New,
+    /// The log has the key of the log with this genesis, whose records it takes over.
+    Existing(Uid),
 }
 
 /// A log under construction.
 #[derive(Debug)]
 pub struct LogBuilder {
     options: LogOptions,
-    layout: Layout,
-    staging: Layout,
+    paths: LedgerPaths,
+    staging: LedgerPaths,
     key: ChainKey,
     header: SegmentHeader,
     file: Box<dyn StorageFile>,
@@ -64,8 +64,8 @@ pub struct LogBuilder {
 enum BatchProgress {
     /// It is the first one.
     Start,
-    /// Number of records before it, and number of records due, itself included.
-    Inside { before: u32, due: u16 },
+    /// Number of records before it, and number of records that remain, itself included.
+    Inside { before: u32, remaining: u16 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +80,16 @@ impl LogBuilder {
     ///
     /// # Errors
     /// As `Log::create`.
-    pub fn create(dir: &Path, options: LogOptions, genesis: Genesis, time: u64) -> Result<Self> {
+    pub fn create(
+        dir: &Path,
+        options: LogOptions,
+        genesis: ChainOrigin,
+        time: u64,
+    ) -> Result<Self> {
         options.segments.validate()?;
         let storage = options.storage.clone();
-        let layout = Layout::new(dir);
-        let (staging, lock) = staging::begin(&storage, &layout, &options.holder)?;
+        let paths = LedgerPaths::new(dir);
+        let (staging, lock) = staging::begin(&storage, &paths, &options.holder)?;
         let ledger = options.uids.next();
         let header = SegmentHeader {
             ledger,
@@ -102,15 +107,15 @@ impl LogBuilder {
             born_last: 0,
             born_end: 0,
             genesis: match genesis {
-                Genesis::Own => ledger,
-                Genesis::Of(uid) => uid,
+                ChainOrigin::New => ledger,
+                ChainOrigin::Existing(uid) => uid,
             },
             ro_compat: 0,
         };
         let file = create_segment(&*storage, &staging, &header)
             .inspect_err(|_| staging::abort(&storage, &staging))?;
         Ok(Self {
-            layout,
+            paths,
             staging,
             key: ChainKey::new(&header.genesis),
             header,
@@ -127,9 +132,9 @@ impl LogBuilder {
         })
     }
 
-    /// The last record.
+    /// The last record that was pushed; it is not durable before the log is finished.
     #[must_use]
-    pub fn ack(&self) -> Ack {
+    pub fn last_record(&self) -> Ack {
         self.ack
     }
 
@@ -182,7 +187,7 @@ impl LogBuilder {
         self.time = time;
         self.batch = match batch_left {
             0 => BatchProgress::Start,
-            due => BatchProgress::Inside { before: before.saturating_add(1), due },
+            remaining => BatchProgress::Inside { before: before.saturating_add(1), remaining },
         };
         Ok(self.ack)
     }
@@ -206,8 +211,8 @@ impl LogBuilder {
             return Err(format!("time: expected {} or later, found {time}", self.time));
         }
         match self.batch {
-            BatchProgress::Inside { due, .. } if batch_left != due - 1 => {
-                Err(format!("batch_left: expected {}, found {batch_left}", due - 1))
+            BatchProgress::Inside { remaining, .. } if batch_left != remaining - 1 => {
+                Err(format!("batch_left: expected {}, found {batch_left}", remaining - 1))
             }
             _ => Ok(()),
         }
@@ -219,8 +224,8 @@ impl LogBuilder {
     /// `Corrupt` if the last batch is incomplete; `Io`, `DiskFull`. Nothing is left behind unless
     /// the final rename failed.
     pub fn finish(mut self) -> Result<Ack> {
-        if let BatchProgress::Inside { due, .. } = self.batch {
-            let message = format!("the last batch is incomplete: {due} records are missing");
+        if let BatchProgress::Inside { remaining, .. } = self.batch {
+            let message = format!("the last batch is incomplete: {remaining} records are missing");
             return Err(Error::new(ErrorKind::Corrupt, message).at_seq(self.ack.seq));
         }
         self.close_segment(
@@ -242,15 +247,15 @@ impl LogBuilder {
         HeadFile::create(storage, &self.staging, &head)?;
         // Everything is durable. The log is valid without the seals.
         let segments = Segments::list(storage, &self.staging, None)?;
-        let _ = seal_rotated(storage, &self.staging, self.options.stream_of, &segments);
-        staging::publish(storage, &self.staging, &self.layout)?;
+        let _ = seal_rotated(storage, &self.staging, self.options.stream_rule, &segments);
+        staging::publish(storage, &self.staging, &self.paths)?;
         self.outcome = Outcome::Named;
         Ok(self.ack)
     }
 
     /// Offset of the next frame.
     fn end(&self) -> u64 {
-        self.written + length(&self.buffer)
+        self.written + len_u64(&self.buffer)
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -258,7 +263,7 @@ impl LogBuilder {
         self.file
             .write_at(&self.buffer, self.written)
             .map_err(|error| Error::io("write the records", &path, error))?;
-        self.written += length(&self.buffer);
+        self.written += len_u64(&self.buffer);
         self.buffer.clear();
         Ok(())
     }
@@ -276,7 +281,7 @@ impl LogBuilder {
             let rest = usize::try_from(size - offset).unwrap_or(zeros.len());
             let part = zeros.get(..rest).unwrap_or(&zeros);
             self.file.write_at(part, offset).map_err(|error| io("write the segment", error))?;
-            offset += length(part);
+            offset += len_u64(part);
         }
         self.file
             .write_at(&self.header.encode(), 0)
@@ -322,7 +327,7 @@ impl Drop for LogBuilder {
 
 fn create_segment(
     storage: &dyn Storage,
-    staging: &Layout,
+    staging: &LedgerPaths,
     header: &SegmentHeader,
 ) -> Result<Box<dyn StorageFile>> {
     let path = staging.temporary(header.name());

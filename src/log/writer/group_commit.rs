@@ -1,21 +1,21 @@
 //! Flushing: writing and syncing a group of batches, and what happens if that fails.
 //!
-//! The order is the promise: bytes, sync, HEAD, and only then the acknowledgement. After a failed
-//! write or sync nothing is known about the bytes, and a later success proves nothing, because the
-//! page cache may have dropped them. So nothing is ever retried.
+//! The order of a flush: write the bytes, sync them, write HEAD, acknowledge. After a failed write
+//! or sync nothing is known about the bytes, and a later success proves nothing, because the page
+//! cache may have dropped them. So nothing is ever retried.
 
 use std::sync::PoisonError;
 
 use crate::error::Error;
 use crate::format::{Head, HeadState, HeadSync, SegmentHeader};
-use crate::log::segment::LogPosition;
+use crate::log::segment::WritePosition;
 
 use super::batch::Durability;
-use super::engine::{Engine, StateGuard};
-use super::state::{FlushState, Group, HeadDurability, Health, WriterState, head_content};
+use super::shared::{SharedWriter, StateGuard};
+use super::state::{FlushState, Group, HeadDurability, WriterState, WriterStatus, head_content};
 
-/// HEAD is synced at the first commit after this many microseconds without a sync, in either
-/// direction: a clock that was set back does not show how much time has passed.
+/// HEAD is synced at a commit whose time differs from that of the last sync by at least this many
+/// microseconds. The absolute difference is used, because the clock may be set back.
 const HEAD_SYNC_INTERVAL: u64 = 1_000_000;
 
 /// How often the leader yields before it writes a group: a few microseconds on an idle machine.
@@ -32,9 +32,9 @@ pub(crate) enum StopReason {
     AlreadyStopped,
 }
 
-/// A flush in progress. It ends when this is dropped, whatever happens.
+/// A flush in progress. It ends when this is dropped, also after a panic.
 pub(crate) struct FlushGuard<'a> {
-    engine: &'a Engine,
+    shared: &'a SharedWriter,
     progress: Progress,
 }
 
@@ -45,33 +45,37 @@ enum Progress {
 }
 
 impl<'a> FlushGuard<'a> {
-    pub(crate) fn begin(engine: &'a Engine, state: &mut WriterState, flush: FlushState) -> Self {
+    pub(crate) fn begin(
+        shared: &'a SharedWriter,
+        state: &mut WriterState,
+        flush: FlushState,
+    ) -> Self {
         state.flush = flush;
-        Self { engine, progress: Progress::Begun }
+        Self { shared, progress: Progress::Begun }
     }
 
     pub(crate) fn finish(mut self, change: impl FnOnce(&mut WriterState)) -> StateGuard<'a> {
-        let engine = self.engine;
-        let mut state = engine.lock();
+        let shared = self.shared;
+        let mut state = shared.lock();
         change(&mut state);
         state.flush = FlushState::Idle;
         self.progress = Progress::Finished;
-        engine.wake_waiters(state)
+        shared.wake_waiters(state)
     }
 }
 
 impl Drop for FlushGuard<'_> {
     fn drop(&mut self) {
         if self.progress == Progress::Begun {
-            let mut state = self.engine.lock();
-            state.stop(Health::Poisoned("a thread panicked during a flush".to_owned()));
+            let mut state = self.shared.lock();
+            state.stop(WriterStatus::Poisoned("a thread panicked during a flush".to_owned()));
             state.flush = FlushState::Idle;
-            drop(self.engine.wake_waiters(state));
+            drop(self.shared.wake_waiters(state));
         }
     }
 }
 
-impl Engine {
+impl SharedWriter {
     /// Write what is pending and, if asked to, make it durable. Precondition: no flush is in
     /// progress. On return the next leader may already be flushing. After an error the log has
     /// stopped and the caller is refused, whatever the state says: nothing is tried twice.
@@ -113,7 +117,7 @@ impl Engine {
         self.begin_write(group)?;
         let (file, offset, name) = (group.file.clone(), group.offset, group.header.name());
         let io = |what, error| {
-            let path = self.layout.segment(name);
+            let path = self.paths.segment(name);
             StopReason::Failed(Error::io(what, &path, error).at_offset(offset))
         };
         let bytes = group.stamp();
@@ -136,27 +140,27 @@ impl Engine {
     fn begin_write(&self, group: &Group) -> std::result::Result<(), StopReason> {
         self.ownership.check().map_err(StopReason::Fenced)?;
         let mut state = self.lock();
-        if state.health != Health::Good {
+        if state.status != WriterStatus::Open {
             return Err(StopReason::AlreadyStopped);
         }
-        state.started = group.position.ack.seq;
+        state.write_started_seq = group.position.ack.seq;
         Ok(())
     }
 
     /// Write the durable position to HEAD, and sync HEAD when it is due. The right to write is
     /// checked again, because the sync since the first check may have taken seconds, and the
-    /// process may have been suspended for hours. A takeover before this check is detected here; a
-    /// later one finds in the file what was synced before it.
+    /// process may have been suspended for hours. If another writer took over before this check, it
+    /// is detected here. A writer that takes over later finds the synced records in the file.
     pub(crate) fn write_head(
         &self,
         header: &SegmentHeader,
-        position: &LogPosition,
+        position: &WritePosition,
         due: HeadSyncDue,
     ) -> std::result::Result<HeadDurability, StopReason> {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         let clock = {
             let state = self.lock();
-            if state.health != Health::Good {
+            if state.status != WriterStatus::Open {
                 return Err(StopReason::AlreadyStopped);
             }
             state.caller_time
@@ -180,7 +184,7 @@ impl Engine {
     fn head_content(
         &self,
         header: &SegmentHeader,
-        position: &LogPosition,
+        position: &WritePosition,
         state: HeadState,
     ) -> Head {
         head_content(header, position, self.ownership.epoch, self.options.head_sync, state)
@@ -190,7 +194,7 @@ impl Engine {
     /// writes and syncs its records meanwhile.
     pub(crate) fn sync_head(&self) {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.lock().health != Health::Good {
+        if self.lock().status != WriterStatus::Open {
             return;
         }
         let synced = match self.ownership.check() {
@@ -204,8 +208,8 @@ impl Engine {
                 state.head = HeadDurability::Synced;
                 head.synced_at = state.caller_time;
             }
-            Err(StopReason::Failed(error)) => state.stop(Health::Poisoned(error.to_string())),
-            Err(StopReason::Fenced(why)) => state.stop(Health::Fenced(why)),
+            Err(StopReason::Failed(error)) => state.stop(WriterStatus::Poisoned(error.to_string())),
+            Err(StopReason::Fenced(why)) => state.stop(WriterStatus::Fenced(why)),
             Err(StopReason::AlreadyStopped) => {}
         }
         let content = self.poisoned_head(&state);
@@ -220,8 +224,8 @@ impl Engine {
         {
             let mut state = self.lock();
             match stop {
-                StopReason::Failed(error) => state.stop(Health::Poisoned(error.to_string())),
-                StopReason::Fenced(why) => state.stop(Health::Fenced(why)),
+                StopReason::Failed(error) => state.stop(WriterStatus::Poisoned(error.to_string())),
+                StopReason::Fenced(why) => state.stop(WriterStatus::Fenced(why)),
                 StopReason::AlreadyStopped => {}
             }
         }
@@ -241,7 +245,7 @@ impl Engine {
     }
 
     fn poisoned_head(&self, state: &WriterState) -> Option<Head> {
-        let is_poisoned = matches!(state.health, Health::Poisoned(_));
+        let is_poisoned = matches!(state.status, WriterStatus::Poisoned(_));
         let (header, position) = (&state.active.header, &state.durable);
         is_poisoned.then(|| self.head_content(header, position, HeadState::Poisoned))
     }

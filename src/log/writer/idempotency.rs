@@ -1,8 +1,8 @@
 //! Idempotency keys: the keys among the last records, so that a repeated batch is not written
 //! again.
 //!
-//! A writer looks back over [`KEY_WINDOW`] records; [`LogReader::find_key`] searches further. The
-//! answer for a key in the window is always the place of the batch in the log.
+//! A writer looks back over [`KEY_WINDOW`] records; [`LogReader::find_key`] searches further. For a
+//! key in the window it always returns the sequence numbers of the existing batch.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ pub const KEY_WINDOW: u64 = 65_536;
 /// The keys among the last records.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWindow {
-    landed: BTreeMap<BatchKey, (u64, Ack)>,
+    committed: BTreeMap<BatchKey, (u64, Ack)>,
     /// Sequence numbers of the keys, oldest first.
     order: VecDeque<(u64, BatchKey)>,
 }
@@ -55,17 +55,17 @@ impl KeyWindow {
             && first + KEY_WINDOW <= ticket.first
         {
             let (first, key) = self.order.pop_front().expect("the front exists");
-            if self.landed.get(&key).is_some_and(|landed| landed.0 == first) {
-                self.landed.remove(&key);
+            if self.committed.get(&key).is_some_and(|committed| committed.0 == first) {
+                self.committed.remove(&key);
             }
         }
         self.order.push_back((ticket.first, key.clone()));
-        self.landed.insert(key, (ticket.first, ticket.last));
+        self.committed.insert(key, (ticket.first, ticket.last));
     }
 
     /// The ticket of the batch with this key, if it is among the last records before `next_seq`.
     pub(crate) fn find(&self, key: &BatchKey, next_seq: u64) -> Option<Ticket> {
-        let (first, last) = *self.landed.get(key)?;
+        let (first, last) = *self.committed.get(key)?;
         (first + KEY_WINDOW >= next_seq).then_some(Ticket { first, last })
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::format::NewRecord;
 use crate::log::blob::BlobStore;
-use crate::log::notes::{BatchKey, RetentionRecord};
-use crate::log::options::{Housekeeping, LogOptions};
-use crate::log::prune::PruneResult;
+use crate::log::notes::{BatchKey, LoggedRetentionNote};
+use crate::log::options::{BackgroundWork, LogOptions};
+use crate::log::prune::PruneSet;
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
 
 use super::background::BackgroundThread;
 use super::batch::{Batch, Durability, Request, Ticket};
-use super::engine::Engine;
 use super::open::{self, RecoveryReport};
+use super::shared::SharedWriter;
 
 /// A log that is open for writing. At most one exists for each folder, in all processes.
 ///
@@ -24,8 +24,8 @@ use super::open::{self, RecoveryReport};
 /// for the last one.
 #[derive(Debug)]
 pub struct Log {
-    engine: Arc<Engine>,
-    /// Dropped before the log.
+    shared: Arc<SharedWriter>,
+    /// [`Log::drop`] stops it before it closes the log.
     background: Option<BackgroundThread>,
 }
 
@@ -47,35 +47,36 @@ impl Log {
     /// naming the place: nothing was changed, and readers continue; `Unsupported`; `Fenced` if the
     /// file LOCK was removed or replaced meanwhile; `Io` and `DiskFull`.
     pub fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Self, RecoveryReport)> {
-        let (engine, report) = open::open(dir, options, time)?;
-        Ok((Self::new(engine), report))
+        let (shared, report) = open::open(dir, options, time)?;
+        Ok((Self::new(shared), report))
     }
 
-    fn new(engine: Engine) -> Self {
-        let engine = Arc::new(engine);
-        let background = match engine.options.housekeeping {
-            Housekeeping::Inline => None,
-            Housekeeping::Thread => Some(BackgroundThread::start(&engine)),
+    fn new(shared: SharedWriter) -> Self {
+        let shared = Arc::new(shared);
+        let background = match shared.options.background_work {
+            BackgroundWork::Inline => None,
+            BackgroundWork::Thread => Some(BackgroundThread::start(&shared)),
         };
-        Self { engine, background }
+        Self { shared, background }
     }
 
     /// The last durable record.
     #[must_use]
-    pub fn ack(&self) -> Ack {
-        self.engine.lock().durable.ack
+    pub fn last_durable(&self) -> Ack {
+        self.shared.lock().durable.ack
     }
 
     /// The last submitted record, durable or not.
     #[must_use]
     pub fn last_submitted(&self) -> Ack {
-        self.engine.lock().encoded.ack
+        self.shared.lock().encoded.ack
     }
 
-    /// Time of the last submitted record: the next one will not be earlier.
+    /// Time of the last submitted record, in microseconds since the Unix epoch: the next record has
+    /// the same time or a later one.
     #[must_use]
     pub fn time(&self) -> u64 {
-        self.engine.lock().encoded.time
+        self.shared.lock().encoded.time
     }
 
     /// Append a batch durably: all of it or nothing. `time` is in microseconds since the Unix
@@ -89,19 +90,19 @@ impl Log {
     pub fn append(&self, records: &[NewRecord], time: u64) -> Result<Ack> {
         let (durability, expected_seq, key) = (Durability::Sync, None, None);
         let request = Request { records, time, durability, expected_seq, key };
-        self.engine.append(&request)
+        self.shared.append(&request)
     }
 
-    /// Assign a place to a batch without waiting until it is durable. If a batch with the same key
-    /// is among the last [`super::KEY_WINDOW`] records, nothing is written and the ticket is that
-    /// of the earlier batch.
+    /// Assign sequence numbers to a batch without waiting until it is durable. If a batch with the
+    /// same key is among the last [`super::KEY_WINDOW`] records, nothing is written and the ticket
+    /// is that of the earlier batch.
     ///
     /// # Errors
     /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
     /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
     /// in the log.
     pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
-        self.engine.submit(&batch.request())
+        self.shared.submit(&batch.request())
     }
 
     /// Wait until a batch is durable. If no flush is in progress, this thread writes and syncs
@@ -112,7 +113,7 @@ impl Log {
     /// log.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
     pub fn wait(&self, ticket: Ticket) -> Result<Ack> {
-        self.engine.wait(&ticket)
+        self.shared.wait(&ticket)
     }
 
     /// Wait until everything submitted so far is durable.
@@ -120,24 +121,25 @@ impl Log {
     /// # Errors
     /// As [`Log::wait`], and `Poisoned`.
     pub fn flush(&self) -> Result<Ack> {
-        self.engine.flush()
+        self.shared.flush()
     }
 
     /// Check that the log accepts batches.
     ///
     /// # Errors
     /// `Poisoned` and `Fenced`.
-    pub fn expect_healthy(&self) -> Result<()> {
-        self.engine.enter()?.expect_healthy()
+    pub fn check_status(&self) -> Result<()> {
+        self.shared.enter()?.check_status()
     }
 
-    /// Check that this is the process that opened the log. A fork must call nothing else that
-    /// cannot return an error: the thread that holds a lock of this handle may not exist there.
+    /// Check that this is the process that opened the log. In a forked process, call only this and
+    /// methods that return a `Result`: the thread that holds a lock of this handle may not exist
+    /// there.
     ///
     /// # Errors
     /// `Fenced`.
-    pub fn expect_own_process(&self) -> Result<()> {
-        self.engine.expect_own_process()
+    pub fn check_process(&self) -> Result<()> {
+        self.shared.check_process()
     }
 
     /// Check that this handle may change files outside the log: it can still append, and no other
@@ -145,8 +147,8 @@ impl Log {
     ///
     /// # Errors
     /// `Poisoned` and `Fenced`.
-    pub fn expect_writer(&self) -> Result<()> {
-        self.engine.expect_writer()
+    pub fn check_writer(&self) -> Result<()> {
+        self.shared.check_writer()
     }
 
     /// The ticket of an earlier batch with this key, if it is among the last [`super::KEY_WINDOW`]
@@ -155,7 +157,7 @@ impl Log {
     /// # Errors
     /// `Corrupt` if these records are damaged, and `Io`.
     pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
-        self.engine.recent_ticket(key)
+        self.shared.recent_ticket(key)
     }
 
     /// Find the durable batch with this key: see [`LogReader::find_key`].
@@ -176,12 +178,12 @@ impl Log {
 
     fn close_in_place(&mut self) -> Result<()> {
         self.background = None;
-        self.engine.close()
+        self.shared.close()
     }
 
     /// A reader of this log, which sees everything that is durable now.
     pub fn reader(&self) -> Result<LogReader> {
-        self.engine.reader()
+        self.shared.reader()
     }
 
     /// Remove the segments that a durable retention note covers, and the snapshots that became
@@ -190,21 +192,21 @@ impl Log {
     /// # Errors
     /// `Corrupt` if an anchor or the next segment is invalid: nothing was removed. `Fenced`; `Io`:
     /// the next opening or call continues.
-    pub fn remove_pruned(&self, retention: &RetentionRecord) -> Result<PruneResult> {
-        self.engine.remove_pruned(retention)
+    pub fn remove_pruned(&self, retention: &LoggedRetentionNote) -> Result<PruneSet> {
+        self.shared.remove_pruned(retention)
     }
 
     /// The blobs of this log, for its writer. Create one store and share it.
     #[must_use]
     pub fn blobs(&self) -> BlobStore {
-        BlobStore::new(&self.engine.options.storage, &self.engine.layout)
+        BlobStore::new(&self.shared.options.storage, &self.shared.paths)
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         // A fork leaves its parent's files alone, and its locks too.
-        if self.engine.ownership.is_own_process() {
+        if self.shared.ownership.is_own_process() {
             // Nothing acknowledged depends on it; `close` reports the error.
             let _ = self.close_in_place();
         }

@@ -1,26 +1,26 @@
 //! Writing a log: group commit, rotation, idempotency keys, and creating or opening a ledger.
 //!
-//! [`Log`] is the public handle on one `Engine`, which all threads share. `append` encodes batches and
-//! waits for them, `group_commit` writes and syncs what is pending, `rotation` continues in a new
-//! segment, and `background` does the work that no append needs to wait for.
+//! [`Log`] is the public handle of one `SharedWriter`, which all threads use. `append` encodes
+//! batches and waits for them, `group_commit` writes and syncs what is pending, `rotation`
+//! continues in a new segment, and `background` does the work that no append needs to wait for.
 
 mod append;
 mod background;
 mod batch;
 mod builder;
-mod engine;
 mod group_commit;
 mod idempotency;
 mod log;
 mod open;
 mod preallocate;
 mod rotation;
+mod shared;
 mod staging;
 mod state;
 mod waiters;
 
 pub use batch::{Batch, Durability, Ticket};
-pub use builder::{Genesis, LogBuilder};
+pub use builder::{ChainOrigin, LogBuilder};
 pub use idempotency::KEY_WINDOW;
 pub use log::Log;
 pub use open::RecoveryReport;

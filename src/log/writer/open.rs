@@ -9,10 +9,10 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::{Chain, Head, HeadState};
 use crate::log::folder::{
-    DATA_START, HeadFile, Layout, Ownership, expect_in_place, expect_ledger, expect_writable,
+    DATA_START, HeadFile, LedgerPaths, Ownership, check_folder, check_lock_file, check_writable,
     is_temporary, read_head, take_lock,
 };
-use crate::log::notes::{DiscardedRange, Survivors};
+use crate::log::notes::{DiscardedRange, RewrittenRecords};
 use crate::log::options::LogOptions;
 use crate::log::prune;
 use crate::log::record::Ack;
@@ -21,16 +21,16 @@ use crate::log::recovery::{
     with_length,
 };
 use crate::log::segment::{
-    ActiveSegment, CreateError, LogPosition, ResumeCache, Scan, Segment, Segments, Source,
+    ActiveSegment, CreateError, ResumeCache, Scan, Segment, SegmentBytes, Segments, WritePosition,
     create_segment, first_header, open_segment, seal_rotated,
 };
 use crate::storage::{Access, EntryKind, FilesystemKind, LockGuard, Storage};
 
-use super::engine::Engine;
+use super::shared::SharedWriter;
 use super::staging;
 use super::state::{WriterState, head_content};
 
-/// What opening a log found and did.
+/// The verdict about the end of a log, and the changes that opening made.
 #[derive(Debug, Clone)]
 pub struct RecoveryReport {
     /// The verdict about the end of the log.
@@ -40,20 +40,20 @@ pub struct RecoveryReport {
     /// Unacknowledged bytes that a fence discarded.
     pub discarded: Vec<DiscardedRange>,
     /// Records that a fence rewrote.
-    pub survivors: Option<Survivors>,
+    pub survivors: Option<RewrittenRecords>,
     /// Unknown files in the log's folder, which are ignored.
     pub unknown_files: Vec<String>,
     /// The kind of file system that holds the log.
     pub filesystem: FilesystemKind,
     /// What was removed to complete an interrupted prune, or why it cannot continue.
-    pub pruned: std::result::Result<prune::PruneResult, String>,
+    pub pruned: std::result::Result<prune::PruneSet, String>,
 }
 
-pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Engine> {
+pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<SharedWriter> {
     options.segments.validate()?;
     let storage = options.storage.clone();
-    let layout = Layout::new(dir);
-    let (staging, lock) = staging::begin(&storage, &layout, &options.holder)?;
+    let paths = LedgerPaths::new(dir);
+    let (staging, lock) = staging::begin(&storage, &paths, &options.holder)?;
 
     let header = first_header(&options, time);
     let head = Head {
@@ -71,50 +71,54 @@ pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Engin
     create_segment(&*storage, &staging, &header, &|| publish_guard(&*lock, &staging))
         .map_err(CreateError::into_error)
         .and_then(|_| HeadFile::create(&*storage, &staging, &head))
-        .and_then(|()| staging::publish(&*storage, &staging, &layout))
+        .and_then(|()| staging::publish(&*storage, &staging, &paths))
         .inspect_err(|_| staging::abort(&storage, &staging))?;
-    let (engine, _) = open_locked(layout, options, lock, time)?;
-    Ok(engine)
+    let (shared, _) = open_locked(paths, options, lock, time)?;
+    Ok(shared)
 }
 
-pub(crate) fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Engine, RecoveryReport)> {
+pub(crate) fn open(
+    dir: &Path,
+    options: LogOptions,
+    time: u64,
+) -> Result<(SharedWriter, RecoveryReport)> {
     options.segments.validate()?;
-    let layout = Layout::new(dir);
+    let paths = LedgerPaths::new(dir);
     let storage = options.storage.clone();
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
-    expect_writable(expect_ledger(&*storage, &layout)?, dir)?;
-    let lock = take_lock(&*storage, &layout, &options.holder)?;
-    open_locked(layout, options, lock, time)
+    check_writable(check_folder(&*storage, &paths)?, dir)?;
+    let lock = take_lock(&*storage, &paths, &options.holder)?;
+    open_locked(paths, options, lock, time)
 }
 
 fn open_locked(
-    layout: Layout,
+    paths: LedgerPaths,
     options: LogOptions,
     lock: Box<dyn LockGuard>,
     time: u64,
-) -> Result<(Engine, RecoveryReport)> {
+) -> Result<(SharedWriter, RecoveryReport)> {
     let storage = options.storage.clone();
     // The file may have been removed between opening and locking it: then the lock excludes no
     // one.
-    expect_in_place(&*lock, &layout.lock())?;
-    let view = read_head(&*storage, &layout)?;
-    let segments = Segments::list(&*storage, &layout, None)?;
-    let newest = segments.linked()?;
-    sync_folders(&*storage, &layout)?;
-    let mut tail = examine_newest(&*storage, &layout, newest, &view)?;
-    tail.evidence = with_head(tail.evidence, &segments, &view);
+    check_lock_file(&*lock, &paths.lock())?;
+    let head_slots = read_head(&*storage, &paths)?;
+    let segments = Segments::list(&*storage, &paths, None)?;
+    let newest = segments.newest_if_linked()?;
+    sync_folders(&*storage, &paths)?;
+    let mut tail = examine_newest(&*storage, &paths, newest, &head_slots)?;
+    tail.evidence = with_head(tail.evidence, &segments, &head_slots);
     let row = classify(tail.evidence);
     let action = RecoveryAction::choose(&options, &tail, row);
     if action == RecoveryAction::Refuse {
-        refuse(&layout, newest, &tail, row)?;
+        refuse(&paths, newest, &tail, row)?;
     }
-    remove_temporaries(&*storage, &layout)?;
+    remove_temporaries(&*storage, &paths)?;
 
-    let epoch = view.newest().map_or(0, |(_, head)| head.writer_epoch);
+    let epoch = head_slots.newest().map_or(0, |(_, head)| head.writer_epoch);
     let epoch = epoch.max(newest.header.writer_epoch) + 1;
     // A HEAD without a valid slot is useless. It is created again, after the fence.
-    let head = match view.newest() {
-        Some(_) => Some(HeadFile::open(&*storage, &layout, &view)?),
+    let head = match head_slots.newest() {
+        Some(_) => Some(HeadFile::open(&*storage, &paths, &head_slots)?),
         None => None,
     };
     let mut report = RecoveryReport {
@@ -124,26 +128,26 @@ fn open_locked(
         survivors: None,
         unknown_files: segments.unknown_files.clone(),
         // An unknown file system is no reason to refuse.
-        filesystem: storage.filesystem_kind(layout.dir()).unwrap_or(FilesystemKind::Local),
-        pruned: Ok(prune::PruneResult::default()),
+        filesystem: storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local),
+        pruned: Ok(prune::PruneSet::default()),
     };
     let end = tail.batch_end;
     let ack = Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) };
     let last = tail.time.max(newest.header.created);
-    let (_, file) = open_segment(&*storage, &layout, &newest.header)?;
+    let (_, file) = open_segment(&*storage, &paths, &newest.header)?;
     let mut active = ActiveSegment { header: newest.header.clone(), file: file.into() };
-    let mut position = LogPosition { ack, end: end.offset, time: last };
-    let mut resume_points = ResumeCache::of_active(&newest.header, &tail.resume_points);
+    let mut position = WritePosition { ack, end: end.offset, time: last };
+    let mut resume_points = ResumeCache::for_active(&newest.header, &tail.resume_points);
     if action == RecoveryAction::Fence {
-        let state = view.newest().map(|(_, head)| head.state);
+        let state = head_slots.newest().map(|(_, head)| head.state);
         let fence = Fence {
             storage: &*storage,
-            layout: &layout,
+            paths: &paths,
             before: &active.header,
             tail: &tail,
             row,
             sizes: options.segments,
-            publish_guard: &|| publish_guard(&*lock, &layout),
+            publish_guard: &|| publish_guard(&*lock, &paths),
         };
         let fenced = fence.build(&options.uids, epoch, state, time.max(last))?;
         (active, position, report.survivors) = (fenced.active, fenced.position, fenced.survivors);
@@ -152,37 +156,38 @@ fn open_locked(
     let content =
         head_content(&active.header, &position, epoch, options.head_sync, HeadState::Open);
     // A writer that took over since the lock was taken may have written to the scanned segment.
-    expect_in_place(&*lock, &layout.lock())?;
-    let mut head = take_over(&*storage, &layout, head, content)?;
+    check_lock_file(&*lock, &paths.lock())?;
+    let mut head = take_over(&*storage, &paths, head, content)?;
     head.synced_at = position.time;
     // Segments that a crash left unsealed. The log is valid without the seals.
-    let _ = seal_rotated(&*storage, &layout, options.stream_of, &segments);
+    let _ = seal_rotated(&*storage, &paths, options.stream_rule, &segments);
     // The newest note counts. If the prune cannot continue, the log is as valid as before.
     let retention = tail.retention.or(segments.retention);
     if let Some(retention) = &retention {
-        let resumed = prune::resume(&storage, &layout, retention);
+        let resumed = prune::resume(&storage, &paths, retention);
         report.pruned = resumed.map_err(|error| error.to_string());
     }
     let ledger = active.header.ledger;
-    let ownership = Ownership::new(storage, lock, layout.lock(), &head, ledger, epoch);
+    let ownership = Ownership::new(storage, lock, paths.lock(), &head, ledger, epoch);
     let state = WriterState::new(active, position, options.segments);
-    let engine = Engine::new(options, layout, ownership, head, state, retention, resume_points);
-    Ok((engine, report))
+    let shared =
+        SharedWriter::new(options, paths, ownership, head, state, retention, resume_points);
+    Ok((shared, report))
 }
 
 /// Take over in HEAD as the current writer. What was recovered must survive the next crash, so HEAD
 /// is synced before anything is returned.
 fn take_over(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     head: Option<HeadFile>,
     content: Head,
 ) -> Result<HeadFile> {
     let mut head = if let Some(head) = head {
         head
     } else {
-        HeadFile::replace(storage, layout, &content)?;
-        HeadFile::open(storage, layout, &read_head(storage, layout)?)?
+        HeadFile::replace(storage, paths, &content)?;
+        HeadFile::open(storage, paths, &read_head(storage, paths)?)?
     };
     head.write(content)?;
     head.sync()?;
@@ -190,13 +195,16 @@ fn take_over(
 }
 
 /// Whether a segment of this layout may be published: the lock must still be in place.
-fn publish_guard(lock: &dyn LockGuard, layout: &Layout) -> std::result::Result<(), CreateError> {
-    expect_in_place(lock, &layout.lock()).map_err(CreateError::BeforePublish)
+fn publish_guard(
+    lock: &dyn LockGuard,
+    paths: &LedgerPaths,
+) -> std::result::Result<(), CreateError> {
+    check_lock_file(lock, &paths.lock()).map_err(CreateError::BeforePublish)
 }
 
 /// Remove segments that were never completed.
-fn remove_temporaries(storage: &dyn Storage, layout: &Layout) -> Result<()> {
-    let folder = layout.log();
+fn remove_temporaries(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
+    let folder = paths.log();
     let entries =
         storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
     for entry in entries {
@@ -212,33 +220,33 @@ fn remove_temporaries(storage: &dyn Storage, layout: &Layout) -> Result<()> {
 
 /// Make every name durable that is about to be relied on. The process that created them may have
 /// been killed before it could do so, even before the ledger's own name was durable.
-fn sync_folders(storage: &dyn Storage, layout: &Layout) -> Result<()> {
+fn sync_folders(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
-    let parent = layout.dir().parent().unwrap_or(Path::new(""));
-    for folder in [&layout.log(), layout.dir(), parent] {
+    let parent = paths.dir().parent().unwrap_or(Path::new(""));
+    for folder in [&paths.log(), paths.dir(), parent] {
         storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;
     }
     Ok(())
 }
 
-/// Gather the evidence about the newest segment. It is synced first, because nothing that is only
-/// in the page cache may be adopted. It is opened for reading only: a sealed segment without a
+/// Gather the evidence about the newest segment. It is synced first, because bytes that are only in
+/// the page cache cannot be relied on. It is opened for reading only: a sealed segment without a
 /// successor is damage, and cannot be opened for writing.
 fn examine_newest(
     storage: &dyn Storage,
-    layout: &Layout,
+    paths: &LedgerPaths,
     newest: &Segment,
-    view: &crate::format::HeadSlots,
+    head_slots: &crate::format::HeadSlots,
 ) -> Result<Tail> {
     let header = &newest.header;
-    let path = layout.segment(header.name());
+    let path = paths.segment(header.name());
     let open = || storage.open(&path, Access::Read);
     let open = || open().map_err(|error| Error::io("open the segment", &path, error));
     let file = open()?;
     file.sync().map_err(|error| Error::io("sync the segment", &path, error))?;
     let again = open()?;
-    let mut scan = Scan::new(Source::windowed(again), header, header.prealloc_len);
-    let mut tail = examine(&mut scan, header, view)
+    let mut scan = Scan::new(SegmentBytes::windowed(again), header, header.prealloc_len);
+    let mut tail = examine(&mut scan, header, head_slots)
         .map_err(|error| Error::io("read the segment", &path, error))?;
     tail.evidence = with_length(tail.evidence, newest, &*file)
         .map_err(|error| Error::io("read the footer", &path, error))?;

@@ -7,10 +7,10 @@ use crate::log::folder::DATA_START;
 use crate::log::segment::{CreateError, PreallocatedSegment, create_segment, preallocate_segment};
 use crate::storage::StorageFile;
 
-use super::engine::Engine;
+use super::shared::SharedWriter;
 use super::state::NextSegment;
 
-impl Engine {
+impl SharedWriter {
     /// Preallocate a segment. Only the background thread does this.
     pub(crate) fn preallocate(
         &self,
@@ -19,7 +19,7 @@ impl Engine {
         keep_going: &dyn Fn() -> bool,
     ) -> Result<PreallocatedSegment> {
         self.ownership.check().map_err(|why| fenced(&why))?;
-        preallocate_segment(&*self.options.storage, &self.layout, ordinal, length, keep_going)
+        preallocate_segment(&*self.options.storage, &self.paths, ordinal, length, keep_going)
     }
 
     /// Create the segment that `header` describes, from the preallocated one if that has room for
@@ -44,14 +44,14 @@ impl Engine {
         match segment {
             Some(segment) if segment.length >= DATA_START + needed => {
                 header.prealloc_len = segment.length;
-                segment.publish_as(storage, &self.layout, header, &publish_guard)
+                segment.publish_as(storage, &self.paths, header, &publish_guard)
             }
             too_small => {
                 // Its disk space may be what the larger segment needs.
                 if let Some(segment) = too_small {
                     segment.discard(storage);
                 }
-                create_segment(storage, &self.layout, header, &publish_guard)
+                create_segment(storage, &self.paths, header, &publish_guard)
             }
         }
     }

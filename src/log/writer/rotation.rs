@@ -3,16 +3,16 @@
 use crate::error::Result;
 use crate::format::{SegmentHeader, SegmentReason};
 use crate::log::folder::DATA_START;
-use crate::log::options::Housekeeping;
+use crate::log::options::BackgroundWork;
 use crate::log::record::Ack;
-use crate::log::segment::{ActiveSegment, ChainCheck, CreateError, LogPosition, seal};
+use crate::log::segment::{ActiveSegment, ChainCheck, CreateError, WritePosition, seal};
 
 use super::batch::Durability;
-use super::engine::{Engine, StateGuard};
 use super::group_commit::{FlushGuard, HeadSyncDue, StopReason};
-use super::state::{FlushState, Health, SealTask};
+use super::shared::{SharedWriter, StateGuard};
+use super::state::{FlushState, SealTask, WriterStatus};
 
-impl Engine {
+impl SharedWriter {
     /// Make everything pending durable, then continue in a new segment with room for `needed`
     /// bytes. If the disk is full, nothing has changed.
     pub(crate) fn rotate<'a>(
@@ -21,7 +21,7 @@ impl Engine {
         needed: u64,
         time: u64,
     ) -> Result<StateGuard<'a>> {
-        self.expect_own_process()?;
+        self.check_process()?;
         let is_durable = state.is_durable();
         let mut group = state.take_group();
         let flush = FlushGuard::begin(self, &mut state, FlushState::Rotating);
@@ -36,11 +36,11 @@ impl Engine {
                 Err(stop) => return Err(self.stop(flush, stop).append_refusal()),
             }
         }
-        let (previous, position, health) = {
+        let (previous, position, status) = {
             let state = self.lock();
-            (state.active.header.clone(), state.durable, state.health.clone())
+            (state.active.header.clone(), state.durable, state.status.clone())
         };
-        if health != Health::Good {
+        if status != WriterStatus::Open {
             return Err(self.stop(flush, StopReason::AlreadyStopped).append_refusal());
         }
         let mut header = self.next_header(&previous, &position, needed, time);
@@ -54,16 +54,16 @@ impl Engine {
             Err(CreateError::OwnershipLost(why)) => {
                 return Err(self.stop(flush, StopReason::Fenced(why)).append_refusal());
             }
-            Err(CreateError::AfterPublish(error)) => {
+            Err(CreateError::PublishUnknown(error)) => {
                 return Err(self.stop(flush, StopReason::Failed(error)).flush_error(next, next));
             }
         };
-        let start = LogPosition { end: DATA_START, ..position };
+        let start = WritePosition { end: DATA_START, ..position };
         let active = ActiveSegment { header, file: file.into() };
         match self.write_head(&active.header, &start, HeadSyncDue::Now) {
             // The successor is durable and HEAD is synced, so the old segment may be sealed.
             Ok(head) => {
-                let task = SealTask { header: previous, next: active.header.clone() };
+                let task = SealTask { header: previous, successor: active.header.clone() };
                 let unsealed = self.seal_inline(task);
                 Ok(flush.finish(|state| {
                     state.switch_to(active, DATA_START);
@@ -78,24 +78,24 @@ impl Engine {
     /// Seal a segment if no background thread does it; otherwise return it. The log is valid
     /// without the seal, and the next opening does what is left.
     fn seal_inline(&self, task: SealTask) -> Option<SealTask> {
-        match self.options.housekeeping {
-            Housekeeping::Inline => {
+        match self.options.background_work {
+            BackgroundWork::Inline => {
                 self.seal(&task);
                 None
             }
-            Housekeeping::Thread => Some(task),
+            BackgroundWork::Thread => Some(task),
         }
     }
 
-    pub(crate) fn seal(&self, SealTask { header, next }: &SealTask) {
-        let (storage, streams) = (&*self.options.storage, self.options.stream_of);
-        let _ = seal(storage, &self.layout, streams, header, next, ChainCheck::Trust);
+    pub(crate) fn seal(&self, SealTask { header, successor }: &SealTask) {
+        let (storage, streams) = (&*self.options.storage, self.options.stream_rule);
+        let _ = seal(storage, &self.paths, streams, header, successor, ChainCheck::Trust);
     }
 
     fn next_header(
         &self,
         previous: &SegmentHeader,
-        LogPosition { ack: Ack { seq, chain }, end, time: last }: &LogPosition,
+        WritePosition { ack: Ack { seq, chain }, end, time: last }: &WritePosition,
         needed: u64,
         time: u64,
     ) -> SegmentHeader {

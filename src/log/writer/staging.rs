@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
 use crate::log::blob::BlobReader;
-use crate::log::folder::{Layout, is_temporary, read_head, take_lock};
+use crate::log::folder::{LedgerPaths, is_temporary, read_head, take_lock};
 use crate::log::segment::CREATION_EPOCH;
 use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 
@@ -22,13 +22,13 @@ use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 /// other files; `Locked`.
 pub(crate) fn begin(
     storage: &Arc<dyn Storage>,
-    layout: &Layout,
+    paths: &LedgerPaths,
     holder: &str,
-) -> Result<(Layout, Box<dyn LockGuard>)> {
-    let staging = layout.staging();
+) -> Result<(LedgerPaths, Box<dyn LockGuard>)> {
+    let staging = paths.staging();
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-    expect_free(&**storage, layout.dir())?;
-    expect_only_leftovers(storage, &staging)?;
+    check_absent(&**storage, paths.dir())?;
+    check_only_leftovers(storage, &staging)?;
     storage
         .create_dir(staging.dir())
         .map_err(|error| io("create the folder", staging.dir(), error))?;
@@ -61,7 +61,7 @@ fn write_gitignore(storage: &dyn Storage, path: &Path) -> Result<()> {
 }
 
 /// Refuse a name that is taken, before all the work: the final rename would fail.
-fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<()> {
+fn check_absent(storage: &dyn Storage, dir: &Path) -> Result<()> {
     match storage.list(dir) {
         Ok(_) => Err(Error::io("create a ledger here", dir, io::ErrorKind::AlreadyExists.into())),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
@@ -75,20 +75,24 @@ fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<()> {
 }
 
 /// Publish a ledger that is durable in its staging folder under its name.
-pub(crate) fn publish(storage: &dyn Storage, staging: &Layout, layout: &Layout) -> Result<()> {
+pub(crate) fn publish(
+    storage: &dyn Storage,
+    staging: &LedgerPaths,
+    paths: &LedgerPaths,
+) -> Result<()> {
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-    let parent = layout.dir().parent().unwrap_or(Path::new(""));
+    let parent = paths.dir().parent().unwrap_or(Path::new(""));
     storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
     storage
-        .rename(staging.dir(), layout.dir())
-        .map_err(|error| io("rename the ledger", layout.dir(), error))?;
+        .rename(staging.dir(), paths.dir())
+        .map_err(|error| io("rename the ledger", paths.dir(), error))?;
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
 }
 
 /// Remove the staging folder as far as possible. What is left is cleared by the next attempt. The
 /// caller has the lock.
-pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &Layout) {
+pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &LedgerPaths) {
     // The lock file is removed last: until then no other process starts in this folder.
     if clear(storage, staging).is_ok() {
         // It may not exist yet.
@@ -98,14 +102,14 @@ pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &Layout) {
 }
 
 /// Refuse a staging folder that holds other files.
-fn expect_only_leftovers(storage: &Arc<dyn Storage>, staging: &Layout) -> Result<()> {
+fn check_only_leftovers(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Result<()> {
     if storage.list(staging.dir()).is_err() {
         // It does not exist, or creating it will report what is wrong.
         return Ok(());
     }
-    expect_only(&**storage, staging, staging.dir(), in_folder)?;
-    expect_only(&**storage, staging, &staging.log(), in_log)?;
-    expect_never_open(&**storage, staging)?;
+    check_only(&**storage, staging, staging.dir(), in_folder)?;
+    check_only(&**storage, staging, &staging.log(), in_log)?;
+    check_never_open(&**storage, staging)?;
     let blobs = BlobReader::new(storage, staging).list().unwrap_or_default();
     match blobs.unknown.first() {
         Some(unknown) => {
@@ -118,9 +122,9 @@ fn expect_only_leftovers(storage: &Arc<dyn Storage>, staging: &Layout) -> Result
 }
 
 /// Refuse a ledger that was in use: every opening increments the epoch.
-fn expect_never_open(storage: &dyn Storage, staging: &Layout) -> Result<()> {
-    let view = read_head(storage, staging)?;
-    match view.newest() {
+fn check_never_open(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
+    let head_slots = read_head(storage, staging)?;
+    match head_slots.newest() {
         Some((_, head)) if head.writer_epoch > CREATION_EPOCH => {
             let message = format!(
                 "the staging folder is a ledger in use, up to record {}; move it, or choose \
@@ -133,9 +137,9 @@ fn expect_never_open(storage: &dyn Storage, staging: &Layout) -> Result<()> {
     }
 }
 
-fn expect_only(
+fn check_only(
     storage: &dyn Storage,
-    staging: &Layout,
+    staging: &LedgerPaths,
     folder: &Path,
     is_leftover: fn(&Entry) -> bool,
 ) -> Result<()> {
@@ -170,7 +174,7 @@ fn occupied(staging: &Path, folder: &Path, name: &str) -> Error {
 }
 
 /// Remove the leftovers of an interrupted creation. The caller has the lock of the staging folder.
-fn clear(storage: &Arc<dyn Storage>, staging: &Layout) -> Result<()> {
+fn clear(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Result<()> {
     let io = |path: &Path, error| Error::io("clear an incomplete ledger in", path, error);
     for path in [staging.head(), staging.gitignore()] {
         if storage.open(&path, Access::Read).is_ok() {

@@ -2,8 +2,8 @@
 //! flush is in progress.
 //!
 //! Invariants:
-//! - `durable` <= `written` <= `encoded`, all in the active segment; `written` <= `started` <=
-//!   `taken` <= `encoded`.
+//! - `durable` <= `written` <= `encoded`, all in the active segment; `written` <=
+//!   `write_started_seq` <= `taken_seq` <= `encoded`.
 //! - The frame buffer holds exactly the frames between `written` (during a flush: the end of its
 //!   group) and `encoded`.
 //! - At most [`UNSYNCED_MAX`] bytes, or one batch, are not durable.
@@ -23,7 +23,7 @@ use crate::log::folder::DATA_START;
 use crate::log::notes::BatchKey;
 use crate::log::options::SegmentSizes;
 use crate::log::record::Ack;
-use crate::log::segment::{ActiveSegment, LogPosition, PreallocatedSegment, low_bits};
+use crate::log::segment::{ActiveSegment, PreallocatedSegment, WritePosition, low_bits};
 use crate::storage::StorageFile;
 
 use super::batch::{DigestedBatch, Durability, Request, Ticket};
@@ -31,7 +31,7 @@ use super::idempotency::KeyWindow;
 use super::waiters::{Parker, WaitFor, Waiters, Wakeup};
 
 /// Maximum number of bytes in the file that wait for a sync, unless one batch is larger. Recovery
-/// relies on it.
+/// examines only this many bytes after a torn write (`format/recovery.md`, section 2).
 pub(crate) const UNSYNCED_MAX: u64 = 4 << 20;
 
 /// The cause for a caller whose flush failed although the log did not stop.
@@ -81,8 +81,8 @@ pub(crate) enum FlushState {
 
 /// Whether the log accepts batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Health {
-    Good,
+pub(crate) enum WriterStatus {
+    Open,
     /// A write or sync failed, with this error.
     Poisoned(String),
     /// The right to write is lost, for this reason.
@@ -104,7 +104,7 @@ pub(crate) enum BackgroundState {
     Busy,
     /// Waiting to be woken.
     Idle,
-    /// Told to end.
+    /// Asked to end.
     ShuttingDown,
 }
 
@@ -115,15 +115,15 @@ pub(crate) struct WriterState {
     buffer: FrameBuffer,
     /// Buffer of the last group, reused for the next one.
     spare: FrameBuffer,
-    pub(crate) encoded: LogPosition,
-    pub(crate) written: LogPosition,
-    pub(crate) durable: LogPosition,
-    /// The last record whose write was started: it may be in the file.
-    pub(crate) started: u64,
+    pub(crate) encoded: WritePosition,
+    pub(crate) written: WritePosition,
+    pub(crate) durable: WritePosition,
+    /// The last record whose write was write_started_seq: it may be in the file.
+    pub(crate) write_started_seq: u64,
     /// The last record that a flush took.
-    pub(crate) taken: u64,
+    pub(crate) taken_seq: u64,
     pub(crate) flush: FlushState,
-    pub(crate) health: Health,
+    pub(crate) status: WriterStatus,
     pub(crate) head: HeadDurability,
     pub(crate) keys: Option<KeyWindow>,
     pub(crate) next_segment: NextSegment,
@@ -147,7 +147,7 @@ pub(crate) struct WriterState {
 #[derive(Debug)]
 pub(crate) struct SealTask {
     pub(crate) header: SegmentHeader,
-    pub(crate) next: SegmentHeader,
+    pub(crate) successor: SegmentHeader,
 }
 
 /// The frames of one flush.
@@ -161,7 +161,7 @@ pub(crate) struct Group {
     /// The last durable record when the write starts.
     durable: u64,
     /// The position after them.
-    pub(crate) position: LogPosition,
+    pub(crate) position: WritePosition,
     pub(crate) header: SegmentHeader,
 }
 
@@ -175,7 +175,7 @@ pub(crate) enum Capacity {
 }
 
 impl WriterState {
-    pub(crate) fn new(active: ActiveSegment, position: LogPosition, sizes: SegmentSizes) -> Self {
+    pub(crate) fn new(active: ActiveSegment, position: WritePosition, sizes: SegmentSizes) -> Self {
         Self {
             active,
             buffer: FrameBuffer::default(),
@@ -183,10 +183,10 @@ impl WriterState {
             encoded: position,
             written: position,
             durable: position,
-            started: position.ack.seq,
-            taken: position.ack.seq,
+            write_started_seq: position.ack.seq,
+            taken_seq: position.ack.seq,
             flush: FlushState::Idle,
-            health: Health::Good,
+            status: WriterStatus::Open,
             head: HeadDurability::Synced,
             keys: None,
             next_segment: NextSegment::None,
@@ -211,7 +211,8 @@ impl WriterState {
         }
     }
 
-    /// Encode a batch that fits. If this panics, nothing was added.
+    /// Encode a batch that fits. If this panics, the partial batch is discarded before the next one
+    /// is encoded.
     pub(crate) fn encode(
         &mut self,
         batch: &DigestedBatch<'_>,
@@ -257,7 +258,7 @@ impl WriterState {
     /// Take everything pending, to be written now.
     pub(crate) fn take_group(&mut self) -> Group {
         self.buffer.discard_partial_batch();
-        self.taken = self.encoded.ack.seq;
+        self.taken_seq = self.encoded.ack.seq;
         let spare = std::mem::take(&mut self.spare);
         Group {
             buffer: std::mem::replace(&mut self.buffer, spare),
@@ -289,15 +290,15 @@ impl WriterState {
     }
 
     /// Check that the log accepts batches.
-    pub(crate) fn expect_healthy(&self) -> Result<()> {
-        match &self.health {
-            Health::Good => Ok(()),
-            Health::Poisoned(_) => Err(Error::new(
+    pub(crate) fn check_status(&self) -> Result<()> {
+        match &self.status {
+            WriterStatus::Open => Ok(()),
+            WriterStatus::Poisoned(_) => Err(Error::new(
                 ErrorKind::Poisoned,
                 "an earlier write or sync failed; open the ledger again to continue",
             )),
-            Health::Fenced(why) => Err(fenced(why)),
-            Health::Closed => {
+            WriterStatus::Fenced(why) => Err(fenced(why)),
+            WriterStatus::Closed => {
                 Err(Error::new(ErrorKind::Poisoned, "the log is closed; open it again to continue"))
             }
         }
@@ -305,7 +306,7 @@ impl WriterState {
 
     /// Why a batch cannot be appended.
     pub(crate) fn append_refusal(&self) -> Error {
-        self.expect_healthy().err().unwrap_or_else(|| fenced(STOPPED))
+        self.check_status().err().unwrap_or_else(|| fenced(STOPPED))
     }
 
     /// The error for records whose flush failed.
@@ -316,13 +317,13 @@ impl WriterState {
     /// The error for records that were not durable when the log stopped; `None` while it is
     /// running.
     pub(crate) fn stop_error(&self, first: u64, last: u64) -> Option<Error> {
-        match &self.health {
-            Health::Good => None,
-            Health::Poisoned(cause) => Some(commit_unknown(cause, first, last)),
-            Health::Fenced(_) | Health::Closed => {
-                let error = self.expect_healthy().err()?;
+        match &self.status {
+            WriterStatus::Open => None,
+            WriterStatus::Poisoned(cause) => Some(commit_unknown(cause, first, last)),
+            WriterStatus::Fenced(_) | WriterStatus::Closed => {
+                let error = self.check_status().err()?;
                 // Records in the file, or on their way, may be found by the next opening.
-                let is_begun = first <= self.started;
+                let is_begun = first <= self.write_started_seq;
                 let error = error.at_seq(first);
                 Some(if is_begun { commit_unknown(&error.to_string(), first, last) } else { error })
             }
@@ -365,7 +366,7 @@ pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {
 /// The content of HEAD for a position.
 pub(crate) fn head_content(
     header: &SegmentHeader,
-    position: &LogPosition,
+    position: &WritePosition,
     epoch: u64,
     mode: HeadSync,
     state: HeadState,
@@ -398,9 +399,10 @@ pub(crate) enum NextSegment {
 }
 
 impl WriterState {
-    /// Ordinal and length of the segment to preallocate now, if any. A segment that is mostly empty
-    /// may never have a successor, and neither may a log that was opened and not written to. During
-    /// a rotation the preallocated file may be in use under the name that a new one would get.
+    /// Ordinal and length of the segment to preallocate now, if any. Nothing is preallocated for a
+    /// segment that is mostly empty, or in a log that was not written to since it was opened: they
+    /// may never need a successor. During a rotation the preallocated file may be in use under the
+    /// name that a new one would get.
     pub(crate) fn segment_to_preallocate(&self) -> Option<(u64, u64)> {
         if self.flush == FlushState::Rotating && !mutant!(SegmentPreallocatedTwice) {
             return None;
@@ -422,12 +424,12 @@ impl WriterState {
 impl WriterState {
     /// Register the current thread to be woken after a flush.
     pub(crate) fn register_waiter(&mut self, until: WaitFor) -> Parker {
-        self.waiters.park(until, self.taken)
+        self.waiters.park(until, self.taken_seq)
     }
 
     /// The threads to wake now, in this order.
     pub(crate) fn take_woken(&mut self) -> Vec<(Parker, Wakeup)> {
-        if self.health != Health::Good && !mutant!(WaitersNotWokenOnPoison) {
+        if self.status != WriterStatus::Open && !mutant!(WaitersNotWokenOnPoison) {
             return self.waiters.take_all();
         }
         // Including the leader.
@@ -449,7 +451,7 @@ impl WriterState {
         self.keys.as_ref()?.find(key?, self.encoded.ack.seq + 1)
     }
 
-    pub(crate) fn expect_seq(&self, request: &Request<'_>) -> Result<()> {
+    pub(crate) fn check_expected_seq(&self, request: &Request<'_>) -> Result<()> {
         let next = self.encoded.ack.seq + 1;
         match request.expected_seq {
             Some(expected) if expected != next => {
@@ -471,11 +473,11 @@ impl WriterState {
 }
 
 impl WriterState {
-    /// The first reason to stop counts.
-    pub(crate) fn stop(&mut self, health: Health) {
+    /// Stop the log. Only the first reason is kept.
+    pub(crate) fn stop(&mut self, status: WriterStatus) {
         mutant!(PoisonIgnored => return);
-        if self.health == Health::Good {
-            self.health = health;
+        if self.status == WriterStatus::Open {
+            self.status = status;
         }
     }
 
@@ -483,7 +485,7 @@ impl WriterState {
         self.written = group.position;
         // If another thread found that HEAD is unreliable, nothing more is proved durable.
         let is_durable = durability == Durability::Sync || mutant!(WaitersWokenBeforeSync);
-        if is_durable && self.health == Health::Good {
+        if is_durable && self.status == WriterStatus::Open {
             self.durable =
                 if mutant!(AckCoversUnsyncedBatch) { self.encoded } else { group.position };
             self.head = head;
@@ -535,7 +537,7 @@ mod tests {
         let (length, ordinal) = (header.prealloc_len, header.ordinal);
         let active = ActiveSegment { header, file: file.into() };
         let ack = Ack { seq: 9, chain: Chain::GENESIS };
-        let at = |end| LogPosition { ack, end, time: 5 };
+        let at = |end| WritePosition { ack, end, time: 5 };
         let quarter = DATA_START + (length - DATA_START) / 4;
         for (end, activity, is_wanted) in
             [(quarter, 0, false), (length, 0, false), (quarter - 64, 1, false), (quarter, 1, true)]

@@ -6,9 +6,9 @@
 //!   with hundreds of threads, waking all of them would take longer than a sync.
 //! - The next leader is woken first, and the others while it already writes.
 //! - A thread parks only during a flush. So while none is in progress, the next leader is awake.
-//! - The waiters of a shared parker wait for records that one flush takes together. An individual
-//!   waiter, or a thread on its way to flush, always waits for a record of that flush or a later
-//!   one, so a shared parker is never left parked.
+//! - All waiters of a shared parker wait for records that the same flush writes. While a shared
+//!   parker exists, there is also an individual waiter, or a thread about to flush, for a record of
+//!   that flush or a later one. That thread leads the flush, and the flush wakes the shared parker.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ pub(crate) enum WaitFor {
 /// Why a thread was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wakeup {
-    /// What it waits for is there, and the log is healthy: no check is needed.
+    /// The condition holds, and the log has not stopped: no check is needed.
     Done,
     /// To check the state again, and perhaps to become the leader.
     Recheck,

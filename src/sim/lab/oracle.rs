@@ -202,8 +202,8 @@ impl Examination<'_> {
             return Err(Violation::new(Promise::ChainHolds, what));
         }
         let last = read.proven.last().map_or(0, |record| record.seq);
-        if log.ack().seq != last {
-            let what = format!("recovered up to {}, readers see {last}", log.ack().seq);
+        if log.last_durable().seq != last {
+            let what = format!("recovered up to {}, readers see {last}", log.last_durable().seq);
             return Err(Violation::new(Promise::PrefixOfIssued, what));
         }
         self.expect_unchanged(&files)?;
@@ -396,7 +396,7 @@ fn log_options(environment: &Environment) -> LogOptions {
     LogOptions {
         head_sync: HeadSync::Interval,
         segments: environment.segments,
-        stream_of: crate::ledger::RUN_STREAMS,
+        stream_rule: crate::ledger::RUN_STREAMS,
         ..LogOptions::new(environment.storage.clone(), UidSource::new(move || ids.next_id()))
     }
 }

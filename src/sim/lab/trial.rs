@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeadSync, NewRecord, Uid};
 use crate::ledger::{
-    Clock, Environment, Housekeeping, IdSource, Ledger, OnAmbiguous, RetentionLimit, SegmentSizes,
+    BackgroundWork, Clock, Environment, IdSource, Ledger, OnAmbiguous, RetentionLimit, SegmentSizes,
 };
-use crate::log::{Batch, Durability, Item, LogReader, LoggedRecord, Proof};
+use crate::log::{Batch, Durability, LogItem, LogReader, LoggedRecord, RecordStatus};
 use crate::plan::State;
 use crate::sim::disk::{Random, SimDisk};
 use crate::storage::Storage;
@@ -61,7 +61,7 @@ pub fn environment(disk: &SimDisk) -> Environment {
         ids: Arc::new(Counter(AtomicU64::new(start))),
         holder: "process 7 on lab".to_owned(),
         head_sync: HeadSync::Interval,
-        housekeeping: Housekeeping::Inline,
+        background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         blob_threshold: 64 << 10,
         snapshot_every: None,
@@ -90,14 +90,14 @@ pub(super) fn read_all(reader: &LogReader, from: u64) -> Result<ReadRecords, Err
     let mut read = ReadRecords::default();
     for item in reader.walk(from) {
         match item? {
-            Item::Record(record, Proof::Proven) => read.proven.push(record),
-            Item::Record(record, _) => read.others.push(record),
-            Item::Damage(damage) => {
+            LogItem::Record(record, RecordStatus::Durable) => read.proven.push(record),
+            LogItem::Record(record, _) => read.others.push(record),
+            LogItem::Damage(damage) => {
                 let text = format!("{}: {}", damage.path.display(), damage.what);
                 read.damage.push((damage.first_seq, damage.last_seq, text));
             }
-            Item::Derived(damage) => read.damage.push((1, 0, format!("{damage:?}"))),
-            Item::OpenEnd { .. } => {}
+            LogItem::DerivedDamage(damage) => read.damage.push((1, 0, format!("{damage:?}"))),
+            LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(read)
@@ -178,7 +178,7 @@ impl Trial {
                 true
             }
         };
-        let refuses = self.ledger.as_ref().is_some_and(|it| it.log().expect_healthy().is_err());
+        let refuses = self.ledger.as_ref().is_some_and(|it| it.log().check_status().is_err());
         if refuses || self.disk.is_down() {
             self.ledger = None;
         }

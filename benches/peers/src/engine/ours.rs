@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use plan_ledger::Housekeeping;
+use plan_ledger::BackgroundWork;
 use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Batch, Item, ChainCheck, Log, LogOptions, LogReader, UidSource};
+use plan_ledger::log::{Batch, LogItem, ChainCheck, Log, LogOptions, LogReader, UidSource};
 use plan_ledger::storage::{DiskStorage, Storage};
 
 use crate::Result;
@@ -30,8 +30,8 @@ pub fn options() -> LogOptions {
         let (low, high) = (mix(number).to_le_bytes(), mix(!number).to_le_bytes());
         std::array::from_fn(|at| *low.iter().chain(&high).nth(at).unwrap_or(&0))
     });
-    let housekeeping = Housekeeping::Thread;
-    LogOptions { housekeeping, ..LogOptions::new(Arc::new(DiskStorage), uids) }
+    let background_work = BackgroundWork::Thread;
+    LogOptions { background_work, ..LogOptions::new(Arc::new(DiskStorage), uids) }
 }
 
 impl Ours {
@@ -86,9 +86,9 @@ pub fn read(dir: &Path, links: ChainCheck, visit: Visit<'_>) -> Result<()> {
     let mut walk = reader.walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
-            Item::Record(record, _) if record.kind == KIND => visit(record.seq, record.payload)?,
-            Item::Damage(damage) => trouble = Some(damage.into_error()),
-            Item::Record(..) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Record(record, _) if record.kind == KIND => visit(record.seq, record.payload)?,
+            LogItem::Damage(damage) => trouble = Some(damage.into_error()),
+            LogItem::Record(..) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     trouble.map_or(Ok(()), |error| Err(error.into()))

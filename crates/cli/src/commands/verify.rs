@@ -153,8 +153,8 @@ fn level(choice: LevelChoice) -> VerifyLevel {
 fn class_name(class: FindingClass) -> &'static str {
     match class {
         FindingClass::Damage => "damage",
-        FindingClass::Derived => "derived",
-        FindingClass::Newer => "newer",
+        FindingClass::DerivedDamage => "derived",
+        FindingClass::NewerFormat => "newer",
         FindingClass::Warning => "warning",
     }
 }
@@ -180,7 +180,7 @@ fn level_name(level: LevelChoice) -> &'static str {
 fn opening_name(opening: &Result<TailVerdict, Error>) -> &'static str {
     match opening {
         Ok(TailVerdict::Clean) => "clean",
-        Ok(TailVerdict::Unproven) => "unproven_tail",
+        Ok(TailVerdict::Unacknowledged) => "unproven_tail",
         Ok(_) => "torn",
         Err(_) => "refused",
     }
@@ -294,8 +294,8 @@ fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
         "blobs": report.blobs,
         "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),
         "damage": count(FindingClass::Damage),
-        "derived": count(FindingClass::Derived),
-        "newer": count(FindingClass::Newer),
+        "derived": count(FindingClass::DerivedDamage),
+        "newer": count(FindingClass::NewerFormat),
         "warnings": count(FindingClass::Warning),
         "omitted": log.omitted,
         "opening": {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Environment, Housekeeping, Ledger};
+use plan_ledger::ledger::{BackgroundWork, Environment, Ledger};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::State;
 
@@ -219,8 +219,8 @@ impl Client {
     /// Opens the ledger, carries the request out, and closes it.
     fn execute_alone(&self, request: &Request, key: Option<&BatchKey>) -> Result<Answer, Failure> {
         // A short-lived process prepares nothing in advance.
-        let housekeeping = Housekeeping::Inline;
-        let environment = Environment { housekeeping, ..self.environment.clone() };
+        let background_work = BackgroundWork::Inline;
+        let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open(&self.dir, &environment)?;
         let outcome = request.execute(&ledger, key);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {

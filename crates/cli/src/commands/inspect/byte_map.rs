@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, LedgerView};
-use plan_ledger::log::{Damage, DerivedDamage, Diagnosis, Item, Proof, SegmentInfo, SegmentState};
+use plan_ledger::log::{
+    Damage, DerivedDamage, Diagnosis, LogItem, RecordStatus, SegmentInfo, SegmentState,
+};
 use plan_ledger::storage::Access;
 
 use crate::output::Failure;
@@ -79,13 +81,13 @@ pub(crate) fn regions(
     let mut walk = view.log().walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
-            Item::Record(record, proof) => {
+            LogItem::Record(record, proof) => {
                 let place = (record.offset, record.offset.saturating_add(record.size));
                 found.record(record.segment, place, record.seq, proof);
             }
-            Item::Damage(damage) => found.damage(damage),
-            Item::Derived(damage) => found.derived.push(damage),
-            Item::OpenEnd { .. } => {}
+            LogItem::Damage(damage) => found.damage(damage),
+            LogItem::DerivedDamage(damage) => found.derived.push(damage),
+            LogItem::OpenEnd { .. } => {}
         }
     }
     let mut all = Vec::new();
@@ -121,11 +123,11 @@ struct RecordRange {
 }
 
 impl ScanResult {
-    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: Proof) {
+    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: RecordStatus) {
         let class = match proof {
-            Proof::Proven => RegionClass::Records,
-            Proof::BehindDamage => RegionClass::BehindDamage,
-            Proof::Unproven => RegionClass::Unproven,
+            RecordStatus::Durable => RegionClass::Records,
+            RecordStatus::AfterDamage => RegionClass::BehindDamage,
+            RecordStatus::Unacknowledged => RegionClass::Unproven,
         };
         let all = self.records.entry(segment).or_default();
         match all.last_mut() {

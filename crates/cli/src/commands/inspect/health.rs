@@ -167,7 +167,7 @@ impl Health {
     pub(crate) fn opening(&self) -> &'static str {
         match &self.end {
             Ok(TailVerdict::Clean) => "clean",
-            Ok(TailVerdict::Unproven) => "unproven_tail",
+            Ok(TailVerdict::Unacknowledged) => "unproven_tail",
             Ok(_) => "torn",
             Err(_) => "refused",
         }
@@ -206,7 +206,7 @@ impl Health {
 
 fn notes(log: &LogReader) -> Vec<String> {
     let mut notes: Vec<_> = first_record_note(log).into_iter().collect();
-    if log.head().is_some() && !log.head_view().is_whole() {
+    if log.head().is_some() && !log.head_slots().is_whole() {
         notes.push(
             "one of the two slots of HEAD is not valid: a write of it was cut short, or it is \
              damaged; the other one counts"

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use plan_ledger::format::SKIPPABLE_KINDS_FROM;
 use plan_ledger::ledger::{Kind, Note, decode};
 use plan_ledger::log::{
-    GapNote, LoggedRecord, Proof, RecoveryNote, RetentionNote, RetentionRecord, SnapshotNote,
+    GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote, RetentionNote,
+    SnapshotNote,
 };
 use plan_ledger::plan::{Event, RunId};
 
@@ -52,7 +53,7 @@ impl RecordContent {
                 None => Self::Unreadable("a gap that cannot be read".to_owned()),
             },
             Ok(None) if record.kind == Kind::RetentionNote.number() => {
-                let note = RetentionRecord::from_record(record)
+                let note = LoggedRetentionNote::from_record(record)
                     .map(|retention| Self::Pruned(retention.note));
                 let what = "a retention note that breaks a rule";
                 note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
@@ -99,7 +100,11 @@ pub(crate) fn kind_name(number: u16) -> String {
 }
 
 /// A record's fields.
-pub(crate) fn record_json(record: &LoggedRecord, proof: Proof, content: &RecordContent) -> Value {
+pub(crate) fn record_json(
+    record: &LoggedRecord,
+    proof: RecordStatus,
+    content: &RecordContent,
+) -> Value {
     let (event, unreadable) = match content {
         RecordContent::Event(event) => (event_json(event), None),
         RecordContent::Recovery(note) => (recovery_json(note), None),
@@ -128,11 +133,11 @@ pub(crate) fn record_json(record: &LoggedRecord, proof: Proof, content: &RecordC
     })
 }
 
-pub(crate) fn proof_word(proof: Proof) -> &'static str {
+pub(crate) fn proof_word(proof: RecordStatus) -> &'static str {
     match proof {
-        Proof::Proven => "proven",
-        Proof::BehindDamage => "behind_damage",
-        Proof::Unproven => "unproven",
+        RecordStatus::Durable => "proven",
+        RecordStatus::AfterDamage => "behind_damage",
+        RecordStatus::Unacknowledged => "unproven",
     }
 }
 

@@ -23,7 +23,7 @@ use crate::output::{AtomicFile, LongTask, ProgressUnit, print_message, write_exp
 use crate::output::{Code, Failure};
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
-use plan_ledger::log::Proof;
+use plan_ledger::log::RecordStatus;
 
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::record_content::meaning;
@@ -173,7 +173,7 @@ impl Exporter<'_> {
         }
     }
 
-    fn record(&mut self, fold: &Fold, proof: Proof) -> Result<(), Failure> {
+    fn record(&mut self, fold: &Fold, proof: RecordStatus) -> Result<(), Failure> {
         let Some(record) = &fold.last else { return Ok(()) };
         match self {
             Self::Tables(rows, sink) => rows.record(record, proof, fold, sink),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::output::Failure;
 use plan_ledger::ledger::{Fold, LedgerView, state_hash};
-use plan_ledger::log::{LoggedRecord, Proof};
+use plan_ledger::log::{LoggedRecord, RecordStatus};
 use plan_ledger::plan::{
     AfterLoss, AttemptToken, Dispatched, Event, FailureDecided, Outcome, Output, Receipt,
     ResolvedOutcome, Run, RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus,
@@ -38,7 +38,7 @@ impl TableExporter {
     pub(super) fn record(
         &mut self,
         record: &LoggedRecord,
-        proof: Proof,
+        proof: RecordStatus,
         fold: &Fold,
         sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {

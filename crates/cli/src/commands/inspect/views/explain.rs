@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRule, classify};
+use plan_ledger::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow, classify};
 
 use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -42,7 +42,7 @@ struct ByteExplanation<'a> {
     offset: u64,
     region: &'a Region,
     /// The evidence about the bytes, where the recovery table is asked about them.
-    asked: Option<(Evidence, &'static RecoveryRule)>,
+    asked: Option<(Evidence, &'static RecoveryRow)>,
     why: String,
 }
 
@@ -116,7 +116,7 @@ fn explained<'a>(
             (asked, end.unwrap_or_default())
         }
         RegionClass::Damaged if region.records.is_some() => {
-            let evidence = Evidence::default().with(EvidenceBit::Successor);
+            let evidence = Evidence::default().with(EvidenceBit::SuccessorReachesFurther);
             let why = "the bytes after it show that records were here".to_owned();
             (Some((evidence, classify(evidence))), why)
         }
@@ -165,7 +165,7 @@ fn explanation_json(explained: &ByteExplanation<'_>) -> Value {
         "evidence": asked.map(|(evidence, _)| evidence.letters()),
         "bits": bits.unwrap_or_else(Vec::new),
         "row": asked.map(|(_, row)| json!({
-            "label": row.label, "needs": row.needs().letters(),
+            "label": row.label, "needs": row.requires().letters(),
             "excludes": row.excludes().letters(),
         })),
         "verdict": asked.map(|(_, row)| row.verdict.word()),
@@ -199,7 +199,7 @@ fn print(explained: &ByteExplanation<'_>, out: &mut Output<'_>) -> Result<(), Fa
         ]);
     }
     out.table(&table, 2)?;
-    let (needs, excludes) = (row.needs().letters(), row.excludes().letters());
+    let (needs, excludes) = (row.requires().letters(), row.excludes().letters());
     let needs = if needs.is_empty() { "nothing".to_owned() } else { needs };
     let but = if excludes.is_empty() { String::new() } else { format!(", without {excludes}") };
     out.line(&format!("  row {} of the recovery table (needs {needs}{but})", row.label))?;

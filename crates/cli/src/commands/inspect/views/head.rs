@@ -28,8 +28,8 @@ pub(crate) fn head(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let slots = &view.log().head_view().slots;
-    let newest = view.log().head_view().newest().map(|(slot, _)| slot);
+    let slots = &view.log().head_slots().slots;
+    let newest = view.log().head_slots().newest().map(|(slot, _)| slot);
     let holder = holder(dir, environment);
     for (number, slot) in slots.iter().enumerate() {
         let counts = newest == Some(number);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{FrameField, frame_fields};
 use plan_ledger::ledger::{Environment, LedgerView, time_text};
-use plan_ledger::log::{Damage, Item, LoggedRecord, Proof};
+use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::storage::Access;
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -39,7 +39,7 @@ pub(crate) struct RecordArgs {
 
 /// The result of a lookup by sequence number.
 enum RecordLookup {
-    Record(LoggedRecord, Proof),
+    Record(LoggedRecord, RecordStatus),
     Damage(Damage),
     Nothing { last: u64 },
 }
@@ -51,7 +51,7 @@ pub(crate) fn record(
 ) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
-    view.log().expect_unpruned(args.seq)?;
+    view.log().check_unpruned(args.seq)?;
     let (record, proof) = match find(&view, args.seq)? {
         RecordLookup::Record(record, proof) => (record, proof),
         RecordLookup::Damage(damage) => {
@@ -94,21 +94,21 @@ pub(crate) fn record(
         }
     }
     let is_read = !matches!(content, RecordContent::Unreadable(_));
-    Ok(if is_read && proof != Proof::BehindDamage { Code::Fine } else { Code::Damaged })
+    Ok(if is_read && proof != RecordStatus::AfterDamage { Code::Fine } else { Code::Damaged })
 }
 
 fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {
     let mut last = view.log().head().map_or(0, |head| head.durable_seq);
     for item in view.log().walk(seq) {
         match item? {
-            Item::Record(record, proof) if record.seq == seq => {
+            LogItem::Record(record, proof) if record.seq == seq => {
                 return Ok(RecordLookup::Record(record, proof));
             }
-            Item::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
+            LogItem::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
                 return Ok(RecordLookup::Damage(damage));
             }
-            Item::Record(record, _) => last = last.max(record.seq),
-            Item::Damage(_) | Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Record(record, _) => last = last.max(record.seq),
+            LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     Ok(RecordLookup::Nothing { last })
@@ -144,7 +144,7 @@ fn field_json(field: &FrameField, bytes: &[u8]) -> Value {
 
 fn print(
     record: &LoggedRecord,
-    proof: Proof,
+    proof: RecordStatus,
     content: &RecordContent,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
@@ -176,11 +176,11 @@ fn print(
     add(
         "proof",
         match proof {
-            Proof::Proven => "durable, and follows from the record before".to_owned(),
-            Proof::BehindDamage => {
+            RecordStatus::Durable => "durable, and follows from the record before".to_owned(),
+            RecordStatus::AfterDamage => {
                 "intact, but the record before it is damaged or missing".to_owned()
             }
-            Proof::Unproven => "intact, but after the durable end in HEAD".to_owned(),
+            RecordStatus::Unacknowledged => "intact, but after the durable end in HEAD".to_owned(),
         },
     );
     out.table(&table, 2)?;

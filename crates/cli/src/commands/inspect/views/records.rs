@@ -12,7 +12,7 @@ use serde_json::json;
 use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::format::FrameFault;
 use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_sound, parse_time, time_text};
-use plan_ledger::log::{Damage, Item, LoggedRecord, Proof};
+use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::{Event, Micros, RunId, StepNumber, parse_number};
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -68,7 +68,7 @@ pub(crate) fn records(
 fn items<'a>(
     view: &'a LedgerView,
     filter: &Filter,
-) -> Box<dyn Iterator<Item = LedgerResult<Item>> + 'a> {
+) -> Box<dyn Iterator<Item = LedgerResult<LogItem>> + 'a> {
     let log = view.log();
     match (filter.reverse, filter.run, filter.kinds.as_slice()) {
         (true, ..) => Box::new(log.walk_reverse(filter.to)),
@@ -96,7 +96,8 @@ fn follow(
     let mut follow = view.log().follow(next);
     loop {
         let Some(record) = follow.next(PAUSE)? else { continue };
-        let control = list.item(Item::Record(record, Proof::Proven), filter, form, out)?;
+        let control =
+            list.item(LogItem::Record(record, RecordStatus::Durable), filter, form, out)?;
         out.flush()?;
         if control == ScanControl::Stop {
             return Ok(());
@@ -143,24 +144,26 @@ impl RecordList {
     /// Prints an item if it matches, and returns whether to continue.
     fn item(
         &mut self,
-        item: Item,
+        item: LogItem,
         filter: &Filter,
         form: Form,
         out: &mut Output<'_>,
     ) -> Result<ScanControl, Failure> {
         match item {
-            Item::Record(record, proof) => return self.record(&record, proof, filter, form, out),
-            Item::Damage(damage) if damage.first_seq > filter.to => return Ok(filter.beyond()),
-            Item::Damage(damage) if damage.last_seq < filter.from && is_missing(&damage) => {}
-            Item::Damage(damage) => {
+            LogItem::Record(record, proof) => {
+                return self.record(&record, proof, filter, form, out);
+            }
+            LogItem::Damage(damage) if damage.first_seq > filter.to => return Ok(filter.beyond()),
+            LogItem::Damage(damage) if damage.last_seq < filter.from && is_missing(&damage) => {}
+            LogItem::Damage(damage) => {
                 self.damage += 1;
                 print_damage(&damage, form, out)?;
             }
-            Item::Derived(damage) => match form {
+            LogItem::DerivedDamage(damage) => match form {
                 Form::Json => out.json("derived_damage", &derived_json(&damage))?,
                 Form::Text => out.painted(Paint::Notice, &derived_text(&damage))?,
             },
-            Item::OpenEnd { path, offset, fault } => {
+            LogItem::OpenEnd { path, offset, fault } => {
                 print_open_end(&path, offset, fault, form, out)?;
             }
         }
@@ -170,7 +173,7 @@ impl RecordList {
     fn record(
         &mut self,
         record: &LoggedRecord,
-        proof: Proof,
+        proof: RecordStatus,
         filter: &Filter,
         form: Form,
         out: &mut Output<'_>,
@@ -183,7 +186,7 @@ impl RecordList {
             self.runs.insert(started.run, started.name.clone());
         }
         self.last_seq = self.last_seq.max(record.seq);
-        if proof == Proof::Unproven {
+        if proof == RecordStatus::Unacknowledged {
             self.unproven += 1;
         } else {
             self.last_durable = self.last_durable.max(record.seq);
@@ -206,7 +209,7 @@ impl RecordList {
     fn line(
         &self,
         record: &LoggedRecord,
-        proof: Proof,
+        proof: RecordStatus,
         content: &RecordContent,
         out: &Output<'_>,
     ) -> String {
@@ -217,9 +220,9 @@ impl RecordList {
         };
         let (paint, text) = content_text(record, content);
         let mark = match proof {
-            Proof::Proven => ' ',
-            Proof::BehindDamage => '!',
-            Proof::Unproven => '?',
+            RecordStatus::Durable => ' ',
+            RecordStatus::AfterDamage => '!',
+            RecordStatus::Unacknowledged => '?',
         };
         let start = format!(
             "{:>7}{mark} {}  {:<16}  {of:<OF_WIDTH$}",
@@ -467,10 +470,10 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
     let mut is_good = health.is_good();
     for item in view.log().walk_of_kind(Kind::RunStarted.number(), 1) {
         match item? {
-            Item::Damage(_) => is_good = false,
-            Item::OpenEnd { .. } | Item::Derived(_) => {}
-            Item::Record(record, _) if record.kind != Kind::RunStarted.number() => {}
-            Item::Record(record, _) => {
+            LogItem::Damage(_) => is_good = false,
+            LogItem::OpenEnd { .. } | LogItem::DerivedDamage(_) => {}
+            LogItem::Record(record, _) if record.kind != Kind::RunStarted.number() => {}
+            LogItem::Record(record, _) => {
                 let RecordContent::Event(Event::RunStarted(started)) = RecordContent::of(&record)
                 else {
                     is_good = false;

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::{LedgerView, time_text};
-use plan_ledger::log::{Item, LoggedRecord, Proof};
+use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::{
     AttemptToken, Criterion, Dependency, Event, Hold, Micros, Outcome, Output as StepOutput,
     Receipt, Ruling, Run, RunId, Step, StepEvent, StepNumber, StepState, StepStatus, Verdict,
@@ -61,7 +61,7 @@ pub(crate) struct StepHistory<'a> {
 #[derive(Debug)]
 pub(crate) struct HistoryEntry {
     pub(crate) record: LoggedRecord,
-    pub(crate) proof: Proof,
+    pub(crate) proof: RecordStatus,
     pub(crate) content: RecordContent,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn history(
                 let entry = |record: LoggedRecord| {
                     let content = RecordContent::of(&record);
                     let record = LoggedRecord { payload: Vec::new(), ..record };
-                    HistoryEntry { record, proof: Proof::Proven, content }
+                    HistoryEntry { record, proof: RecordStatus::Durable, content }
                 };
                 return Ok(records.into_iter().map(entry).collect());
             }
@@ -129,7 +129,7 @@ fn whole_history(
     let mut missing = Vec::new();
     for item in ledger.view.log().walk(1) {
         match item? {
-            Item::Record(record, proof) => {
+            LogItem::Record(record, proof) => {
                 let content = RecordContent::of(&record);
                 if let RecordContent::Event(Event::Step(event)) = &content
                     && event.run == id
@@ -139,8 +139,8 @@ fn whole_history(
                     history.push(HistoryEntry { record, proof, content });
                 }
             }
-            Item::Damage(damage) => missing.push(damage),
-            Item::Derived(_) | Item::OpenEnd { .. } => {}
+            LogItem::Damage(damage) => missing.push(damage),
+            LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
     for damage in missing {
@@ -529,9 +529,9 @@ fn print_entry(
         None => content_text(record, &entry.content).1,
     };
     let mark = match entry.proof {
-        Proof::Proven => ' ',
-        Proof::BehindDamage => '!',
-        Proof::Unproven => '?',
+        RecordStatus::Durable => ' ',
+        RecordStatus::AfterDamage => '!',
+        RecordStatus::Unacknowledged => '?',
     };
     out.line(&format!("  {:>7}{mark} {}  {text}", record.seq, time_text(record.time)))?;
     match entry.event() {

@@ -17,10 +17,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ChainKey;
 use crate::log::errors::fenced;
-use crate::log::folder::{FORKED, HeadFile, Layout, Ownership};
-use crate::log::notes::RetentionRecord;
+use crate::log::folder::{FORKED, HeadFile, LedgerPaths, Ownership};
+use crate::log::notes::LoggedRetentionNote;
 use crate::log::options::LogOptions;
-use crate::log::prune::{PruneResult, remove_covered};
+use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::segment::ResumeCache;
 
@@ -29,9 +29,9 @@ use super::waiters::{WaitFor, Wakeup};
 
 /// What the threads of a log share.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct SharedWriter {
     pub(crate) options: LogOptions,
-    pub(crate) layout: Layout,
+    pub(crate) paths: LedgerPaths,
     pub(crate) key: ChainKey,
     pub(crate) ownership: Ownership,
     pub(crate) head: Mutex<HeadFile>,
@@ -41,27 +41,27 @@ pub(crate) struct Engine {
     /// Held while the keys of the last records are read.
     pub(crate) key_load: Mutex<()>,
     /// The newest retention note.
-    pub(crate) retention: Mutex<Option<RetentionRecord>>,
+    pub(crate) retention: Mutex<Option<LoggedRetentionNote>>,
     /// Resume points for all readers.
     resume_cache: ResumeCache,
 }
 
 pub(crate) type StateGuard<'a> = MutexGuard<'a, WriterState>;
 
-impl Engine {
+impl SharedWriter {
     pub(crate) fn new(
         options: LogOptions,
-        layout: Layout,
+        paths: LedgerPaths,
         ownership: Ownership,
         head: HeadFile,
         state: WriterState,
-        retention: Option<RetentionRecord>,
+        retention: Option<LoggedRetentionNote>,
         resume_cache: ResumeCache,
     ) -> Self {
         Self {
             key: ChainKey::new(&state.active.header.genesis),
             options,
-            layout,
+            paths,
             ownership,
             head: Mutex::new(head),
             state: Mutex::new(state),
@@ -77,7 +77,7 @@ impl Engine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wait until a flush has ended that may have brought what is wanted. A flush is in progress.
+    /// Wait until a flush has ended that may have met the condition. A flush is in progress.
     pub(crate) fn wait_for_flush<'a>(
         &'a self,
         state: StateGuard<'a>,
@@ -87,11 +87,11 @@ impl Engine {
         Ok(self.lock())
     }
 
-    /// The same, without locking the state again.
+    /// Wait as `wait_for_flush` does, without locking the state again.
     pub(crate) fn park(&self, mut state: StateGuard<'_>, until: WaitFor) -> Result<Wakeup> {
         let parker = state.register_waiter(until);
         drop(state);
-        self.expect_own_process()?;
+        self.check_process()?;
         Ok(parker.park())
     }
 
@@ -123,27 +123,27 @@ impl Engine {
             Ok(state) => Ok(state),
             Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
             Err(TryLockError::WouldBlock) => {
-                self.expect_own_process()?;
+                self.check_process()?;
                 Ok(self.lock())
             }
         }
     }
 
     /// Check this before anything is written or waited for: in a fork no other thread exists.
-    pub(crate) fn expect_own_process(&self) -> Result<()> {
+    pub(crate) fn check_process(&self) -> Result<()> {
         if self.ownership.is_own_process() { Ok(()) } else { Err(fenced(FORKED)) }
     }
 
     /// Check this before anything outside the log is removed.
-    pub(crate) fn expect_writer(&self) -> Result<()> {
-        self.expect_own_process()?;
-        self.lock().expect_healthy()?;
+    pub(crate) fn check_writer(&self) -> Result<()> {
+        self.check_process()?;
+        self.lock().check_status()?;
         self.ownership.check().map_err(|why| fenced(&why))
     }
 
     pub(crate) fn reader(&self) -> Result<LogReader> {
         let known = self.retention();
-        let (storage, dir) = (&self.options.storage, self.layout.dir());
+        let (storage, dir) = (&self.options.storage, self.paths.dir());
         let reader = LogReader::open_for_writer(storage, dir, known.as_ref(), &self.resume_cache)?;
         let own = self.enter()?.active.header.ledger;
         if reader.ledger_uid().is_some_and(|found| found != own) && !mutant!(LedgerUidUnchecked) {
@@ -153,13 +153,13 @@ impl Engine {
     }
 
     /// The newest retention note.
-    pub(crate) fn retention(&self) -> Option<RetentionRecord> {
+    pub(crate) fn retention(&self) -> Option<LoggedRetentionNote> {
         self.retention.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remove the segments that a durable note covers.
-    pub(crate) fn remove_pruned(&self, retention: &RetentionRecord) -> Result<PruneResult> {
-        self.expect_writer()?;
+    pub(crate) fn remove_pruned(&self, retention: &LoggedRetentionNote) -> Result<PruneSet> {
+        self.check_writer()?;
         if retention.seq > self.lock().durable.ack.seq {
             let message = format!("the retention note {} is not durable yet", retention.seq);
             return Err(Error::new(ErrorKind::OutOfRange, message));

@@ -14,11 +14,11 @@ const _: () = assert!(SEGMENT_HEADER_SIZE == 4096, "DATA_START is the header's s
 
 /// The paths of one ledger.
 #[derive(Debug, Clone)]
-pub(crate) struct Layout {
+pub(crate) struct LedgerPaths {
     dir: PathBuf,
 }
 
-impl Layout {
+impl LedgerPaths {
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -66,7 +66,7 @@ impl Layout {
     }
 
     /// The folder in which this ledger is created before it is renamed. An interrupted creation
-    /// leaves it behind, so the suffix is one that a copy is unlikely to have.
+    /// leaves it behind. Its suffix is unlikely to be in use for another folder.
     pub(crate) fn staging(&self) -> Self {
         let mut name = self.dir.file_name().unwrap_or_default().to_owned();
         name.push(STAGING_SUFFIX);
@@ -88,8 +88,8 @@ pub(crate) fn is_temporary(name: &str) -> bool {
 
 /// Refuse a folder that is not a ledger, without touching it; report whether it is a ledger or an
 /// archive.
-pub(crate) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<FolderKind> {
-    let dir = layout.dir();
+pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result<FolderKind> {
+    let dir = paths.dir();
     let entries = storage.list(dir).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => not_a_ledger(dir, "there is no such folder"),
         std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
@@ -101,7 +101,7 @@ pub(crate) fn expect_ledger(storage: &dyn Storage, layout: &Layout) -> Result<Fo
     }
     // Many programs have a folder `log`. A ledger that lost its HEAD still has segments.
     let is_ledger = has("HEAD", EntryKind::File) || {
-        let folder = layout.log();
+        let folder = paths.log();
         let names = storage.list(&folder).map_err(|e| Error::io("list the folder", &folder, e))?;
         names.iter().any(|entry| SegmentName::parse(&entry.name).is_some())
     };
@@ -122,7 +122,7 @@ pub(crate) enum FolderKind {
 ///
 /// # Errors
 /// `Rejected`.
-pub(crate) fn expect_writable(kind: FolderKind, dir: &Path) -> Result<()> {
+pub(crate) fn check_writable(kind: FolderKind, dir: &Path) -> Result<()> {
     match kind {
         FolderKind::Ledger => Ok(()),
         FolderKind::Archive => Err(Error::new(
