@@ -75,7 +75,7 @@ impl HeadState {
 pub struct Head {
     /// The ledger.
     pub ledger: Uid,
-    /// Increases with every write; the valid slot with the higher generation counts.
+    /// Increases with every write; the valid slot with the higher generation is used.
     pub generation: u64,
     /// The number of times the ledger was opened for writing.
     pub writer_epoch: u64,
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// Goal: the valid slot with the higher generation counts, in either position.
+    /// Goal: the valid slot with the higher generation is used, in either position.
     #[test]
     fn the_newer_valid_slot_counts() {
         let older = head().encode();

@@ -413,7 +413,7 @@ impl Engine {
     /// The ledger's time, by which everything is judged: the clock's, but never before the last
     /// record, durable or not. If the clock goes back, an expired lease stays expired.
     pub(crate) fn now(&self) -> Micros {
-        self.environment.clock.now().max(self.log.time())
+        self.environment.clock.now().max(self.log.last_submitted_time())
     }
 
     /// See [`crate::Ledger::state`].

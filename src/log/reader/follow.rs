@@ -39,7 +39,7 @@ pub struct LogFollower {
     /// Chain value of the last returned record.
     chain: Option<Chain>,
     head: Option<Head>,
-    cursor: Option<FollowPosition>,
+    position: Option<FollowPosition>,
 }
 
 /// A position in a segment.
@@ -71,7 +71,7 @@ impl LogFollower {
             next_seq: from.max(1),
             chain: None,
             head: None,
-            cursor: None,
+            position: None,
         }
     }
 
@@ -90,9 +90,9 @@ impl LogFollower {
         loop {
             let poll = self.poll();
             if poll.is_err()
-                && let Some(cursor) = &mut self.cursor
+                && let Some(position) = &mut self.position
             {
-                cursor.scan = None;
+                position.scan = None;
             }
             if poll.is_err() {
                 self.check_unpruned()?;
@@ -134,26 +134,26 @@ impl LogFollower {
     }
 
     fn poll(&mut self) -> Result<PollResult> {
-        let Some(cursor) = &mut self.cursor else { return self.start() };
-        let end = cursor.end(self.head.as_ref());
-        if cursor.at.offset < end {
-            let before = cursor.at;
-            let record = cursor.read(&*self.storage, end)?;
+        let Some(position) = &mut self.position else { return self.start() };
+        let end = position.end(self.head.as_ref());
+        if position.at.offset < end {
+            let before = position.at;
+            let record = position.read(&*self.storage, end)?;
             let taken = self.accept(record);
             if taken.is_err()
-                && let Some(cursor) = &mut self.cursor
+                && let Some(position) = &mut self.position
             {
                 // Otherwise the next call would continue after the fault.
-                cursor.at = before;
+                position.at = before;
             }
             return taken;
         }
-        if let Some(next) = &cursor.next {
+        if let Some(next) = &position.next {
             let next = next.clone();
             return self.switch_segment(next);
         }
         if let Some(head) = &self.head {
-            cursor.check_agrees_with_head(head)?;
+            position.check_agrees_with_head(head)?;
         }
         self.poll_head()
     }
@@ -167,18 +167,18 @@ impl LogFollower {
         if self.head.as_ref() == Some(head) {
             return Ok(PollResult::Nothing);
         }
-        if let Some(cursor) = &mut self.cursor {
-            let header = &cursor.header;
+        if let Some(position) = &mut self.position {
+            let header = &position.header;
             if head.ledger != header.ledger
                 || (head.ordinal == header.ordinal && head.segment != header.segment)
             {
-                return Err(log_replaced(&cursor.path, cursor.at));
+                return Err(log_replaced(&position.path, position.at));
             }
             if head.ordinal > header.ordinal {
-                cursor.next = Some(successor(&*self.storage, &self.paths, cursor)?);
+                position.next = Some(successor(&*self.storage, &self.paths, position)?);
             }
             // The window may hold bytes from before the write that HEAD has newly covered.
-            if let Some(scan) = &mut cursor.scan {
+            if let Some(scan) = &mut position.scan {
                 scan.source.refresh();
             }
         }
@@ -202,15 +202,15 @@ impl LogFollower {
         if header.ordinal > head.ordinal {
             return Ok(PollResult::Nothing);
         }
-        let mut walk = segment.cursor()?;
-        seek(&reader, &segment, &mut walk, self.next_seq)?;
-        let at = walk.resume_point().at;
-        let mut cursor =
+        let mut cursor = segment.cursor()?;
+        seek(&reader, &segment, &mut cursor, self.next_seq)?;
+        let at = cursor.resume_point().at;
+        let mut position =
             FollowPosition { header, path: segment.path.to_owned(), at, scan: None, next: None };
-        if head.ordinal > cursor.header.ordinal {
-            cursor.next = Some(successor(&*self.storage, &self.paths, &cursor)?);
+        if head.ordinal > position.header.ordinal {
+            position.next = Some(successor(&*self.storage, &self.paths, &position)?);
         }
-        self.cursor = Some(cursor);
+        self.position = Some(position);
         Ok(PollResult::Changed)
     }
 
@@ -218,7 +218,8 @@ impl LogFollower {
     fn accept(&mut self, record: LoggedRecord) -> Result<PollResult> {
         let before = self.next_seq.saturating_sub(1);
         if record.seq == before && self.chain.is_some_and(|chain| chain != record.chain) {
-            let path = self.cursor.as_ref().map(|cursor| cursor.path.clone()).unwrap_or_default();
+            let path =
+                self.position.as_ref().map(|position| position.path.clone()).unwrap_or_default();
             let at = FramePosition { offset: record.offset, next_seq: record.seq, chain: None };
             return Err(log_replaced(&path, at));
         }
@@ -232,25 +233,25 @@ impl LogFollower {
 
     /// Continue in the successor of the current segment.
     fn switch_segment(&mut self, header: SegmentHeader) -> Result<PollResult> {
-        let Some(cursor) = &mut self.cursor else { return Ok(PollResult::Changed) };
+        let Some(position) = &mut self.position else { return Ok(PollResult::Changed) };
         let at = FramePosition::start(&header);
-        if at.next_seq > cursor.at.next_seq {
+        if at.next_seq > position.at.next_seq {
             let what = "acknowledged records are missing at the end of the segment";
-            return Err(damaged(&cursor.path, cursor.at.offset, cursor.at.next_seq, what));
+            return Err(damaged(&position.path, position.at.offset, position.at.next_seq, what));
         }
-        if at.next_seq == cursor.at.next_seq
-            && cursor.at.chain.is_some_and(|it| Some(it) != at.chain)
+        if at.next_seq == position.at.next_seq
+            && position.at.chain.is_some_and(|it| Some(it) != at.chain)
         {
-            return Err(log_replaced(&cursor.path, cursor.at));
+            return Err(log_replaced(&position.path, position.at));
         }
         let path = self.paths.segment(header.name());
-        let mut next_cursor = FollowPosition { header, path, at, scan: None, next: None };
+        let mut next_position = FollowPosition { header, path, at, scan: None, next: None };
         if let Some(head) = &self.head
-            && head.ordinal > next_cursor.header.ordinal
+            && head.ordinal > next_position.header.ordinal
         {
-            next_cursor.next = Some(successor(&*self.storage, &self.paths, &next_cursor)?);
+            next_position.next = Some(successor(&*self.storage, &self.paths, &next_position)?);
         }
-        *cursor = next_cursor;
+        *position = next_position;
         Ok(PollResult::Changed)
     }
 }
@@ -300,23 +301,23 @@ impl FollowPosition {
 fn successor(
     storage: &dyn Storage,
     paths: &LedgerPaths,
-    cursor: &FollowPosition,
+    position: &FollowPosition,
 ) -> Result<SegmentHeader> {
     let folder = paths.log();
     let entries =
         storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
-    let ordinal = cursor.header.ordinal.checked_add(1);
+    let ordinal = position.header.ordinal.checked_add(1);
     for entry in entries.iter().filter(|entry| entry.kind == EntryKind::File) {
         if SegmentName::parse(&entry.name).is_some_and(|name| Some(name.ordinal) == ordinal)
             && let Ok(segment) = read_header(storage, &folder.join(&entry.name))?
-            && segment.header.prev_segment == cursor.header.segment
+            && segment.header.prev_segment == position.header.segment
             && segment.header.name().to_string() == entry.name
         {
             return Ok(segment.header);
         }
     }
     let what = format!("segment {} is missing or damaged", ordinal.unwrap_or(u64::MAX));
-    Err(damaged(&folder, 0, cursor.at.next_seq, &what))
+    Err(damaged(&folder, 0, position.at.next_seq, &what))
 }
 
 fn log_replaced(path: &std::path::Path, at: FramePosition) -> Error {

@@ -1,7 +1,7 @@
 //! Iterators over the durable records: forwards, backwards, by kind, by stream, by sequence number.
 //!
-//! They stop at the first damage with an error that names the place. An index only speeds them up:
-//! whatever it says, the result is that of a walk over the whole log.
+//! They stop at the first damage with an error that names the place. An index only makes them
+//! faster: even if it is wrong, the result is that of a walk over the whole log.
 
 use crate::error::{Error, Result};
 use crate::log::notes::KIND_BATCH_KEY;

@@ -39,7 +39,7 @@ pub(crate) fn resume_points(
     from: u64,
 ) -> Result<Arc<[ResumePoint]>> {
     let reaches =
-        |last: &ResumePoint| last.source == ResumePointOrigin::Index || last.at.next_seq > from;
+        |last: &ResumePoint| last.origin == ResumePointOrigin::Index || last.at.next_seq > from;
     match known_points(reader, segment)? {
         Some(points) if points.last().is_some_and(reaches) => Ok(points),
         known => {
@@ -76,7 +76,7 @@ fn indexed_points(
             at,
             durable_at: at,
             status: RecordStatus::Durable,
-            source: ResumePointOrigin::Index,
+            origin: ResumePointOrigin::Index,
         }
     });
     Ok(Some(reader.resume_cache.insert(key(segment), points.collect())))

@@ -66,7 +66,7 @@ fn segment_info(
     let header = &segment.header;
     let next = reader.segments.successor(header);
     let head = reader.head().filter(|head| head.segment == header.segment);
-    let state = match reader.segments.seal(&*reader.storage, &entry.1, segment)? {
+    let state = match reader.segments.seal_state(&*reader.storage, &entry.1, segment)? {
         SealState::Never => SegmentState::Fenced,
         SealState::NotYet if next.is_some() => SegmentState::Full,
         SealState::NotYet => SegmentState::Active,

@@ -178,7 +178,7 @@ impl<'a> SegmentSequence<'a> {
 
     fn open(&mut self, path: &'a Path, segment: &'a Segment) -> Result<OpenSegment<'a>> {
         let header = &segment.header;
-        let seal = self.reader.segments.seal(&*self.reader.storage, path, segment)?;
+        let seal = self.reader.segments.seal_state(&*self.reader.storage, path, segment)?;
         let durable_end = self.durable_end(segment, &seal);
         let follows = match self.predecessor {
             Predecessor::Unknown => true,

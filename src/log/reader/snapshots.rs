@@ -78,7 +78,7 @@ pub(crate) fn stale_snapshots(reader: &LogReader, last_seq: u64) -> Result<Vec<P
     let mut gone: BTreeSet<_> = below.into_iter().collect();
     // No snapshot is based on a later one; without one below there is nothing left to do.
     for name in if gone.is_empty() { Vec::new() } else { rest } {
-        // An unreadable snapshot is of no use, and does no harm.
+        // An unreadable snapshot cannot be used, and does no harm.
         let header = snapshot_folder(reader).header(&name).ok().flatten();
         let base = header.and_then(|header| header.base_name());
         if base.is_some_and(|base| gone.contains(&base) && !mutant!(PruneOrphansDeltaSnapshots)) {

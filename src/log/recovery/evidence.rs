@@ -125,7 +125,7 @@ pub(crate) fn examine(
     let is_end = mutant!(ZerosEndLog) && fault == FrameFault::Empty;
     let n = if is_end || mutant!(DurabilityEvidenceIgnored) { u64::MAX } else { at.next_seq };
     let proves = |inflight: u32, seq: u64| seq.saturating_sub(u64::from(inflight)) >= n;
-    let later = !tail_scan.is_zero_from_fault
+    let later_frame_proves_sync = !tail_scan.is_zero_from_fault
         && scan
             .find(at.offset + 64, |frame| proves(frame.stamp.inflight, frame.stamp.seq))?
             .is_some();
@@ -139,7 +139,7 @@ pub(crate) fn examine(
         (EvidenceBit::HeadDisagrees, head_here.is_some_and(|head| !agrees(head))),
         (EvidenceBit::IntactButWrong, fault.is_intact()),
         (EvidenceBit::CoveredByWatermark, durable_seq >= n),
-        (EvidenceBit::LaterFrameProvesSync, later),
+        (EvidenceBit::LaterFrameProvesSync, later_frame_proves_sync),
         (EvidenceBit::ZerosToEnd, tail_scan.is_zero_from_fault),
         (EvidenceBit::BatchComplete, batch_end == at),
         (EvidenceBit::HeadAtEnd, is_at_end || at.offset == header.born_end),
@@ -147,7 +147,7 @@ pub(crate) fn examine(
             EvidenceBit::EveryCommit,
             head_slots.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
         ),
-        (EvidenceBit::UnwrittenSector, has_zero_mark(scan, header, at.offset)?),
+        (EvidenceBit::UnwrittenSector, has_unwritten_sector(scan, header, at.offset)?),
     ]);
     let durable_end = durable_end.unwrap_or(start);
     let batch_end = if mutant!(IntactTailDropped) { durable_end } else { batch_end };
@@ -251,7 +251,7 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Whether the bytes at the first invalid frame contain a sector that was never written.
-fn has_zero_mark(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
+fn has_unwritten_sector(scan: &mut Scan, header: &SegmentHeader, offset: u64) -> io::Result<bool> {
     let placement = Placement { segment: header.segment, offset };
     let room = usize::try_from(scan.end.saturating_sub(offset)).unwrap_or(usize::MAX);
     // Without a valid frame header only the first 64 bytes are examined.

@@ -329,18 +329,21 @@ mod tests {
             let evidence = Evidence(bits);
             let row = classify(evidence);
             reached.insert(row.label);
-            let goes_on = matches!(
+            let continues = matches!(
                 row.verdict,
                 TailVerdict::Clean | TailVerdict::Unacknowledged | TailVerdict::Torn
             );
-            let proves_ack = [
+            let proves_acknowledged = [
                 EvidenceBit::SuccessorReachesFurther,
                 EvidenceBit::CoveredByWatermark,
                 EvidenceBit::LaterFrameProvesSync,
             ]
             .into_iter()
             .any(|bit| evidence.has(bit));
-            assert!(!(goes_on && proves_ack), "{evidence:?} continues over acknowledged bytes");
+            assert!(
+                !(continues && proves_acknowledged),
+                "{evidence:?} continues over acknowledged bytes"
+            );
             let refuses_always = [
                 EvidenceBit::Version,
                 EvidenceBit::HeadInvalid,
@@ -350,7 +353,7 @@ mod tests {
                 EvidenceBit::IntactButWrong,
             ];
             let must_refuse = refuses_always.into_iter().any(|bit| evidence.has(bit));
-            assert!(!(goes_on && must_refuse), "{evidence:?} continues");
+            assert!(!(continues && must_refuse), "{evidence:?} continues");
             if row.verdict == TailVerdict::Clean {
                 let whole =
                     [EvidenceBit::ZerosToEnd, EvidenceBit::BatchComplete, EvidenceBit::HeadAtEnd];

@@ -58,7 +58,7 @@ pub(crate) struct ResumePoint {
     pub(crate) at: FramePosition,
     pub(crate) durable_at: FramePosition,
     pub(crate) status: RecordStatus,
-    pub(crate) source: ResumePointOrigin,
+    pub(crate) origin: ResumePointOrigin,
 }
 
 /// Where a resume point comes from.
@@ -98,7 +98,7 @@ impl SegmentCursor {
             at,
             durable_at: self.durable_at.unwrap_or(at),
             status,
-            source: ResumePointOrigin::Cursor,
+            origin: ResumePointOrigin::Cursor,
         }
     }
 
@@ -107,7 +107,7 @@ impl SegmentCursor {
     /// end has moved since.
     pub(crate) fn resume(&mut self, point: &ResumePoint) -> Result<bool> {
         let mut at = point.at;
-        if point.source == ResumePointOrigin::Index {
+        if point.origin == ResumePointOrigin::Index {
             let chain = self.scan.chain_before(at.offset).map_err(|e| self.unreadable(e))?;
             at.chain = chain;
             let mut after = at;

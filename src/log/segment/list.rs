@@ -112,7 +112,7 @@ impl Segments {
         self.list.iter().filter_map(valid_segment).find(|segment| segment.header.ordinal == ordinal)
     }
 
-    /// The header of the successor, whatever its file is named.
+    /// The header of the successor; its file may have any name.
     pub(crate) fn successor(&self, header: &SegmentHeader) -> Option<&SegmentHeader> {
         let intact = self.list.iter().filter_map(|(_, _, read)| read.as_ref().ok());
         intact.map(|segment| &segment.header).chain(&self.end).find(|next| {
@@ -122,7 +122,7 @@ impl Segments {
     }
 
     /// Whether a segment is sealed, and its footer.
-    pub(crate) fn seal(
+    pub(crate) fn seal_state(
         &self,
         storage: &dyn Storage,
         path: &Path,

@@ -28,7 +28,7 @@ impl ResumeCache {
             at: *at,
             durable_at: *at,
             status: RecordStatus::Durable,
-            source: ResumePointOrigin::Cursor,
+            origin: ResumePointOrigin::Cursor,
         };
         let points: Arc<[ResumePoint]> = positions.iter().map(point).collect();
         let key = (header.ordinal, header.segment, false);

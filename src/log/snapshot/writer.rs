@@ -147,7 +147,7 @@ struct ChunkWriter<'a> {
     index: u64,
     end: u64,
     synced: u64,
-    /// The storage error, which the body's writer cannot tell from its own.
+    /// The storage error. `body` cannot distinguish it from its own errors.
     failed: Option<io::Error>,
 }
 

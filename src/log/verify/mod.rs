@@ -9,7 +9,7 @@
 //! - Nothing is written and no lock is taken. A concurrent write is not damage: what looks like
 //!   damage must be found again on a second read.
 //! - The findings are the same for any number of threads, in the order of the log.
-//! - Memory: one window and one record for each thread, whatever the size of the log, and at most
+//! - Memory: one window and one record for each thread, for a log of any size, and at most
 //!   [`FINDINGS_MAX`] findings; further ones are only counted.
 
 mod expect;

@@ -275,7 +275,7 @@ impl RangeResult {
     fn damage(&mut self, shared: &VerifyContext<'_>, damage: Damage) {
         let mut finding = VerifyFinding::from(damage);
         let mut entries = shared.reader.segments.list.iter();
-        // A damaged header is reported as a whole: its checksum does not tell which bytes are
+        // A damaged header is reported as a whole: its checksum does not show which bytes are
         // wrong.
         if finding.end == 0 && entries.any(|(_, path, read)| *path == finding.path && read.is_err())
         {

@@ -53,7 +53,7 @@ impl Verification {
         self.findings.iter().filter(|finding| finding.class == class).count()
     }
 
-    /// Whether anything is damaged, or cannot be told from damage.
+    /// Whether anything is damaged, or cannot be distinguished from damage.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.count(FindingClass::Damage) > 0

@@ -78,7 +78,8 @@ impl Drop for FlushGuard<'_> {
 impl SharedWriter {
     /// Write what is pending and, if asked to, make it durable. Precondition: no flush is in
     /// progress. On return the next leader may already be flushing. After an error the log has
-    /// stopped and the caller is refused, whatever the state says: nothing is tried twice.
+    /// stopped, and the caller returns an error even if the state says otherwise: nothing is tried
+    /// twice.
     pub(crate) fn commit<'a>(
         &'a self,
         mut state: StateGuard<'a>,

@@ -75,7 +75,7 @@ impl Log {
     /// Time of the last submitted record, in microseconds since the Unix epoch: the next record has
     /// the same time or a later one.
     #[must_use]
-    pub fn time(&self) -> u64 {
+    pub fn last_submitted_time(&self) -> u64 {
         self.shared.lock().encoded.time
     }
 

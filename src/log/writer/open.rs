@@ -98,8 +98,8 @@ fn open_locked(
     time: u64,
 ) -> Result<(SharedWriter, RecoveryReport)> {
     let storage = options.storage.clone();
-    // The file may have been removed between opening and locking it: then the lock excludes no
-    // one.
+    // The file may have been removed between opening and locking it: then another process can lock
+    // a new file.
     check_lock_file(&*lock, &paths.lock())?;
     let head_slots = read_head(&*storage, &paths)?;
     let segments = Segments::list(&*storage, &paths, None)?;
@@ -127,7 +127,7 @@ fn open_locked(
         discarded: tail.discarded.clone(),
         survivors: None,
         unknown_files: segments.unknown_files.clone(),
-        // An unknown file system is no reason to refuse.
+        // An unknown file system is accepted.
         filesystem: storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local),
         pruned: Ok(prune::PruneSet::default()),
     };
@@ -161,7 +161,7 @@ fn open_locked(
     head.synced_at = position.time;
     // Segments that a crash left unsealed. The log is valid without the seals.
     let _ = seal_rotated(&*storage, &paths, options.stream_rule, &segments);
-    // The newest note counts. If the prune cannot continue, the log is as valid as before.
+    // The newest note is used. If the prune cannot continue, the log is as valid as before.
     let retention = tail.retention.or(segments.retention);
     if let Some(retention) = &retention {
         let resumed = prune::resume(&storage, &paths, retention);
