@@ -1,4 +1,4 @@
-//! What a log needs from its environment, and the choices that its caller has.
+//! The environment of a log, and the options that its caller chooses.
 
 use std::fmt;
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub struct BlobStore {
     state: Mutex<StoreState>,
 }
 
-/// What the store knows about its files.
+/// The files whose durability is known or doubtful.
 #[derive(Debug, Default)]
 struct StoreState {
     /// Folders whose names are known to be durable.

@@ -96,7 +96,7 @@ impl HeadFile {
         storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
     }
 
-    /// Open the file; `view` is its content.
+    /// Open the file; `head_slots` is its content.
     pub(crate) fn open(
         storage: &dyn Storage,
         paths: &LedgerPaths,

@@ -98,7 +98,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage that may
-    /// have held one; `Io`.
+    /// contain such a record; `Io`.
     pub fn records_of_kind(
         &self,
         kind: u16,
@@ -111,7 +111,7 @@ impl LogReader {
     ///
     /// # Errors
     /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage that may
-    /// have held one; `Io`.
+    /// contain such a record; `Io`.
     pub fn records_of_stream(
         &self,
         stream: u64,

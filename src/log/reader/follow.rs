@@ -297,7 +297,7 @@ impl FollowPosition {
     }
 }
 
-/// The successor of the cursor's segment. It exists, because HEAD is beyond this segment.
+/// The successor of the segment of a position. It exists, because HEAD is beyond this segment.
 fn successor(
     storage: &dyn Storage,
     paths: &LedgerPaths,

@@ -1,8 +1,8 @@
 //! Reading a log without the lock: forwards, backwards, by kind, by stream, by sequence number, or
 //! following a writer.
 //!
-//! [`LogReader`] is a view of HEAD and of all headers. [`SegmentSequence`] visits its segments in
-//! order and names missing ones; [`Walk`] yields their records. All methods are in `api`.
+//! [`LogReader`] holds HEAD and all headers. [`SegmentSequence`] visits the segments in order and
+//! reports missing ones; [`Walk`] yields their records. All methods are in `api`.
 
 mod api;
 mod follow;

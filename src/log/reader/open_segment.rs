@@ -19,7 +19,7 @@ use crate::storage::{Access, StorageFile};
 
 use super::log_reader::{LogReader, SegmentAccess};
 
-/// A segment and what is known of it before its records are read.
+/// A segment before its records are read, with its footer and its acknowledged end.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSegment<'a> {
     pub(crate) reader: &'a LogReader,

@@ -1,4 +1,4 @@
-//! What is known of each segment without reading its records: its state, and where it ends.
+//! The state and the end of each segment, without reading its records.
 
 use crate::error::Result;
 use crate::format::Footer;

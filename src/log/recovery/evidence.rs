@@ -97,7 +97,7 @@ fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
         })
 }
 
-/// Scan the newest segment and collect what can be observed about its end.
+/// Scan the newest segment and collect the observations about its end.
 pub(crate) fn examine(
     scan: &mut Scan,
     header: &SegmentHeader,
@@ -165,8 +165,8 @@ pub(crate) fn examine(
     })
 }
 
-/// Add what the newest segment's length shows: it has its preallocated length until it is sealed,
-/// and it is sealed only if it has a successor.
+/// Add the observation about the newest segment's length: it has its preallocated length until it
+/// is sealed, and it is sealed only if it has a successor.
 pub(crate) fn with_length(
     evidence: Evidence,
     newest: &Segment,

@@ -29,8 +29,8 @@ use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes, logged};
 /// caller has made `next` durable and has synced HEAD since.
 ///
 /// The log is valid without it: after a failure the next opening tries again. A damaged segment,
-/// and one over the limits, is left alone. `check` says whether the chain is recomputed; a writer
-/// that scanned the segment at opening and wrote the rest may trust it.
+/// and one over the limits, is left alone. `chain_check` says whether the chain is recomputed; a
+/// writer that scanned the segment at opening and wrote the rest may trust it.
 ///
 /// # Errors
 /// `Io` and `DiskFull`.
@@ -78,7 +78,7 @@ pub(crate) fn seal_rotated(
     Ok(())
 }
 
-/// What is written after the data.
+/// The bytes to write after the data.
 struct SealContent {
     /// Index and footer.
     bytes: Vec<u8>,

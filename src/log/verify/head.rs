@@ -10,7 +10,7 @@ use crate::storage::{Access, Storage};
 
 use super::finding::{FindingClass, VerifyFinding};
 
-/// What is wrong with HEAD itself.
+/// The findings about HEAD itself.
 pub(crate) fn findings(
     storage: &dyn Storage,
     dir: &Path,

@@ -66,7 +66,7 @@ impl VerifyCounts {
     }
 }
 
-/// What the threads of a verification share.
+/// The state that the threads of a verification share.
 pub(crate) struct VerifyContext<'a> {
     pub(crate) reader: &'a LogReader,
     pub(crate) options: VerifyOptions<'a>,

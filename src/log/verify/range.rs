@@ -129,7 +129,7 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, range: &VerifyRange) -> RangeResu
     let mut result = RangeResult::default();
     result.counts.segments = range.segments;
     let next = range.next.as_ref();
-    let (mut pending, mut told) = (0_u64, 0_u64);
+    let (mut pending, mut reported) = (0_u64, 0_u64);
     let mut walk = shared.reader.walk(range.from);
     while let Some(item) = walk.next_ref() {
         if shared.progress.is_stopped() {
@@ -160,11 +160,11 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, range: &VerifyRange) -> RangeResu
             }
         }
         if pending >= WATCH_STEP {
-            told = told.saturating_add(pending);
+            reported = reported.saturating_add(pending);
             shared.progress.advance(std::mem::take(&mut pending));
         }
     }
-    shared.progress.advance(range.length.saturating_sub(told));
+    shared.progress.advance(range.length.saturating_sub(reported));
     result
 }
 
@@ -187,7 +187,7 @@ fn record_finding(path: PathBuf, stamp: RecordStamp, what: &str) -> VerifyFindin
 }
 
 impl RangeResult {
-    /// Whether this is what a walk would have found that continued after `before`: `before` has no
+    /// Whether a walk that continued after `before` would have given this result: `before` has no
     /// findings, and its last record directly precedes the first one here.
     pub(crate) fn continues(&self, before: &Self) -> bool {
         mutant!(RangeBoundaryUnchecked => return true);

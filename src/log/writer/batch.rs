@@ -1,4 +1,4 @@
-//! Batches: what a caller appends, and the ticket for it.
+//! Batches that a caller appends, and the tickets for them.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HashedRecord, NewRecord, PAYLOAD_LENGTH_MAX};

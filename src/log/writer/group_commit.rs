@@ -1,4 +1,4 @@
-//! Flushing: writing and syncing a group of batches, and what happens if that fails.
+//! Flushing: writing and syncing a group of batches, and stopping the log if that fails.
 //!
 //! The order of a flush: write the bytes, sync them, write HEAD, acknowledge. After a failed write
 //! or sync nothing is known about the bytes, and a later success proves nothing, because the page
@@ -76,10 +76,10 @@ impl Drop for FlushGuard<'_> {
 }
 
 impl SharedWriter {
-    /// Write what is pending and, if asked to, make it durable. Precondition: no flush is in
-    /// progress. On return the next leader may already be flushing. After an error the log has
-    /// stopped, and the caller returns an error even if the state says otherwise: nothing is tried
-    /// twice.
+    /// Write the pending records and, with [`Durability::Sync`], make them durable. Precondition:
+    /// no flush is in progress. On return the next leader may already be flushing. After an error
+    /// the log has stopped, and the caller returns an error even if the state says otherwise:
+    /// nothing is tried twice.
     pub(crate) fn commit<'a>(
         &'a self,
         mut state: StateGuard<'a>,

@@ -45,7 +45,7 @@ pub struct RecoveryReport {
     pub unknown_files: Vec<String>,
     /// The kind of file system that holds the log.
     pub filesystem: FilesystemKind,
-    /// What was removed to complete an interrupted prune, or why it cannot continue.
+    /// The files that were removed to complete an interrupted prune, or why it cannot continue.
     pub pruned: std::result::Result<prune::PruneSet, String>,
 }
 
@@ -175,8 +175,8 @@ fn open_locked(
     Ok((shared, report))
 }
 
-/// Take over in HEAD as the current writer. What was recovered must survive the next crash, so HEAD
-/// is synced before anything is returned.
+/// Take over in HEAD as the current writer. The recovered state must survive the next crash, so
+/// HEAD is synced before anything is returned.
 fn take_over(
     storage: &dyn Storage,
     paths: &LedgerPaths,
@@ -194,7 +194,8 @@ fn take_over(
     Ok(head)
 }
 
-/// Whether a segment of this layout may be published: the lock must still be in place.
+/// Whether a segment may be published under these paths: the lock file must still be the locked
+/// one.
 fn publish_guard(
     lock: &dyn LockGuard,
     paths: &LedgerPaths,

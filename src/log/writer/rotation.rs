@@ -76,7 +76,7 @@ impl SharedWriter {
     }
 
     /// Seal a segment if no background thread does it; otherwise return it. The log is valid
-    /// without the seal, and the next opening does what is left.
+    /// without the seal, and the next opening seals the segment.
     fn seal_inline(&self, task: SealTask) -> Option<SealTask> {
         match self.options.background_work {
             BackgroundWork::Inline => {

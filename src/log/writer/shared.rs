@@ -27,7 +27,7 @@ use crate::log::segment::ResumeCache;
 use super::state::{BackgroundState, WriterState};
 use super::waiters::{WaitFor, Wakeup};
 
-/// What the threads of a log share.
+/// The state that the threads of a log share.
 #[derive(Debug)]
 pub(crate) struct SharedWriter {
     pub(crate) options: LogOptions,

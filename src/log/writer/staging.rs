@@ -90,8 +90,8 @@ pub(crate) fn publish(
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
 }
 
-/// Remove the staging folder as far as possible. What is left is cleared by the next attempt. The
-/// caller has the lock.
+/// Remove the staging folder as far as possible. The next attempt removes the rest. The caller has
+/// the lock.
 pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &LedgerPaths) {
     // The lock file is removed last: until then no other process starts in this folder.
     if clear(storage, staging).is_ok() {
