@@ -395,7 +395,7 @@ impl Ledger {
     /// Dispatch this step and no other. Expired leases are recorded first.
     ///
     /// # Errors
-    /// `Rejected`: with `HeldBy` if another worker has it, naming the worker and the lease; `NotReady`,
+    /// `Rejected`: with `Leased` if another worker has it, naming the worker and the lease; `NotReady`,
     /// `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, also if this call found
     /// that out.
     pub fn claim(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
@@ -480,7 +480,7 @@ impl Ledger {
     /// compared with the attempt's records, unless they were pruned.
     ///
     /// # Errors
-    /// `Rejected`: with `ChargedDiffers`, giving the charge; `NotEstimated` if `charged` is missing;
+    /// `Rejected`: with `ChargeDiffers`, giving the charge; `NotEstimated` if `charged` is missing;
     /// `StaleToken`. `Corrupt` if a record of the step cannot be read. As [`Ledger::execute`], about
     /// the disk.
     pub fn correct_cost(

@@ -38,15 +38,15 @@ pub(crate) fn decode_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<
 pub(crate) fn apply_record(state: &mut State, record: &RecordedEvent) {
     match &record.event {
         Some(event) => state.apply(record.seq, record.time, event),
-        None => state.pass(record.seq, record.time),
+        None => state.skip_record(record.seq, record.time),
     }
 }
 
 /// As [`apply_record`], without a copy of the event.
 pub(crate) fn apply_owned_record(state: &mut State, record: RecordedEvent) {
     match record.event {
-        Some(event) => state.take(record.seq, record.time, event),
-        None => state.pass(record.seq, record.time),
+        Some(event) => state.apply_owned(record.seq, record.time, event),
+        None => state.skip_record(record.seq, record.time),
     }
 }
 

@@ -253,8 +253,8 @@ impl Fold {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {
             match decode(&record) {
-                Ok(Some(event)) => self.state.take(record.seq, record.time, event),
-                Ok(None) => self.state.pass(record.seq, record.time),
+                Ok(Some(event)) => self.state.apply_owned(record.seq, record.time, event),
+                Ok(None) => self.state.skip_record(record.seq, record.time),
                 Err(error) => self.unreadable = Some(error.to_string()),
             }
         }

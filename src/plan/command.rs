@@ -1,7 +1,7 @@
 //! Commands: requests to change the ledger.
 //!
-//! [`crate::plan::decide`] judges a command against the state and returns events or a rejection. A
-//! command by itself changes nothing.
+//! [`crate::plan::decide`] checks a command against the state and returns events or a rejection. A
+//! command changes nothing until its events are applied.
 
 use crate::plan::event::plan_event::{HashedStep, Review};
 use crate::plan::event::question::QuestionId;
@@ -36,7 +36,7 @@ pub enum Command {
         draft: PlanDraft,
         /// Human-readable reason.
         reason: String,
-        /// Why a new version is needed, if no replan request is open.
+        /// Why a new version is needed; used if no replan request is open.
         trigger: Option<ReplanTrigger>,
         /// Whether it needs approval even if neither the run's policy nor the plan requires it.
         approval: ApprovalPolicy,
@@ -60,7 +60,7 @@ pub enum Command {
     Dispatch {
         /// The run.
         run: RunId,
-        /// The step; `None` takes the first one in the queue.
+        /// The step; `None` dispatches the first ready step within all caps.
         step: Option<StepNumber>,
         /// The worker.
         worker: String,
@@ -105,7 +105,7 @@ pub enum Command {
         verdicts: Vec<Verdict>,
     },
     /// Accept steps that were done before the run began.
-    TakeOver {
+    MarkDoneBefore {
         /// The run.
         run: RunId,
         /// The steps, each with the source that lists it as done.
@@ -123,7 +123,7 @@ pub enum Command {
         reason: String,
     },
     /// Resolve the unknown outcome of an attempt whose step must not be repeated.
-    ResolveDoubt {
+    ResolveOutcome {
         /// The run.
         run: RunId,
         /// The step.
@@ -142,7 +142,7 @@ pub enum Command {
         /// Actor.
         by: String,
     },
-    /// Reopen one failed step, and the run if that step failed it.
+    /// Reopen one failed step. If the run has failed, reopen the run, too.
     Retry {
         /// The run.
         run: RunId,
@@ -184,7 +184,7 @@ pub enum Command {
     },
     /// Fire the timers that are due: leases, delays, questions, barriers, wall time.
     Tick,
-    /// Record the intent of a side effect, before it happens.
+    /// Record (announce) the intent of a side effect, before it happens.
     IntendEffect {
         /// The attempt.
         token: AttemptToken,
@@ -193,7 +193,7 @@ pub enum Command {
         /// Idempotency key of the side effect.
         key: String,
     },
-    /// Record that a side effect has happened.
+    /// Record (confirm) that a side effect has happened.
     CommitEffect {
         /// The attempt.
         token: AttemptToken,
@@ -213,7 +213,8 @@ pub enum Command {
         /// Hash of what the author saw.
         shown: ContentHash,
     },
-    /// Set a budget, and unpause the runs that it covers again.
+    /// Set a budget. Runs that were paused because a budget was exhausted are unpaused if the
+    /// budgets now cover another attempt.
     SetBudget {
         /// The run; `None` is the whole ledger.
         run: Option<RunId>,
@@ -244,7 +245,7 @@ pub enum Command {
         /// Why.
         reason: String,
     },
-    /// Dispatch steps of a paused run again.
+    /// Unpause a run.
     Resume {
         /// The run.
         run: RunId,

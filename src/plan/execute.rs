@@ -1,4 +1,5 @@
-//! Executes a command: decides it, applies its events and settles all consequences, as one atomic batch.
+//! Executes a command as one atomic batch: `decide`, `apply`, then `settle` until no consequence is
+//! pending.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +11,14 @@ use crate::plan::settle::settle;
 use crate::plan::state::State;
 use crate::plan::value::ids::{Micros, RunId};
 
-/// Executes a command and returns its events and all their consequences: one atomic batch. The first event
-/// has sequence number `next_seq`, and all have the time `now`, or the time of the state if that is later.
+/// Executes a command and returns its events and all their consequences: one atomic batch. The
+/// first event has sequence number `next_seq`, and all have the time `now`, or the time of the
+/// state if that is later.
 ///
-/// A rejected command changes nothing. Consequences that do not fit into the batch are left to the next
-/// command of the run. A claim and a tick settle them first, so that the run makes progress; such a claim
-/// is not rejected even if it dispatches nothing, since its batch is not empty.
+/// A rejected command changes nothing. If consequences do not fit into the batch, the next command
+/// of the run settles them. A claim ([`Command::Dispatch`]) and a tick do so before anything else.
+/// If such a claim then dispatches no step, it is not rejected: the caller gets events without a
+/// `Dispatched` event, and claims again.
 pub fn execute(
     state: &mut State,
     next_seq: u64,
@@ -86,8 +89,8 @@ impl Batch {
         }
     }
 
-    /// Fires the timers that are due one by one, each on the state that the previous one left. Timers that
-    /// do not fit into the batch are left to the next tick.
+    /// Fires the timers that are due one by one, each on the state after the previous one. Timers
+    /// that do not fit into the batch fire at the next tick.
     fn tick(&mut self, state: &mut State) {
         while self.events.len() < MAX_TICK_EVENTS {
             let due = decide(state, self.now, &Command::Tick).unwrap_or_default();
@@ -101,7 +104,7 @@ impl Batch {
     }
 
     fn settle(&mut self, state: &mut State, run: RunId) {
-        // A full batch would also stop a chain of consequences that does not terminate.
+        // The limit also stops this loop if a bug makes consequences follow each other without end.
         while !self.is_full() {
             let follows = settle(state, run);
             if follows.is_empty() {

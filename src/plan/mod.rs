@@ -1,14 +1,15 @@
-//! The domain: what an agent plan is, what can be asked of it, and what happened.
+//! The domain: plans, commands, events, and the state of runs.
 //!
-//! Three steps, each a pure function: [`decide`] judges a command against the state and answers
-//! with events or a [`Rejection`]; [`State::apply`] folds an event in; [`settle`] finds what
-//! follows by itself. [`execute`] strings them together.
+//! Three pure functions: [`decide`] checks a command against the state and returns events or a
+//! [`Rejection`]; [`State::apply`] folds an event into the state; [`settle`] derives the events
+//! that follow from the state without a command. [`execute`] combines them into one batch.
 //!
 //! Invariants:
-//! - No I/O, no clock, no randomness, no bytes, no hash algorithm: all of these are arguments.
-//! - `apply` is total, infallible and deterministic: it judges nothing. An event that makes no
-//!   sense (only a forged log holds one) changes nothing but the sequence number.
-//! - A receipt is a claim. Only verdicts, or a policy that is written down, accept a step.
+//! - No I/O, clock, randomness, byte format or hash algorithm: times and hashes are arguments.
+//! - `apply` is total, infallible and deterministic, and makes no decisions. An event that does not
+//!   fit the state, which only a forged log can contain, changes only sequence numbers and the
+//!   time.
+//! - A receipt is unverified. Only verdicts or an explicit policy accept a step.
 
 mod apply;
 mod command;
@@ -100,7 +101,7 @@ pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
 pub use value::names::parse_number;
 pub use value::names::{NameKind, name_error};
 #[doc(hidden)]
-pub use value::nearest::nearest;
+pub use value::nearest::closest_name;
 #[doc(hidden)]
 pub use value::numbers::{find_long_number, quote_long_numbers};
 pub use value::rare_field::{RareField, StaticDefault};

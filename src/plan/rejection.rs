@@ -21,7 +21,7 @@ pub enum Rejection {
     /// The plan is invalid; all its problems.
     InvalidPlan(Vec<Problem>),
     /// The name is invalid; why.
-    BadName(&'static str),
+    InvalidName(&'static str),
     /// A run with this name exists.
     RunExists(RunId),
     /// The run does not exist.
@@ -32,7 +32,7 @@ pub enum Rejection {
     RunRetired(Ending),
     /// The run has no active plan version yet.
     NoActivePlan,
-    /// The version does not exist, or does not wait for a review.
+    /// The version does not exist, or it does not wait for a review.
     NoSuchVersion(u32),
     /// The reviewer saw another plan than the proposed one.
     HashDiffers {
@@ -45,8 +45,8 @@ pub enum Rejection {
     NoSuchStep(StepNumber),
     /// The step is not ready; its status.
     NotReady(StepNumber, StepStatus),
-    /// The step is in flight.
-    HeldBy {
+    /// The step is in flight: a worker holds its lease.
+    Leased {
         /// The step.
         step: StepNumber,
         /// The worker.
@@ -70,7 +70,7 @@ pub enum Rejection {
         /// Steps whose outcome is unknown.
         outcome_unknown: u32,
     },
-    /// The attempt of the token is not active.
+    /// The attempt of the token is not in flight.
     StaleToken(AttemptToken),
     /// The criterion does not exist, or has a verdict.
     NoSuchCriterion(u32),
@@ -85,11 +85,11 @@ pub enum Rejection {
     },
     /// The same plan is already active.
     SamePlan(u32),
-    /// A cap of 0 would block everything.
+    /// The cap is 0, which would block every step.
     ZeroCap,
     /// There is nothing to retry.
     NothingFailed,
-    /// The deadline of this barrier passed, so a retry cannot save the run.
+    /// The deadline of this barrier has passed, so the run would fail again after a retry.
     BarrierLate(String),
     /// The run is paused.
     Paused(PauseCause),
@@ -100,7 +100,7 @@ pub enum Rejection {
     /// The cost of the attempt is not an estimate: the caller must pass the current charge.
     NotEstimated(AttemptToken),
     /// The attempt has another charge than the caller expects.
-    ChargedDiffers {
+    ChargeDiffers {
         /// The expected charge.
         expected: Cost,
         /// The current charge.
@@ -127,11 +127,11 @@ pub enum Rejection {
     MustNotBeRepeated(StepNumber, Disposition),
     /// The step has no available fallback.
     NoFallback(StepNumber),
-    /// The side effect is already confirmed by this record, or announced if 0.
+    /// The side effect is already announced or confirmed.
     EffectKnown {
         /// Key of the side effect.
         key: String,
-        /// Sequence number of the confirmation, or 0.
+        /// Sequence number of the record that confirmed it; 0 if it is only announced.
         committed: u64,
     },
     /// The side effect was not announced.
@@ -145,7 +145,7 @@ pub enum Rejection {
     },
     /// The ledger has no output with this hash and length.
     NoSuchOutput(ContentHash),
-    /// The command leads to more events than fit into a batch.
+    /// The command produces more events than fit into a batch.
     TooManyEvents {
         /// Number of events.
         events: usize,
@@ -160,7 +160,7 @@ impl Rejection {
     pub fn name(&self) -> &'static str {
         match self {
             Self::InvalidPlan(_) => "invalid_plan",
-            Self::BadName(_) => "bad_name",
+            Self::InvalidName(_) => "bad_name",
             Self::RunExists(_) => "run_exists",
             Self::NoSuchRun => "no_such_run",
             Self::RunHasEnded(_) => "run_has_ended",
@@ -170,7 +170,7 @@ impl Rejection {
             Self::HashDiffers { .. } => "hash_differs",
             Self::NoSuchStep(_) => "no_such_step",
             Self::NotReady(..) => "not_ready",
-            Self::HeldBy { .. } => "held_by",
+            Self::Leased { .. } => "held_by",
             Self::CapReached { .. } => "cap_reached",
             Self::NothingReady { .. } => "nothing_ready",
             Self::StaleToken(_) => "stale_token",
@@ -185,7 +185,7 @@ impl Rejection {
             Self::NotPaused => "not_paused",
             Self::BudgetReserved(_) => "budget_reserved",
             Self::NotEstimated(_) => "not_estimated",
-            Self::ChargedDiffers { .. } => "charged_differs",
+            Self::ChargeDiffers { .. } => "charged_differs",
             Self::NoSuchQuestion(_) => "no_such_question",
             Self::NotAnOption { .. } => "not_an_option",
             Self::ReplanIsOpen(_) => "replan_is_open",
@@ -214,7 +214,7 @@ impl fmt::Display for Rejection {
                     many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
                 }
             },
-            Self::BadName(fault) => f.write_str(fault),
+            Self::InvalidName(fault) => f.write_str(fault),
             Self::RunExists(run) => {
                 write!(f, "a run with this name already exists (run #{run}); choose another name")
             }
@@ -246,7 +246,7 @@ impl fmt::Display for Rejection {
             ),
             Self::NoSuchStep(step) => write!(f, "the active plan has no step #{step}"),
             Self::NotReady(step, status) => write!(f, "step #{step} is not ready: it is {status}"),
-            Self::HeldBy { step, worker, lease_until } => {
+            Self::Leased { step, worker, lease_until } => {
                 write!(f, "step #{step} is held by {worker} until {lease_until} (microseconds)")
             }
             Self::CapReached { scope, limit } => {
@@ -302,7 +302,11 @@ impl fmt::Display for Rejection {
                 write!(f, "the command takes {events} events, expected at most {limit}; split it")
             }
             Self::Paused(cause) => {
-                write!(f, "the run is paused: {cause}; raise the budget, or unpause it")
+                let what = match cause {
+                    PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_) => "raise the budget",
+                    PauseCause::Person(_) | PauseCause::StepLimit(_) => "unpause the run",
+                };
+                write!(f, "the run is paused: {cause}; {what}")
             }
             Self::NotPaused => f.write_str("the run is not paused"),
             Self::BudgetReserved(part) => write!(
@@ -314,7 +318,7 @@ impl fmt::Display for Rejection {
                 f,
                 "the receipt of attempt {token} states its cost; pass the current charge, too"
             ),
-            Self::ChargedDiffers { expected, found } => write!(
+            Self::ChargeDiffers { expected, found } => write!(
                 f,
                 "the attempt is charged {} millionths and {} tokens, expected {} and {}; read its \
                  records again",

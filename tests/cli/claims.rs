@@ -96,7 +96,7 @@ fn second_claim_is_rejected_with_worker_and_lease() {
         let other = scenario.ledger().claim(scenario.run, task.number, "another");
         let (step, lease_until) = (task.number, task.lease_until);
         let worker = "worker of a".to_owned();
-        assert_eq!(refusal(other), Rejection::HeldBy { step, worker, lease_until });
+        assert_eq!(refusal(other), Rejection::Leased { step, worker, lease_until });
         assert_durable(&mut scenario);
     }
 }

@@ -45,7 +45,7 @@ fn claim(ledger: &Ledger, run: RunId, step: StepNumber, worker: &str, claims: &m
             claims.winners.push((worker.to_owned(), task.lease_until));
         }
         Err(error) => match error.rejection() {
-            Some(Rejection::HeldBy { step: held, worker, lease_until }) if *held == step => {
+            Some(Rejection::Leased { step: held, worker, lease_until }) if *held == step => {
                 claims.losers.push((worker.clone(), *lease_until));
             }
             _ => panic!("{error}"),

@@ -348,7 +348,7 @@ fn the_story_of_a_step() {
         .has("@14 receipt refused (the attempt has ended: the step is ready): succeeded")
         .has("output: late");
     let last = look(&place.dir, &["step", "small", "last"]);
-    last.has("barrier gate is closed: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
+    last.has("barrier gate is not released: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
         .has("nothing has happened to it yet");
     let numeric = look(&place.dir, &["step", "small", "3"]);
     numeric

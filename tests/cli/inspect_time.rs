@@ -94,12 +94,12 @@ fn why_agrees_with_the_rules_at_every_record() {
     waits
         .has("why #5 of run small (1): running")
         .has("  step 5 (last) is waiting")
-        .has("barrier gate is closed: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
+        .has("barrier gate is not released: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
         .has("to continue, type:")
         .has("small mail landed|did-not-happen --by WHO")
         .has("small slow --by WHO");
     look(&place.dir, &["why", "small", "flaky", "--at", "6"])
-        .has("worker-1 has step 1 (flaky), until 2027-01-15T08:")
+        .has("worker-1 holds the lease of step 1 (flaky), until 2027-01-15T08:")
         .has("as it was after record 6");
     look(&place.dir, &["why", "small", "flaky", "--at", "5"])
         .has("it can be dispatched: place 1 of 3");

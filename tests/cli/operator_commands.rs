@@ -374,7 +374,7 @@ fn fork_starts_in_the_state_before_the_step() {
     );
     let state = place.state();
     let run = state.run_named("again").unwrap();
-    assert_eq!(run.forked.as_ref().unwrap().at_seq, forked[0]["at_seq"].as_u64().unwrap());
+    assert_eq!(run.fork.as_ref().unwrap().at_seq, forked[0]["at_seq"].as_u64().unwrap());
     assert_eq!(ids(run, StepStatus::Accepted), ["build"]);
     place.ledger("inspect .ledger").code(0).says(&["forked from run 1 at record"]);
     place.ledger("run plan.yaml --run again").code(3).says(&["Is the window open?"]);
@@ -458,7 +458,10 @@ fn landed_disposition_prevents_a_second_attempt() {
       echo '{"outcome":"failed","message":"no paper","disposition":"landed"}' > $LEDGER_RECEIPT
 "#,
     );
-    place.ledger("run plan.yaml").code(3).says(&["the work was done, and then failed: no paper"]);
+    place
+        .ledger("run plan.yaml")
+        .code(3)
+        .says(&["the work took effect, but the attempt failed: no paper"]);
     assert_eq!(place.tally(), ["pay"]);
     place.ledger("answer plan pay skip --by ana").code(0);
     place.ledger("run plan.yaml").code(0);
@@ -539,7 +542,7 @@ fn probe_does_not_accept_a_rejected_attempt() {
         )
     };
     place.write("plan.yaml", plan(""));
-    place.ledger("run plan.yaml").code(3).says(&["the work was done, and then failed"]);
+    place.ledger("run plan.yaml").code(3).says(&["the work took effect, but the attempt failed"]);
     place.ledger("answer plan pay fail --by ana").code(0);
     place.write("plan.yaml", plan("  - {id: y, command: 'true'}\n"));
     place.ledger("plan propose plan.yaml --run plan").code(0);

@@ -191,7 +191,7 @@ fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
             if let Some(step) = run.outcome_unknown.first().copied() {
                 let finding = rng.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
                 let Targets { run, by, .. } = targets;
-                return Command::ResolveDoubt { run, step, finding, by, evidence: "seen".into() };
+                return Command::ResolveOutcome { run, step, finding, by, evidence: "seen".into() };
             }
             Command::Dispatch { run: targets.run, step: None, worker: "w".to_owned(), lease: None }
         }
@@ -262,7 +262,7 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
         10 => Command::RetryFailed { run: id, by },
         11 if rng.below(3) == 0 => Command::Skip { run: id, step, by, reason },
         12 if rng.below(8) == 0 => Command::CancelRun { run: id, by, reason },
-        13 if rng.below(4) == 0 => Command::TakeOver { run: id, steps: vec![(step, reason)] },
+        13 if rng.below(4) == 0 => Command::MarkDoneBefore { run: id, steps: vec![(step, reason)] },
         _ => {
             let decision = rng.pick(&[
                 Decision::Retry,

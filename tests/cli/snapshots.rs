@@ -666,7 +666,7 @@ fn run_overview_is_compared_with_the_run() {
     let mut state = State::decode(&mut body.as_slice()).unwrap();
     let packed = state.runs.stored().find_map(|(id, form)| match form {
         StoredRun::Packed(packed) => Some((id, Arc::clone(packed))),
-        StoredRun::Whole(_) => None,
+        StoredRun::Unpacked(_) => None,
     });
     let (id, packed) = packed.unwrap();
     let with = |overview: RunOverview| {
@@ -1114,7 +1114,7 @@ fn plan_with_long_numbers_round_trips_in_a_snapshot() {
     assert!((hash, from.is_some(), notes.is_empty()) == (before, true, true));
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let state = ledger.state().unwrap();
-    assert_eq!(state.runs.check(), None);
+    assert_eq!(state.runs.unpack_all(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);
     assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
 }

@@ -154,7 +154,7 @@ impl Rng {
         }
         if let Some(step) = run.outcome_unknown.first().copied() {
             let finding = self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
-            return Some(Command::ResolveDoubt {
+            return Some(Command::ResolveOutcome {
                 run: run.id,
                 step,
                 finding,

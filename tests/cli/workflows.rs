@@ -441,7 +441,7 @@ fn step_of_a_dead_agent_is_redispatched_once() {
     assert_eq!((run.count(StepStatus::Accepted), run.count(StepStatus::Ready)), (39, 60));
     let held = refusal(scenario.ledger().claim(scenario.run, StepNumber(40), "agent 41"));
     let (worker, lease_until) = ("agent 40".to_owned(), fortieth.lease_until);
-    assert_eq!(held, Rejection::HeldBy { step: StepNumber(40), worker, lease_until });
+    assert_eq!(held, Rejection::Leased { step: StepNumber(40), worker, lease_until });
 
     scenario.wait(60);
     let lost = scenario.step_events().into_iter().find_map(|record| match record.event {
@@ -698,7 +698,7 @@ fn fork_before_a_step_is_independent_of_its_parent() {
     let (parent, paint) = (scenario.run, scenario.number("paint"));
     let fork = ledger.fork(parent, ForkPoint::Before(paint), "in blue").unwrap();
     let run = ledger.run(fork).unwrap();
-    let forked = run.forked.clone().unwrap();
+    let forked = run.fork.clone().unwrap();
     assert_eq!((forked.parent, forked.at_seq), (parent, before.seq));
     assert_eq!(forked.chain, ContentHash(before.chain.0), "the chain value of the log");
     assert_eq!((forked.spent, run.spent()), (money(60), Cost::default()));
@@ -753,7 +753,7 @@ fn fork_inside_a_batch_takes_complete_versions_only() {
         let run = scenario.ledger().run(fork).unwrap();
         assert_eq!(run.versions.len(), versions, "{name}");
         for version in &run.versions {
-            assert_eq!(plan_ledger::plan_hash(&version.plan.whole()), version.hash, "{name}");
+            assert_eq!(plan_ledger::plan_hash(&version.plan.decode()), version.hash, "{name}");
         }
         let asked: Vec<_> = run.questions.values().map(|each| each.asked.subject.clone()).collect();
         let expected = if versions == 2 { vec![QuestionSubject::Plan(2)] } else { vec![] };
@@ -799,12 +799,12 @@ fn retired_run_can_be_read_and_forked() {
     assert_eq!(state.summaries[&scenario.run].accepted, 2);
     scenario.lose_power();
     let again = scenario.run();
-    assert_eq!((again.status, again.ended), (ended.status, ended.ended));
+    assert_eq!((again.status, again.end_record), (ended.status, ended.end_record));
     assert_eq!(again.variables["x"].value, ended.variables["x"].value);
     assert_eq!(again.step(StepNumber(2)).unwrap().attempts, 1);
     let ledger = scenario.ledger();
     let view = scenario.view();
-    assert_eq!(view.run(scenario.run).unwrap().ended, ended.ended);
+    assert_eq!(view.run(scenario.run).unwrap().end_record, ended.end_record);
     assert_eq!(refusal(view.run(RunId(999))), Rejection::NoSuchRun);
     assert_eq!(refusal(ledger.run(RunId(999))), Rejection::NoSuchRun);
     let name = refusal(ledger.start_run("scenario", &short, RunPolicy::default()));
@@ -829,14 +829,14 @@ fn cost_correction_with_wrong_charge_is_rejected() {
     let correct = |scenario: &Scenario, token, to, charged: Option<u64>| {
         scenario.ledger().correct_cost(token, money(to), charged.map(money), "ann")
     };
-    let wrong = |expected, found| Rejection::ChargedDiffers {
+    let wrong = |expected, found| Rejection::ChargeDiffers {
         expected: money(expected),
         found: money(found),
     };
     let first = scenario.dispatch("a");
     assert!(matches!(
         refusal(correct(&scenario, first.token, 7, Some(5))),
-        Rejection::HeldBy { .. }
+        Rejection::Leased { .. }
     ));
     scenario.finish_for(&first, &json!(1), 5);
     let error = correct(&scenario, first.token, 7, Some(50)).unwrap_err();

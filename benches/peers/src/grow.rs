@@ -390,7 +390,7 @@ impl Grower {
         while self.state.seq < to {
             let payload = vec![0; 64];
             self.bulk.push(NewRecord { kind: FILLER, codec: Codec::Raw, schema: 1, payload });
-            self.state.pass(self.state.seq + 1, self.state.time);
+            self.state.skip_record(self.state.seq + 1, self.state.time);
         }
         self.submit()?;
         self.log.flush()?;

@@ -3,7 +3,7 @@
 //! The libraries report type names and parser states. An author needs to know what was found,
 //! what was expected, and what to do.
 
-use crate::plan::nearest;
+use crate::plan::closest_name;
 
 /// Rewrites a message of a library.
 pub(crate) fn plain_message(message: &str) -> String {
@@ -103,7 +103,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 /// A hint with the known name nearest to an unknown one, or nothing.
 pub(super) fn did_you_mean<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> String {
-    nearest(written, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+    closest_name(written, known)
+        .map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ pub(crate) fn compare(reader: &LogReader, runs: Pair<RunId>) -> Result<RunCompar
     let outcomes = [RunOutcomes::of(&one), RunOutcomes::of(&other)];
     let attempts = attempts(&outcomes);
     let states = [&one.run, &other.run];
-    let plans = states.map(|run| run.plan().map(CompactPlan::whole).unwrap_or_default());
+    let plans = states.map(|run| run.plan().map(CompactPlan::decode).unwrap_or_default());
     let [before, after] = &plans;
     Ok(RunComparison {
         runs,
@@ -141,7 +141,7 @@ pub(crate) fn compare(reader: &LogReader, runs: Pair<RunId>) -> Result<RunCompar
         versions: versions(&outcomes),
         plan: diff(before, after),
         spent: states.map(|run| {
-            let before = run.forked.as_ref().map(|fork| fork.spent).unwrap_or_default();
+            let before = run.fork.as_ref().map(|fork| fork.spent).unwrap_or_default();
             run.account.spent.plus(before)
         }),
     })

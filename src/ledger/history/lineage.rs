@@ -28,7 +28,7 @@ impl Lineage {
     pub(crate) fn of(reader: &LogReader, id: RunId) -> Result<Self> {
         let run = run_of(reader, id)?;
         let mut records = records(reader, id, u64::MAX)?;
-        let (mut child, mut forked) = (id, run.forked.clone());
+        let (mut child, mut forked) = (id, run.fork.clone());
         // A parent has a lower number than its fork, so this ends.
         while let Some(fork) = forked.filter(|fork| fork.parent < child) {
             let mut ancestor = self::records(reader, fork.parent, fork.at_seq)?;

@@ -146,7 +146,7 @@ fn count(count: usize) -> u64 {
 fn budget_use(run: &Run) -> BTreeMap<BudgetPart, Ratio> {
     let Limits { money_micros, tokens, attempts, wall_seconds } = run.limits();
     let (account, spent) = (&run.account, run.account.spent);
-    let ended = run.ended.map(|(_, time)| time.saturating_sub(run.started) / 1_000_000);
+    let ended = run.end_record.map(|(_, time)| time.saturating_sub(run.started) / 1_000_000);
     let parts = [
         (BudgetPart::Money, money_micros, Some(spent.money_micros)),
         (BudgetPart::Tokens, tokens, Some(spent.tokens)),

@@ -77,7 +77,7 @@ fn head(run: &Run) -> Value {
         "name": run.name,
         "status": value(&run.status),
         "pause": value(&run.pause),
-        "abort": run.abort,
+        "abort": run.abort_reason,
         "active": run.active,
         "request": value(&run.request),
         "is_complete": run.is_complete,

@@ -152,5 +152,5 @@ fn state_before(reader: &LogReader, id: RunId, begin: u64, state: State) -> Resu
 fn replan(run: &Run, event: &Event) -> Option<PlanDiff> {
     let Event::PlanActivated(activated) = event else { return None };
     let place = usize::try_from(activated.version).ok()?.checked_sub(1)?;
-    Some(diff(&run.plan()?.whole(), &run.versions.get(place)?.plan.whole()))
+    Some(diff(&run.plan()?.decode(), &run.versions.get(place)?.plan.decode()))
 }

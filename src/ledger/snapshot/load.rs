@@ -221,7 +221,7 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
 fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
     state.runs.stored().filter_map(|(id, form)| match form {
         StoredRun::Packed(packed) => Some((id, Arc::clone(packed))),
-        StoredRun::Whole(_) => None,
+        StoredRun::Unpacked(_) => None,
     })
 }
 

@@ -53,13 +53,13 @@ impl RunHead {
             name: run.name.clone(),
             policy: run.policy,
             started: run.started,
-            forked: run.forked.clone(),
+            forked: run.fork.clone(),
             status: run.status,
-            ended: run.ended,
+            ended: run.end_record,
             pause: run.pause.clone(),
-            abort: run.abort.clone(),
+            abort: run.abort_reason.clone(),
             active: run.active,
-            activated: run.activated,
+            activated: run.activated_at,
             request: run.request.clone(),
             is_complete: run.is_complete,
             replans: run.replans,
@@ -71,13 +71,13 @@ impl RunHead {
 
     fn into_run(self) -> Run {
         let mut run = Run::new(self.id, &self.name, self.policy, self.started);
-        run.forked = self.forked;
+        run.fork = self.forked;
         run.status = self.status;
-        run.ended = self.ended;
+        run.end_record = self.ended;
         run.pause = self.pause;
-        run.abort = self.abort;
+        run.abort_reason = self.abort;
         run.active = self.active;
-        run.activated = self.activated;
+        run.activated_at = self.activated;
         run.request = self.request;
         run.is_complete = self.is_complete;
         run.replans = self.replans;
@@ -111,8 +111,8 @@ pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, &run.in_flight_by_owner)?;
     put_many(out, &run.in_flight_by_tag)?;
     put_many(out, &run.timers)?;
-    put_many(out, &run.due)?;
-    put_many(out, &run.due_barriers)?;
+    put_many(out, &run.pending_steps)?;
+    put_many(out, &run.pending_barriers)?;
     put_many(out, &run.fatal_barriers)?;
     put_many(out, &run.counts)?;
     put_many(out, &run.plan_verdicts)?;
@@ -149,8 +149,8 @@ pub(crate) fn decode<'a>(
     run.in_flight_by_owner = input.take_many()?;
     run.in_flight_by_tag = input.take_many()?;
     run.timers = input.take_many()?;
-    run.due = input.take_many()?;
-    run.due_barriers = input.take_many()?;
+    run.pending_steps = input.take_many()?;
+    run.pending_barriers = input.take_many()?;
     run.fatal_barriers = input.take_many()?;
     run.counts = input.take_many()?;
     run.plan_verdicts = input.take_many()?;
@@ -198,7 +198,7 @@ pub(crate) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     put(&mut text, &canonical(plan.header()))?;
     put_count(&mut text, plan.len())?;
-    plan.steps().try_for_each(|step| put(&mut text, &canonical(&step.whole())))?;
+    plan.steps().try_for_each(|step| put(&mut text, &canonical(&step.decode())))?;
     Ok(text)
 }
 

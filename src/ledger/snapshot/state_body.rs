@@ -53,7 +53,7 @@ fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()
                 }
                 put_bytes(out, &packed.bytes)?;
             }
-            StoredRun::Whole(run) => {
+            StoredRun::Unpacked(run) => {
                 let mut bytes = Vec::new();
                 run_body::encode(run, &mut bytes)?;
                 put_bytes(out, &compress(&bytes)?)?;
@@ -146,7 +146,7 @@ fn plan_key(version: &PlanVersion) -> PlanKey {
 fn plan_keys<'a>(form: &StoredRun<'a>) -> impl Iterator<Item = PlanKey> + use<'a> {
     let (packed, versions) = match form {
         StoredRun::Packed(packed) => (packed.plans.as_slice(), [].as_slice()),
-        StoredRun::Whole(run) => ([].as_slice(), run.versions.as_slice()),
+        StoredRun::Unpacked(run) => ([].as_slice(), run.versions.as_slice()),
     };
     packed.iter().map(|plan| plan.key).chain(versions.iter().map(plan_key))
 }
@@ -181,7 +181,7 @@ fn encode_plans(
             StoredRun::Packed(packed) => {
                 put_bytes(out, packed.plans.get(at).map_or(&[], |plan| &plan.bytes))?;
             }
-            StoredRun::Whole(run) => {
+            StoredRun::Unpacked(run) => {
                 let text = run.versions.get(at).map(|version| plan_text(&version.plan));
                 put_bytes(out, &compress(&text.transpose()?.unwrap_or_default())?)?;
             }
@@ -298,6 +298,6 @@ impl Projection for State {
     }
 
     fn validate(&self) -> Option<&str> {
-        self.runs.check()
+        self.runs.unpack_all()
     }
 }

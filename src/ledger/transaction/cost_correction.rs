@@ -25,7 +25,7 @@ pub(crate) fn correct_cost(
                 Err(Error::new(ErrorKind::Conflict, "the step changed in the meantime"))
             }
             (Some(expected), Some(found)) if expected != found => {
-                Err(Rejection::ChargedDiffers { expected, found }.into())
+                Err(Rejection::ChargeDiffers { expected, found }.into())
             }
             _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
         };

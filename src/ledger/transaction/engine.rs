@@ -311,7 +311,7 @@ impl Engine {
                 }
             };
             if prepared.key.is_some() && events.is_empty() {
-                state.pass(expected, now);
+                state.skip_record(expected, now);
             }
             let batch = Batch {
                 records: events.iter().map(encode).collect(),
@@ -516,7 +516,7 @@ impl Engine {
                 Err(error) => return Err(error),
                 Ok(ticket) => {
                     for seq in ticket.first_seq()..=ticket.last_seq() {
-                        shared.state.pass(seq, time);
+                        shared.state.skip_record(seq, time);
                         shared.cache.add_record(seq, time, None);
                     }
                     return Ok(ticket);

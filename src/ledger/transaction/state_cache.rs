@@ -102,7 +102,7 @@ impl StateCache {
                     copy.apply(*seq, *time, event);
                     replanned.extend(planned_run(event));
                 }
-                None => copy.pass(*seq, *time),
+                None => copy.skip_record(*seq, *time),
             }
         }
         for run in replanned {

@@ -1,7 +1,7 @@
 //! Applies the activation of a plan version.
 //!
-//! All derived data of the run is rebuilt from the statuses of its steps: an activation is rare, and a
-//! version may change any dependency.
+//! All derived data of the run is rebuilt from the statuses of its steps: an activation is rare,
+//! and a version may change any dependency.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,37 +24,38 @@ use crate::plan::value::rare_field::RareField;
 
 impl Run {
     pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
-        let Some(plan) = self.activatable(activated) else { return };
-        let fallen: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
+        let Some(plan) = self.valid_plan(activated) else { return };
+        let invalidated: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
         let held: BTreeSet<StepNumber> = activated.held.iter().copied().collect();
-        let changed = self.changed(&plan, activated);
+        let changed = self.changed_steps(&plan, activated);
         let highest = activated.numbers.iter().map(|number| number.index()).max();
         let steps = highest.map_or(0, |last| last.saturating_add(1));
         self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));
         for (step, number) in plan.steps().zip(&activated.numbers) {
             match self.steps.get_mut(number.index()) {
-                Some(state) if held.contains(number) => state.hold_attempt(),
+                Some(state) if held.contains(number) => state.keep_attempt(),
                 // A new plan does not resolve an unknown outcome.
                 Some(state)
-                    if fallen.contains(number) && state.status != StepStatus::OutcomeUnknown =>
+                    if invalidated.contains(number)
+                        && state.status != StepStatus::OutcomeUnknown =>
                 {
-                    state.come_back();
+                    state.restart_or_hold();
                 }
-                Some(state) if changed.contains(number) => state.carry_over(Work::Changed),
-                Some(state) => state.carry_over(Work::Same),
+                Some(state) if changed.contains(number) => state.carry_over(Definition::Changed),
+                Some(state) => state.carry_over(Definition::Same),
                 None => self.steps.push(StepState::new(step.id())),
             }
             if let Some(state) = self.steps.get_mut(number.index()) {
-                state.take_from(&plan, step);
+                state.copy_plan_fields(&plan, step);
             }
         }
-        self.remove_all_but(&activated.numbers, &held);
-        self.forget_other_criteria(&plan, &activated.numbers);
+        self.remove_other_steps(&activated.numbers, &held);
+        self.drop_stale_verdicts(&plan, &activated.numbers);
         if let Some(version) = self.version_mut(activated.version) {
             version.numbers.clone_from(&activated.numbers);
         }
         self.active = activated.version;
-        self.activated = if activated.since == 0 { time } else { activated.since.min(time) };
+        self.activated_at = if activated.since == 0 { time } else { activated.since.min(time) };
         self.is_complete = false;
         self.plan_verdicts.clear();
         self.count_replan(activated);
@@ -68,13 +69,13 @@ impl Run {
         }
         self.links = Arc::new(Links::new(&plan, &activated.numbers, self.steps.len()));
         self.rebuild(&plan, activated);
-        self.close_questions_in_vain();
+        self.close_obsolete_questions();
         self.set_timers();
     }
 
-    /// Steps whose definition differs from the active version, so that questions and evaluations about
-    /// them no longer count.
-    fn changed(&self, plan: &CompactPlan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
+    /// Steps whose definition differs from the active version. Questions and evaluations about them
+    /// are discarded.
+    fn changed_steps(&self, plan: &CompactPlan, activated: &PlanActivated) -> BTreeSet<StepNumber> {
         let version = usize::try_from(activated.version).ok().and_then(|n| n.checked_sub(1));
         let hashes = version.and_then(|place| self.versions.get(place));
         let hashes = hashes.map_or(&[][..], |version| &version.step_hashes);
@@ -88,25 +89,25 @@ impl Run {
         numbers.filter(|each| is_changed(*each)).map(|(_, number)| *number).collect()
     }
 
-    /// Ends the wait for a fallback step that is no longer the fallback. A step whose dependencies are not
-    /// settled any longer starts over.
-    fn drop_stand_ins(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
+    /// Ends the wait for a step that is no longer the fallback. A step that waits for its fallback
+    /// and whose dependencies are no longer settled starts again.
+    fn drop_obsolete_fallbacks(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (plan_step, number) in plan.steps().zip(numbers) {
             let fallback = self.links.fallback_of(*number);
             let dependencies = self.links.dependencies(plan_step);
-            let is_based = dependencies.iter().all(|each| self.is_settled(each));
+            let all_settled = dependencies.iter().all(|each| self.is_settled(each));
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
             if step.hold().fallback_step != fallback {
                 step.change_hold(|hold| hold.fallback_step = None);
-            } else if step.hold().fallback_step.is_some() && !is_based {
+            } else if step.hold().fallback_step.is_some() && !all_settled {
                 step.reset();
             }
         }
     }
 
     /// Closes questions whose subject the active version removed or changed.
-    fn close_questions_in_vain(&mut self) {
-        let in_vain = |(id, question): &(&QuestionId, &Question)| {
+    fn close_obsolete_questions(&mut self) {
+        let is_obsolete = |(id, question): &(&QuestionId, &Question)| {
             let is_about = |open: Option<QuestionId>| open == Some(**id);
             match (&question.asked.subject, question.step) {
                 (_, Some(step)) => {
@@ -122,14 +123,14 @@ impl Run {
                 ) => false,
             }
         };
-        let closed: Vec<_> = self.questions.iter().filter(in_vain).map(|(id, _)| *id).collect();
+        let closed: Vec<_> = self.questions.iter().filter(is_obsolete).map(|(id, _)| *id).collect();
         for question in closed {
             self.close(question);
         }
     }
 
     /// Drops verdicts that name criteria by index if the list of criteria changed.
-    fn forget_other_criteria(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
+    fn drop_stale_verdicts(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (step, number) in plan.steps().zip(numbers) {
             if self.step(*number).is_none_or(|state| state.failed_criteria().is_empty()) {
                 continue;
@@ -157,14 +158,14 @@ impl Run {
         counters.preserved = counters.preserved.saturating_add(count(&activated.preserved));
     }
 
-    /// Marks the fallback steps that no step uses yet.
-    fn put_on_call(&mut self, numbers: &[StepNumber]) {
+    /// Marks the fallback steps that no step uses yet as standby.
+    fn mark_standby_steps(&mut self, numbers: &[StepNumber]) {
         for number in numbers {
-            let stands_in = self.links.fallback_for(*number);
-            let is_called = |other: &StepNumber| {
+            let users = self.links.fallback_for(*number);
+            let uses_it = |other: &StepNumber| {
                 self.step(*other).is_some_and(|step| step.hold().fallback_step == Some(*number))
             };
-            let is_standby = !stands_in.is_empty() && !stands_in.iter().any(is_called);
+            let is_standby = !users.is_empty() && !users.iter().any(uses_it);
             if let Some(step) = self.steps.get_mut(number.index())
                 && step.hold().is_standby != is_standby
             {
@@ -173,9 +174,9 @@ impl Run {
         }
     }
 
-    /// The plan of the version, if it is complete and its numbers are valid: known numbers have the same
-    /// id, new numbers follow without a gap, and no number occurs twice.
-    fn activatable(&mut self, activated: &PlanActivated) -> Option<Arc<CompactPlan>> {
+    /// The plan of the version, if it is complete and its numbers are valid: known numbers have the
+    /// same id, new numbers follow without a gap, and no number occurs twice.
+    fn valid_plan(&mut self, activated: &PlanActivated) -> Option<Arc<CompactPlan>> {
         let version = self.version_mut(activated.version)?;
         let plan = Arc::clone(&version.plan);
         let count = usize::try_from(version.step_count).ok()?;
@@ -199,8 +200,8 @@ impl Run {
         Some(plan)
     }
 
-    /// Marks all other steps as removed. A step that was removed before keeps its attempt.
-    fn remove_all_but(&mut self, numbers: &[StepNumber], held: &BTreeSet<StepNumber>) {
+    /// Marks all other steps as removed. A step that an earlier version removed keeps its attempt.
+    fn remove_other_steps(&mut self, numbers: &[StepNumber], held: &BTreeSet<StepNumber>) {
         let mut is_kept = vec![false; self.steps.len()];
         for number in numbers {
             if let Some(is_kept) = is_kept.get_mut(number.index()) {
@@ -226,22 +227,22 @@ impl Run {
         self.reported.clear();
         self.outcome_unknown.clear();
         self.counts.clear();
-        self.due.clear();
-        self.due_barriers.clear();
+        self.pending_steps.clear();
+        self.pending_barriers.clear();
         self.fatal_barriers.clear();
         let before = std::mem::take(&mut self.barriers);
         for barrier in &plan.header().barriers {
             let mut state = self.barrier_state(barrier);
             if let Some(before) = before.get(&barrier.id) {
                 let answers = activated.answers.iter();
-                let mut of_barrier = answers.filter(|(id, _)| *id == barrier.id);
-                state.take_over(before, of_barrier.next().map(|(_, answer)| answer.as_str()));
+                let mut answers = answers.filter(|(id, _)| *id == barrier.id);
+                state.carry_over(before, answers.next().map(|(_, answer)| answer.as_str()));
             }
             self.barriers.insert(barrier.id.clone(), state);
-            self.review_barrier(&barrier.id);
+            self.refresh_pending_barrier(&barrier.id);
         }
-        self.drop_stand_ins(plan, &activated.numbers);
-        self.put_on_call(&activated.numbers);
+        self.drop_obsolete_fallbacks(plan, &activated.numbers);
+        self.mark_standby_steps(&activated.numbers);
         for (step, number) in plan.steps().zip(&activated.numbers) {
             self.rebuild_step(step, *number);
         }
@@ -262,9 +263,9 @@ impl Run {
         }
         match self.step(number).map(|step| step.status) {
             Some(StepStatus::Ready) => count_up(&mut self.counts, &StepStatus::Ready),
-            _ => self.enlist(number),
+            _ => self.add_to_indexes(number),
         }
-        self.review(number);
+        self.refresh_pending(number);
     }
 
     fn barrier_state(&self, barrier: &Barrier) -> BarrierState {
@@ -284,22 +285,22 @@ impl Run {
         };
         for member in state.members.clone() {
             if let Some(step) = self.step(member) {
-                state.place(member, step.status);
+                state.set_member_status(member, step.status);
             }
         }
         state
     }
 
-    /// How many members must arrive. A member that this version removed does not count; an unknown name
-    /// counts and never arrives.
+    /// How many members must arrive. A member that this version removed does not count; an unknown
+    /// name counts and never arrives.
     fn needed(&self, barrier: &Barrier, members: usize) -> u32 {
         match barrier.needs {
             BarrierNeeds::Any => 1,
             BarrierNeeds::AtLeast(count) => count,
             BarrierNeeds::All => {
-                let ever: BTreeSet<&str> = self.steps.iter().map(StepState::id).collect();
+                let known: BTreeSet<&str> = self.steps.iter().map(StepState::id).collect();
                 let names: BTreeSet<&str> = barrier.members.iter().map(String::as_str).collect();
-                let unknown = names.difference(&ever).count();
+                let unknown = names.difference(&known).count();
                 u32::try_from(members.saturating_add(unknown)).unwrap_or(u32::MAX)
             }
         }
@@ -307,9 +308,9 @@ impl Run {
 }
 
 impl BarrierState {
-    /// Carries over from the previous version: a release, while enough members have arrived, and the
-    /// answer about it.
-    fn take_over(&mut self, before: &Self, answer: Option<&str>) {
+    /// Carries over the release and the answer from the previous version. A release remains valid
+    /// only if enough members have arrived or a person decided it.
+    fn carry_over(&mut self, before: &Self, answer: Option<&str>) {
         let was_released = before.status == BarrierStatus::Released;
         if was_released && (self.has_enough() || answer == Some(RELEASE)) {
             self.status = BarrierStatus::Released;
@@ -325,19 +326,19 @@ impl BarrierState {
 
 /// Whether a version changed the definition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum Definition {
     Same,
     Changed,
 }
 
 impl StepState {
     /// Carries the step over into a version that keeps its work.
-    fn carry_over(&mut self, work: Work) {
+    fn carry_over(&mut self, definition: Definition) {
         // A new version reopens failed steps.
         if matches!(self.status, StepStatus::Failed | StepStatus::Removed | StepStatus::Cancelled) {
-            self.come_back();
+            self.restart_or_hold();
         }
-        if work == Work::Changed {
+        if definition == Definition::Changed {
             // A question about a failure stays open.
             let is_asked = self.attempt().is_some();
             self.change_hold(|hold| {
@@ -348,8 +349,8 @@ impl StepState {
         }
     }
 
-    /// Copies the plan values that are looked up often.
-    fn take_from(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
+    /// Copies the fields of the plan that are read often.
+    fn copy_plan_fields(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
         let owner = match step.fallback() {
             Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.into()),
             _ => plan.owner_of(step).map(Into::into),
@@ -361,10 +362,12 @@ impl StepState {
         });
     }
 
-    /// Starts over, or asks for the outcome of the attempt with which the step failed or was removed.
-    fn come_back(&mut self) {
-        let is_out = matches!(self.status, StepStatus::Failed | StepStatus::Removed);
-        let held = self.take_attempt().filter(|_| is_out);
+    /// Resets the step. If it failed or was removed with an attempt whose outcome is unresolved,
+    /// the step keeps that attempt, and its outcome must be resolved first.
+    fn restart_or_hold(&mut self) {
+        let has_unresolved_attempt =
+            matches!(self.status, StepStatus::Failed | StepStatus::Removed);
+        let held = self.take_attempt().filter(|_| has_unresolved_attempt);
         self.reset();
         if held.is_some() {
             self.change(|detail| detail.attempt = held);
@@ -372,9 +375,9 @@ impl StepState {
         }
     }
 
-    /// Carries the step over with its attempt. A question about it is asked again with the new definition;
-    /// otherwise the outcome of the attempt must be resolved.
-    fn hold_attempt(&mut self) {
+    /// Carries the step over with its attempt. An open question about the attempt is asked again
+    /// with the new definition; without one, the outcome of the attempt must be resolved.
+    fn keep_attempt(&mut self) {
         if self.attempt().is_none() {
             self.reset();
             return;

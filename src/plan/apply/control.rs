@@ -1,6 +1,6 @@
 //! Applies events of a run as a whole: end, pause, budget, replan requests, forks and timers.
 //!
-//! Invariants: the ledger's due list has the first timer of each run. An ended run has no open question
+//! Invariants: `State::due` contains the first timer of each run. An ended run has no open question
 //! and no timer except leases.
 
 use std::collections::BTreeSet;
@@ -17,8 +17,9 @@ use crate::plan::state::{ENDED_KEPT, State};
 use crate::plan::value::ids::{Micros, RunId};
 
 impl State {
-    /// Changes a run in a way that may open or close this question only.
-    pub(super) fn with_question(
+    /// Runs `change`, which may open or close this question only, and updates the index of the
+    /// ledger.
+    pub(super) fn change_question(
         &mut self,
         id: RunId,
         question: QuestionId,
@@ -37,8 +38,9 @@ impl State {
         }
     }
 
-    /// Changes a run in a way that may open or close any of its questions.
-    pub(super) fn with_questions(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+    /// Runs `change`, which may open or close any question of the run, and updates the index of the
+    /// ledger.
+    pub(super) fn change_questions(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
         let changed = self.change(id, |run| {
             let before = run.open_questions();
             change(run);
@@ -67,7 +69,7 @@ impl State {
             self.account.limits = changed.limits;
             return;
         };
-        self.with(run, |run| {
+        self.change_run(run, |run| {
             run.account.limits = changed.limits;
             run.set_wall_timer();
         });
@@ -80,9 +82,9 @@ impl State {
             return;
         }
         self.ended.insert((seq, run));
-        self.with_questions(run, |run| {
+        self.change_questions(run, |run| {
             run.status = RunStatus::Ended(ending);
-            run.ended = Some((seq, time));
+            run.end_record = Some((seq, time));
             run.pause = None;
             run.request = None;
             if matches!(ending, Ending::Cancelled | Ending::Aborted) {
@@ -98,7 +100,7 @@ impl State {
             if run.status != RunStatus::Ended(Ending::Failed) {
                 return None;
             }
-            let ended = run.ended.take();
+            let ended = run.end_record.take();
             run.reopen();
             ended
         });
@@ -107,7 +109,8 @@ impl State {
         }
     }
 
-    /// Replaces the runs that ended first by summaries, beyond the number of ended runs to keep.
+    /// Replaces the runs that ended first by summaries until at most [`ENDED_KEPT`] ended runs are
+    /// complete.
     pub(super) fn retire(&mut self) {
         while self.ended.len() > ENDED_KEPT
             && let Some((_, id)) = self.ended.pop_first()
@@ -144,8 +147,8 @@ impl Run {
             from: requested.from,
             reason: requested.reason.clone(),
         });
-        // Steps that were about to request a plan no longer have to.
-        self.due.clone().into_iter().for_each(|number| self.review(number));
+        // Steps with a pending replan request need none now.
+        self.pending_steps.clone().into_iter().for_each(|number| self.refresh_pending(number));
     }
 
     pub(super) fn withdraw_replan(&mut self) {
@@ -162,13 +165,13 @@ impl Run {
     /// Reopens the run after a failure.
     fn reopen(&mut self) {
         self.status = RunStatus::Running;
-        self.abort = None;
+        self.abort_reason = None;
         // The plan criteria are judged again once all steps are closed.
         self.plan_verdicts.clear();
-        // The end closed all questions; steps that still need an answer ask again.
-        self.step_numbers().for_each(|number| self.review(number));
+        // The end of the run closed all questions. Those that still need an answer are asked again.
+        self.step_numbers().for_each(|number| self.refresh_pending(number));
         for id in self.barriers.keys().cloned().collect::<Vec<_>>() {
-            self.review_barrier(&id);
+            self.refresh_pending_barrier(&id);
         }
         self.set_timers();
     }
@@ -176,7 +179,7 @@ impl Run {
     fn cancel_open_steps(&mut self) {
         for number in self.step_numbers() {
             if self.step(number).is_some_and(|step| step.status.is_open()) {
-                self.shift(number, StepStatus::Cancelled);
+                self.set_status(number, StepStatus::Cancelled);
                 if let Some(step) = self.steps.get_mut(number.index()) {
                     step.take_attempt();
                 }
@@ -237,7 +240,7 @@ impl Run {
         }
     }
 
-    /// The initial status of steps of a forked run.
+    /// Sets the initial status of steps of a forked run.
     pub(super) fn inherit(&mut self, inherited: &StepsInherited) {
         for each in &inherited.steps {
             let Some(step) = self.steps.get_mut(each.step.index()) else { continue };
@@ -252,9 +255,9 @@ impl Run {
                 StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed
             ) {
                 step.accept(each.accepted.clone());
-                self.shift(each.step, each.status);
+                self.set_status(each.step, each.status);
             }
-            self.review(each.step);
+            self.refresh_pending(each.step);
         }
     }
 }

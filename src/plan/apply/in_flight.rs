@@ -1,7 +1,7 @@
 //! Indexes of the attempts in flight, of each run and of the ledger.
 //!
-//! Invariant: both indexes match the attempts of the steps. Code that changes a step compares its attempt
-//! before and after, and updates the indexes.
+//! Invariant: both indexes match the attempts of the steps. Code that changes a step compares its
+//! attempt before and after the change, and updates the indexes if they differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
 
 /// An attempt in flight.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Flight {
+pub(super) struct InFlightAttempt {
     run: RunId,
     step: StepNumber,
     token: AttemptToken,
@@ -25,13 +25,13 @@ pub(super) struct Flight {
 /// Number of attempts in flight by owner or tag.
 type Counts = BTreeMap<String, u32>;
 
-impl Flight {
-    fn enter(&self, owners: &mut Counts, tags: &mut Counts) {
+impl InFlightAttempt {
+    fn add_to(&self, owners: &mut Counts, tags: &mut Counts) {
         self.owner.iter().for_each(|owner| count_up(owners, owner));
         self.tags.iter().for_each(|tag| count_up(tags, tag));
     }
 
-    fn leave(&self, owners: &mut Counts, tags: &mut Counts) {
+    fn remove_from(&self, owners: &mut Counts, tags: &mut Counts) {
         self.owner.iter().for_each(|owner| count_down(owners, owner));
         self.tags.iter().for_each(|tag| count_down(tags, tag));
     }
@@ -39,48 +39,52 @@ impl Flight {
 
 impl State {
     /// Replaces attempts in the indexes of the ledger.
-    pub(super) fn replace_flights<'a>(
+    pub(super) fn replace_in_flight<'a>(
         &mut self,
-        before: impl IntoIterator<Item = &'a Flight>,
-        after: impl IntoIterator<Item = &'a Flight>,
+        before: impl IntoIterator<Item = &'a InFlightAttempt>,
+        after: impl IntoIterator<Item = &'a InFlightAttempt>,
     ) {
-        for flight in before {
-            self.in_flight.remove(&flight.token);
-            flight.leave(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        for in_flight_attempt in before {
+            self.in_flight.remove(&in_flight_attempt.token);
+            in_flight_attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
-        for flight in after {
-            self.in_flight.insert(flight.token, (flight.run, flight.step));
-            self.dispatched.insert(flight.token, (flight.run, flight.step));
-            flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        for in_flight_attempt in after {
+            self.in_flight
+                .insert(in_flight_attempt.token, (in_flight_attempt.run, in_flight_attempt.step));
+            self.dispatched
+                .insert(in_flight_attempt.token, (in_flight_attempt.run, in_flight_attempt.step));
+            in_flight_attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 }
 
 impl Run {
     /// Replaces attempts in the indexes of the run.
-    pub(super) fn replace_flights<'a>(
+    pub(super) fn replace_in_flight<'a>(
         &mut self,
-        before: impl IntoIterator<Item = &'a Flight>,
-        after: impl IntoIterator<Item = &'a Flight>,
+        before: impl IntoIterator<Item = &'a InFlightAttempt>,
+        after: impl IntoIterator<Item = &'a InFlightAttempt>,
     ) {
-        for flight in before {
-            self.timers.remove(&(flight.lease_until, Timer::Lease(flight.token)));
+        for in_flight_attempt in before {
+            self.timers
+                .remove(&(in_flight_attempt.lease_until, Timer::Lease(in_flight_attempt.token)));
             self.in_flight = self.in_flight.saturating_sub(1);
-            flight.leave(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+            in_flight_attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
-        for flight in after {
-            self.timers.insert((flight.lease_until, Timer::Lease(flight.token)));
-            self.dispatched.insert(flight.token);
+        for in_flight_attempt in after {
+            self.timers
+                .insert((in_flight_attempt.lease_until, Timer::Lease(in_flight_attempt.token)));
+            self.dispatched.insert(in_flight_attempt.token);
             self.in_flight = self.in_flight.saturating_add(1);
-            flight.enter(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+            in_flight_attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 
     /// The attempt of a step, if it is in flight.
-    pub(super) fn flight(&self, number: StepNumber) -> Option<Flight> {
+    pub(super) fn in_flight_attempt(&self, number: StepNumber) -> Option<InFlightAttempt> {
         let step = self.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
         let attempt = step.attempt()?;
-        Some(Flight {
+        Some(InFlightAttempt {
             run: self.id,
             step: number,
             token: attempt.token,
@@ -90,7 +94,7 @@ impl Run {
         })
     }
 
-    pub(super) fn flights(&self) -> Vec<Flight> {
-        self.step_numbers().filter_map(|number| self.flight(number)).collect()
+    pub(super) fn in_flight_attempts(&self) -> Vec<InFlightAttempt> {
+        self.step_numbers().filter_map(|number| self.in_flight_attempt(number)).collect()
     }
 }

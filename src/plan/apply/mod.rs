@@ -1,18 +1,19 @@
 //! The fold: applies events to the state.
 //!
-//! Applying judges nothing. Commands are judged in `decide` and consequences in `settle`; both produce
-//! events, and only events change the state.
+//! `apply` makes no decisions. `decide` handles commands, and `settle` derives consequences; both
+//! return events, and only events change the state.
 //!
 //! Invariants:
-//! - Total, infallible and deterministic. An event that does not fit the state, which only a forged log
-//!   can contain, changes only the sequence number and the time.
-//! - Derived data (ready queues, counts, barriers) is updated here and nowhere else. An update touches
-//!   only what depends on the change.
+//! - Total, infallible and deterministic. An event that does not fit the state, which only a forged
+//!   log can contain, changes only the sequence numbers (of the state and of the step) and the
+//!   time.
+//! - Only this module updates derived data (ready queues, counts, barriers). An update touches only
+//!   the data that depends on the change.
 
 mod activation;
 mod control;
 mod counts;
-mod flights;
+mod in_flight;
 mod money;
 mod questions;
 mod status;
@@ -31,17 +32,17 @@ use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
-use flights::Flight;
+use in_flight::InFlightAttempt;
 
-/// The parts of a step that the indexes of the ledger hold.
-struct Listed {
-    flight: Option<Flight>,
+/// The parts of a step that are in the indexes of the ledger.
+struct IndexedParts {
+    in_flight_attempt: Option<InFlightAttempt>,
     question: Option<QuestionId>,
 }
 
 impl State {
-    /// Advances over a record that belongs to the log only.
-    pub fn pass(&mut self, seq: u64, time: Micros) {
+    /// Skips a record that is not an event: only the sequence number and the time change.
+    pub fn skip_record(&mut self, seq: u64, time: Micros) {
         self.seq = seq;
         self.time = self.time.max(time);
     }
@@ -49,85 +50,92 @@ impl State {
     /// Applies the event of record `seq`, written at `time`.
     pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
         match event {
-            // Steps are encoded directly from the borrowed event: cloning them would cost most.
+            // Steps are encoded from the borrowed event, because cloning them is expensive.
             Event::PlanSteps(added) => {
-                self.pass(seq, time);
-                self.with(added.run, |run| run.add_plan_steps(added.version, &added.steps));
+                self.skip_record(seq, time);
+                self.change_run(added.run, |run| run.add_plan_steps(added.version, &added.steps));
             }
-            _ => self.take(seq, time, event.clone()),
+            _ => self.apply_owned(seq, time, event.clone()),
         }
     }
 
-    /// Applies an owned event, without cloning the parts that the state keeps.
-    pub fn take(&mut self, seq: u64, time: Micros, event: Event) {
-        self.pass(seq, time);
-        self.fold(seq, time, event);
+    /// As [`State::apply`], for an owned event: the parts that the state keeps are not cloned.
+    pub fn apply_owned(&mut self, seq: u64, time: Micros, event: Event) {
+        self.skip_record(seq, time);
+        self.apply_event(seq, time, event);
         self.retire();
     }
 
-    fn fold(&mut self, seq: u64, time: Micros, event: Event) {
+    fn apply_event(&mut self, seq: u64, time: Micros, event: Event) {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
                 let capped = self.capped_tags();
-                self.with_flights(activated.run, |run| {
+                self.change_attempts(activated.run, |run| {
                     run.activate(&activated, time);
                     run.cap_tags(&capped);
                 });
             }
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
-            Event::PlanProposed(proposed) => self.with(proposed.run, |run| run.propose(proposed)),
-            Event::PlanSteps(added) => {
-                self.with(added.run, |run| run.add_plan_steps(added.version, &added.steps));
+            Event::PlanProposed(proposed) => {
+                self.change_run(proposed.run, |run| run.propose(proposed))
             }
-            Event::PlanReviewed(reviewed) => self.with(reviewed.run, |run| {
+            Event::PlanSteps(added) => {
+                self.change_run(added.run, |run| run.add_plan_steps(added.version, &added.steps));
+            }
+            Event::PlanReviewed(reviewed) => self.change_run(reviewed.run, |run| {
                 if let Some(version) = run.version_mut(reviewed.version) {
                     version.review = Some(reviewed.review);
                 }
             }),
-            Event::PlanVerdict(judged) => self.with(judged.run, |run| {
+            Event::PlanVerdict(judged) => self.change_run(judged.run, |run| {
                 if judged.version == run.active {
                     run.plan_verdicts.entry(judged.verdict.criterion).or_insert(judged.verdict);
                 }
             }),
-            Event::VariableSet(set) => self.with(set.run, |run| run.set_variable(set, time)),
-            Event::Barrier(changed) => self.with(changed.run, |run| run.change_barrier(&changed)),
+            Event::VariableSet(set) => self.change_run(set.run, |run| run.set_variable(set, time)),
+            Event::Barrier(changed) => {
+                self.change_run(changed.run, |run| run.change_barrier(&changed))
+            }
             Event::RunEnded(ended) => self.end_run(seq, &ended),
             Event::RunReopened(reopened) => self.reopen_run(reopened.run),
             Event::RunPaused(paused) => {
-                self.with(paused.run, |run| run.set_pause(Some(paused.cause)));
+                self.change_run(paused.run, |run| run.set_pause(Some(paused.cause)));
             }
-            Event::RunResumed(resumed) => self.with(resumed.run, |run| run.set_pause(None)),
+            Event::RunResumed(resumed) => self.change_run(resumed.run, |run| run.set_pause(None)),
             Event::BudgetChanged(changed) => self.change_budget(&changed),
             Event::QuestionAsked(event) => {
                 let asked = |run: &mut Run| run.question_asked(seq, time, &event.asked);
-                self.with_question(event.run, QuestionId(seq), asked);
+                self.change_question(event.run, QuestionId(seq), asked);
             }
             Event::QuestionAnswered(event) => {
                 let answered = &event.answered;
-                self.with_question(event.run, answered.question, |run| {
+                self.change_question(event.run, answered.question, |run| {
                     run.question_answered(answered);
                 });
             }
             Event::QuestionExpired(event) => {
                 let expired = &event.expired;
-                self.with_question(event.run, expired.question, |run| {
+                self.change_question(event.run, expired.question, |run| {
                     run.question_expired(expired);
                 });
             }
             Event::ReplanRequested(requested) => {
-                self.with(requested.run, |run| run.request_replan(seq, time, &requested));
+                self.change_run(requested.run, |run| run.request_replan(seq, time, &requested));
             }
-            Event::ReplanWithdrawn(withdrawn) => self.with(withdrawn.run, Run::withdraw_replan),
-            Event::RunForked(forked) => self.with(forked.run, |run| run.forked = Some(forked)),
+            Event::ReplanWithdrawn(withdrawn) => {
+                self.change_run(withdrawn.run, Run::withdraw_replan)
+            }
+            Event::RunForked(forked) => self.change_run(forked.run, |run| run.fork = Some(forked)),
             Event::StepsInherited(inherited) => {
-                self.with(inherited.run, |run| run.inherit(&inherited));
+                self.change_run(inherited.run, |run| run.inherit(&inherited));
             }
         }
     }
 
-    /// Changes a run, and updates its first timer in the due list. Every change of a timer goes through here.
+    /// Runs `change` on a run and updates its first timer in [`State::due`]. All changes of timers
+    /// use this method.
     fn change<T>(&mut self, id: RunId, change: impl FnOnce(&mut Run) -> T) -> Option<T> {
         let run = self.runs.get_mut(&id)?;
         let before = run.next_due();
@@ -140,7 +148,7 @@ impl State {
         Some(result)
     }
 
-    fn with(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
+    fn change_run(&mut self, run: RunId, change: impl FnOnce(&mut Run)) {
         self.change(run, change);
     }
 
@@ -178,37 +186,38 @@ impl State {
     fn apply_step(&mut self, seq: u64, time: Micros, record: StepRecord) {
         let StepRecord { run: id, step: number, event, .. } = record;
         let changed = self.change(id, |run| {
-            let before = run.listed(number);
-            let entry = run.apply_step(seq, time, number, event);
-            let after = run.listed(number);
-            if before.flight != after.flight {
-                run.replace_flights(&before.flight, &after.flight);
+            let before = run.indexed_parts(number);
+            let delta = run.apply_step(seq, time, number, event);
+            let after = run.indexed_parts(number);
+            if before.in_flight_attempt != after.in_flight_attempt {
+                run.replace_in_flight(&before.in_flight_attempt, &after.in_flight_attempt);
             }
-            (entry, before, after)
+            (delta, before, after)
         });
-        let Some((entry, before, after)) = changed else { return };
-        self.account.enter(entry);
+        let Some((delta, before, after)) = changed else { return };
+        self.account.apply_delta(delta);
         if before.question != after.question {
             before.question.map(|question| self.questions.remove(&question));
             after.question.map(|question| self.questions.insert(question, id));
         }
-        if before.flight != after.flight {
-            self.replace_flights(&before.flight, &after.flight);
+        if before.in_flight_attempt != after.in_flight_attempt {
+            self.replace_in_flight(&before.in_flight_attempt, &after.in_flight_attempt);
         }
     }
 
-    /// Changes a run in a way that may change any of its attempts in flight.
-    fn with_flights(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
+    /// Runs `change`, which may change any attempt in flight and any question of the run, and
+    /// updates the indexes.
+    fn change_attempts(&mut self, id: RunId, change: impl FnOnce(&mut Run)) {
         let changed = self.change(id, |run| {
-            let (before, asked) = (run.flights(), run.open_questions());
+            let (before, asked) = (run.in_flight_attempts(), run.open_questions());
             change(run);
-            let after = run.flights();
-            run.replace_flights(&before, &after);
+            let after = run.in_flight_attempts();
+            run.replace_in_flight(&before, &after);
             (before, after, asked, run.open_questions())
         });
         let Some((before, after, asked, asks)) = changed else { return };
         self.replace_questions(id, &asked, &asks);
-        self.replace_flights(&before, &after);
+        self.replace_in_flight(&before, &after);
     }
 }
 
@@ -268,13 +277,13 @@ impl Run {
             if let Some(step) = self.steps.get_mut(number.index()) {
                 step.change_hold(|hold| hold.preconditions.retain(|at, _| at != place));
             }
-            self.reopen_step(*number);
+            self.refresh_status(*number);
         }
     }
 
-    fn listed(&self, number: StepNumber) -> Listed {
+    fn indexed_parts(&self, number: StepNumber) -> IndexedParts {
         let question = self.step(number).and_then(|step| step.hold().question);
-        Listed { flight: self.flight(number), question }
+        IndexedParts { in_flight_attempt: self.in_flight_attempt(number), question }
     }
 
     fn open_questions(&self) -> Vec<QuestionId> {

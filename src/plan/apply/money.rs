@@ -1,7 +1,7 @@
-//! Applies the effect of step events on accounts and on side effects.
+//! Updates accounts and side effects after step events.
 //!
-//! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the lost
-//! attempts whose cost is unknown.
+//! Invariant: `reserved` is the sum over the attempts in flight, and `estimated` the sum over the
+//! lost attempts whose cost is unknown.
 
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::step_event::StepEvent;
@@ -10,9 +10,9 @@ use crate::plan::state::account::Account;
 use crate::plan::state::run::{Effect, Run};
 use crate::plan::value::ids::{AttemptToken, StepNumber};
 
-/// A change of an account: the amounts removed and added.
+/// A change of an account. Each pair of costs is the amount removed and the amount added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct AccountDelta {
     pub(super) spent: (Cost, Cost),
     pub(super) estimated: (Cost, Cost),
     pub(super) reserved: (Cost, Cost),
@@ -20,66 +20,70 @@ pub(crate) struct Entry {
 }
 
 impl Run {
-    /// Charges an event, by the state before it.
-    pub(super) fn note_money(&mut self, number: StepNumber, event: &StepEvent) -> Entry {
-        let entry = self.entry(number, event);
-        self.account.enter(entry);
-        self.note_estimate(number, event);
-        entry
+    /// Charges an event. The charge is computed from the state before the event.
+    pub(super) fn charge(&mut self, number: StepNumber, event: &StepEvent) -> AccountDelta {
+        let delta = self.account_delta(number, event);
+        self.account.apply_delta(delta);
+        self.update_estimates(number, event);
+        delta
     }
 
-    fn entry(&self, number: StepNumber, event: &StepEvent) -> Entry {
+    fn account_delta(&self, number: StepNumber, event: &StepEvent) -> AccountDelta {
         let attempt = self.step(number).and_then(|step| step.attempt());
         let reserved = attempt.map_or_else(Cost::default, |attempt| attempt.reserved);
         let nothing = Cost::default();
         match event {
-            StepEvent::Dispatched(dispatched) => {
-                Entry { reserved: (nothing, dispatched.reserved), attempts: 1, ..Entry::default() }
-            }
-            StepEvent::ReceiptRecorded(recorded) => Entry {
+            StepEvent::Dispatched(dispatched) => AccountDelta {
+                reserved: (nothing, dispatched.reserved),
+                attempts: 1,
+                ..AccountDelta::default()
+            },
+            StepEvent::ReceiptRecorded(recorded) => AccountDelta {
                 reserved: (reserved, nothing),
                 spent: (nothing, recorded.receipt.cost),
-                ..Entry::default()
+                ..AccountDelta::default()
             },
             // The cost is unknown: charge the reservation as an estimate.
-            StepEvent::AttemptLost(_) => Entry {
+            StepEvent::AttemptLost(_) => AccountDelta {
                 reserved: (reserved, nothing),
                 spent: (nothing, reserved),
                 estimated: (nothing, reserved),
-                ..Entry::default()
+                ..AccountDelta::default()
             },
-            StepEvent::ReceiptRefused(refused) => self.late(refused.token, &refused.receipt),
+            StepEvent::ReceiptRefused(refused) => {
+                self.late_receipt_delta(refused.token, &refused.receipt)
+            }
             StepEvent::CostCorrected(corrected) => {
                 let estimate = self.estimate(corrected.token);
-                let vouched = self.account.spent.minus(self.account.estimated);
-                // The previous charge comes from the caller and may be wrong: never take back more than
+                let actual = self.account.spent.minus(self.account.estimated);
+                // The caller passes the previous charge, which may be wrong: never refund more than
                 // the run has spent.
                 let charged = if self.estimates.contains_key(&corrected.token) {
                     estimate
                 } else {
-                    corrected.charged.at_most(vouched)
+                    corrected.charged.at_most(actual)
                 };
-                Entry {
+                AccountDelta {
                     spent: (charged, corrected.cost),
                     estimated: (estimate, nothing),
-                    ..Entry::default()
+                    ..AccountDelta::default()
                 }
             }
-            _ => Entry::default(),
+            _ => AccountDelta::default(),
         }
     }
 
-    /// A late receipt does not count as work, but its cost was spent.
-    fn late(&self, token: AttemptToken, receipt: &Receipt) -> Entry {
+    /// The charge of a late receipt: its result is not used, but its cost was spent.
+    fn late_receipt_delta(&self, token: AttemptToken, receipt: &Receipt) -> AccountDelta {
         if !self.estimates.contains_key(&token) {
-            return Entry::default();
+            return AccountDelta::default();
         }
         let estimate = self.estimate(token);
         let nothing = Cost::default();
-        Entry {
+        AccountDelta {
             spent: (estimate, receipt.cost),
             estimated: (estimate, nothing),
-            ..Entry::default()
+            ..AccountDelta::default()
         }
     }
 
@@ -88,7 +92,7 @@ impl Run {
     }
 
     /// Updates the list of attempts with estimated cost.
-    fn note_estimate(&mut self, number: StepNumber, event: &StepEvent) {
+    fn update_estimates(&mut self, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::AttemptLost(lost) => {
                 let attempt = self.step(number).and_then(|step| step.attempt());
@@ -101,8 +105,8 @@ impl Run {
         }
     }
 
-    /// Records announced and confirmed side effects.
-    pub(super) fn note_effect(&mut self, seq: u64, number: StepNumber, event: &StepEvent) {
+    /// Records side effects that a worker announced (intended) or confirmed (committed).
+    pub(super) fn apply_effect(&mut self, seq: u64, number: StepNumber, event: &StepEvent) {
         match event {
             StepEvent::EffectIntended(intended) => {
                 let effect = Effect {
@@ -114,7 +118,7 @@ impl Run {
                 let known = self.effects.entry(intended.key.clone()).or_insert(effect);
                 if known.committed == 0 {
                     known.token = intended.token;
-                    self.note_effect_of(number, &intended.key);
+                    self.add_effect(number, &intended.key);
                 }
             }
             StepEvent::EffectCommitted(committed) => {
@@ -125,7 +129,7 @@ impl Run {
             StepEvent::ReceiptRecorded(recorded) => {
                 for key in &recorded.receipt.side_effects {
                     if !self.effects.contains_key(key) {
-                        self.note_effect_of(number, key);
+                        self.add_effect(number, key);
                     }
                     let effect = Effect {
                         step: number,
@@ -144,7 +148,7 @@ impl Run {
     }
 
     /// Adds a side effect to the attempt of a step.
-    fn note_effect_of(&mut self, number: StepNumber, key: &str) {
+    fn add_effect(&mut self, number: StepNumber, key: &str) {
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.change_attempt(|attempt| attempt.effects.insert(key.to_owned()));
         }
@@ -153,11 +157,12 @@ impl Run {
 
 impl Account {
     /// Applies a change.
-    pub(super) fn enter(&mut self, entry: Entry) {
-        let change = |held: Cost, (gone, new): (Cost, Cost)| held.minus(gone).plus(new);
-        self.spent = change(self.spent, entry.spent);
-        self.estimated = change(self.estimated, entry.estimated);
-        self.reserved = change(self.reserved, entry.reserved);
-        self.attempts = self.attempts.saturating_add(entry.attempts);
+    pub(super) fn apply_delta(&mut self, delta: AccountDelta) {
+        let change =
+            |amount: Cost, (removed, added): (Cost, Cost)| amount.minus(removed).plus(added);
+        self.spent = change(self.spent, delta.spent);
+        self.estimated = change(self.estimated, delta.estimated);
+        self.reserved = change(self.reserved, delta.reserved);
+        self.attempts = self.attempts.saturating_add(delta.attempts);
     }
 }

@@ -14,7 +14,7 @@ use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
     /// Opens or closes the question about a step.
-    pub(super) fn note_question(
+    pub(super) fn apply_question(
         &mut self,
         seq: u64,
         time: Micros,
@@ -27,7 +27,7 @@ impl Run {
                 self.ask(QuestionId(seq), time, Some(number), asked);
                 self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
             }
-            StepEvent::Answered(answered) if self.asks(number, answered.question) => {
+            StepEvent::Answered(answered) if self.is_open_question(number, answered.question) => {
                 let Some(question) = self.close(answered.question) else { return };
                 let is_yes = answered.answer == YES;
                 let answer = (answered.answer.clone(), answered.by.clone());
@@ -39,7 +39,7 @@ impl Run {
                     }
                 });
             }
-            StepEvent::Expired(expired) if self.asks(number, expired.question) => {
+            StepEvent::Expired(expired) if self.is_open_question(number, expired.question) => {
                 if self.expire(expired).is_none() {
                     return;
                 }
@@ -60,12 +60,12 @@ impl Run {
     }
 
     /// Whether a question is the open one about a step.
-    fn asks(&self, number: StepNumber, question: QuestionId) -> bool {
+    fn is_open_question(&self, number: StepNumber, question: QuestionId) -> bool {
         self.step(number).is_some_and(|step| step.hold().question == Some(question))
     }
 
-    /// Whether a question is about the run as a whole; those about steps have separate events.
-    fn is_of_run(&self, question: QuestionId) -> bool {
+    /// Whether a question is about the run as a whole. Questions about steps have separate events.
+    fn is_run_question(&self, question: QuestionId) -> bool {
         self.questions.get(&question).is_some_and(|each| each.step.is_none())
     }
 
@@ -112,18 +112,19 @@ impl Run {
                 return;
             }
             barrier.question = Some(QuestionId(seq));
-            self.due_barriers.remove(id);
+            self.pending_barriers.remove(id);
         }
         self.ask(QuestionId(seq), time, None, asked);
     }
 
     pub(super) fn question_answered(&mut self, answered: &QuestionAnswer) {
-        if !self.is_of_run(answered.question) {
+        if !self.is_run_question(answered.question) {
             return;
         }
         let Some(question) = self.close(answered.question) else { return };
         if answered.answer == ABORT {
-            self.abort = Some(format!("{} answered abort: {}", answered.by, question.asked.text));
+            self.abort_reason =
+                Some(format!("{} answered abort: {}", answered.by, question.asked.text));
         }
         if let QuestionSubject::Barrier(id) = question.asked.subject {
             self.barrier_answered(&id, &answered.answer);
@@ -142,29 +143,29 @@ impl Run {
             }
             _ => {}
         }
-        self.review_barrier(id);
+        self.refresh_pending_barrier(id);
     }
 
     pub(super) fn question_expired(&mut self, expired: &QuestionExpiry) {
-        if self.is_of_run(expired.question)
+        if self.is_run_question(expired.question)
             && let Some(question) = self.expire(expired)
             && let QuestionSubject::Barrier(id) = question.asked.subject
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
             barrier.question = None;
-            self.review_barrier(&id);
+            self.refresh_pending_barrier(&id);
         }
     }
 
-    /// Closes a question that timed out and returns it. If the plan does not say what to do, the question
-    /// stays open without a deadline.
+    /// Closes a question that timed out and returns it. Without `on_timeout`, the question stays
+    /// open without a deadline.
     fn expire(&mut self, expired: &QuestionExpiry) -> Option<Question> {
         let id = expired.question;
         match expired.then {
             Some(OnTimeout::EscalateTo(_) | OnTimeout::Answer(_)) => self.close(id),
             Some(OnTimeout::Abort) => {
                 let question = self.close(id)?;
-                self.abort = Some(format!("question timed out: {}", question.asked.text));
+                self.abort_reason = Some(format!("question timed out: {}", question.asked.text));
                 Some(question)
             }
             None => {

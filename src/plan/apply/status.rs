@@ -1,7 +1,8 @@
-//! Changes the status of steps, and updates everything derived from it: queues, counts, barriers and
-//! dependents.
+//! Changes the status of steps, and updates everything derived from it: queues, counts, barriers
+//! and dependents.
 //!
-//! Invariant: a status changes only in `shift`, or in an activation, which rebuilds all derived data.
+//! Invariant: a status changes only in `set_status`, or in an activation, which rebuilds all
+//! derived data.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,32 +24,33 @@ use crate::plan::value::ids::{Micros, StepNumber};
 
 impl Run {
     /// Changes the status of a step and updates what depends on it.
-    pub(super) fn shift(&mut self, number: StepNumber, to: StepStatus) {
+    pub(super) fn set_status(&mut self, number: StepNumber, to: StepStatus) {
         let Some(from) = self.step(number).map(|step| step.status) else { return };
         if from == to {
             return;
         }
-        self.delist(number);
+        self.remove_from_indexes(number);
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.status = to;
         }
-        self.enlist(number);
+        self.add_to_indexes(number);
         let links = Arc::clone(&self.links);
-        self.move_in_barriers(&links, number, to);
+        self.update_barriers(&links, number, to);
         // Only an activation, which rebuilds everything, opens a closed step.
         if to.is_closed() && !from.is_closed() {
             for dependent in links.dependents(number) {
                 self.dependency_settled(*dependent);
             }
         }
-        self.review_fallback_links(&links, number);
+        self.refresh_fallback_links(&links, number);
         if from.is_left() && !to.is_left() && links.has_watchers() {
-            self.review_variable_readers(&links, number);
+            self.refresh_variable_readers(&links, number);
         }
     }
 
-    /// Reviews the steps whose preconditions read the outputs of a step that cannot set them any longer.
-    fn review_variable_readers(&mut self, links: &Links, number: StepNumber) {
+    /// Refreshes the steps whose preconditions read the outputs of a step that can no longer set
+    /// them.
+    fn refresh_variable_readers(&mut self, links: &Links, number: StepNumber) {
         let outputs = self.plan_step(number).map(CompactStep::outputs).unwrap_or_default();
         if outputs.is_empty() {
             return;
@@ -56,26 +58,26 @@ impl Run {
         let named = outputs.flat_map(|name| links.watchers(name));
         let watchers: Vec<_> = named.chain(links.watchers(expression::ALL)).collect();
         for (watcher, _) in watchers {
-            self.review(*watcher);
+            self.refresh_pending(*watcher);
         }
     }
 
-    /// Reviews the steps that have this one as fallback, and its own fallback.
-    fn review_fallback_links(&mut self, links: &Links, number: StepNumber) {
+    /// Refreshes the steps that have this one as fallback, and its own fallback.
+    fn refresh_fallback_links(&mut self, links: &Links, number: StepNumber) {
         for other in links.fallback_for(number) {
-            self.review(*other);
+            self.refresh_pending(*other);
         }
         if let Some(fallback) = links.fallback_of(number) {
-            self.review(fallback);
+            self.refresh_pending(fallback);
         }
     }
 
     /// Updates whether a step has a pending consequence.
-    pub(super) fn review(&mut self, number: StepNumber) {
+    pub(super) fn refresh_pending(&mut self, number: StepNumber) {
         if has_consequence(self, number) {
-            self.due.insert(number);
+            self.pending_steps.insert(number);
         } else {
-            self.due.remove(&number);
+            self.pending_steps.remove(&number);
         }
     }
 
@@ -100,7 +102,7 @@ impl Run {
         // Bulk construction fills the tree nodes; insertion in order would leave them half empty.
         self.lanes =
             lanes.into_iter().map(|(lane, keys)| (lane, keys.into_iter().collect())).collect();
-        self.find_heads();
+        self.rebuild_lane_heads();
     }
 
     /// Changes the queue of a lane and updates the index of heads.
@@ -113,13 +115,13 @@ impl Run {
             self.lanes.remove(&lane);
         }
         if before != after {
-            before.map(|head| self.heads.remove(&head));
-            after.map(|head| self.heads.insert(head, lane));
+            before.map(|head| self.lane_heads.remove(&head));
+            after.map(|head| self.lane_heads.insert(head, lane));
         }
     }
 
     /// Adds a step to the queue, list and count of its status.
-    pub(super) fn enlist(&mut self, number: StepNumber) {
+    pub(super) fn add_to_indexes(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
         let status = step.status;
         match status {
@@ -141,7 +143,7 @@ impl Run {
         count_up(&mut self.counts, &status);
     }
 
-    fn delist(&mut self, number: StepNumber) {
+    fn remove_from_indexes(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get(number.index()) else { return };
         let (status, delay) = (step.status, step.hold().delay);
         match status {
@@ -153,29 +155,29 @@ impl Run {
             }
             StepStatus::Reported => drop(self.reported.remove(&number)),
             StepStatus::OutcomeUnknown => drop(self.outcome_unknown.remove(&number)),
-            // Leaving the status ends the delay.
-            StepStatus::Delayed => self.drop_delay(number, delay),
+            // The delay ends when the step leaves this status.
+            StepStatus::Delayed => self.remove_delay_timer(number, delay),
             _ => {}
         }
         count_down(&mut self.counts, &status);
     }
 
     /// Removes the delay of a step from the timers.
-    pub(super) fn drop_delay(&mut self, number: StepNumber, delay: Option<Micros>) {
+    pub(super) fn remove_delay_timer(&mut self, number: StepNumber, delay: Option<Micros>) {
         if let Some(until) = delay {
             self.timers.remove(&(until, Timer::Delay(number)));
         }
     }
 
-    /// The status of an open step: ready, or waiting, gated or delayed if something holds it back.
+    /// The status of an open step: ready, or waiting, gated or delayed if it is blocked.
     pub(super) fn open_status(&self, number: StepNumber) -> StepStatus {
         let Some(step) = self.step(number) else { return StepStatus::Waiting };
         let hold = step.hold();
-        let is_elsewhere = hold.is_standby || hold.fallback_step.is_some();
+        let waits_for_fallback = hold.is_standby || hold.fallback_step.is_some();
         if step.attempt().is_some() {
-            // There is a question about its failure.
+            // A question about its failure is open or answered.
             StepStatus::Gated
-        } else if step.unmet > 0 || is_elsewhere || !self.conditions_hold(number) {
+        } else if step.unmet > 0 || waits_for_fallback || !self.conditions_hold(number) {
             StepStatus::Waiting
         } else if hold.question.is_some() || !self.is_gate_open(number) {
             StepStatus::Gated
@@ -200,10 +202,10 @@ impl Run {
     }
 
     /// Recomputes the status of an open step.
-    pub(super) fn reopen_step(&mut self, number: StepNumber) {
+    pub(super) fn refresh_status(&mut self, number: StepNumber) {
         if self.step(number).is_some_and(|step| step.status.is_open()) {
-            self.shift(number, self.open_status(number));
-            self.review(number);
+            self.set_status(number, self.open_status(number));
+            self.refresh_pending(number);
         }
     }
 
@@ -211,33 +213,36 @@ impl Run {
     fn dependency_settled(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         step.unmet = step.unmet.saturating_sub(1);
-        self.reopen_step(number);
+        self.refresh_status(number);
     }
 
-    fn move_in_barriers(&mut self, links: &Links, number: StepNumber, to: StepStatus) {
+    fn update_barriers(&mut self, links: &Links, number: StepNumber, to: StepStatus) {
         for id in links.memberships(number) {
             if let Some(barrier) = self.barriers.get_mut(id) {
-                barrier.place(number, to);
-                self.review_barrier(id);
+                barrier.set_member_status(number, to);
+                self.refresh_pending_barrier(id);
             }
         }
     }
 
-    /// Updates whether a barrier has a pending consequence. A broken barrier closes again if its failed
-    /// members were reopened or skipped.
-    pub(super) fn review_barrier(&mut self, id: &str) {
+    /// Updates whether a barrier has a pending consequence. The status of a broken barrier returns
+    /// to `Closed` if its failed members were reopened or skipped.
+    pub(super) fn refresh_pending_barrier(&mut self, id: &str) {
         let Some(barrier) = self.barriers.get_mut(id) else { return };
-        if barrier.status == BarrierStatus::Broken && !barrier.is_out_of_reach() {
+        if barrier.status == BarrierStatus::Broken && !barrier.is_unreachable() {
             barrier.status = BarrierStatus::Closed;
             self.fatal_barriers.remove(id);
             if let Some(deadline) = barrier.deadline {
                 self.timers.insert((deadline, Timer::Barrier(id.to_owned())));
             }
         }
-        if barrier.due().is_some() || barrier.asks() || barrier.asked_in_vain().is_some() {
-            self.due_barriers.insert(id.to_owned());
+        if barrier.pending_change().is_some()
+            || barrier.must_ask()
+            || barrier.obsolete_question().is_some()
+        {
+            self.pending_barriers.insert(id.to_owned());
         } else {
-            self.due_barriers.remove(id);
+            self.pending_barriers.remove(id);
         }
     }
 
@@ -271,6 +276,6 @@ impl Run {
                 }
             }
         }
-        self.review_barrier(id);
+        self.refresh_pending_barrier(id);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::money::Entry;
+use super::money::AccountDelta;
 use super::transition::{Next, transition};
 use crate::plan::event::step_event::{
     AcceptedBasis, AfterFailure, AfterLoss, Condition, ConditionJudged, Decision, Dispatched,
@@ -26,30 +26,32 @@ impl Run {
         time: Micros,
         number: StepNumber,
         event: StepEvent,
-    ) -> Entry {
-        let Some(step) = self.steps.get_mut(number.index()) else { return Entry::default() };
+    ) -> AccountDelta {
+        let Some(step) = self.steps.get_mut(number.index()) else { return AccountDelta::default() };
         step.last_seq = seq;
-        let Some(next) = transition(step.status, event.trigger()) else { return Entry::default() };
-        if event.attempt().is_some_and(|token| !step.has_attempt(token)) {
-            return Entry::default();
+        let Some(next) = transition(step.status, event.trigger()) else {
+            return AccountDelta::default();
+        };
+        if event.expected_attempt().is_some_and(|token| !step.has_attempt(token)) {
+            return AccountDelta::default();
         }
         let delay = step.hold().delay;
-        let entry = self.note_money(number, &event);
-        self.note(seq, time, number, event);
+        let delta = self.charge(number, &event);
+        self.apply_details(seq, time, number, event);
         if self.step(number).is_some_and(|step| step.hold().delay != delay) {
-            self.drop_delay(number, delay);
+            self.remove_delay_timer(number, delay);
         }
         match next {
             Next::Same => {}
-            Next::Open => self.shift(number, self.open_status(number)),
-            Next::To(status) => self.shift(number, status),
+            Next::Open => self.set_status(number, self.open_status(number)),
+            Next::To(status) => self.set_status(number, status),
         }
-        self.review(number);
-        entry
+        self.refresh_pending(number);
+        delta
     }
 
-    /// Applies everything but the status.
-    fn note(&mut self, seq: u64, time: Micros, number: StepNumber, event: StepEvent) {
+    /// Applies all changes of an event except the change of the status.
+    fn apply_details(&mut self, seq: u64, time: Micros, number: StepNumber, event: StepEvent) {
         let failure = match event {
             StepEvent::FailureDecided(_) => failure_of(self, number),
             _ => None,
@@ -58,11 +60,11 @@ impl Run {
             StepEvent::FailureDecided(_) => self.failed_criteria(number),
             _ => Vec::new(),
         };
-        self.note_effect(seq, number, &event);
-        self.note_question(seq, time, number, &event);
+        self.apply_effect(seq, number, &event);
+        self.apply_question(seq, time, number, &event);
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         match event {
-            StepEvent::Dispatched(dispatched) => step.begin(seq, time, dispatched),
+            StepEvent::Dispatched(dispatched) => step.start_attempt(seq, time, dispatched),
             StepEvent::LeaseRenewed(renewed) => {
                 step.change_attempt(|attempt| attempt.lease_until = renewed.lease_until);
             }
@@ -78,7 +80,7 @@ impl Run {
                 });
             }
             StepEvent::VerdictRecorded(judged) => {
-                step.change_attempt(|attempt| attempt.judge(judged.verdict));
+                step.change_attempt(|attempt| attempt.record_verdict(judged.verdict));
             }
             StepEvent::Accepted(accepted) => step.complete(accepted.basis),
             StepEvent::FailureDecided(decided) => {
@@ -87,21 +89,23 @@ impl Run {
                     detail.last_failure = Some((decided.class, message).into());
                     detail.failed_criteria = criteria.into();
                 });
-                self.decide(number, &decided);
+                self.apply_decision(number, &decided);
             }
             StepEvent::Failed(failed) => {
                 let failure = (failed.class, failed.reason);
                 step.change(|detail| detail.last_failure = Some(failure.into()));
-                step.end();
+                step.end_work();
             }
-            StepEvent::Skipped(_) => step.end(),
+            StepEvent::Skipped(_) => step.end_work(),
             StepEvent::Reopened(_) => step.reopen(),
             StepEvent::OutcomeResolved(resolved) => {
                 if resolved.finding == ResolvedOutcome::DidNotHappen {
                     step.take_attempt();
                 }
             }
-            StepEvent::ConditionJudged(judged) => step.change_hold(|hold| hold.judge(&judged)),
+            StepEvent::ConditionJudged(judged) => {
+                step.change_hold(|hold| hold.record_ruling(&judged))
+            }
             StepEvent::DelayElapsed(_) => step.change_hold(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)
             | StepEvent::Asked(_)
@@ -119,17 +123,17 @@ impl Run {
         verdicts.filter(|verdict| verdict.ruling == Ruling::Fail).cloned().collect()
     }
 
-    /// Applies everything but the status of a decision about a failure.
-    fn decide(&mut self, number: StepNumber, decided: &FailureDecided) {
+    /// Applies all changes of a decision about a failure except the change of the status.
+    fn apply_decision(&mut self, number: StepNumber, decided: &FailureDecided) {
         let fallback = self.plan_step(number).and_then(CompactStep::fallback);
         let fallback_step = self.links.fallback_of(number);
         let abort = (decided.decision == Decision::Abort).then(|| decided.reason.clone());
-        self.abort = self.abort.take().or(abort);
+        self.abort_reason = self.abort_reason.take().or(abort);
         if decided.is_exhausted() {
             self.counters.exhausted = self.counters.exhausted.saturating_add(1);
         }
         let Some(step) = self.steps.get_mut(number.index()) else { return };
-        // A failure is counted once: an answer about it comes later.
+        // Count a failure once: a decision after an answer must not count it again.
         if step.status == StepStatus::Reported {
             step.failures = step.failures.saturating_add(1);
             self.counters.failures = self.counters.failures.saturating_add(1);
@@ -156,7 +160,7 @@ impl Run {
                     Some(Fallback::Step(_)) => {
                         step.change_hold(|hold| hold.fallback_step = fallback_step);
                     }
-                    // The value is set by the acceptance that follows.
+                    // The acceptance that follows sets the value.
                     _ => {}
                 }
             }
@@ -164,12 +168,13 @@ impl Run {
         if decided.then == AfterFailure::Over {
             step.take_attempt();
         }
-        let called = step.hold().fallback_step;
-        if let Some(called) = called.and_then(|number| self.steps.get_mut(number.index())) {
-            called.change_hold(|hold| hold.is_standby = false);
+        let fallback_step = step.hold().fallback_step;
+        if let Some(fallback) = fallback_step.and_then(|number| self.steps.get_mut(number.index()))
+        {
+            fallback.change_hold(|hold| hold.is_standby = false);
         }
-        if let Some(called) = called {
-            self.reopen_step(called);
+        if let Some(fallback) = fallback_step {
+            self.refresh_status(fallback);
         }
     }
 }
@@ -179,7 +184,7 @@ impl StepState {
         self.attempt().is_some_and(|attempt| attempt.token == token)
     }
 
-    fn begin(&mut self, seq: u64, time: Micros, dispatched: Dispatched) {
+    fn start_attempt(&mut self, seq: u64, time: Micros, dispatched: Dispatched) {
         self.attempts = self.attempts.saturating_add(1);
         let attempt = Box::new(Attempt {
             token: AttemptToken(seq),
@@ -201,11 +206,11 @@ impl StepState {
                 (detail.last_failure, detail.failed_criteria) = (None, RareField::NONE);
             });
         }
-        self.end();
+        self.end_work();
     }
 
-    /// Ends the work of the step.
-    fn end(&mut self) {
+    /// Ends the work of the step: removes its attempt and what blocks it.
+    fn end_work(&mut self) {
         self.take_attempt();
         if self.hold() != Hold::STATIC_DEFAULT {
             self.change_hold(|hold| {
@@ -219,7 +224,7 @@ impl StepState {
     /// Reopens the step as if it had not failed.
     fn reopen(&mut self) {
         self.failures = 0;
-        // Conditions that were false may hold now.
+        // Evaluate the conditions again, since they may hold now.
         self.change_hold(|hold| {
             hold.delay = None;
             hold.condition = None;
@@ -230,7 +235,7 @@ impl StepState {
 }
 
 impl Hold {
-    fn judge(&mut self, judged: &ConditionJudged) {
+    fn record_ruling(&mut self, judged: &ConditionJudged) {
         match judged.which {
             Condition::RunIf => self.condition = Some(judged.ruling),
             Condition::Pre(place) => drop(self.preconditions.insert(place, judged.ruling)),
@@ -239,14 +244,14 @@ impl Hold {
 }
 
 impl Attempt {
-    fn judge(&mut self, verdict: Verdict) {
+    fn record_verdict(&mut self, verdict: Verdict) {
         self.verdicts.entry(verdict.criterion).or_insert(verdict);
     }
 }
 
 impl StepEvent {
     /// The attempt that must be the current one of the step; the event is ignored otherwise.
-    fn attempt(&self) -> Option<AttemptToken> {
+    fn expected_attempt(&self) -> Option<AttemptToken> {
         match self {
             Self::LeaseRenewed(renewed) => Some(renewed.token),
             Self::AttemptLost(lost) => Some(lost.token),

@@ -1,13 +1,14 @@
 //! The state machine of a step: the transition table by status and trigger.
 //!
-//! The table is total. A trigger that is not in the row of a status is not allowed, and its event changes
-//! only the last sequence number of the step. Whether an event names the current attempt is checked by
-//! the caller.
+//! The table is total. A trigger that is not in the row of a status is not allowed, and its event
+//! changes only the last sequence number of the step. The caller checks that an event names the
+//! current attempt.
 
 use crate::plan::event::step_event::{AfterLoss, Decision, ResolvedOutcome, StepEvent};
 use crate::plan::event::step_status::StepStatus;
 
-/// Class of an event, as far as the status is concerned.
+/// Class of an event in the transition table: events of one class change the status in the same
+/// way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
     Dispatched,
@@ -40,7 +41,7 @@ pub(crate) enum Trigger {
 pub(crate) enum Next {
     /// The status does not change.
     Same,
-    /// Ready, or waiting, gated or delayed if something holds the step back.
+    /// Ready, or waiting, gated or delayed if the step is blocked.
     Open,
     /// This status.
     To(StepStatus),
@@ -48,8 +49,8 @@ pub(crate) enum Next {
 
 type Row = &'static [(Trigger, Next)];
 
-// A refused receipt and a corrected cost are allowed in any status. A question may be open about any step
-// that is not closed.
+// A refused receipt and a corrected cost are allowed in any status. A question may be open about
+// any step that is not closed.
 const WAITING: Row = &[
     (Trigger::Accepted, Next::To(StepStatus::Accepted)),
     (Trigger::Skipped, Next::To(StepStatus::Skipped)),
@@ -137,7 +138,8 @@ const FAILED: Row = &[
     (Trigger::CostCorrected, Next::Same),
 ];
 
-const OVER: Row = &[(Trigger::ReceiptRefused, Next::Same), (Trigger::CostCorrected, Next::Same)];
+const FINISHED: Row =
+    &[(Trigger::ReceiptRefused, Next::Same), (Trigger::CostCorrected, Next::Same)];
 
 /// The transition of a status by a trigger; `None` if it is not allowed.
 pub(crate) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
@@ -153,7 +155,7 @@ pub(crate) fn transition(status: StepStatus, trigger: Trigger) -> Option<Next> {
         StepStatus::Accepted
         | StepStatus::Skipped
         | StepStatus::Removed
-        | StepStatus::Cancelled => OVER,
+        | StepStatus::Cancelled => FINISHED,
     };
     row.iter().find(|(each, _)| *each == trigger).map(|(_, next)| *next)
 }
@@ -199,8 +201,8 @@ impl StepEvent {
 mod tests {
     use super::*;
 
-    /// For each trigger, its result in each status of `StepStatus::ALL`: `.` not allowed, `=` unchanged,
-    /// `o` open, otherwise the first letter of the new status (`I` for outcome unknown).
+    /// For each trigger, its result in each status of `StepStatus::ALL`: `.` not allowed, `=`
+    /// unchanged, `o` open, otherwise the first letter of the new status (`I` for outcome unknown).
     const MATRIX: [(Trigger, &str); 23] = [
         (Trigger::Dispatched, ".D.........."),
         (Trigger::LeaseRenewed, "..=........."),

@@ -1,16 +1,16 @@
 //! Computes the activation of a plan version: which work is preserved and which is invalidated.
 //!
-//! A step is affected if it is new, if its work changed, if it failed, or if a step that it depends on is
-//! affected. An affected step that had work is invalidated; all other work is preserved. Both lists are
-//! part of the activation record.
+//! A step is affected if it is new, if its work changed, if it failed, or if a step that it depends
+//! on is affected. An affected step that had work is invalidated; all other work is preserved. Both
+//! lists are part of the activation record.
 //!
-//! Invariants: steps are matched by id across all versions of the run, and a number is never reused for
-//! another id. Cycles and unknown names do not prevent termination.
+//! Invariants: steps are matched by id across all versions of the run, and a number is never reused
+//! for another id. Cycles and unknown names do not prevent termination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::attempts::is_doubtful_once_lost;
+use super::attempts::leaves_unknown_outcome;
 use crate::plan::event::plan_event::PlanActivated;
 use crate::plan::event::question::{RELEASE, WAIT};
 use crate::plan::event::run_event::Origin;
@@ -33,12 +33,12 @@ pub(crate) fn activation(
     hashes: &[ContentHash],
 ) -> PlanActivated {
     let numbers = numbers(run, plan);
-    let links = Links::new(plan, &numbers, highest(run, &numbers));
+    let links = Links::new(plan, &numbers, step_total(run, &numbers));
     let mut walk = Walk::new(run, plan, &links, &numbers);
     walk.start(&numbers, hashes);
     let answers = walk.answers();
-    let anew = walk.begins_anew(&numbers, hashes);
-    let fallen = walk.fallen;
+    let restarting = walk.restarting_steps(&numbers, hashes);
+    let affected = walk.affected;
     let has_work = |number: &&StepNumber| run.step(**number).is_some_and(has_work);
     let present: BTreeSet<StepNumber> = numbers.iter().copied().collect();
     let is_gone = |number: &StepNumber| {
@@ -46,21 +46,22 @@ pub(crate) fn activation(
         there && !present.contains(number)
     };
     let removed: Vec<StepNumber> = run.step_numbers().filter(is_gone).collect();
-    let counts_no_more = |variable: &Variable| match variable.origin {
+    let is_untrusted = |variable: &Variable| match variable.origin {
         Origin::Step { step, .. } | Origin::Fallback { step } => {
-            fallen.contains(&step) || removed.contains(&step)
+            affected.contains(&step) || removed.contains(&step)
         }
         Origin::Person(_) => false,
     };
     let (mut trusted, mut untrusted) = (Vec::new(), Vec::new());
     for (name, variable) in &run.variables {
-        let list = if counts_no_more(variable) { &mut untrusted } else { &mut trusted };
+        let list = if is_untrusted(variable) { &mut untrusted } else { &mut trusted };
         list.push(name.clone());
     }
-    let is_listed = |number: &&StepNumber| has_work(number) || anew.contains(number);
-    let is_over = |number: &&StepNumber| fallen.contains(number) || anew.contains(number);
+    let is_listed = |number: &&StepNumber| has_work(number) || restarting.contains(number);
+    let is_discarded =
+        |number: &&StepNumber| affected.contains(number) || restarting.contains(number);
     let (invalidated, preserved): (Vec<StepNumber>, Vec<StepNumber>) =
-        numbers.iter().filter(is_listed).partition(is_over);
+        numbers.iter().filter(is_listed).partition(is_discarded);
     let taken = invalidated.iter().chain(&removed);
     PlanActivated {
         run: run.id,
@@ -79,22 +80,22 @@ pub(crate) fn activation(
     }
 }
 
-/// Whether the last attempt of a step may have done work that must not be repeated. An attempt in flight
-/// is lost first.
+/// Whether the last attempt of a step may have done work that must not be repeated. An attempt in
+/// flight is lost first.
 fn is_held(run: &Run, number: StepNumber) -> bool {
     match run.step(number).map(|step| step.status) {
         Some(StepStatus::OutcomeUnknown) => true,
         Some(StepStatus::Failed) => run.step(number).is_some_and(|step| step.attempt().is_some()),
-        Some(StepStatus::Dispatched) => is_doubtful_once_lost(run, number, LostCause::Revoked),
+        Some(StepStatus::Dispatched) => leaves_unknown_outcome(run, number, LostCause::Revoked),
         _ => may_have_landed(run, number),
     }
 }
 
-/// The answer about a barrier that is still in effect.
-fn answered(run: &Run, barrier: &Barrier) -> Option<&'static str> {
+/// The answer about a barrier that is still valid in the active version.
+fn valid_answer(run: &Run, barrier: &Barrier) -> Option<&'static str> {
     let before = run.plan()?.header().barriers.iter().find(|before| before.id == barrier.id)?;
     let state = run.barriers.get(&barrier.id).filter(|_| before == barrier)?;
-    if state.is_overruled() {
+    if state.is_force_released() {
         Some(RELEASE)
     } else {
         (state.on_break != barrier.on_break && state.on_break == OnBreak::Wait).then_some(WAIT)
@@ -116,7 +117,7 @@ fn numbers(run: &Run, plan: &CompactPlan) -> Vec<StepNumber> {
 }
 
 /// Number of steps of the run after the activation.
-fn highest(run: &Run, numbers: &[StepNumber]) -> usize {
+fn step_total(run: &Run, numbers: &[StepNumber]) -> usize {
     let last = numbers.iter().max().map_or(0, |number| number.index().saturating_add(1));
     run.steps.len().max(last)
 }
@@ -162,21 +163,30 @@ struct Walk<'a> {
     links: &'a Links,
     plan: &'a CompactPlan,
     /// Barriers with enough arrived members.
-    met: BTreeSet<&'a str>,
-    fallen: BTreeSet<StepNumber>,
-    /// Barriers whose dependents were affected through a member.
-    passed_on: BTreeSet<&'a str>,
+    met_barriers: BTreeSet<&'a str>,
+    /// Affected steps, as defined above.
+    affected: BTreeSet<StepNumber>,
+    /// Barriers whose dependents are affected because an arrived member is.
+    passed_barriers: BTreeSet<&'a str>,
     /// The steps that read the variables of a step.
     readers: BTreeMap<StepNumber, Vec<StepNumber>>,
 }
 
 impl<'a> Walk<'a> {
     fn new(run: &'a Run, plan: &'a CompactPlan, links: &'a Links, numbers: &[StepNumber]) -> Self {
-        let (fallen, passed_on) = (BTreeSet::new(), BTreeSet::new());
+        let (affected, passed_barriers) = (BTreeSet::new(), BTreeSet::new());
         let readers = readers(run, plan, numbers);
-        let mut walk = Self { run, links, plan, met: BTreeSet::new(), fallen, passed_on, readers };
+        let mut walk = Self {
+            run,
+            links,
+            plan,
+            met_barriers: BTreeSet::new(),
+            affected,
+            passed_barriers,
+            readers,
+        };
         let is_met = |barrier: &&Barrier| {
-            if answered(run, barrier) == Some(RELEASE) {
+            if valid_answer(run, barrier) == Some(RELEASE) {
                 return true;
             }
             let members = links.members(&barrier.members);
@@ -185,16 +195,16 @@ impl<'a> Walk<'a> {
                 BarrierNeeds::Any => 1,
                 BarrierNeeds::AtLeast(count) => usize::try_from(count).unwrap_or(usize::MAX),
             };
-            members.iter().filter(|member| walk.had_arrived(**member)).count() >= needed
+            members.iter().filter(|member| walk.is_closed(**member)).count() >= needed
         };
-        let met = plan
+        let met_barriers = plan
             .header()
             .barriers
             .iter()
             .filter(is_met)
             .map(|barrier| barrier.id.as_str())
             .collect();
-        walk.met = met;
+        walk.met_barriers = met_barriers;
         walk
     }
 
@@ -208,7 +218,7 @@ impl<'a> Walk<'a> {
                 None | Some(StepStatus::Removed | StepStatus::Failed | StepStatus::Cancelled)
             );
             let is_changed = before.get(number).is_some_and(|before| before != hash);
-            if is_open_again || is_changed || self.has_new_unsettled_input(step, *number) {
+            if is_open_again || is_changed || self.has_new_unsettled_dependency(step, *number) {
                 open.push(*number);
             }
         }
@@ -221,7 +231,7 @@ impl<'a> Walk<'a> {
 
     fn walk(&mut self, mut open: Vec<StepNumber>) {
         while let Some(number) = open.pop() {
-            if !self.fallen.insert(number) {
+            if !self.affected.insert(number) {
                 continue;
             }
             open.extend(self.links.dependents(number));
@@ -230,31 +240,35 @@ impl<'a> Walk<'a> {
                 let basis = self.run.step(**other).and_then(|step| step.accepted());
                 basis == Some(&AcceptedBasis::FallbackStep { step: number })
             }));
-            open.extend(self.spare_of(number));
-            if !self.had_arrived(number) {
+            open.extend(self.unused_fallback_of(number));
+            if !self.is_closed(number) {
                 continue;
             }
-            // An arrived member affects the steps that passed the barrier; another member does not.
+            // An arrived member affects the steps after the barrier; any other member does not.
             for id in self.links.memberships(number) {
-                if self.passed_on.insert(id) {
+                if self.passed_barriers.insert(id) {
                     open.extend(self.links.waiters(id));
                 }
             }
         }
     }
 
-    /// The fallback of a step, if it was skipped without an attempt: it may be needed again.
-    fn spare_of(&self, number: StepNumber) -> Option<StepNumber> {
-        let is_spare = |step: &StepState| step.status == StepStatus::Skipped && step.attempts == 0;
+    /// The fallback step of a step, if it was skipped without an attempt: it may be used now.
+    fn unused_fallback_of(&self, number: StepNumber) -> Option<StepNumber> {
+        let is_unused = |step: &StepState| step.status == StepStatus::Skipped && step.attempts == 0;
         let fallback = self.links.fallback_of(number);
-        fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_spare))
+        fallback.filter(|fallback| self.run.step(*fallback).is_some_and(is_unused))
     }
 
-    /// Open steps that used their fallback, if the version changes that fallback. They start over, since
-    /// they would otherwise have none.
-    fn begins_anew(&self, numbers: &[StepNumber], hashes: &[ContentHash]) -> BTreeSet<StepNumber> {
+    /// Open steps that used their fallback, if the version changes their work or their fallback.
+    /// They start again and may use a fallback once more.
+    fn restarting_steps(
+        &self,
+        numbers: &[StepNumber],
+        hashes: &[ContentHash],
+    ) -> BTreeSet<StepNumber> {
         let before = self.hashes_before();
-        let is_taken = |number: StepNumber, step: CompactStep<'_>, hash: &ContentHash| {
+        let restarts = |number: StepNumber, step: CompactStep<'_>, hash: &ContentHash| {
             let Some(state) = self.run.step(number) else { return false };
             let Some(was) = self.run.plan_step(number) else { return false };
             let waits = state.hold().fallback_step.is_some();
@@ -265,27 +279,28 @@ impl<'a> Walk<'a> {
             has_fallen_back && state.status.is_open() && !is_kept
         };
         let steps = self.plan.steps().zip(numbers).zip(hashes);
-        let taken = steps.filter(|((step, number), hash)| is_taken(**number, *step, hash));
+        let taken = steps.filter(|((step, number), hash)| restarts(**number, *step, hash));
         taken.map(|((_, number), _)| *number).collect()
     }
 
     /// The answers that remain valid: the barrier is unchanged, and no arrived member is affected.
     fn answers(&self) -> Vec<(String, String)> {
-        let is_as_it_was = |barrier: &&Barrier| {
+        let is_unchanged = |barrier: &&Barrier| {
             let state = self.run.barriers.get(&barrier.id);
             let members = self.links.members(&barrier.members);
             state.is_some_and(|state| {
                 let mut arrived = state.arrived.iter();
-                arrived.all(|each| members.contains(each) && !self.fallen.contains(each))
+                arrived.all(|each| members.contains(each) && !self.affected.contains(each))
             })
         };
-        let unchanged = self.plan.header().barriers.iter().filter(is_as_it_was);
-        let answer =
-            |barrier: &Barrier| Some((barrier.id.clone(), answered(self.run, barrier)?.to_owned()));
+        let unchanged = self.plan.header().barriers.iter().filter(is_unchanged);
+        let answer = |barrier: &Barrier| {
+            Some((barrier.id.clone(), valid_answer(self.run, barrier)?.to_owned()))
+        };
         unchanged.filter_map(answer).collect()
     }
 
-    fn had_arrived(&self, number: StepNumber) -> bool {
+    fn is_closed(&self, number: StepNumber) -> bool {
         self.run.step(number).is_some_and(|step| step.status.is_closed())
     }
 
@@ -294,17 +309,18 @@ impl<'a> Walk<'a> {
         active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
     }
 
-    /// Whether a step has a new unsettled dependency: another name, or a barrier that now needs more.
-    /// Unsettled dependencies that it had before, as steps done before the run can have, do not count.
-    fn has_new_unsettled_input(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
+    /// Whether a step has a new unsettled dependency: another name, or a barrier that now needs
+    /// more. Dependencies that were unsettled in the active version, too, are ignored: a step that
+    /// was done before the run can have such dependencies.
+    fn has_new_unsettled_dependency(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
         let waited_before = |name: &str| {
             let input = self.run.links.dependency(name);
             before.after().contains(name) && !self.run.is_settled(&input)
         };
         let is_settled = |name: &str| match self.links.dependency(name) {
-            Dependency::Step(on) => self.had_arrived(on),
-            Dependency::Barrier(id) => self.met.contains(id.as_str()),
+            Dependency::Step(on) => self.is_closed(on),
+            Dependency::Barrier(id) => self.met_barriers.contains(id.as_str()),
             Dependency::Unknown(_) => false,
         };
         step.after().any(|name| !is_settled(name) && !waited_before(name))

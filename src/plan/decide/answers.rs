@@ -1,6 +1,6 @@
 //! Answers to questions, and questions that time out.
 
-use super::ask::barrier_changed;
+use super::ask::barrier_event;
 use super::lookup::open_run;
 use crate::plan::decide::versions;
 use crate::plan::event::Event;
@@ -44,11 +44,11 @@ pub(crate) fn answer(
         let (answer, options) = (reply.answer.to_owned(), asked.options.clone());
         return Err(Rejection::NotAnOption { answer, options });
     }
-    answered(state, now, run, (id, question), reply)
+    answer_events(state, now, run, (id, question), reply)
 }
 
 /// The events of an answer.
-pub(crate) fn answered(
+pub(crate) fn answer_events(
     state: &State,
     now: Micros,
     run: &Run,
@@ -75,10 +75,16 @@ pub(crate) fn answered(
                 _ => None,
             };
             if let Some(review) = review {
-                events.extend(versions::reviewed(state, now, run, (*version, review), (by, note))?);
+                events.extend(versions::review_events(
+                    state,
+                    now,
+                    run,
+                    (*version, review),
+                    (by, note),
+                )?);
             }
         }
-        QuestionSubject::Budget if answer == REPLAN && run.has_room_for_request() => {
+        QuestionSubject::Budget if answer == REPLAN && run.may_request_replan() => {
             events.push(Event::ReplanRequested(ReplanRequested {
                 run: run.id,
                 trigger: ReplanTrigger::BudgetExhausted,
@@ -87,7 +93,7 @@ pub(crate) fn answered(
             }));
         }
         QuestionSubject::Barrier(barrier) if answer == RELEASE => {
-            events.extend(barrier_changed(run, barrier, BarrierChange::Overruled));
+            events.extend(barrier_event(run, barrier, BarrierChange::Overruled));
         }
         _ => {}
     }
@@ -95,12 +101,7 @@ pub(crate) fn answered(
 }
 
 /// The events of a question that times out.
-pub(crate) fn question_expired(
-    state: &State,
-    run: &Run,
-    id: QuestionId,
-    now: Micros,
-) -> Vec<Event> {
+pub(crate) fn expiry_events(state: &State, run: &Run, id: QuestionId, now: Micros) -> Vec<Event> {
     let Some(question) = run.questions.get(&id) else { return Vec::new() };
     let asked = &question.asked;
     if let Some(OnTimeout::Answer(answer)) = &asked.on_timeout
@@ -108,8 +109,9 @@ pub(crate) fn question_expired(
     {
         let reply = Reply { answer, by: TIMEOUT, note: "the question timed out" };
         // If the answer is rejected, for example by the replan limit, the question stays open.
-        let refused = |_| of_run(run.id, QuestionExpiry { question: id, then: None }, None);
-        return answered(state, now, run, (id, question), &reply).unwrap_or_else(refused);
+        let refused =
+            |_| run_expiry_events(run.id, QuestionExpiry { question: id, then: None }, None);
+        return answer_events(state, now, run, (id, question), &reply).unwrap_or_else(refused);
     }
     let then = match &asked.on_timeout {
         // An answer that is not an option is ignored.
@@ -120,7 +122,7 @@ pub(crate) fn question_expired(
         Some(OnTimeout::EscalateTo(who)) => {
             let span = asked.deadline.map(|deadline| deadline.saturating_sub(question.time));
             let deadline = span.map(|span| now.saturating_add(span));
-            // The new addressee has the same time; after that the question stays open.
+            // The new person has the same time to answer; after that the question stays open.
             Some(QuestionBody {
                 to: Some(who.clone()),
                 deadline,
@@ -132,12 +134,12 @@ pub(crate) fn question_expired(
     };
     let expired = QuestionExpiry { question: id, then };
     match question.step {
-        Some(step) => of_step(run.id, step, expired, again),
-        None => of_run(run.id, expired, again),
+        Some(step) => step_expiry_events(run.id, step, expired, again),
+        None => run_expiry_events(run.id, expired, again),
     }
 }
 
-fn of_step(
+fn step_expiry_events(
     run: RunId,
     step: StepNumber,
     expired: QuestionExpiry,
@@ -148,7 +150,11 @@ fn of_step(
     events.map(|event| Event::step(run, step, event)).collect()
 }
 
-fn of_run(run: RunId, expired: QuestionExpiry, again: Option<QuestionBody>) -> Vec<Event> {
+fn run_expiry_events(
+    run: RunId,
+    expired: QuestionExpiry,
+    again: Option<QuestionBody>,
+) -> Vec<Event> {
     let again = again.map(|asked| Event::QuestionAsked(QuestionAsked { run, asked }));
     std::iter::once(Event::QuestionExpired(QuestionExpired { run, expired })).chain(again).collect()
 }

@@ -13,7 +13,7 @@ use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, RunId};
 
 /// A change of a barrier, with its current counts.
-pub(crate) fn barrier_changed(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
+pub(crate) fn barrier_event(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
     let barrier = run.barriers.get(id).filter(|each| each.status != BarrierStatus::Released)?;
     Some(Event::Barrier(BarrierChanged {
         run: run.id,
@@ -25,7 +25,7 @@ pub(crate) fn barrier_changed(run: &Run, id: &str, change: BarrierChange) -> Opt
 }
 
 /// Withdraws the questions about a subject that no longer needs an answer.
-pub(crate) fn questions_withdrawn(run: &Run, subject: &QuestionSubject, by: &str) -> Vec<Event> {
+pub(crate) fn withdraw_questions(run: &Run, subject: &QuestionSubject, by: &str) -> Vec<Event> {
     let about = run.questions.iter().filter(|(_, each)| each.asked.subject == *subject);
     let event = |(id, question): (&QuestionId, &Question)| {
         let answered = QuestionAnswer {

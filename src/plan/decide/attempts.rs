@@ -13,7 +13,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
-use crate::plan::settle::budget::used_up;
+use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{Run, RunStatus};
@@ -21,7 +21,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
 
 /// Finds an attempt in flight.
-fn in_flight(
+fn find_in_flight(
     state: &State,
     token: AttemptToken,
 ) -> Result<(&Run, StepNumber, &Attempt), Rejection> {
@@ -40,7 +40,7 @@ pub(super) fn renew(
     token: AttemptToken,
     lease: Option<Micros>,
 ) -> Result<Vec<Event>, Rejection> {
-    let (run, number, attempt) = in_flight(state, token)?;
+    let (run, number, attempt) = find_in_flight(state, token)?;
     let planned = || run.plan().zip(run.plan_step(number)).map(|(plan, step)| plan.lease_of(step));
     let lease = lease.or_else(planned).unwrap_or(0);
     // A renewal never shortens a lease, even if a new plan version has a shorter one.
@@ -56,39 +56,40 @@ pub(super) fn report_lost(
     cause: LostCause,
     detail: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let (run, number, _) = in_flight(state, token)?;
-    Ok(vec![lost(run, number, token, cause, detail)])
+    let (run, number, _) = find_in_flight(state, token)?;
+    Ok(vec![loss_event(run, number, token, cause, detail)])
 }
 
 /// The loss of an attempt of a step.
-pub(crate) fn lost(
+pub(crate) fn loss_event(
     run: &Run,
     number: StepNumber,
     token: AttemptToken,
     cause: LostCause,
     detail: &str,
 ) -> Event {
-    let is_doubtful = is_doubtful_once_lost(run, number, cause);
-    let then = if is_doubtful { AfterLoss::OutcomeUnknown } else { AfterLoss::Redispatch };
+    let is_unknown = leaves_unknown_outcome(run, number, cause);
+    let then = if is_unknown { AfterLoss::OutcomeUnknown } else { AfterLoss::Redispatch };
     let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
     Event::step(run.id, number, StepEvent::AttemptLost(lost))
 }
 
-/// Whether a lost attempt may have done work that must not be repeated.
-pub(crate) fn is_doubtful_once_lost(run: &Run, number: StepNumber, cause: LostCause) -> bool {
+/// Whether the loss of an attempt leaves an unknown outcome: it may have done work that must not be
+/// repeated.
+pub(crate) fn leaves_unknown_outcome(run: &Run, number: StepNumber, cause: LostCause) -> bool {
     let idempotence = run
         .plan()
         .zip(run.plan_step(number))
         .map_or(Idempotence::Yes, |(plan, step)| plan.idempotence_of(step));
     let attempt = run.step(number).and_then(|step| step.attempt());
     let has_intent = attempt.is_some_and(|attempt| !attempt.effects.is_empty());
-    // A released attempt did nothing, unless it announced a side effect.
-    let is_harmful = idempotence == Idempotence::No && !mutant!(NonIdempotentStepRedispatched);
-    is_harmful && (cause != LostCause::Released || has_intent)
+    // The worker returned a released attempt before it started, unless it announced a side effect.
+    let must_not_repeat = idempotence == Idempotence::No && !mutant!(NonIdempotentStepRedispatched);
+    must_not_repeat && (cause != LostCause::Released || has_intent)
 }
 
-/// The losses of attempts in flight that a decision revokes.
-pub(crate) fn revoked(
+/// The events that revoke the attempts in flight of these steps.
+pub(crate) fn revoke_attempts(
     run: &Run,
     numbers: impl Iterator<Item = StepNumber>,
     detail: &str,
@@ -96,7 +97,7 @@ pub(crate) fn revoked(
     let revoke = |number: StepNumber| {
         let step = run.step(number).filter(|step| step.status == StepStatus::Dispatched)?;
         let token = step.attempt()?.token;
-        Some(lost(run, number, token, LostCause::Revoked, detail))
+        Some(loss_event(run, number, token, LostCause::Revoked, detail))
     };
     numbers.filter_map(revoke).collect()
 }
@@ -130,12 +131,12 @@ pub(super) fn record_receipt(
         && other.token != token {
         return record_receipt(state, other.token, &receipt);
     });
-    if let Ok((run, number, _)) = in_flight(state, token) {
+    if let Ok((run, number, _)) = find_in_flight(state, token) {
         let is_over = is_over_limit(run, number, receipt.cost);
         let recorded = ReceiptRecorded { token, receipt };
         let mut events = vec![Event::step(run.id, number, StepEvent::ReceiptRecorded(recorded))];
         if is_over {
-            events.extend(used_up(run, PauseCause::StepLimit(number)));
+            events.extend(pause_for_budget(run, PauseCause::StepLimit(number)));
         }
         return Ok(events);
     }

@@ -1,7 +1,7 @@
 //! Budgets: whether they cover an attempt, and the commands that pause, unpause and change them.
 
-use super::ask::questions_withdrawn;
-use super::lookup::{not_available, open_run, running, step_of};
+use super::ask::withdraw_questions;
+use super::lookup::{not_available, open_run, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
@@ -17,48 +17,49 @@ use crate::plan::state::overview::RunOverview;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId};
 
-/// Whether a budget covers another attempt.
-pub(crate) enum Cover {
-    Yes,
-    /// Only if attempts in flight cost less than their reservations.
-    Later(BudgetPart),
-    No(PauseCause),
+/// Whether the budgets of a run and of the ledger cover another attempt.
+pub(crate) enum BudgetCheck {
+    Covered,
+    /// They cover it only if attempts in flight cost less than what is reserved for them.
+    Reserved(BudgetPart),
+    /// A budget is exhausted; the cause of the pause.
+    Exhausted(PauseCause),
 }
 
-/// Whether the budgets of a run and of the ledger cover an attempt of this cost.
-pub(crate) fn cover(state: &State, run: &Run, now: Micros, cost: Cost) -> Cover {
+/// Checks the budgets of a run and of the ledger for an attempt of this cost.
+pub(crate) fn check_budget(state: &State, run: &Run, now: Micros, cost: Cost) -> BudgetCheck {
     let of_ledger = state.account.limits.unwrap_or_default();
-    covered(state, run, (run.limits(), of_ledger), now, cost)
+    check_limits(state, run, (run.limits(), of_ledger), now, cost)
 }
 
-fn covered(
+fn check_limits(
     state: &State,
     run: &Run,
     (of_run, of_ledger): (Limits, Limits),
     now: Micros,
     cost: Cost,
-) -> Cover {
+) -> BudgetCheck {
     if of_run.until(run.started).is_some_and(|until| now >= until) {
-        return Cover::No(PauseCause::RunBudget(BudgetPart::Wall));
+        return BudgetCheck::Exhausted(PauseCause::RunBudget(BudgetPart::Wall));
     }
     let books = [(&run.account, of_run), (&state.account, of_ledger)];
     let causes = [PauseCause::RunBudget, PauseCause::LedgerBudget];
     let mut later = None;
     for ((account, limits), cause) in books.into_iter().zip(causes) {
-        if let Some(part) = account.lacks(&limits, cost) {
-            return Cover::No(cause(part));
+        if let Some(part) = account.shortage(&limits, cost) {
+            return BudgetCheck::Exhausted(cause(part));
         }
         let with_reserved = cost.plus(account.reserved);
-        later = later.or_else(|| account.lacks(&limits, with_reserved));
+        later = later.or_else(|| account.shortage(&limits, with_reserved));
     }
-    later.map_or(Cover::Yes, Cover::Later)
+    later.map_or(BudgetCheck::Covered, BudgetCheck::Reserved)
 }
 
 impl Account {
-    /// The part that does not cover another attempt of this cost, if any.
-    fn lacks(&self, limits: &Limits, cost: Cost) -> Option<BudgetPart> {
+    /// The first part of the budget that does not cover another attempt of this cost.
+    fn shortage(&self, limits: &Limits, cost: Cost) -> Option<BudgetPart> {
         // An attempt of unknown cost needs a budget that is not exhausted.
-        let lacks = |limit: Option<u64>, spent: u64, more: u64| {
+        let is_exceeded = |limit: Option<u64>, spent: u64, more: u64| {
             limit.is_some_and(|limit| spent.saturating_add(more.max(1)) > limit)
         };
         let parts = [
@@ -66,8 +67,8 @@ impl Account {
             (BudgetPart::Money, limits.money_micros, self.spent.money_micros, cost.money_micros),
             (BudgetPart::Tokens, limits.tokens, self.spent.tokens, cost.tokens),
         ];
-        let lacking = |(_, limit, spent, more): &(_, _, _, _)| lacks(*limit, *spent, *more);
-        parts.into_iter().find(lacking).map(|(part, ..)| part)
+        let is_short = |(_, limit, spent, more): &(_, _, _, _)| is_exceeded(*limit, *spent, *more);
+        parts.into_iter().find(is_short).map(|(part, ..)| part)
     }
 }
 
@@ -83,54 +84,54 @@ pub(super) fn set_budget(
     }
     let event = BudgetChanged { run: changed, limits, by: by.to_owned() };
     let mut events = vec![Event::BudgetChanged(event)];
-    let waiting = state.runs.overviews().filter(|(_, overview)| waits_for_budget(overview));
+    let waiting = state.runs.overviews().filter(|(_, overview)| is_paused_by_budget(overview));
     for run in waiting.filter_map(|(id, _)| state.runs.get(&id)) {
         let planned = || run.plan().map(|plan| plan.header().budget.into()).unwrap_or_default();
         let of_run =
             if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
         let of_ledger = if changed.is_none() { limits } else { state.account.limits };
         let both = (of_run, of_ledger.unwrap_or_default());
-        if is_covered(state, run, both, now) {
-            events.extend(resumed(run, by));
-            events.extend(lapsed(run));
+        if has_budget(state, run, both, now) {
+            events.extend(resume_events(run, by));
+            events.extend(withdraw_obsolete_request(run));
         }
     }
     Ok(events)
 }
 
 /// Unpauses a run that a budget had paused, if the budget of a newly activated version covers more.
-pub(super) fn resumed_by_plan(
+pub(super) fn resume_if_covered(
     state: &State,
     now: Micros,
     run: &Run,
     planned: Limits,
     by: &str,
 ) -> Vec<Event> {
-    let pauses = run.pause.as_ref().is_some_and(PauseCause::is_of_cost);
+    let pauses = run.pause.as_ref().is_some_and(PauseCause::is_cost_pause);
     let of_run = run.account.limits.unwrap_or(planned);
     let both = (of_run, state.account.limits.unwrap_or_default());
-    if pauses && is_covered(state, run, both, now) { resumed(run, by) } else { Vec::new() }
+    if pauses && has_budget(state, run, both, now) { resume_events(run, by) } else { Vec::new() }
 }
 
 /// Whether the budgets of a run and of the ledger cover an attempt of minimal cost.
-fn is_covered(state: &State, run: &Run, limits: (Limits, Limits), now: Micros) -> bool {
-    !matches!(covered(state, run, limits, now, Cost::default()), Cover::No(_))
+fn has_budget(state: &State, run: &Run, limits: (Limits, Limits), now: Micros) -> bool {
+    !matches!(check_limits(state, run, limits, now, Cost::default()), BudgetCheck::Exhausted(_))
 }
 
-fn waits_for_budget(overview: &RunOverview) -> bool {
+fn is_paused_by_budget(overview: &RunOverview) -> bool {
     matches!(overview.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
 }
 
 /// Unpauses a run and withdraws the question about its budget.
-fn resumed(run: &Run, by: &str) -> Vec<Event> {
-    let mut events = questions_withdrawn(run, &QuestionSubject::Budget, by);
+fn resume_events(run: &Run, by: &str) -> Vec<Event> {
+    let mut events = withdraw_questions(run, &QuestionSubject::Budget, by);
     events.push(Event::RunResumed(RunResumed { run: run.id, by: by.to_owned() }));
     events
 }
 
-/// Withdraws a replan request that an exhausted budget caused, unless a step has failed or a version
-/// waits for a review.
-fn lapsed(run: &Run) -> Option<Event> {
+/// Withdraws the replan request if an exhausted budget caused it, unless a step has failed or a
+/// version waits for a review.
+fn withdraw_obsolete_request(run: &Run) -> Option<Event> {
     let request = run.request.as_ref()?;
     let is_free = run.count(StepStatus::Failed) == 0 && run.newest_proposal().is_none();
     (request.trigger == ReplanTrigger::BudgetExhausted && is_free).then(|| {
@@ -145,7 +146,7 @@ pub(super) fn pause(
     by: &str,
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
     }
@@ -159,16 +160,16 @@ pub(super) fn resume(
     run: RunId,
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     if run.pause.is_none() {
         return Err(Rejection::NotPaused);
     }
-    match cover(state, run, now, Cost::default()) {
-        Cover::No(cause) => Err(Rejection::Paused(cause)),
-        Cover::Yes | Cover::Later(_) => {
-            let lapsed =
-                lapsed(run).filter(|_| run.pause.as_ref().is_some_and(PauseCause::is_of_cost));
-            Ok(resumed(run, by).into_iter().chain(lapsed).collect())
+    match check_budget(state, run, now, Cost::default()) {
+        BudgetCheck::Exhausted(cause) => Err(Rejection::Paused(cause)),
+        BudgetCheck::Covered | BudgetCheck::Reserved(_) => {
+            let withdrawn = withdraw_obsolete_request(run)
+                .filter(|_| run.pause.as_ref().is_some_and(PauseCause::is_cost_pause));
+            Ok(resume_events(run, by).into_iter().chain(withdrawn).collect())
         }
     }
 }
@@ -190,7 +191,7 @@ pub(super) fn correct(
     if let (Some(found), Some(expected)) = (estimated, charged)
         && found != expected
     {
-        return Err(Rejection::ChargedDiffers { expected, found });
+        return Err(Rejection::ChargeDiffers { expected, found });
     }
     // The cost of a receipt is in the log only, so the caller passes it.
     let charged = estimated.or(charged).ok_or(Rejection::NotEstimated(token))?;

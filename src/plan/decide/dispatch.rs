@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::budget::{Cover, cover};
-use super::lookup::{expect_name, not_available, running, step_of};
+use super::budget::{BudgetCheck, check_budget};
+use super::lookup::{expect_name, not_available, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::CapScope;
 use crate::plan::event::step_event::{Dispatched, StepEvent};
@@ -11,7 +11,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
-use crate::plan::settle::budget::used_up;
+use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
@@ -27,21 +27,21 @@ pub(super) fn dispatch(
     step: Option<StepNumber>,
     (worker, lease): (&str, Option<Micros>),
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     expect_name(NameKind::Worker, worker)?;
     let number = match step {
-        Some(number) => named(state, run, number)?,
-        None => first(state, run)?,
+        Some(number) => check_step(state, run, number)?,
+        None => first_within_caps(state, run)?,
     };
     let step = step_of(run, number)?;
     let (plan, plan_step) =
         run.plan().zip(run.plan_step(number)).ok_or(Rejection::NoSuchStep(number))?;
     let reserved =
         if mutant!(BudgetNotReserved) { Cost::default() } else { reservation(plan_step) };
-    match cover(state, run, now, reserved) {
-        Cover::Yes => {}
-        Cover::Later(part) => return Err(Rejection::BudgetReserved(part)),
-        Cover::No(cause) => return Ok(used_up(run, cause)),
+    match check_budget(state, run, now, reserved) {
+        BudgetCheck::Covered => {}
+        BudgetCheck::Reserved(part) => return Err(Rejection::BudgetReserved(part)),
+        BudgetCheck::Exhausted(cause) => return Ok(pause_for_budget(run, cause)),
     }
     let attempt = step.attempts.saturating_add(1);
     let dispatched = Dispatched {
@@ -59,7 +59,8 @@ pub(crate) fn reservation(step: CompactStep<'_>) -> Cost {
     step.cost_estimate().or(step.cost_limit()).unwrap_or_default()
 }
 
-/// Idempotency key: the same for all attempts if the step is idempotent with a key, else one each.
+/// Idempotency key: the same for all attempts of a step that is idempotent `with_key`, otherwise a
+/// different one for each attempt.
 fn idempotency_key(
     run: &Run,
     step: &StepState,
@@ -86,31 +87,31 @@ impl Run {
     }
 }
 
-/// A given step, if it may be dispatched.
-fn named(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
+/// Checks that this step may be dispatched.
+fn check_step(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
     let step = step_of(run, number)?;
     if step.status != StepStatus::Ready && !mutant!(ClaimedStepDispatched) {
         return Err(not_available(step, number));
     }
-    check_stopping(run)?;
+    check_not_stopping(run)?;
     check_shared_caps(state, run)?;
-    check_lane(state, run, step.owner(), step.tags())?;
+    check_lane_caps(state, run, step.owner(), step.tags())?;
     Ok(number)
 }
 
 /// The first ready step within all caps.
-fn first(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
+fn first_within_caps(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
     if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
-    check_stopping(run)?;
+    check_not_stopping(run)?;
     check_shared_caps(state, run)?;
-    // A lane with a full cap is passed over as a whole.
+    // Skip all steps of a lane if one of its caps is reached.
     let mut refused = None;
-    for ((_, number), (owner, tags)) in &run.heads {
+    for ((_, number), (owner, tags)) in &run.lane_heads {
         #[cfg(test)]
         crate::plan::state::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
-        match check_lane(state, run, owner.as_deref(), tags) {
+        match check_lane_caps(state, run, owner.as_deref(), tags) {
             Ok(()) => return Ok(*number),
             Err(reason) => refused = refused.or(Some(reason)),
         }
@@ -127,7 +128,7 @@ fn nothing_ready(run: &Run) -> Rejection {
     }
 }
 
-fn check_stopping(run: &Run) -> Result<(), Rejection> {
+fn check_not_stopping(run: &Run) -> Result<(), Rejection> {
     match &run.pause {
         Some(cause) => Err(Rejection::Paused(cause.clone())),
         None if run.why_stopping().is_some() => Err(nothing_ready(run)),
@@ -146,7 +147,7 @@ fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
 }
 
 /// The caps of an owner and of tags: the ledger's across all runs, the plan's within the run.
-fn check_lane(
+fn check_lane_caps(
     state: &State,
     run: &Run,
     owner: Option<&str>,

@@ -1,4 +1,5 @@
-//! Side effects: announced before they happen and confirmed after.
+//! Side effects: a worker announces (intends) a side effect before it happens, and confirms
+//! (commits) it afterwards.
 //!
 //! Each key is used once per run. A side effect that is confirmed must not be repeated.
 

@@ -1,8 +1,8 @@
-//! Fallback steps, when a command decides about the steps that use them.
+//! Fallback steps that commands skip because no other step needs them.
 //!
-//! Invariant: a step that is only a fallback is dispatched only while another step waits for it, or after
-//! a retry of the fallback step itself. A fallback step that is no longer needed is skipped, unless its
-//! outcome is unknown.
+//! Invariant: a step that is only a fallback is dispatched only while another step waits for it, or
+//! after a retry of the fallback step itself. A fallback step that is no longer needed is skipped,
+//! unless its outcome is unknown.
 
 use std::collections::BTreeSet;
 use std::iter::successors;
@@ -13,20 +13,21 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::StepNumber;
 
-/// Skips the fallback steps in use by steps that are closed now, unless they are in flight.
-pub(super) fn let_go(run: &Run, mut over: BTreeSet<StepNumber>) -> Vec<Event> {
+/// Skips the fallback steps that only these closed steps used, unless they are in flight, and then
+/// the fallback steps of those.
+pub(super) fn skip_unused(run: &Run, mut closed: BTreeSet<StepNumber>) -> Vec<Event> {
     let mut events = Vec::new();
-    let mut callers: Vec<StepNumber> = over.iter().copied().collect();
-    while let Some(caller) = callers.pop() {
-        let called = run.step(caller).and_then(|step| step.hold().fallback_step);
-        let Some(called) = called.filter(|called| is_idle(run, *called)) else { continue };
+    let mut steps: Vec<StepNumber> = closed.iter().copied().collect();
+    while let Some(step) = steps.pop() {
+        let fallback = run.step(step).and_then(|step| step.hold().fallback_step);
+        let Some(fallback) = fallback.filter(|fallback| is_idle(run, *fallback)) else { continue };
         let waits = |other: &StepNumber| {
-            !over.contains(other)
-                && run.step(*other).is_some_and(|step| step.hold().fallback_step == Some(called))
+            !closed.contains(other)
+                && run.step(*other).is_some_and(|step| step.hold().fallback_step == Some(fallback))
         };
-        if !run.links.fallback_for(called).iter().any(waits) && over.insert(called) {
-            events.push(skipped(run, called, "no step needs this fallback any longer"));
-            callers.push(called);
+        if !run.links.fallback_for(fallback).iter().any(waits) && closed.insert(fallback) {
+            events.push(skip_event(run, fallback, "no step needs this fallback any longer"));
+            steps.push(fallback);
         }
     }
     events
@@ -37,8 +38,9 @@ fn is_idle(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| step.status.is_open() && step.attempt().is_none())
 }
 
-/// Whether a failed step is only a fallback, so that it is not retried beside the step that uses it.
-pub(super) fn is_spare(run: &Run, number: StepNumber) -> bool {
+/// Whether a step is a failed fallback step. It is not retried in addition to the step that uses
+/// it.
+pub(super) fn is_failed_fallback(run: &Run, number: StepNumber) -> bool {
     let has_failed = |number| {
         run.step(number)
             .is_some_and(|step| step.status == StepStatus::Failed && step.attempt().is_none())
@@ -47,19 +49,19 @@ pub(super) fn is_spare(run: &Run, number: StepNumber) -> bool {
 }
 
 /// The chain of failed fallback steps of a step.
-pub(super) fn of(run: &Run, number: StepNumber) -> impl Iterator<Item = StepNumber> {
+pub(super) fn failed_chain(run: &Run, number: StepNumber) -> impl Iterator<Item = StepNumber> {
     let next = |number: &StepNumber| {
-        run.links.fallback_of(*number).filter(|fallback| is_spare(run, *fallback))
+        run.links.fallback_of(*number).filter(|fallback| is_failed_fallback(run, *fallback))
     };
     successors(Some(number), next).take(run.steps.len()).skip(1)
 }
 
-/// Skips such a step.
-pub(super) fn spared(run: &Run, number: StepNumber) -> Event {
-    skipped(run, number, "it failed, and no step needs this fallback")
+/// Skips a failed fallback step.
+pub(super) fn skip_failed(run: &Run, number: StepNumber) -> Event {
+    skip_event(run, number, "it failed, and no step needs this fallback")
 }
 
-fn skipped(run: &Run, number: StepNumber, reason: &str) -> Event {
+fn skip_event(run: &Run, number: StepNumber, reason: &str) -> Event {
     let skipped = Skipped { by: "policy:fallback".to_owned(), reason: reason.to_owned() };
     Event::step(run.id, number, StepEvent::Skipped(skipped))
 }

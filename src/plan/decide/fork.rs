@@ -1,5 +1,5 @@
-//! Forks: a new run that starts with the plan versions, step numbers, finished work and variables of
-//! another run at a given record. Attempts that were in flight are dispatched again.
+//! Forks: a new run that starts with the plan versions, step numbers, finished work and variables
+//! of another run at a given record. Attempts that were in flight are dispatched again.
 
 use super::ask::plan_question;
 use crate::plan::command::PlanDraft;
@@ -51,22 +51,22 @@ pub(super) fn fork(
         })
     }));
     // Within a batch the last version may be incomplete.
-    let is_whole =
+    let is_complete =
         |version: &&PlanVersion| u32::try_from(version.plan.len()) == Ok(version.step_count);
-    for (version, number) in parent.versions.iter().take_while(is_whole).zip(1..) {
-        events.extend(copied(run, now, parent, (number, version))?);
+    for (version, number) in parent.versions.iter().take_while(is_complete).zip(1..) {
+        events.extend(version_events(run, now, parent, (number, version))?);
     }
-    let steps: Vec<InheritedStep> = inherited(parent).collect();
+    let steps: Vec<InheritedStep> = inherited_steps(parent).collect();
     for chunk in steps.chunks(CHUNK) {
         events.push(Event::StepsInherited(StepsInherited { run, steps: chunk.to_vec() }));
     }
-    events.extend(overruled(parent, run));
+    events.extend(released_barriers(parent, run));
     Ok(events)
 }
 
-/// Barriers that a decision released are released in the fork, too.
-fn overruled(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
-    let released = parent.barriers.iter().filter(|(_, barrier)| barrier.is_overruled());
+/// The releases of barriers that a decision released in the parent.
+fn released_barriers(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
+    let released = parent.barriers.iter().filter(|(_, barrier)| barrier.is_force_released());
     released.map(move |(id, barrier)| {
         Event::Barrier(BarrierChanged {
             run,
@@ -79,7 +79,7 @@ fn overruled(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
 }
 
 /// Copies a plan version of the parent: its proposal, review and activation.
-fn copied(
+fn version_events(
     run: RunId,
     now: Micros,
     parent: &Run,
@@ -89,10 +89,10 @@ fn copied(
     let draft = PlanDraft {
         hash: version.hash,
         header: Box::new(version.plan.header().clone()),
-        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.whole() }).collect(),
+        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() }).collect(),
     };
-    let count = versions::check_draft(&draft)?;
-    let mut events = versions::proposal(run, number, &draft, count, &version.reason);
+    let count = versions::checked_step_count(&draft)?;
+    let mut events = versions::proposal_events(run, number, &draft, count, &version.reason);
     if let Some(review) = version.review {
         events.push(Event::PlanReviewed(PlanReviewed {
             run,
@@ -107,7 +107,8 @@ fn copied(
     }
     if !version.numbers.is_empty() {
         let is_active = number == parent.active;
-        let (trusted, untrusted) = if is_active { trust(parent) } else { Default::default() };
+        let (trusted, untrusted) =
+            if is_active { variables_by_trust(parent) } else { Default::default() };
         events.push(Event::PlanActivated(PlanActivated {
             run,
             version: number,
@@ -122,23 +123,23 @@ fn copied(
             held: Vec::new(),
             answers: Vec::new(),
             // A copied version does not count as a replan of the fork.
-            since: parent.activated.max(1),
+            since: parent.activated_at.max(1),
         }));
     }
     Ok(events)
 }
 
 /// The trusted variables of the parent, and the others.
-fn trust(parent: &Run) -> (Vec<String>, Vec<String>) {
+fn variables_by_trust(parent: &Run) -> (Vec<String>, Vec<String>) {
     type Named<'a> = Vec<(&'a String, &'a Variable)>;
     let (trusted, untrusted): (Named<'_>, Named<'_>) =
         parent.variables.iter().partition(|(_, variable)| variable.is_trusted);
-    let names = |those: Named<'_>| those.into_iter().map(|(name, _)| name.clone()).collect();
+    let names = |list: Named<'_>| list.into_iter().map(|(name, _)| name.clone()).collect();
     (names(trusted), names(untrusted))
 }
 
-/// The steps of the parent that ended or had attempts.
-fn inherited(parent: &Run) -> impl Iterator<Item = InheritedStep> {
+/// The steps of the parent that are accepted, skipped or failed, or that had attempts.
+fn inherited_steps(parent: &Run) -> impl Iterator<Item = InheritedStep> {
     parent.steps.iter().zip(1..).filter_map(|(step, number)| {
         let is_over =
             matches!(step.status, StepStatus::Accepted | StepStatus::Skipped | StepStatus::Failed);

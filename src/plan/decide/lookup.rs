@@ -16,8 +16,8 @@ pub(crate) fn run_of(state: &State, run: RunId) -> Result<&Run, Rejection> {
 }
 
 /// Rejects an invalid name.
-pub(crate) fn expect_name(of: NameKind, name: &str) -> Result<(), Rejection> {
-    name_error(of, name).map_or(Ok(()), |fault| Err(Rejection::BadName(fault)))
+pub(crate) fn expect_name(kind: NameKind, name: &str) -> Result<(), Rejection> {
+    name_error(kind, name).map_or(Ok(()), |fault| Err(Rejection::InvalidName(fault)))
 }
 
 /// A run that has not ended.
@@ -30,7 +30,7 @@ pub(crate) fn open_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
 }
 
 /// A run that executes a plan.
-pub(crate) fn running(state: &State, run: RunId) -> Result<&Run, Rejection> {
+pub(crate) fn running_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
     let run = open_run(state, run)?;
     if run.status == RunStatus::Proposed { Err(Rejection::NoActivePlan) } else { Ok(run) }
 }
@@ -45,7 +45,7 @@ pub(crate) fn step_of(run: &Run, number: StepNumber) -> Result<&StepState, Rejec
 /// Why a step is not available: in flight, or in another status.
 pub(crate) fn not_available(step: &StepState, number: StepNumber) -> Rejection {
     match step.attempt() {
-        Some(attempt) if step.status == StepStatus::Dispatched => Rejection::HeldBy {
+        Some(attempt) if step.status == StepStatus::Dispatched => Rejection::Leased {
             step: number,
             worker: attempt.worker.clone(),
             lease_until: attempt.lease_until,

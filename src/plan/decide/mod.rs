@@ -1,13 +1,13 @@
-//! Judges commands: returns the events that a command leads to, or a rejection.
+//! Decides commands: returns the events that a command produces, or a rejection.
 //!
-//! The validity of a plan is checked by [`crate::plan::validate`] before a draft is made. Here only plans
-//! that would corrupt the state are rejected.
+//! [`crate::plan::validate`] checks a plan before a draft is made. This module only rejects plans
+//! that would corrupt the state.
 //!
 //! Invariants:
-//! - The state is only read. A rejected command leaves no event, except a late receipt, which is recorded
-//!   as refused.
+//! - The state is only read. A rejected command leaves no event, except a late receipt, which is
+//!   recorded as refused.
 //! - The clock is an argument.
-//! - Any input leads to events or a [`Rejection`], never to a panic.
+//! - Any input produces events or a [`Rejection`], never a panic.
 
 mod activation;
 mod answers;
@@ -30,30 +30,35 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::value::ids::Micros;
 
-/// Maximum number of events of a command, which are one atomic batch in the log.
+/// Maximum number of events that a command produces, which form one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
-/// The events that a command leads to, or why it is rejected. References to other records (`previous` of
-/// step events, `request` of activations) are filled in by [`crate::plan::execute`].
+/// The events that a command produces, or why it is rejected. [`crate::plan::execute`] fills in the
+/// references to other records (`previous` of step events, `request` of activations).
 pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
-    let events = judge(state, now, command)?;
+    let events = decide_any(state, now, command)?;
     if events.len() > MAX_BATCH_EVENTS {
         return Err(Rejection::TooManyEvents { events: events.len(), limit: MAX_BATCH_EVENTS });
     }
     Ok(events)
 }
 
-fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+fn decide_any(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
     match command {
         Command::StartRun { name, policy, reason, draft } => {
             versions::start_run(state, now, (name, *policy), reason, draft)
         }
         Command::ProposePlan { run, draft, reason, trigger, approval } => {
-            let why = versions::Why { reason, trigger: trigger.as_ref(), approval: *approval };
+            let why = versions::ProposalContext {
+                reason,
+                trigger: trigger.as_ref(),
+                approval: *approval,
+            };
             versions::propose(state, now, *run, draft, &why)
         }
         Command::ReviewPlan { run, version, hash, review, by, note } => {
-            let review = versions::Reviewed { version: *version, hash: *hash, review: *review };
+            let review =
+                versions::VersionReview { version: *version, hash: *hash, review: *review };
             versions::review(state, now, *run, &review, (by, note))
         }
         Command::Dispatch { run, step, worker, lease } => {
@@ -69,10 +74,10 @@ fn judge(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Re
         Command::Judge { token, verdicts } => attempts::judge(state, *token, verdicts),
         Command::Tick => Ok(timers::tick(state, now)),
         Command::JudgePlan { run, verdicts } => runs::judge_plan(state, *run, verdicts),
-        Command::TakeOver { run, steps } => runs::take_over(state, *run, steps),
+        Command::MarkDoneBefore { run, steps } => runs::mark_done_before(state, *run, steps),
         Command::Skip { run, step, by, reason } => runs::skip(state, *run, *step, by, reason),
-        Command::ResolveDoubt { run, step, finding, by, evidence } => {
-            runs::resolve_doubt(state, *run, *step, *finding, (by, evidence))
+        Command::ResolveOutcome { run, step, finding, by, evidence } => {
+            runs::resolve_outcome(state, *run, *step, *finding, (by, evidence))
         }
         Command::RetryFailed { run, by } => runs::retry_failed(state, *run, by),
         Command::Retry { run, step, by } => runs::retry(state, *run, *step, by),

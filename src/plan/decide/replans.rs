@@ -1,6 +1,6 @@
-//! Replan requests, and decisions of an external decider about failures.
+//! Replan requests, and the decisions of an external decider about failed attempts.
 
-use super::lookup::{open_run, running, step_of};
+use super::lookup::{open_run, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::{
     Ending, ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
@@ -14,7 +14,7 @@ use crate::plan::model::step::{FailureClass, Fallback};
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::failure::FailedAttempt;
 use crate::plan::settle::fallback::may_fall_back;
-use crate::plan::settle::outcome::carried_out;
+use crate::plan::settle::outcome::decision_events;
 use crate::plan::settle::reported::failure_of;
 use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
@@ -28,7 +28,7 @@ pub(super) fn request(
     from: Option<StepNumber>,
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     if let Some(request) = &run.request {
         return Err(Rejection::ReplanIsOpen(request.seq));
     }
@@ -51,15 +51,15 @@ pub(super) fn withdraw(
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
     let request = run.request.as_ref().ok_or(Rejection::NoReplanRequested)?;
-    let end = without_another_plan(run, &request.trigger, by);
+    let end = fail_without_replan(run, &request.trigger, by);
     let (by, reason) = (by.to_owned(), reason.to_owned());
     let withdrawn = Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason });
     Ok(std::iter::once(withdrawn).chain(end).collect())
 }
 
-/// Fails the step or the run whose request was withdrawn. Otherwise the same request would be made again
-/// at once.
-fn without_another_plan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<Event> {
+/// Fails the step or the run for which the withdrawn request was made. Otherwise `settle` would
+/// make the same request again.
+fn fail_without_replan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<Event> {
     if let ReplanTrigger::PreconditionFalse { step: number, precondition } = trigger {
         let step = run.step(*number).filter(|step| step.status == StepStatus::Waiting)?;
         let ruling = step.hold().preconditions.get(precondition)?;
@@ -87,7 +87,7 @@ pub(super) fn decide_failure(
     decision: &Decision,
     (rule, reason): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     let step = step_of(run, number)?;
     let is_external =
         run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
@@ -102,7 +102,7 @@ pub(super) fn decide_failure(
         return Err(Rejection::NoFallback(number));
     }
     let failure = FailedAttempt::of(run, number, attempt, class, message);
-    if is_done_again(run, number, *decision) && !failure.may_be_repeated() {
+    if repeats_work(run, number, *decision) && !failure.may_be_repeated() {
         return Err(Rejection::MustNotBeRepeated(number, failure.disposition()));
     }
     let disposition = failure.disposition();
@@ -115,11 +115,11 @@ pub(super) fn decide_failure(
         disposition,
         then: AfterFailure::Over,
     };
-    Ok(carried_out(run, number, decided, None, now))
+    Ok(decision_events(run, number, decided, None, now))
 }
 
 /// Whether a decision repeats the work of a failed attempt, by the same or another owner or step.
-fn is_done_again(run: &Run, number: StepNumber, decision: Decision) -> bool {
+fn repeats_work(run: &Run, number: StepNumber, decision: Decision) -> bool {
     match decision {
         Decision::Retry | Decision::RetryAt(_) => true,
         Decision::Fallback => matches!(

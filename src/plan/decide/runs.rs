@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::attempts::{check_criterion, revoked};
-use super::lookup::{expect_name, not_available, open_run, run_of, running, step_of};
+use super::attempts::{check_criterion, revoke_attempts};
+use super::lookup::{expect_name, not_available, open_run, run_of, running_run, step_of};
 use crate::plan::decide::fallbacks;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
@@ -29,7 +29,7 @@ pub(super) fn judge_plan(
     run: RunId,
     verdicts: &[Verdict],
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     let criteria = match run.plan() {
         Some(plan) if run.all_closed() => plan.header().test_criteria.len(),
         _ => 0,
@@ -45,12 +45,12 @@ pub(super) fn judge_plan(
     Ok(verdicts.iter().map(event).collect())
 }
 
-pub(super) fn take_over(
+pub(super) fn mark_done_before(
     state: &State,
     run: RunId,
     steps: &[(StepNumber, String)],
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     let mut seen = BTreeSet::new();
     let mut events = Vec::new();
     for (number, source) in steps {
@@ -65,7 +65,7 @@ pub(super) fn take_over(
             events.push(Event::step(run.id, *number, StepEvent::Accepted(Accepted { basis })));
         }
     }
-    events.extend(fallbacks::let_go(run, seen));
+    events.extend(fallbacks::skip_unused(run, seen));
     Ok(events)
 }
 
@@ -76,31 +76,31 @@ pub(super) fn skip(
     by: &str,
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     let step = step_of(run, number)?;
     if step.status.is_closed() || step.status == StepStatus::Dispatched {
         return Err(not_available(step, number));
     }
     let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
     let mut events = vec![Event::step(run.id, number, StepEvent::Skipped(skipped))];
-    events.extend(fallbacks::let_go(run, BTreeSet::from([number])));
+    events.extend(fallbacks::skip_unused(run, BTreeSet::from([number])));
     Ok(events)
 }
 
-pub(super) fn resolve_doubt(
+pub(super) fn resolve_outcome(
     state: &State,
     run: RunId,
     number: StepNumber,
     finding: ResolvedOutcome,
     (by, evidence): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running(state, run)?;
+    let run = running_run(state, run)?;
     let step = step_of(run, number)?;
     let (StepStatus::OutcomeUnknown, Some(attempt)) = (step.status, step.attempt()) else {
         return Err(not_available(step, number));
     };
-    let (by_whom, evidence) = (by.to_owned(), evidence.to_owned());
-    let resolved = OutcomeResolved { token: attempt.token, finding, by: by_whom, evidence };
+    let (actor, evidence) = (by.to_owned(), evidence.to_owned());
+    let resolved = OutcomeResolved { token: attempt.token, finding, by: actor, evidence };
     let mut events = vec![Event::step(run.id, number, StepEvent::OutcomeResolved(resolved))];
     if finding == ResolvedOutcome::Landed {
         let basis = AcceptedBasis::Landed { by: by.to_owned() };
@@ -111,29 +111,30 @@ pub(super) fn resolve_doubt(
 
 pub(super) fn retry_failed(state: &State, run: RunId, by: &str) -> Result<Vec<Event>, Rejection> {
     let run = run_of(state, run)?;
-    let is_over = has_failed(run)?;
+    let retried = check_retry(run)?;
     let plan_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
     if run.count(StepStatus::Failed) == 0 && !plan_failed {
         return Err(Rejection::NothingFailed);
     }
-    if plan_failed && is_over == IsOver::No {
-        return judged_again(run, by);
+    if plan_failed && retried == RetriedRun::Open {
+        return rejudge_plan(run, by);
     }
     let tried = |number: StepNumber| {
-        if fallbacks::is_spare(run, number) {
-            fallbacks::spared(run, number)
+        if fallbacks::is_failed_fallback(run, number) {
+            fallbacks::skip_failed(run, number)
         } else {
-            reopened(run, number, by)
+            reopen_event(run, number, by)
         }
     };
     let mut events: Vec<Event> = failed_steps(run).map(tried).collect();
-    events.extend(run_reopened(run, is_over, by));
+    events.extend(reopen_run_event(run, retried, by));
     Ok(events)
 }
 
-/// Judges the plan criteria of a run again that waits for a replan because they do not hold: the run ends
-/// as failed and is reopened. Questions about proposed versions stay open.
-fn judged_again(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
+/// Evaluates the plan criteria again, for a run that waits for a replan because a criterion does
+/// not hold: the run ends as failed and is reopened. Questions about proposed versions are asked
+/// again.
+fn rejudge_plan(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
     }
@@ -156,43 +157,45 @@ pub(super) fn retry(
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = run_of(state, run)?;
-    let is_over = has_failed(run)?;
+    let retried = check_retry(run)?;
     if step_of(run, number)?.status != StepStatus::Failed {
         return Err(Rejection::NothingFailed);
     }
-    let mut events = vec![reopened(run, number, by)];
-    events.extend(fallbacks::of(run, number).map(|spare| fallbacks::spared(run, spare)));
-    events.extend(run_reopened(run, is_over, by));
+    let mut events = vec![reopen_event(run, number, by)];
+    events.extend(
+        fallbacks::failed_chain(run, number).map(|fallback| fallbacks::skip_failed(run, fallback)),
+    );
+    events.extend(reopen_run_event(run, retried, by));
     Ok(events)
 }
 
-/// Checks that a run can be retried, and returns whether it has ended. A late barrier would fail it again
-/// at once.
-fn has_failed(run: &Run) -> Result<IsOver, Rejection> {
-    let is_over = match run.status {
+/// Checks that a run can be retried, and returns whether it has ended. A run with a late barrier
+/// cannot: the barrier would fail it again immediately.
+fn check_retry(run: &Run) -> Result<RetriedRun, Rejection> {
+    let retried = match run.status {
         RunStatus::Proposed => return Err(Rejection::NoActivePlan),
-        RunStatus::Running => IsOver::No,
-        RunStatus::Ended(Ending::Failed) => IsOver::Failed,
+        RunStatus::Running => RetriedRun::Open,
+        RunStatus::Ended(Ending::Failed) => RetriedRun::Failed,
         RunStatus::Ended(ending) => return Err(Rejection::RunHasEnded(ending)),
     };
     let late = run.late_barrier().map(|id| Rejection::BarrierLate(id.to_owned()));
-    late.map_or(Ok(is_over), Err)
+    late.map_or(Ok(retried), Err)
 }
 
-/// Whether a run has ended as failed.
+/// Whether the run to retry is open or has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum IsOver {
-    No,
+enum RetriedRun {
+    Open,
     Failed,
 }
 
-fn reopened(run: &Run, number: StepNumber, by: &str) -> Event {
+fn reopen_event(run: &Run, number: StepNumber, by: &str) -> Event {
     Event::step(run.id, number, StepEvent::Reopened(Reopened { by: by.to_owned() }))
 }
 
-fn run_reopened(run: &Run, is_over: IsOver, by: &str) -> Option<Event> {
+fn reopen_run_event(run: &Run, retried: RetriedRun, by: &str) -> Option<Event> {
     let reopened = || Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() });
-    (is_over == IsOver::Failed).then(reopened)
+    (retried == RetriedRun::Failed).then(reopened)
 }
 
 fn failed_steps(run: &Run) -> impl Iterator<Item = StepNumber> {
@@ -242,7 +245,8 @@ pub(super) fn set_cap(
     Ok(vec![Event::CapChanged(CapChanged { scope: scope.clone(), limit, by: by.to_owned() })])
 }
 
-/// Attempts in flight are revoked first: they would otherwise count towards caps for ever.
+/// Attempts in flight are revoked first, because they would otherwise count towards caps
+/// permanently.
 pub(super) fn cancel(
     state: &State,
     run: RunId,
@@ -250,7 +254,7 @@ pub(super) fn cancel(
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
     let run = open_run(state, run)?;
-    let mut events = revoked(run, run.step_numbers(), "the run was cancelled");
+    let mut events = revoke_attempts(run, run.step_numbers(), "the run was cancelled");
     let ending = Ending::Cancelled;
     let reason = format!("{by}: {reason}");
     events.push(Event::RunEnded(RunEnded { run: run.id, ending, reason }));

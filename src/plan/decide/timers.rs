@@ -1,24 +1,24 @@
 //! The tick: fires timers that are due.
 
-use super::answers::question_expired;
-use super::ask::barrier_changed;
-use super::attempts::lost;
+use super::answers::expiry_events;
+use super::ask::barrier_event;
+use super::attempts::loss_event;
 use crate::plan::event::Event;
 use crate::plan::event::run_event::{BarrierChange, PauseCause};
 use crate::plan::event::step_event::{DelayElapsed, LostCause, StepEvent};
 use crate::plan::model::budget::BudgetPart;
-use crate::plan::settle::budget::used_up;
+use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
 use crate::plan::value::ids::Micros;
 
-/// The events of the first timer that is due. [`crate::plan::execute`] repeats this until none is due,
-/// so that each timer sees the effect of the ones before it.
+/// The events of the first timer that is due and has events. [`crate::plan::execute`] repeats this
+/// until no timer is due, so that each timer fires on the state after the previous one.
 pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
     for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
         let Some(run) = state.runs.get(id) else { continue };
         for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
-            let events = fired(state, run, (*due, timer), now);
+            let events = timer_events(state, run, (*due, timer), now);
             if !events.is_empty() {
                 return events;
             }
@@ -27,20 +27,26 @@ pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
     Vec::new()
 }
 
-fn fired(state: &State, run: &Run, (due, timer): (Micros, &Timer), now: Micros) -> Vec<Event> {
+fn timer_events(
+    state: &State,
+    run: &Run,
+    (due, timer): (Micros, &Timer),
+    now: Micros,
+) -> Vec<Event> {
     match timer {
         Timer::Lease(token) => {
             let number = state.in_flight.get(token).map(|(_, step)| *step);
             let detail = "the lease expired without a renewal";
-            let lost = number.map(|step| lost(run, step, *token, LostCause::LeaseExpired, detail));
+            let lost =
+                number.map(|step| loss_event(run, step, *token, LostCause::LeaseExpired, detail));
             lost.into_iter().collect()
         }
         Timer::Delay(number) => {
             let elapsed = StepEvent::DelayElapsed(DelayElapsed { due });
             vec![Event::step(run.id, *number, elapsed)]
         }
-        Timer::Question(id) => question_expired(state, run, *id, now),
-        Timer::Barrier(id) => barrier_changed(run, id, BarrierChange::Late).into_iter().collect(),
-        Timer::Wall => used_up(run, PauseCause::RunBudget(BudgetPart::Wall)),
+        Timer::Question(id) => expiry_events(state, run, *id, now),
+        Timer::Barrier(id) => barrier_event(run, id, BarrierChange::Late).into_iter().collect(),
+        Timer::Wall => pause_for_budget(run, PauseCause::RunBudget(BudgetPart::Wall)),
     }
 }

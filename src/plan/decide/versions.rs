@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::activation::activation;
-use super::ask::{plan_question, questions_withdrawn};
-use super::attempts::revoked;
+use super::ask::{plan_question, withdraw_questions};
+use super::attempts::revoke_attempts;
 use super::lookup::{expect_name, open_run, run_of};
 use crate::plan::command::PlanDraft;
 use crate::plan::decide::budget;
@@ -32,21 +32,21 @@ const AUTOMATIC: &str = "policy:automatic";
 /// Maximum size of the steps of a record, in bytes of canonical JSON.
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// A review of a version.
-pub(super) struct Reviewed {
+/// The review of a version, with the hash of the plan that the reviewer saw.
+pub(super) struct VersionReview {
     pub(super) version: u32,
     pub(super) hash: ContentHash,
     pub(super) review: Review,
 }
 
 /// Reason, trigger and approval of a proposal.
-pub(super) struct Why<'a> {
+pub(super) struct ProposalContext<'a> {
     pub(super) reason: &'a str,
     pub(super) trigger: Option<&'a ReplanTrigger>,
     pub(super) approval: ApprovalPolicy,
 }
 
-/// The number of a new run with this name.
+/// The number for a new run with this name, which must be valid and unused.
 pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
     expect_name(NameKind::Run, name)?;
     if let Some(run) = state.names.get(name) {
@@ -66,14 +66,14 @@ pub(super) fn start_run(
     draft: &PlanDraft,
 ) -> Result<Vec<Event>, Rejection> {
     let run = new_run(state, name)?;
-    let count = check_draft(draft)?;
+    let count = checked_step_count(draft)?;
     let mut events = vec![Event::RunStarted(RunStarted { run, name: name.to_owned(), policy })];
-    events.extend(proposal(run, 1, draft, count, reason));
+    events.extend(proposal_events(run, 1, draft, count, reason));
     if needs_review(policy, draft) {
         events.extend(plan_question(run, 1, draft, now));
         return Ok(events);
     }
-    events.push(approval(run, 1, draft.hash));
+    events.push(approval_event(run, 1, draft.hash));
     let numbers: Vec<StepNumber> = (1..=count).map(StepNumber).collect();
     events.push(Event::PlanActivated(PlanActivated {
         run,
@@ -103,14 +103,14 @@ pub(super) fn propose(
     now: Micros,
     run: RunId,
     draft: &PlanDraft,
-    why: &Why<'_>,
+    why: &ProposalContext<'_>,
 ) -> Result<Vec<Event>, Rejection> {
-    let Why { reason, trigger, approval: wanted } = *why;
-    let run = revisable(state, run)?;
+    let ProposalContext { reason, trigger, approval: wanted } = *why;
+    let run = revisable_run(state, run)?;
     if run.active_version().is_some_and(|active| active.hash == draft.hash) {
         return Err(Rejection::SamePlan(run.active));
     }
-    let count = check_draft(draft)?;
+    let count = checked_step_count(draft)?;
     check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn propose(
             reason: reason.to_owned(),
         }));
     }
-    events.extend(proposal(run.id, version, draft, count, reason));
+    events.extend(proposal_events(run.id, version, draft, count, reason));
     if wanted == ApprovalPolicy::Required || needs_review(run.policy, draft) {
         // No question is asked about an ended run; a review of the version reopens it.
         let is_open = !matches!(run.status, RunStatus::Ended(_));
@@ -132,12 +132,12 @@ pub(super) fn propose(
         events.extend(asked.flatten());
         return Ok(events);
     }
-    events.push(approval(run.id, version, draft.hash));
+    events.push(approval_event(run.id, version, draft.hash));
     let mut plan = (*draft.header).clone();
     plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
     let plan = (&Arc::new(plan.into()), &hashes[..]);
-    events.extend(activate(state, now, run, version, plan, AUTOMATIC));
+    events.extend(activation_events(state, now, run, version, plan, AUTOMATIC));
     Ok(events)
 }
 
@@ -158,22 +158,22 @@ pub(super) fn review(
     state: &State,
     now: Micros,
     run: RunId,
-    expected: &Reviewed,
+    expected: &VersionReview,
     reviewer: (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
-    let run = revisable(state, run)?;
-    let Reviewed { version, hash, review } = *expected;
-    let proposed = proposed(run, version)?;
+    let run = revisable_run(state, run)?;
+    let VersionReview { version, hash, review } = *expected;
+    let proposed = proposed_version(run, version)?;
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = questions_withdrawn(run, &QuestionSubject::Plan(version), reviewer.0);
-    events.extend(reviewed(state, now, run, (version, review), reviewer)?);
+    let mut events = withdraw_questions(run, &QuestionSubject::Plan(version), reviewer.0);
+    events.extend(review_events(state, now, run, (version, review), reviewer)?);
     Ok(events)
 }
 
 /// A version that waits for a review.
-fn proposed(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
+fn proposed_version(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
     usize::try_from(version)
         .ok()
         .and_then(|version| run.versions.get(version.checked_sub(1)?))
@@ -183,14 +183,14 @@ fn proposed(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> {
 }
 
 /// The review of a version, and its activation if it is approved.
-pub(super) fn reviewed(
+pub(super) fn review_events(
     state: &State,
     now: Micros,
     run: &Run,
     (version, review): (u32, Review),
     (by, note): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
-    let proposed = proposed(run, version)?;
+    let proposed = proposed_version(run, version)?;
     if review == Review::Approved {
         // Other versions may have been activated since the proposal.
         check_limit(run, None)?;
@@ -205,19 +205,19 @@ pub(super) fn reviewed(
     })];
     if review == Review::Approved {
         let plan = (&proposed.plan, &proposed.step_hashes[..]);
-        events.extend(activate(state, now, run, version, plan, by));
+        events.extend(activation_events(state, now, run, version, plan, by));
     }
     Ok(events)
 }
 
 /// A run whose plan may still change: it has not ended, or it failed.
-fn revisable(state: &State, run: RunId) -> Result<&Run, Rejection> {
+fn revisable_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
     let run = run_of(state, run)?;
     if run.status == RunStatus::Ended(Ending::Failed) { Ok(run) } else { open_run(state, run.id) }
 }
 
-/// Rejects a draft that would corrupt the state, and counts its steps.
-pub(super) fn check_draft(draft: &PlanDraft) -> Result<u32, Rejection> {
+/// The number of steps of a draft. A draft that would corrupt the state is rejected.
+pub(super) fn checked_step_count(draft: &PlanDraft) -> Result<u32, Rejection> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, HashedStep { step, .. }) in draft.steps.iter().enumerate() {
         if let Some(first) = places.insert(&step.id, place) {
@@ -244,7 +244,7 @@ fn problem(place: &str, message: &str) -> Rejection {
     Rejection::InvalidPlan(vec![problem])
 }
 
-fn approval(run: RunId, version: u32, hash: ContentHash) -> Event {
+fn approval_event(run: RunId, version: u32, hash: ContentHash) -> Event {
     Event::PlanReviewed(PlanReviewed {
         run,
         version,
@@ -256,7 +256,7 @@ fn approval(run: RunId, version: u32, hash: ContentHash) -> Event {
 }
 
 /// The proposal of a version: its header, then its steps in as few records as possible.
-pub(super) fn proposal(
+pub(super) fn proposal_events(
     run: RunId,
     version: u32,
     draft: &PlanDraft,
@@ -292,9 +292,9 @@ fn chunk_length(steps: &[HashedStep]) -> usize {
     fitting.count().max(1)
 }
 
-/// A change of scope for a version that is the first to become active because earlier ones were rejected,
-/// so that it does not count as a replan.
-fn first_choice(run: &Run, version: u32, by: &str) -> Option<Event> {
+/// A change of scope, so that the first active version does not count as a replan if earlier
+/// versions were rejected.
+fn initial_activation_request(run: &Run, version: u32, by: &str) -> Option<Event> {
     let is_first = run.active == 0 && version > 1;
     (is_first && run.request.is_none()).then(|| {
         Event::ReplanRequested(ReplanRequested {
@@ -306,9 +306,10 @@ fn first_choice(run: &Run, version: u32, by: &str) -> Option<Event> {
     })
 }
 
-/// The activation of a later version: attempts that it invalidates are lost first. A failed run is
-/// reopened, and a run that a budget paused is unpaused if the new budget covers more.
-fn activate(
+/// The events that activate a version of a run that has started: first the losses of attempts that
+/// the version invalidates. A failed run is reopened, and a run that was paused because of a budget
+/// is unpaused if the new budget covers another attempt.
+fn activation_events(
     state: &State,
     now: Micros,
     run: &Run,
@@ -317,14 +318,14 @@ fn activate(
     by: &str,
 ) -> Vec<Event> {
     let activated = activation(run, version, plan, hashes);
-    let first = first_choice(run, version, by);
+    let first = initial_activation_request(run, version, by);
     let taken = activated.invalidated.iter().chain(&activated.removed).copied();
-    let mut events = revoked(run, taken, "revoked by a new plan version");
+    let mut events = revoke_attempts(run, taken, "revoked by a new plan version");
     if run.status == RunStatus::Ended(Ending::Failed) {
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }
     events.extend(first);
     events.push(Event::PlanActivated(activated));
-    events.extend(budget::resumed_by_plan(state, now, run, plan.header().budget.into(), by));
+    events.extend(budget::resume_if_covered(state, now, run, plan.header().budget.into(), by));
     events
 }

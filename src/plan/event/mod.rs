@@ -4,13 +4,13 @@
 //! family: plan versions, runs, steps, receipts and questions.
 //!
 //! Invariants:
-//! - An event states what happened. Everything that could be judged differently later (a criterion, a
-//!   policy, a clock) was judged before, and the event records the outcome.
+//! - An event states what happened. Anything with a result that could differ later (a criterion, a
+//!   policy, a clock) is evaluated before, and the event records the result.
 //! - Each variant has its own record kind on disk (`format/events.md`).
-//! - The structs are plain: no flattened, skipped or renamed fields. JSON is stored as
+//! - The structs use no serde attribute that flattens, skips or renames a field. JSON is stored as
 //!   [`crate::plan::Json`].
-//! - A step event carries the sequence number of the step's previous event, so that the history of a
-//!   step can be read without an index.
+//! - A step event carries the sequence number of the step's previous event, so that the history of
+//!   a step can be read without an index.
 
 pub(crate) mod plan_event;
 pub(crate) mod question;
@@ -78,7 +78,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// An event of a step. `previous` is filled in when the batch is put together.
+    /// An event of a step. `execute` fills in `previous`.
     pub(crate) fn step(run: RunId, step: StepNumber, event: StepEvent) -> Self {
         Self::Step(StepRecord { run, step, previous: 0, event })
     }

@@ -1,7 +1,7 @@
 //! Events of plan versions: proposed, reviewed and activated, and verdicts on plan criteria.
 //!
-//! A proposal is a header and the steps, split over several records of one batch. An activation lists
-//! what it does to every step, so that nothing is kept or lost silently.
+//! A proposal consists of a header and the steps, in several records of one batch. An activation
+//! lists its effect on every step, so that no work is kept or discarded silently.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct PlanProposed {
     pub run: RunId,
     /// Number of the version in the run, from 1.
     pub version: u32,
-    /// Hash of the plan's canonical bytes. An approval names it.
+    /// Hash of the plan's canonical bytes. A review refers to this hash.
     pub hash: ContentHash,
     /// Why the version was proposed; may be empty for the first.
     pub reason: String,
@@ -60,7 +60,7 @@ pub struct PlanReviewed {
     pub review: Review,
     /// The reviewer, or `policy:automatic`.
     pub by: String,
-    /// Note of the author.
+    /// Note of the reviewer.
     pub note: String,
 }
 
@@ -96,8 +96,8 @@ pub struct PlanActivated {
     pub untrusted: Vec<String>,
     /// Sequence number of the replan request; 0 if there was none.
     pub request: u64,
-    /// Steps whose last attempt did, or may have done, work that must not be repeated. They keep the
-    /// attempt until its outcome is resolved.
+    /// Steps whose last attempt did, or may have done, work that must not be repeated. They keep
+    /// the attempt until its outcome is resolved.
     pub held: Vec<StepNumber>,
     /// Answers about unchanged barriers, which remain valid.
     pub answers: Vec<(String, String)>,

@@ -3,15 +3,15 @@
 //! Invariants:
 //! - The id of a question is the sequence number of the record that asked it.
 //! - An answer names the same hash as the question, so it is bound to what its author saw.
-//! - A question stays open until it is answered, times out, or its subject is gone. No process has to
-//!   wait for it.
+//! - A question stays open until it is answered or withdrawn, times out, or its subject no longer
+//!   exists. No process has to wait for it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::plan::model::step::OnTimeout;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, StepNumber};
 
-/// Author of an answer that a timeout gives.
+/// The `by` of an answer that is given by a timeout.
 pub(crate) const TIMEOUT: &str = "policy:timeout";
 
 /// Id of a question: the sequence number of the record that asked it.
@@ -27,7 +27,7 @@ pub struct QuestionBody {
     pub text: String,
     /// Hash of what is shown with it: the step's work, or the plan.
     pub shown: ContentHash,
-    /// The valid answers; the first one is the affirmative.
+    /// The valid answers.
     pub options: Vec<String>,
     /// Addressee, if any.
     pub to: Option<String>,
@@ -72,8 +72,8 @@ pub struct QuestionAnswer {
 pub struct QuestionExpiry {
     /// The question.
     pub question: QuestionId,
-    /// What the plan says to do. The consequence is a separate event: another question, an answer, or
-    /// the end of the run.
+    /// What the plan says to do. The consequence is a separate event: another question, an answer,
+    /// or the end of the run.
     pub then: Option<OnTimeout>,
 }
 

@@ -1,10 +1,10 @@
 //! Receipts: what a worker reports about an attempt.
 //!
-//! A receipt is a claim; only verdicts or an explicit policy accept a step. A large output is stored as
-//! a blob, and the receipt holds its hash.
+//! A receipt is unverified; only verdicts or an explicit policy accept a step. A large output is
+//! stored as a blob, and the receipt contains its hash.
 //!
-//! Invariant: `decide` and `settle` never read a blob. The values of the declared outputs are stored
-//! with the reference.
+//! Invariant: `decide` and `settle` never read a blob. The values of the declared outputs are
+//! stored with the reference.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ pub struct Receipt {
     pub variables: Vec<(String, Json)>,
     /// Files that the attempt produced.
     pub artifacts: Vec<Artifact>,
-    /// Side effects that happened, by name or key.
+    /// Side effects that took place, by name or key.
     pub side_effects: Vec<String>,
     /// Actual cost.
     pub cost: Cost,

@@ -1,5 +1,5 @@
-//! Events of a run as a whole: start and end, variables, barriers, caps, pauses, budgets, questions,
-//! replan requests and forks.
+//! Events of a run as a whole: start and end, variables, barriers, caps, pauses, budgets,
+//! questions, replan requests and forks.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub struct RunPaused {
 /// Why a run pauses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum PauseCause {
-    /// A person or program paused it; the actor.
+    /// A command of a person or a program paused it; the actor.
     Person(String),
     /// The budget of the run is exhausted.
     RunBudget(BudgetPart),
@@ -38,9 +38,9 @@ pub enum PauseCause {
 }
 
 impl PauseCause {
-    /// Whether a budget or a cost limit paused the run, not a person.
+    /// Whether the cause is a budget or a cost limit, not a command.
     #[must_use]
-    pub fn is_of_cost(&self) -> bool {
+    pub fn is_cost_pause(&self) -> bool {
         !matches!(self, Self::Person(_))
     }
 }
@@ -117,7 +117,7 @@ pub enum ReplanTrigger {
     },
     /// An assumption of the plan does not hold.
     AssumptionBroken {
-        /// The attempt that found out.
+        /// The attempt that reported it.
         token: AttemptToken,
     },
     /// A step has no attempts left.
@@ -125,7 +125,7 @@ pub enum ReplanTrigger {
         /// The last attempt.
         token: AttemptToken,
     },
-    /// A worker requested a new plan.
+    /// A worker (an executor of steps) requested a new plan.
     ExecutorRequest {
         /// The attempt.
         token: AttemptToken,
@@ -137,12 +137,12 @@ pub enum ReplanTrigger {
         /// Actor.
         by: String,
     },
-    /// New information is available.
+    /// New information is available, for example a criterion of the whole plan that does not hold.
     NewEvidence {
         /// Actor.
         by: String,
     },
-    /// A plan that continues has few open steps left.
+    /// A plan with `continues: true` has fewer open steps than `extend_at`.
     Extension,
     /// A failure rule, or the answer to a question about a failure, requested it.
     Failure {
@@ -162,8 +162,8 @@ pub struct ReplanWithdrawn {
     pub reason: String,
 }
 
-/// A run was started as a copy of another run at a given record. Its plan versions and steps follow in
-/// the same batch.
+/// A run was started as a copy of another run at a given record. Its plan versions and steps follow
+/// in the same batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunForked {
     /// The new run.
@@ -220,9 +220,9 @@ pub struct RunStarted {
 pub struct RunPolicy {
     /// Whether a plan version needs approval.
     pub approval: ApprovalPolicy,
-    /// Who judges `text` criteria.
+    /// How `text` criteria are judged.
     pub text: TextPolicy,
-    /// What a failed step means for the other steps.
+    /// Whether the run continues after a step has failed.
     pub on_failure: OnFailure,
 }
 

@@ -1,5 +1,5 @@
-//! Events of one step: dispatch, lease, receipt, verdicts, failure decisions, conditions, side effects
-//! and cost.
+//! Events of one step: dispatch, lease, receipt, verdicts, failure decisions, conditions, side
+//! effects and cost.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
 
 impl FailureDecided {
-    /// Whether the attempts were exhausted, so that the step failed or its fallback was used.
+    /// Whether no attempt was left, so that the step failed, its fallback was used, or a replan was
+    /// requested.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.rule.ends_with(".attempts_exhausted")
@@ -85,8 +86,8 @@ pub struct Dispatched {
     pub worker: String,
     /// End of the lease, unless it is renewed.
     pub lease_until: Micros,
-    /// Idempotency key for the side effects of the attempt: the same for all attempts of a step that is
-    /// idempotent `with_key`, otherwise one per attempt.
+    /// Idempotency key for the side effects of the attempt: the same for all attempts of a step
+    /// that is idempotent `with_key`, otherwise one per attempt.
     pub idempotency_key: String,
     /// Reserved cost, released by the receipt.
     pub reserved: Cost,
@@ -121,7 +122,7 @@ pub enum LostCause {
     LeaseExpired,
     /// The process that ran the worker ended.
     RunnerDied,
-    /// The worker released it, or was stopped before it started.
+    /// The worker returned it before it started, or was stopped before that.
     Released,
     /// A new plan version revoked it.
     Revoked,
@@ -201,14 +202,14 @@ pub enum AcceptedBasis {
     Receipt,
     /// Every criterion passed, judged by others than the worker.
     Verdicts,
-    /// Every criterion passed, some of them by trusting the worker.
+    /// Every criterion passed, at least one of them because the run trusts its workers.
     WorkersWord,
     /// It was done before the run began.
     DoneBefore {
         /// The source that lists it as done.
         source: String,
     },
-    /// A lost attempt turned out to have done the work.
+    /// The outcome of an attempt was resolved: it did the work.
     Landed {
         /// Actor.
         by: String,
@@ -247,11 +248,11 @@ pub struct FailureDecided {
 /// What happens to the last attempt of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterFailure {
-    /// It is finished.
+    /// The attempt is finished.
     #[default]
     Over,
-    /// It did, or may have done, work that must not be repeated: its outcome must be resolved before
-    /// the step is dispatched again.
+    /// The step keeps the attempt, because it did, or may have done, work that must not be
+    /// repeated. The outcome must be resolved before the step is dispatched again.
     Held,
 }
 
@@ -328,9 +329,9 @@ pub struct ConditionJudged {
 /// A condition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Condition {
-    /// The condition under which the step runs at all.
+    /// The `condition` of the step: if it does not hold, the step is skipped.
     RunIf,
-    /// A precondition, by its 0-based index.
+    /// A precondition of the step, by its 0-based index.
     Pre(u32),
 }
 

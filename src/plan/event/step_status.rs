@@ -11,7 +11,7 @@ pub enum StepStatus {
     Waiting,
     /// It may be dispatched.
     Ready,
-    /// A worker executes it.
+    /// A worker has the lease of an attempt.
     Dispatched,
     /// An attempt may have done the work, and the outcome must be resolved.
     OutcomeUnknown,
@@ -21,11 +21,11 @@ pub enum StepStatus {
     Accepted,
     /// It failed, and no attempt is left.
     Failed,
-    /// It does not have to be done.
+    /// It is not done, and its dependents do not wait for it.
     Skipped,
     /// The active version has no such step.
     Removed,
-    /// A question about it is open.
+    /// It waits for the answer to a question about its gate or its failure.
     Gated,
     /// It failed, and is dispatched again after a delay.
     Delayed,
@@ -50,19 +50,21 @@ impl StepStatus {
         Self::Cancelled,
     ];
 
-    /// Whether dependents no longer wait for the step.
+    /// Whether the step is accepted or skipped, so that dependents no longer wait for it.
     #[must_use]
     pub fn is_closed(self) -> bool {
         matches!(self, Self::Accepted | Self::Skipped)
     }
 
-    /// Whether its work may still be done under the current plan.
+    /// Whether the step is open or has an attempt that is not decided: its work may still be done
+    /// under the current plan.
     #[must_use]
     pub fn is_left(self) -> bool {
         self.is_open() || matches!(self, Self::Dispatched | Self::OutcomeUnknown | Self::Reported)
     }
 
-    /// Whether the step may still be dispatched under the current plan.
+    /// Whether the step is waiting, ready, gated or delayed: it may still be dispatched under the
+    /// current plan.
     #[must_use]
     pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Ready | Self::Gated | Self::Delayed)

@@ -31,24 +31,25 @@ pub struct StepReasons {
     pub id: String,
     /// Its status.
     pub status: StepStatus,
-    /// Its own reasons; empty if nothing of its own blocks it.
+    /// The reasons that block this step.
     pub reasons: Vec<BlockReason>,
 }
 
 impl Explanation {
     /// The entry of the step to explain.
-    fn own(&self) -> Option<&StepReasons> {
+    fn explained_step(&self) -> Option<&StepReasons> {
         self.steps.get(&self.step)
     }
 
     /// Whether the step can be dispatched now.
     #[must_use]
     pub fn may_be_dispatched(&self) -> bool {
-        self.own().is_some_and(|own| own.status == StepStatus::Ready && own.reasons.is_empty())
+        self.explained_step()
+            .is_some_and(|own| own.status == StepStatus::Ready && own.reasons.is_empty())
             && self.run_reasons.is_empty()
     }
 
-    /// The steps at the ends of the chain, which wait for no other step.
+    /// The root causes: the steps of the chain that wait for no other step.
     #[must_use]
     pub fn roots(&self) -> BTreeSet<StepNumber> {
         let is_root =

@@ -1,18 +1,19 @@
-//! Explains why a step is blocked: the whole chain of its dependencies, down to the roots.
+//! Explains why a step is blocked: the chain of its dependencies down to the root causes.
 //!
 //! Invariants:
-//! - A step has no reasons exactly if it can be dispatched now, or is closed.
+//! - A step has no reasons if and only if it is ready or closed. It can be dispatched if it is
+//!   ready and there is no reason of the run.
 //! - Each step of the chain has one entry with all of its own reasons. A reason that names steps or
-//!   a barrier leads to their entries; dependency cycles end the walk.
+//!   a barrier adds entries for these steps. A dependency cycle ends the search.
 //! - The explanation is a function of the state and of the caller's time.
 //!
-//! It does not say which command helps; that is up to the caller.
+//! It does not suggest commands; the caller does.
 
 mod context;
 pub(crate) mod explanation;
-mod find;
 mod limits;
 pub(crate) mod reason;
+mod step_reasons;
 #[cfg(test)]
 pub(super) mod tests;
 pub(crate) mod text;
@@ -46,11 +47,18 @@ pub fn explain(
         let Some(found) = run.step(number).filter(|_| !steps.contains_key(&number)) else {
             continue;
         };
-        let reasons = context.step(number, found);
+        let reasons = context.step_reasons(number, found);
         open.extend(reasons.iter().flat_map(BlockReason::leads_to));
         let (id, status) = (found.id().to_owned(), found.status);
         steps.insert(number, StepReasons { id, status, reasons });
     }
     let request = run.request.clone();
-    Ok(Explanation { run: run.id, step, now, run_reasons: context.whole(step), steps, request })
+    Ok(Explanation {
+        run: run.id,
+        step,
+        now,
+        run_reasons: context.run_reasons(step),
+        steps,
+        request,
+    })
 }

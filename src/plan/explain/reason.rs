@@ -23,7 +23,7 @@ pub enum BlockReason {
     },
     /// The run is paused.
     Paused(PauseCause),
-    /// The run ends as soon as nothing is in flight.
+    /// The run ends once no attempt is in flight.
     Stopping(String),
     /// The active version has no such step.
     Removed,
@@ -40,16 +40,16 @@ pub enum BlockReason {
     Barrier(Box<BlockingBarrier>),
     /// A dependency on a name that the plan does not have.
     Unknown(String),
-    /// The step's condition does not hold, or has not been judged.
+    /// The step's condition does not hold, or was not evaluated yet.
     Condition {
         /// The expression.
         expression: String,
         /// The ruling; `None` before it is judged.
         ruling: Option<Ruling>,
     },
-    /// A precondition that does not hold, or has not been judged.
+    /// A precondition that does not hold, or was not evaluated yet.
     Precondition {
-        /// Its index in the step's list.
+        /// Its 0-based index in the step's list.
         place: u32,
         /// The expression.
         expression: String,
@@ -114,7 +114,7 @@ pub enum BlockReason {
     },
     /// The outcome of an attempt is unknown, and a person must resolve it.
     OutcomeUnknown(BlockingAttempt),
-    /// The step failed finally.
+    /// The step failed permanently.
     Failed(Option<(FailureClass, String)>),
     /// The run ended before the step was done.
     Cancelled,
@@ -133,7 +133,7 @@ pub struct BlockingBarrier {
     pub arrived: BTreeSet<StepNumber>,
     /// The members that can still arrive.
     pub missing: BTreeSet<StepNumber>,
-    /// The members that failed finally.
+    /// The members that failed permanently.
     pub failed: BTreeSet<StepNumber>,
     /// The deadline for its release.
     pub deadline: Option<Micros>,
@@ -178,7 +178,7 @@ pub struct BudgetShortage {
 }
 
 impl BlockReason {
-    /// The steps that the reason waits for.
+    /// The steps that must finish before the reason no longer applies.
     #[must_use]
     pub fn leads_to(&self) -> Vec<StepNumber> {
         match self {

@@ -8,7 +8,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::explain::limits;
 use crate::plan::model::policy::Decider;
 use crate::plan::settle::opening::writers_left;
-use crate::plan::settle::reported::{failure_of, unjudged_of};
+use crate::plan::settle::reported::{failure_of, unjudged_criteria};
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::links::Dependency;
 use crate::plan::state::run::RunStatus;
@@ -18,7 +18,7 @@ use crate::plan::value::ids::StepNumber;
 
 impl Context<'_> {
     /// The reasons that block the whole run, and the caps and budgets that block this step.
-    pub(super) fn whole(&self, number: StepNumber) -> Vec<BlockReason> {
+    pub(super) fn run_reasons(&self, number: StepNumber) -> Vec<BlockReason> {
         let run = self.run;
         match run.status {
             RunStatus::Ended(ending) => return vec![BlockReason::RunEnded(ending)],
@@ -38,8 +38,8 @@ impl Context<'_> {
         reasons
     }
 
-    /// The step's own reasons.
-    pub(super) fn step(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
+    /// The reasons that block this step, except those of the whole run.
+    pub(super) fn step_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         match step.status {
             StepStatus::Accepted | StepStatus::Skipped => Vec::new(),
             StepStatus::Removed => vec![BlockReason::Removed],
@@ -51,25 +51,25 @@ impl Context<'_> {
             StepStatus::OutcomeUnknown => {
                 self.active_attempt(number).map(BlockReason::OutcomeUnknown).into_iter().collect()
             }
-            StepStatus::Reported => self.reported(number, step),
+            StepStatus::Reported => self.reported_reasons(number, step),
             StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed => {
-                self.open(number, step)
+                self.open_step_reasons(number, step)
             }
         }
     }
 
-    fn open(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
+    fn open_step_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let mut reasons = Vec::new();
         if step.hold().is_standby {
             reasons.push(BlockReason::FallbackFor(self.run.links.fallback_for(number).to_vec()));
         }
         reasons.extend(step.hold().fallback_step.map(BlockReason::Fallback));
-        let waiting = self.run.waiting_for(number);
-        reasons.extend(waiting.into_iter().map(|dependency| self.dependency(dependency)));
+        let waiting = self.run.unsettled_dependencies(number);
+        reasons.extend(waiting.into_iter().map(|dependency| self.dependency_reason(dependency)));
         if step.unmet == 0 {
-            reasons.extend(self.conditions(number, step));
+            reasons.extend(self.condition_reasons(number, step));
         }
-        reasons.extend(self.gate(number, step));
+        reasons.extend(self.gate_reason(number, step));
         reasons.extend(step.hold().delay.map(|until| {
             let after = step.last_failure().map(|(_, message)| message.clone());
             BlockReason::Delay { until, after: after.unwrap_or_default() }
@@ -77,7 +77,7 @@ impl Context<'_> {
         reasons
     }
 
-    fn dependency(&self, dependency: Dependency) -> BlockReason {
+    fn dependency_reason(&self, dependency: Dependency) -> BlockReason {
         match dependency {
             Dependency::Step(number) => {
                 let found = self.run.step(number);
@@ -87,12 +87,12 @@ impl Context<'_> {
                     status: found.map_or(StepStatus::Removed, |step| step.status),
                 }
             }
-            Dependency::Barrier(id) => self.barrier(id),
+            Dependency::Barrier(id) => self.barrier_reason(id),
             Dependency::Unknown(name) => BlockReason::Unknown(name),
         }
     }
 
-    fn barrier(&self, id: String) -> BlockReason {
+    fn barrier_reason(&self, id: String) -> BlockReason {
         let Some(barrier) = self.run.barriers.get(&id) else { return BlockReason::Unknown(id) };
         let is_missing = |member: &&StepNumber| {
             !barrier.arrived.contains(member) && !barrier.failed.contains(member)
@@ -110,7 +110,7 @@ impl Context<'_> {
         }))
     }
 
-    fn conditions(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
+    fn condition_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let Some(plan) = self.run.plan_step(number) else { return Vec::new() };
         let mut reasons = Vec::new();
         let ruling = step.hold().condition;
@@ -135,7 +135,7 @@ impl Context<'_> {
         reasons
     }
 
-    fn gate(&self, number: StepNumber, step: &StepState) -> Option<BlockReason> {
+    fn gate_reason(&self, number: StepNumber, step: &StepState) -> Option<BlockReason> {
         let question = step.hold().question.and_then(|id| Some((id, self.run.questions.get(&id)?)));
         match question {
             Some((id, question)) => Some(question_reason(id, question)),
@@ -147,14 +147,14 @@ impl Context<'_> {
         }
     }
 
-    fn reported(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
+    fn reported_reasons(&self, number: StepNumber, step: &StepState) -> Vec<BlockReason> {
         let Some(attempt) = step.attempt() else { return Vec::new() };
         let is_external =
             self.run.plan().is_some_and(|plan| plan.header().failure.decider == Decider::External);
         let undecided = failure_of(self.run, number).filter(|_| is_external);
         let unjudged = match undecided {
             Some(_) => Vec::new(),
-            None => unjudged_of(self.run, number),
+            None => unjudged_criteria(self.run, number),
         };
         vec![BlockReason::Reported { token: attempt.token, unjudged, undecided }]
     }

@@ -1,4 +1,4 @@
-//! `explain` agrees with what a claim would find, and its text names the roots.
+//! `explain` agrees with the result of a claim, and its text names the root causes.
 
 use super::*;
 use crate::plan::tests::support::*;
@@ -54,10 +54,10 @@ fn chain_ends_at_the_active_attempt() {
     let expected = "\
 step 5 (last) is waiting
   step 4 (join) is waiting
-    barrier both is closed: 0 of 2 arrived, missing step 2 (left), step 3 (right)
+    barrier both is not released: 0 of 2 arrived, missing step 2 (left), step 3 (right)
       step 2 (left) is waiting
         step 1 (root) is dispatched
-          worker-1 has step 1 (root), for ";
+          worker-1 holds the lease of step 1 (root), ";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("step 1 (root) is dispatched, see above"), "{text}");
 }
@@ -109,11 +109,13 @@ fn limits_and_gates_name_attempts_shortages_and_people() {
         explain(&ledger.state, RunId(1), ledger.number(id), ledger.now).unwrap().to_string()
     };
     let two = text(&ledger, "two");
-    assert!(two.contains("the cap of 1 for tag gpu in run 1 is reached: worker-1 has step 1"));
+    assert!(two.contains(
+        "the cap of 1 for tag gpu in run 1 is reached: worker-1 holds the lease of step 1"
+    ));
     assert!(two.contains("run 1's budget of attempts does not cover it: 1 spent"), "{two}");
     let gated = text(&ledger, "gated");
     assert!(gated.contains("ann was asked (question "), "{gated}");
-    assert!(gated.contains("go?; yes|no|skip), for 60 s more"), "{gated}");
+    assert!(gated.contains("go?; yes|no|skip), 60 s left"), "{gated}");
 }
 
 /// Unknown runs and steps are rejected, and a long chain needs no recursion.

@@ -36,7 +36,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let until = |at: Micros| match at.checked_sub(self.now) {
             None | Some(0) => "overdue".to_owned(),
-            Some(left) => format!("for {} s more", left.div_ceil(1_000_000)),
+            Some(left) => format!("{} s left", left.div_ceil(1_000_000)),
         };
         let lines = self.lines(&until);
         let lines = lines.iter().map(|line| format!("{}{}", "  ".repeat(line.depth), line.text));
@@ -49,8 +49,9 @@ impl Explanation {
     /// counted in the last line.
     #[must_use]
     pub fn lines(&self, until: &dyn Fn(Micros) -> String) -> Vec<ExplanationLine> {
-        let of = Words { of: self, until };
-        let mut lines = Lines { of, shown: BTreeSet::new(), told: Vec::new(), cut: 0 };
+        let format = LineFormatter { explanation: self, until };
+        let mut lines =
+            LineBuilder { format, shown: BTreeSet::new(), lines: Vec::new(), omitted: 0 };
         lines.step(self.step, 0);
         for reason in &self.run_reasons {
             lines.reason(1, reason);
@@ -59,48 +60,48 @@ impl Explanation {
             let (seq, reason) = (request.seq, &request.reason);
             lines.line(1, format!("record {seq} requested a replan: {reason}"));
         }
-        let Lines { told: mut lines, cut, .. } = lines;
-        if cut > 0 {
-            let text = format!("... and {cut} more lines");
+        let LineBuilder { mut lines, omitted, .. } = lines;
+        if omitted > 0 {
+            let text = format!("... and {omitted} more lines");
             lines.push(ExplanationLine { depth: 0, step: None, text });
         }
         lines
     }
 }
 
-/// Formats the parts of a line.
-struct Words<'a> {
-    of: &'a Explanation,
+/// Formats the parts of a line of an explanation.
+struct LineFormatter<'a> {
+    explanation: &'a Explanation,
     until: &'a dyn Fn(Micros) -> String,
 }
 
-struct Lines<'a> {
-    of: Words<'a>,
+struct LineBuilder<'a> {
+    format: LineFormatter<'a>,
     shown: BTreeSet<StepNumber>,
-    told: Vec<ExplanationLine>,
-    cut: usize,
+    lines: Vec<ExplanationLine>,
+    omitted: usize,
 }
 
-impl Lines<'_> {
+impl LineBuilder<'_> {
     fn line(&mut self, depth: usize, text: String) {
         self.push(ExplanationLine { depth, step: None, text });
     }
 
     fn reason(&mut self, depth: usize, reason: &BlockReason) {
-        let text = reason.line(&self.of);
+        let text = reason.line(&self.format);
         self.line(depth, text);
     }
 
     fn push(&mut self, line: ExplanationLine) {
-        if line.depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
-            self.cut = self.cut.saturating_add(1);
+        if line.depth > DEPTH_MAX || self.lines.len() >= LINES_MAX {
+            self.omitted = self.omitted.saturating_add(1);
         } else {
-            self.told.push(line);
+            self.lines.push(line);
         }
     }
 
     fn step(&mut self, number: StepNumber, depth: usize) {
-        let Some(entry) = self.of.of.steps.get(&number) else { return };
+        let Some(entry) = self.format.explanation.steps.get(&number) else { return };
         let StepReasons { id, status, reasons } = entry;
         let step = Some((number, *status));
         if !self.shown.insert(number) {
@@ -112,7 +113,7 @@ impl Lines<'_> {
             step,
             text: format!("step {number} ({id}) is {status}"),
         });
-        if depth > DEPTH_MAX || self.told.len() >= LINES_MAX {
+        if depth > DEPTH_MAX || self.lines.len() >= LINES_MAX {
             return;
         }
         for reason in reasons {
@@ -131,7 +132,7 @@ impl Lines<'_> {
 
 impl BlockReason {
     /// The reason in one line.
-    fn line(&self, of: &Words<'_>) -> String {
+    fn line(&self, format: &LineFormatter<'_>) -> String {
         match self {
             Self::RunEnded(ending) => format!("the run has ended: {ending:?}").to_lowercase(),
             Self::NoActivePlan { proposed } => {
@@ -142,18 +143,18 @@ impl BlockReason {
             Self::Stopping(reason) => format!("nothing more is dispatched: {reason}"),
             Self::Removed => "the active plan has no such step".to_owned(),
             Self::Step { step, id, status } => format!("step {step} ({id}) is {status}"),
-            Self::Barrier(missing) => missing.line(of),
+            Self::Barrier(missing) => missing.line(format),
             Self::Unknown(name) => format!("`{name}` is neither a step nor a barrier"),
             Self::Condition { expression, ruling } => {
-                format!("its condition `{expression}` {}", ruled(*ruling))
+                format!("its condition `{expression}` {}", ruling_text(*ruling))
             }
             Self::Precondition { place, expression, ruling, variables, writers } => {
                 let who = match writers.len() {
                     0 => "and no remaining step sets it".to_owned(),
-                    _ => format!("which may be set by {}", of.names(writers)),
+                    _ => format!("which may be set by {}", format.names(writers)),
                 };
-                let (place, ruled) = (counted(*place), ruled(*ruling));
-                let names = some(&variables.iter().cloned().collect::<Vec<_>>());
+                let (place, ruled) = (one_based(*place), ruling_text(*ruling));
+                let names = name_list(&variables.iter().cloned().collect::<Vec<_>>());
                 format!("precondition {place} `{expression}` {ruled}: it reads {names}, {who}")
             }
             Self::Question { question, subject, text, to, deadline, options } => {
@@ -162,35 +163,35 @@ impl BlockReason {
                 if let QuestionSubject::Failure(token) = subject {
                     about = format!(" about attempt {token}");
                 }
-                let until = deadline.map_or(String::new(), |at| format!(", {}", of.until(at)));
+                let until = deadline.map_or(String::new(), |at| format!(", {}", format.until(at)));
                 let (id, options) = (question.0, options.join("|"));
                 format!("{to} was asked{about} (question {id}: {text}; {options}){until}")
             }
             Self::Gate => "its gate is closed".to_owned(),
             Self::Delay { until, after } => {
-                format!("it failed and is delayed, {}, after: {after}", of.until(*until))
+                format!("it failed and is delayed, {}, after: {after}", format.until(*until))
             }
             Self::Fallback(step) => format!("it failed and waits for its fallback, step {step}"),
             Self::FallbackFor(steps) => {
                 let steps: BTreeSet<StepNumber> = steps.iter().copied().collect();
-                format!("fallback for {}; runs only if that fails", of.names(&steps))
+                format!("fallback for {}; runs only if that fails", format.names(&steps))
             }
             Self::Cap { scope, within, limit, attempts } => {
                 let place = match (scope, within) {
                     (CapScope::Owner(_) | CapScope::Tag(_), Some(run)) => format!(" in run {run}"),
                     _ => String::new(),
                 };
-                let list: Vec<String> = attempts.iter().map(|each| each.line(of)).collect();
-                format!("the cap of {limit} for {scope}{place} is reached: {}", some(&list))
+                let list: Vec<String> = attempts.iter().map(|each| each.line(format)).collect();
+                format!("the cap of {limit} for {scope}{place} is reached: {}", name_list(&list))
             }
             Self::Budget(shortage) => shortage.line(),
-            Self::Dispatched(attempt) => attempt.line(of),
+            Self::Dispatched(attempt) => attempt.line(format),
             Self::Reported { token, undecided: Some((_, message)), .. } => {
                 format!("attempt {token} waits for a decision about its failure: {message}")
             }
             Self::Reported { token, unjudged, undecided: None } => {
-                let places: Vec<String> = unjudged.iter().copied().map(counted).collect();
-                format!("attempt {token} waits for verdicts on criteria {}", some(&places))
+                let places: Vec<String> = unjudged.iter().copied().map(one_based).collect();
+                format!("attempt {token} waits for verdicts on criteria {}", name_list(&places))
             }
             Self::OutcomeUnknown(attempt) => {
                 let (token, worker) = (attempt.token, &attempt.worker);
@@ -205,12 +206,12 @@ impl BlockReason {
     }
 }
 
-/// A list index as people count, from 1.
-fn counted(place: u32) -> String {
+/// The 1-based position of a 0-based index.
+fn one_based(place: u32) -> String {
     (u64::from(place) + 1).to_string()
 }
 
-fn ruled(ruling: Option<Ruling>) -> &'static str {
+fn ruling_text(ruling: Option<Ruling>) -> &'static str {
     match ruling {
         None => "is not judged yet",
         Some(Ruling::Pass) => "holds",
@@ -219,7 +220,7 @@ fn ruled(ruling: Option<Ruling>) -> &'static str {
 }
 
 /// The first names, and the number of the others.
-fn some(names: &[String]) -> String {
+fn name_list(names: &[String]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
     match names.len().checked_sub(NAMES_MAX) {
         None | Some(0) if shown.is_empty() => "none".to_owned(),
@@ -228,13 +229,13 @@ fn some(names: &[String]) -> String {
     }
 }
 
-impl Words<'_> {
+impl LineFormatter<'_> {
     fn names(&self, steps: &BTreeSet<StepNumber>) -> String {
-        let name = |number: &StepNumber| match self.of.steps.get(number) {
+        let name = |number: &StepNumber| match self.explanation.steps.get(number) {
             Some(entry) => format!("step {number} ({})", entry.id),
             None => format!("step {number}"),
         };
-        some(&steps.iter().map(name).collect::<Vec<_>>())
+        name_list(&steps.iter().map(name).collect::<Vec<_>>())
     }
 
     fn until(&self, at: Micros) -> String {
@@ -243,22 +244,22 @@ impl Words<'_> {
 }
 
 impl BlockingBarrier {
-    fn line(&self, of: &Words<'_>) -> String {
+    fn line(&self, format: &LineFormatter<'_>) -> String {
         let Self { id, needed, arrived, missing, failed, .. } = self;
         let verb = match self.status {
             BarrierStatus::Broken if self.is_late => "was not released in time",
             BarrierStatus::Broken => "is broken",
-            BarrierStatus::Closed | BarrierStatus::Released => "is closed",
+            BarrierStatus::Closed | BarrierStatus::Released => "is not released",
         };
         let mut line = format!("barrier {id} {verb}: {} of {needed} arrived", arrived.len());
         if !missing.is_empty() {
-            line = format!("{line}, missing {}", of.names(missing));
+            line = format!("{line}, missing {}", format.names(missing));
         }
         if !failed.is_empty() {
-            line = format!("{line}, failed {}", of.names(failed));
+            line = format!("{line}, failed {}", format.names(failed));
         }
         if let Some(deadline) = self.deadline {
-            line = format!("{line}, {}", of.until(deadline));
+            line = format!("{line}, {}", format.until(deadline));
         }
         match self.question {
             Some(question) => format!("{line}; question {} is open about it", question.0),
@@ -268,11 +269,12 @@ impl BlockingBarrier {
 }
 
 impl BlockingAttempt {
-    fn line(&self, of: &Words<'_>) -> String {
+    fn line(&self, format: &LineFormatter<'_>) -> String {
         let Self { run, step, id, worker, lease_until, .. } = self;
-        let until = of.until(*lease_until);
-        let place = if *run == of.of.run { String::new() } else { format!(" of run {run}") };
-        format!("{worker} has step {step} ({id}){place}, {until}")
+        let until = format.until(*lease_until);
+        let place =
+            if *run == format.explanation.run { String::new() } else { format!(" of run {run}") };
+        format!("{worker} holds the lease of step {step} ({id}){place}, {until}")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The canonical text of a plan, which is stored and hashed, and the identity of a step's work.
 //!
-//! Invariant: two plans have the same text exactly if they are equal. Defaults are omitted and
-//! everything else has one encoding (RFC 8785). Numbers are exact up to 2^53;
+//! Invariant: two plans have the same text if and only if they are equal. Defaults are omitted, and
+//! every other value has one encoding (RFC 8785). Numbers are exact up to 2^53;
 //! [`crate::plan::validate`] rejects larger ones.
 
 use serde::Serialize;
@@ -11,9 +11,10 @@ use super::plan::{Defaults, Plan};
 use super::step::Step;
 use crate::plan::value::json::canonical;
 
-/// The fields that a step's hash covers: the work itself, not when, by whom or how often it is done.
+/// The fields that a step's hash covers: they define the work, not when, by whom or how often it is
+/// done.
 #[derive(Serialize)]
-struct Work<'a> {
+struct StepIdentity<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     goal: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +42,7 @@ impl Step {
     /// acceptance. A new title, priority, owner, cost or retry policy does not change it.
     #[must_use]
     pub fn identity(&self, defaults: &Defaults) -> String {
-        canonical(&Work {
+        canonical(&StepIdentity {
             goal: &self.goal,
             command: self.command.as_deref().or(defaults.command.as_deref()),
             inputs: &self.inputs,

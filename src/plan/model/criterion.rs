@@ -1,7 +1,7 @@
 //! Criteria: what must hold before a step or a run is done.
 //!
-//! In a plan file a criterion is a string, which is a `text` criterion, or a map with exactly one of
-//! the keys `text`, `command` and `cel`. It is always written as a map.
+//! In a plan file a criterion is a string, which is a `text` criterion, or a map with exactly one
+//! of the keys `text`, `command` and `cel`. It is always written as a map.
 
 use std::fmt;
 

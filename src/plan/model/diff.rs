@@ -1,7 +1,7 @@
 //! The difference between two plan versions, for a reviewer.
 //!
-//! Steps and barriers are matched by id. The diff compares plans only; what a change means for finished
-//! work depends on the run.
+//! Steps and barriers are matched by id. The diff compares plans only; what a change means for
+//! finished work depends on the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,8 +24,8 @@ pub struct PlanDiff {
     pub removed: Vec<String>,
     /// Steps that both have, with different fields, in the new plan's order.
     pub changed: Vec<ChangedStep>,
-    /// A smallest set of common steps whose move turns the old order into the new one, in the new plan's
-    /// order.
+    /// A smallest set of common steps that must move to turn the old order into the new one, in the
+    /// new plan's order.
     pub reordered: Vec<String>,
     /// Ids of barriers that were added, removed or changed.
     pub barriers: Vec<String>,
@@ -58,10 +58,10 @@ pub struct FieldChange {
 /// Whether the work of a changed step is still the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkChange {
-    /// Only how, when or by whom it is done changed.
-    Same,
+    /// The work is the same; when, how or by whom it is done changed.
+    Unchanged,
     /// The work itself changed.
-    Other,
+    Changed,
 }
 
 impl PlanDiff {
@@ -86,7 +86,7 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         added: only_in(&new.steps, &before),
         removed: only_in(&old.steps, &after),
         changed,
-        reordered: moved(&old.steps, &new.steps),
+        reordered: moved_steps(&old.steps, &new.steps),
         barriers: changed_barriers(&old.barriers, &new.barriers),
         fields: changed_fields(&header(old), &header(new)),
     }
@@ -107,7 +107,7 @@ fn changed_step(before: &Step, old: &Plan, step: &Step, new: &Plan) -> Option<Ch
         return None;
     }
     let fields = if before == step { Vec::new() } else { changed_fields(before, step) };
-    let work = if same_work { WorkChange::Same } else { WorkChange::Other };
+    let work = if same_work { WorkChange::Unchanged } else { WorkChange::Changed };
     Some(ChangedStep { id: step.id.clone(), fields, work })
 }
 
@@ -144,21 +144,21 @@ fn header(plan: &Plan) -> Plan {
 }
 
 /// The common steps that are not in a longest subsequence with unchanged order.
-fn moved(old: &[Step], new: &[Step]) -> Vec<String> {
+fn moved_steps(old: &[Step], new: &[Step]) -> Vec<String> {
     let places: BTreeMap<&str, usize> =
         old.iter().enumerate().map(|(place, step)| (step.id.as_str(), place)).collect();
     let shared: Vec<(usize, &str)> = new
         .iter()
         .filter_map(|step| Some((*places.get(step.id.as_str())?, step.id.as_str())))
         .collect();
-    let kept = longest_rising(&shared.iter().map(|(place, _)| *place).collect::<Vec<_>>());
+    let kept = longest_increasing(&shared.iter().map(|(place, _)| *place).collect::<Vec<_>>());
     let all = shared.iter().enumerate().filter(|(index, _)| !kept.contains(index));
     all.map(|(_, (_, id))| (*id).to_owned()).collect()
 }
 
 /// The indexes of a longest increasing subsequence, by patience sorting: for each length, the
 /// subsequence found so far with the smallest last value.
-fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
+fn longest_increasing(values: &[usize]) -> BTreeSet<usize> {
     let mut ends: Vec<(usize, usize)> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {
@@ -227,8 +227,10 @@ impl fmt::Display for ChangedStep {
         f.write_str(&self.id)?;
         match (self.fields.as_slice(), self.work) {
             ([], _) => f.write_str(" (by the plan's defaults)"),
-            (fields, WorkChange::Same) => write!(f, " ({}; the same work)", field_names(fields)),
-            (fields, WorkChange::Other) => write!(f, " ({})", field_names(fields)),
+            (fields, WorkChange::Unchanged) => {
+                write!(f, " ({}; the same work)", field_names(fields))
+            }
+            (fields, WorkChange::Changed) => write!(f, " ({})", field_names(fields)),
         }
     }
 }
@@ -299,12 +301,12 @@ mod tests {
         };
         let diff = diff(&old, &new);
         assert_eq!(field_names(&diff.fields), "defaults");
-        assert_eq!(diff.changed[0].work, WorkChange::Other);
+        assert_eq!(diff.changed[0].work, WorkChange::Changed);
         assert!(diff.to_string().contains("a (by the plan's defaults)"), "{diff}");
     }
 
-    /// Without the moved steps both plans have the same order, and no smaller set has that property:
-    /// checked against every subset, for all orders of five steps.
+    /// Without the moved steps both plans have the same order, and no smaller set has that
+    /// property: checked against every subset, for all orders of five steps.
     #[test]
     fn moved_steps_are_a_smallest_set() {
         let old: Vec<Step> = ["a", "b", "c", "d", "e"].iter().map(|id| step(id, "")).collect();
@@ -314,7 +316,7 @@ mod tests {
                 new.push(rest.remove(code % rest.len()));
                 code /= rest.len() + 1;
             }
-            let moved = moved(&old, &new);
+            let moved = moved_steps(&old, &new);
             let left = |steps: &[Step], gone: &dyn Fn(&Step) -> bool| -> Vec<String> {
                 steps.iter().filter(|step| !gone(step)).map(|step| step.id.clone()).collect()
             };

@@ -1,8 +1,8 @@
 //! Completes the steps of a plan with what a tool registry knows about their tools.
 //!
 //! Invariants:
-//! - Only unset fields are filled in; a default of the plan counts as set. The step lists the fields
-//!   that were filled in.
+//! - Only unset fields are filled in; a default of the plan counts as set. The step lists the
+//!   fields that were filled in.
 //! - The result is a pure function of plan and registry, and idempotent.
 //! - A tool that is not in the registry adds nothing.
 
@@ -47,15 +47,15 @@ pub struct Tool {
     pub idempotent: Option<Idempotence>,
 }
 
-/// Fills in the unset fields of all steps. If a step has several tools the most careful value wins:
-/// fewest attempts, longest timeout and lease, all side effects, and `no` before `with_key` before
-/// `yes`.
+/// Fills in the unset fields of all steps. If a step has several tools, the most cautious value is
+/// used: the fewest attempts, the longest timeout and lease, all side effects, and `no` before
+/// `with_key` before `yes`.
 #[must_use]
 pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
     let mut rich = plan.clone();
     for step in &mut rich.steps {
         let tools = step.tools.iter().filter_map(|name| registry.tools.get(name));
-        if let Some(known) = all_of(tools) {
+        if let Some(known) = combine(tools) {
             complete(step, plan, known);
         }
     }
@@ -63,38 +63,39 @@ pub fn enrich(plan: &Plan, registry: &ToolRegistry) -> Plan {
 }
 
 /// The combined values for a step that uses all of these tools.
-fn all_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Option<Tool> {
+fn combine<'a>(tools: impl Iterator<Item = &'a Tool>) -> Option<Tool> {
     tools.cloned().reduce(|one, other| {
         let mut effects = BTreeSet::new();
         let both = one.side_effects.into_iter().chain(other.side_effects);
         Tool {
-            retry: fewer(one.retry, other.retry),
+            retry: fewer_attempts(one.retry, other.retry),
             timeout_seconds: one.timeout_seconds.max(other.timeout_seconds),
             lease_seconds: one.lease_seconds.max(other.lease_seconds),
             side_effects: both.filter(|effect| effects.insert(effect.clone())).collect(),
-            idempotent: careful(one.idempotent, other.idempotent),
+            idempotent: more_cautious(one.idempotent, other.idempotent),
         }
     })
 }
 
-/// The policy with fewer attempts; of equals the one with the longer backoff, else the first.
-fn fewer(one: Option<RetryPolicy>, other: Option<RetryPolicy>) -> Option<RetryPolicy> {
-    let care = |policy: &RetryPolicy| (policy.max_attempts, u32::MAX - policy.backoff_seconds);
+/// The policy with fewer attempts. If they are equal, the one with the longer backoff, else the
+/// first.
+fn fewer_attempts(one: Option<RetryPolicy>, other: Option<RetryPolicy>) -> Option<RetryPolicy> {
+    let caution = |policy: &RetryPolicy| (policy.max_attempts, u32::MAX - policy.backoff_seconds);
     match (one, other) {
-        (Some(one), Some(other)) if care(&other) < care(&one) => Some(other),
+        (Some(one), Some(other)) if caution(&other) < caution(&one) => Some(other),
         (one, other) => one.or(other),
     }
 }
 
-/// The more careful of two values.
-fn careful(one: Option<Idempotence>, other: Option<Idempotence>) -> Option<Idempotence> {
-    let care = |each: &Option<Idempotence>| match each {
+/// The more cautious of two values.
+fn more_cautious(one: Option<Idempotence>, other: Option<Idempotence>) -> Option<Idempotence> {
+    let caution = |each: &Option<Idempotence>| match each {
         None => 0,
         Some(Idempotence::Yes) => 1,
         Some(Idempotence::WithKey) => 2,
         Some(Idempotence::No) => 3,
     };
-    if care(&other) > care(&one) { other } else { one }
+    if caution(&other) > caution(&one) { other } else { one }
 }
 
 fn complete(step: &mut Step, plan: &Plan, known: Tool) {

@@ -1,10 +1,10 @@
-//! Helpers for the fields of plan files: unknown fields, and defaults that are omitted.
+//! Helpers for the fields of plan files: data of other tools, and defaults that are omitted.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Unknown fields of the author's tool, by name.
+/// Data of other tools, by name. It is stored unchanged.
 pub type Extra = BTreeMap<String, Value>;
 
 /// Whether a field holds its default, so that it is omitted from the canonical form.

@@ -1,11 +1,11 @@
 //! The plan: typed data that can be read, compared, hashed and stored.
 //!
-//! A plan has no step numbers, which a run assigns, and nothing that changes during a run. An invalid
-//! plan, with a cycle or an unknown name, can still be held and shown; [`crate::plan::validate`] reports
-//! its problems.
+//! A plan has no step numbers, which a run assigns, and nothing that changes during a run. An
+//! invalid plan, with a cycle or an unknown name, can still be held and shown;
+//! [`crate::plan::validate`] reports its problems.
 //!
-//! Invariant: every optional field has a default and is omitted from the canonical form while it holds
-//! it, so a new field does not change the hashes of existing plans.
+//! Invariant: every optional field has a default and is omitted from the canonical form while it
+//! holds it, so a new field does not change the hashes of existing plans.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Plan {
     /// Title in one line.
     #[serde(skip_serializing_if = "is_default")]
     pub title: String,
-    /// What is true once the plan has succeeded.
+    /// The state that the plan leads to.
     #[serde(skip_serializing_if = "is_default")]
     pub outcome: String,
     /// Purpose of the plan, passed to every worker.
@@ -63,16 +63,17 @@ pub struct Plan {
     /// Open questions.
     #[serde(skip_serializing_if = "is_default")]
     pub open_questions: Vec<String>,
-    /// The plan continues: the run does not end with its steps, and the planner adds more.
+    /// Whether the plan is extended during the run: the run does not end when its steps are done,
+    /// and the planner is asked for more steps.
     #[serde(skip_serializing_if = "is_default")]
     pub continues: bool,
-    /// The planner is asked for more steps below this number of open ones.
+    /// With `continues`: the planner is asked for more steps when fewer than this are open.
     #[serde(skip_serializing_if = "is_default")]
     pub extend_at: Option<u32>,
     /// Default values for steps.
     #[serde(skip_serializing_if = "is_default")]
     pub defaults: Defaults,
-    /// Unknown fields of the author's tool, kept unchanged.
+    /// Data of other tools, stored unchanged.
     #[serde(skip_serializing_if = "is_default")]
     pub extra: Extra,
 }

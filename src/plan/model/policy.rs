@@ -19,8 +19,8 @@ pub struct FailurePolicy {
     /// Rules of the plan: the first that matches decides.
     #[serde(skip_serializing_if = "is_default")]
     pub rules: Vec<FailureRule>,
-    /// Maximum number of later versions in one run, not counting changes of scope that a person
-    /// proposes.
+    /// Maximum number of replacement versions in one run. Changes of scope, extensions and the
+    /// first active version do not count.
     #[serde(skip_serializing_if = "is_default")]
     pub max_replans: Option<u32>,
 }
@@ -74,7 +74,8 @@ pub struct FailureMatch {
     /// Text that the message contains.
     #[serde(skip_serializing_if = "is_default")]
     pub message: Option<String>,
-    /// Minimum number of failures of the step, from 1.
+    /// Number of the failure of the step, from 1: the rule matches this failure and every later
+    /// one.
     #[serde(skip_serializing_if = "is_default")]
     pub failures: Option<u32>,
 }
@@ -84,8 +85,8 @@ pub struct FailureMatch {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureAction {
-    /// Dispatch the step again as its retry policy says. Once that is exhausted, the next matching rule
-    /// decides.
+    /// Dispatch the step again according to its retry policy. If no attempt is left, the next
+    /// matching rule decides.
     #[default]
     Retry,
     /// Use the fallback of the step.
@@ -110,7 +111,7 @@ pub enum FailureAction {
     },
     /// Fail the step.
     Fail,
-    /// The run ends.
+    /// Abort the run.
     Abort,
 }
 
@@ -119,11 +120,11 @@ pub enum FailureAction {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
-    /// It did not.
+    /// It did not take effect.
     #[default]
     DidNotHappen,
-    /// That is unknown.
+    /// Whether it took effect is unknown.
     Unknown,
-    /// It did.
+    /// It took effect.
     Landed,
 }

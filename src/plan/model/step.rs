@@ -62,7 +62,8 @@ pub struct Step {
     /// Criteria that must hold before it is accepted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub acceptance: Vec<Criterion>,
-    /// Failure classes by a word in the failure message.
+    /// Failure class for a word in the failure message; used when the worker does not report a
+    /// class.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failure_hints: RareField<BTreeMap<String, FailureClass>>,
     /// Retry policy.
@@ -77,8 +78,8 @@ pub struct Step {
     /// Whether it may be repeated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub idempotent: Option<Idempotence>,
-    /// Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1 if
-    /// it did not.
+    /// Shell command that finds out whether a lost attempt did its work: exit status 0 if it did, 1
+    /// if it did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub probe: Option<String>,
     /// Seconds until the worker is stopped.
@@ -99,7 +100,7 @@ pub struct Step {
     /// A person must approve the step first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gate: Option<Box<Gate>>,
-    /// Unknown fields of the author's tool, kept unchanged.
+    /// Data of other tools, stored unchanged.
     #[serde(default, skip_serializing_if = "is_default")]
     pub extra: Extra,
 }
@@ -117,7 +118,7 @@ pub enum FailureClass {
     AssumptionBroken,
     /// Money, tokens or time ran out.
     BudgetExhausted,
-    /// Not reported.
+    /// The worker did not report a class.
     #[default]
     Unknown,
 }
@@ -138,7 +139,7 @@ pub struct RetryPolicy {
     /// Maximum delay in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_max_seconds: Option<u32>,
-    /// Random variation of a delay in percent, so that retries spread out.
+    /// Percentage by which a delay may be shortened, so that retries spread out.
     #[serde(skip_serializing_if = "is_default")]
     pub jitter_percent: Option<u32>,
     /// Maximum number of attempts by failure class.
@@ -206,12 +207,14 @@ pub enum OnFalse {
 #[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Idempotence {
-    /// It may be dispatched again after a lost attempt.
+    /// It may be dispatched again after a lost or failed attempt.
     #[default]
     Yes,
-    /// A lost attempt leaves its outcome unknown, which must be resolved first.
+    /// It must not be repeated. If an attempt is lost, is stopped by its timeout or a signal, or
+    /// reports success and is rejected by a criterion, a person or the probe must first find out
+    /// what happened.
     No,
-    /// It may be dispatched again, because its idempotency key prevents a second effect.
+    /// It may be dispatched again, because the idempotency key prevents a second effect.
     WithKey,
 }
 

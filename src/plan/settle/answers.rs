@@ -2,7 +2,7 @@
 
 use super::disposition::disposition_of;
 use super::failure::FailedAttempt;
-use super::outcome::{asked, carried_out};
+use super::outcome::{decision_events, failure_question};
 use crate::plan::event::Event;
 use crate::plan::event::question::{ABORT, REPLAN, RETRY, SKIP};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Skipped, StepEvent};
@@ -17,9 +17,9 @@ pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
     })
 }
 
-/// Whether the question about a failure must be asked again: the end of the run closed it, and the run
-/// was reopened.
-pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
+/// Whether the question about a failure must be asked again: the end of the run closed it, and the
+/// run was reopened.
+pub(super) fn must_ask_again(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated
             && step.attempt().is_some()
@@ -29,21 +29,21 @@ pub(super) fn is_unasked(run: &Run, number: StepNumber) -> bool {
 }
 
 /// Asks the question about a failure again, with its full deadline.
-pub(super) fn asked_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(super) fn ask_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.step(number);
     let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
         return Vec::new();
     };
     let (class, message) = step.last_failure().cloned().unwrap_or_default();
-    let mut events = vec![asked(run, number, attempt.token, message.clone())];
-    if let Some(ask) = FailedAttempt::of(run, number, attempt, class, message).ask() {
-        ask.complete(&mut events, time);
+    let mut events = vec![failure_question(run, number, attempt.token, message.clone())];
+    if let Some(escalation) = FailedAttempt::of(run, number, attempt, class, message).escalation() {
+        escalation.fill_question(&mut events, time);
     }
     events
 }
 
 /// The consequence of the answer to a question about a failure.
-pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(super) fn answer_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
         return Vec::new();
     };
@@ -71,5 +71,5 @@ pub(super) fn of_answer(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
         disposition: disposition_of(run, number, attempt),
         then: AfterFailure::Over,
     };
-    carried_out(run, number, decided, None, time)
+    decision_events(run, number, decided, None, time)
 }

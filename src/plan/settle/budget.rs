@@ -6,7 +6,7 @@ use crate::plan::event::run_event::{PauseCause, QuestionAsked, RunPaused};
 use crate::plan::state::run::Run;
 
 /// The events that pause a run and ask about its budget.
-pub(crate) fn used_up(run: &Run, cause: PauseCause) -> Vec<Event> {
+pub(crate) fn pause_for_budget(run: &Run, cause: PauseCause) -> Vec<Event> {
     let what = match &cause {
         PauseCause::RunBudget(part) => format!("the run's budget of {part} is exhausted"),
         PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is exhausted"),

@@ -1,4 +1,4 @@
-//! Verdicts on criteria: which are missing, and which the engine gives itself.
+//! Verdicts on criteria: the missing ones, and those that `settle` gives without a judge.
 
 use std::collections::BTreeMap;
 
@@ -28,34 +28,41 @@ pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> Str
 }
 
 /// The criteria without a verdict.
-pub(crate) fn unjudged(criteria: &[Criterion], verdicts: &BTreeMap<u32, Verdict>) -> Vec<u32> {
+pub(crate) fn criteria_without_verdict(
+    criteria: &[Criterion],
+    verdicts: &BTreeMap<u32, Verdict>,
+) -> Vec<u32> {
     (0..u32::try_from(criteria.len()).unwrap_or(u32::MAX))
         .filter(|index| !verdicts.contains_key(index))
         .collect()
 }
 
-fn those(missing: &[u32], criteria: &[Criterion], is_meant: fn(&Criterion) -> bool) -> Vec<u32> {
-    let is_meant = |index: &u32| {
+fn filter_criteria(
+    missing: &[u32],
+    criteria: &[Criterion],
+    is_selected: fn(&Criterion) -> bool,
+) -> Vec<u32> {
+    let is_selected = |index: &u32| {
         let place = usize::try_from(*index).ok();
-        place.and_then(|place| criteria.get(place)).is_some_and(is_meant)
+        place.and_then(|place| criteria.get(place)).is_some_and(is_selected)
     };
-    missing.iter().copied().filter(is_meant).collect()
+    missing.iter().copied().filter(is_selected).collect()
 }
 
 /// The missing criteria that are expressions.
-pub(crate) fn of_cel(criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
-    those(missing, criteria, |each| matches!(each, Criterion::Cel(_)))
+pub(crate) fn expression_criteria(criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
+    filter_criteria(missing, criteria, |each| matches!(each, Criterion::Cel(_)))
 }
 
 /// The missing criteria that the run trusts the worker for.
-pub(crate) fn trusted(run: &Run, criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
+pub(crate) fn trusted_criteria(run: &Run, criteria: &[Criterion], missing: &[u32]) -> Vec<u32> {
     if run.policy.text != TextPolicy::Trust {
         return Vec::new();
     }
-    those(missing, criteria, |each| matches!(each, Criterion::Text(_)))
+    filter_criteria(missing, criteria, |each| matches!(each, Criterion::Text(_)))
 }
 
-pub(crate) fn trust(criterion: u32) -> Verdict {
+pub(crate) fn trusted_verdict(criterion: u32) -> Verdict {
     Verdict {
         criterion,
         ruling: Ruling::Pass,
@@ -65,7 +72,12 @@ pub(crate) fn trust(criterion: u32) -> Verdict {
 }
 
 /// Evaluates an expression criterion of a step, over variables and output.
-pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u32) -> Verdict {
+pub(super) fn evaluate_criterion(
+    run: &Run,
+    number: StepNumber,
+    attempt: &Attempt,
+    place: u32,
+) -> Verdict {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let output = attempt.receipt.as_ref().map(|receipt| match &receipt.output {
         Output::Inline(value) => value.clone(),
@@ -79,24 +91,24 @@ pub(super) fn judged(run: &Run, number: StepNumber, attempt: &Attempt, place: u3
 }
 
 /// Evaluates an expression criterion of the plan, over variables.
-pub(crate) fn judged_of_plan(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
+pub(crate) fn evaluate_plan_criterion(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
     verdict(run, criteria, place, None)
 }
 
 fn verdict(run: &Run, criteria: &[Criterion], place: u32, output: Option<&Json>) -> Verdict {
     let index = usize::try_from(place).ok();
     let body = index.and_then(|index| criteria.get(index)).map_or("", Criterion::body);
-    let expression::Judgement { holds, evidence } = judge(run, body, output);
+    let expression::Evaluation { holds, evidence } = evaluate(run, body, output);
     let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
     Verdict { criterion: place, ruling, by: CEL.to_owned(), evidence }
 }
 
 /// Evaluates an expression over the variables of a run.
-pub(crate) fn judge(run: &Run, body: &str, output: Option<&Json>) -> expression::Judgement {
+pub(crate) fn evaluate(run: &Run, body: &str, output: Option<&Json>) -> expression::Evaluation {
     let value = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
     let all = || {
         let variables = run.variables.iter();
         variables.map(|(name, variable)| (name.clone(), variable.value.clone())).collect()
     };
-    expression::judge(body, &value, &all, output)
+    expression::evaluate(body, &value, &all, output)
 }

@@ -15,14 +15,14 @@ pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
     if let Some(disposition) = receipt.and_then(|receipt| receipt.disposition) {
         return disposition;
     }
-    if !is_once(run, number) {
+    if !must_not_repeat(run, number) {
         return Disposition::DidNotHappen;
     }
     if receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded) {
         // A worker that reports success did the work, even if a criterion failed.
         return Disposition::Landed;
     }
-    // Side effects in the receipt count as its own, even if another attempt announced them.
+    // Side effects in the receipt count for this attempt, even if another attempt announced them.
     let reported = receipt.into_iter().flat_map(|receipt| &receipt.side_effects);
     let keys = attempt.effects.iter().chain(reported);
     let mut own = keys.filter_map(|key| run.effects.get(key)).peekable();
@@ -36,7 +36,7 @@ pub(crate) fn disposition_of(run: &Run, number: StepNumber, attempt: &Attempt) -
 }
 
 /// Whether a step must not be repeated.
-pub(crate) fn is_once(run: &Run, number: StepNumber) -> bool {
+pub(crate) fn must_not_repeat(run: &Run, number: StepNumber) -> bool {
     let step = run.plan().zip(run.plan_step(number));
     step.is_some_and(|(plan, step)| plan.idempotence_of(step) == Idempotence::No)
 }
@@ -51,8 +51,8 @@ pub fn worker_reported_landed(run: &Run, number: StepNumber) -> bool {
     })
 }
 
-/// Whether the failed attempt of a step may have done work that must not be repeated, and is not decided
-/// about yet.
+/// Whether the failed attempt of a step may have done work that must not be repeated, and waits for
+/// a decision.
 pub(crate) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
     let step = run.step(number);
     step.and_then(|step| Some((step, step.attempt()?))).is_some_and(|(step, attempt)| {
@@ -62,7 +62,7 @@ pub(crate) fn may_have_landed(run: &Run, number: StepNumber) -> bool {
             _ => false,
         };
         is_open
-            && is_once(run, number)
+            && must_not_repeat(run, number)
             && disposition_of(run, number, attempt) != Disposition::DidNotHappen
     })
 }

@@ -1,7 +1,10 @@
 //! Consequences for barriers and for the run as a whole, once no step has a consequence.
 
-use super::budget::used_up;
-use super::criteria::{failed_criterion, judged_of_plan, of_cel, trust, trusted, unjudged};
+use super::budget::pause_for_budget;
+use super::criteria::{
+    criteria_without_verdict, evaluate_plan_criterion, expression_criteria, failed_criterion,
+    trusted_criteria, trusted_verdict,
+};
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
 use crate::plan::event::question::{
@@ -19,19 +22,19 @@ use crate::plan::state::State;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::run::Run;
 
-pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
+pub(super) fn barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let Some(barrier) = run.barriers.get(id) else { return Vec::new() };
-    if let Some(question) = barrier.asked_in_vain() {
-        return vec![withdrawn(run, question)];
+    if let Some(question) = barrier.obsolete_question() {
+        return vec![withdraw_question(run, question)];
     }
-    if let Some(change) = barrier.due() {
-        return vec![changed(run, id, barrier, change)];
+    if let Some(change) = barrier.pending_change() {
+        return vec![barrier_event(run, id, barrier, change)];
     }
-    if !barrier.asks() {
+    if !barrier.must_ask() {
         return Vec::new();
     }
     let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
-    let how = barrier.how_broken();
+    let how = barrier.broken_phrase();
     let asked = QuestionBody {
         subject: QuestionSubject::Barrier(id.to_owned()),
         text: format!("barrier {id} {how}: {arrived} of {needed} arrived"),
@@ -44,17 +47,19 @@ pub(super) fn of_barrier(run: &Run, id: &str) -> Vec<Event> {
     vec![Event::QuestionAsked(QuestionAsked { run: run.id, asked })]
 }
 
-/// Releases a late barrier with `on_break: wait` once enough members have arrived. The barrier is broken
-/// by then, so the release is recorded as a decision.
-pub(super) fn of_late_barrier(run: &Run, id: &str) -> Vec<Event> {
+/// Releases a late barrier with `on_break: wait` once enough members have arrived. The barrier is
+/// broken by then, so the release is recorded as a decision.
+pub(super) fn late_barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let late = run.barriers.get(id).filter(|barrier| {
         let waits = barrier.status == BarrierStatus::Broken && barrier.on_break == OnBreak::Wait;
         waits && barrier.has_enough()
     });
-    late.map(|barrier| changed(run, id, barrier, BarrierChange::Overruled)).into_iter().collect()
+    late.map(|barrier| barrier_event(run, id, barrier, BarrierChange::Overruled))
+        .into_iter()
+        .collect()
 }
 
-fn changed(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -> Event {
+fn barrier_event(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -> Event {
     Event::Barrier(BarrierChanged {
         run: run.id,
         barrier: id.to_owned(),
@@ -65,7 +70,7 @@ fn changed(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -
 }
 
 /// Withdraws the question about a barrier that is no longer broken.
-fn withdrawn(run: &Run, question: QuestionId) -> Event {
+fn withdraw_question(run: &Run, question: QuestionId) -> Event {
     let shown = run.questions.get(&question).map(|each| each.asked.shown).unwrap_or_default();
     let answered = QuestionAnswer {
         question,
@@ -78,39 +83,39 @@ fn withdrawn(run: &Run, question: QuestionId) -> Event {
 }
 
 /// The end of a run that was aborted before its first version became active.
-pub(super) fn of_proposed(run: &Run) -> Vec<Event> {
+pub(super) fn proposed_run_events(run: &Run) -> Vec<Event> {
     let ending = Ending::Aborted;
     let end = |reason: &String| RunEnded { run: run.id, ending, reason: reason.clone() };
-    run.abort.as_ref().map(end).map(Event::RunEnded).into_iter().collect()
+    run.abort_reason.as_ref().map(end).map(Event::RunEnded).into_iter().collect()
 }
 
-pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
-    if is_lapsed(state, run) {
+pub(super) fn run_events(state: &State, run: &Run) -> Vec<Event> {
+    if is_request_obsolete(state, run) {
         let (by, reason) = ("policy:replan".to_owned(), "its cause no longer applies".to_owned());
         return vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })];
     }
-    if let Some(extension) = extension(run) {
+    if let Some(extension) = extension_request(run) {
         return vec![extension];
     }
     if !run.all_closed()
-        && let Some(cause) = overrun(state, run)
+        && let Some(cause) = overrun_cause(state, run)
     {
-        return used_up(run, cause);
+        return pause_for_budget(run, cause);
     }
     if run.in_flight > 0 {
         return Vec::new();
     }
     let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
-    if let Some(reason) = &run.abort {
+    if let Some(reason) = &run.abort_reason {
         return end(Ending::Aborted, reason.clone());
     }
     if let Some(reason) = run.why_stopping() {
         return end(Ending::Failed, reason);
     }
     if run.all_closed() {
-        return of_closed(run);
+        return closed_run_events(run);
     }
-    if run.can_go_on() {
+    if run.can_continue() {
         return Vec::new();
     }
     // A step that could have made a precondition true may have ended without doing so.
@@ -125,9 +130,9 @@ pub(super) fn of_run(state: &State, run: &Run) -> Vec<Event> {
     end(Ending::Failed, reason)
 }
 
-/// Whether the cause of the replan request is gone: the step that caused it continues or was skipped. The
-/// request stays open while another step has failed or a version waits for a review.
-fn is_lapsed(state: &State, run: &Run) -> bool {
+/// Whether the cause of the replan request no longer applies: the step that caused it continues or
+/// was skipped. The request stays open while a step is failed or a version waits for a review.
+fn is_request_obsolete(state: &State, run: &Run) -> bool {
     let Some(request) = &run.request else { return false };
     let is_gone = match &request.trigger {
         ReplanTrigger::PreconditionFalse { step, precondition } => {
@@ -143,8 +148,8 @@ fn is_lapsed(state: &State, run: &Run) -> bool {
             let step = state.dispatched.get(token).and_then(|(_, number)| run.step(*number));
             step.is_some_and(|step| {
                 let is_another = step.attempt().is_none_or(|attempt| attempt.token != *token);
-                let goes_on = step.status.is_left() && is_another;
-                goes_on || step.status == StepStatus::Skipped
+                let continues = step.status.is_left() && is_another;
+                continues || step.status == StepStatus::Skipped
             })
         }
         ReplanTrigger::BudgetExhausted
@@ -156,7 +161,7 @@ fn is_lapsed(state: &State, run: &Run) -> bool {
 }
 
 /// Why a run must pause because it is over budget.
-fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
+fn overrun_cause(state: &State, run: &Run) -> Option<PauseCause> {
     if run.pause.is_some() {
         return None;
     }
@@ -165,10 +170,10 @@ fn overrun(state: &State, run: &Run) -> Option<PauseCause> {
     part.or_else(|| state.account.overrun(&of_ledger).map(PauseCause::LedgerBudget))
 }
 
-/// Requests more steps for a plan that continues when few are open.
-fn extension(run: &Run) -> Option<Event> {
+/// For a plan with `continues: true`: requests more steps when fewer than `extend_at` are open.
+fn extension_request(run: &Run) -> Option<Event> {
     let plan = run.plan().filter(|plan| plan.header().continues)?;
-    if run.request.is_some() || run.is_complete || run.abort.is_some() {
+    if run.request.is_some() || run.is_complete || run.abort_reason.is_some() {
         return None;
     }
     let open = run.open_steps();
@@ -184,8 +189,8 @@ fn extension(run: &Run) -> Option<Event> {
     })
 }
 
-/// Consequence of all steps being accepted or skipped.
-fn of_closed(run: &Run) -> Vec<Event> {
+/// The consequence for a run whose steps are all accepted or skipped.
+fn closed_run_events(run: &Run) -> Vec<Event> {
     let Some(plan) = run.plan() else { return Vec::new() };
     let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
     if plan.header().continues && !run.is_complete {
@@ -193,9 +198,9 @@ fn of_closed(run: &Run) -> Vec<Event> {
         return Vec::new();
     }
     if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        return of_failed_plan(run, failed_criterion(&plan.header().test_criteria, failed));
+        return failed_plan_events(run, failed_criterion(&plan.header().test_criteria, failed));
     }
-    let missing = unjudged(&plan.header().test_criteria, &run.plan_verdicts);
+    let missing = criteria_without_verdict(&plan.header().test_criteria, &run.plan_verdicts);
     if missing.is_empty() {
         let accepted = run.count(StepStatus::Accepted);
         let skipped = run.count(StepStatus::Skipped);
@@ -204,16 +209,20 @@ fn of_closed(run: &Run) -> Vec<Event> {
     let event = |verdict: Verdict| {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
     };
-    let judgeable = of_cel(&plan.header().test_criteria, &missing);
+    let judgeable = expression_criteria(&plan.header().test_criteria, &missing);
     if !judgeable.is_empty() {
-        let judged = |place| judged_of_plan(run, &plan.header().test_criteria, place);
+        let judged = |place| evaluate_plan_criterion(run, &plan.header().test_criteria, place);
         return judgeable.into_iter().map(judged).map(event).collect();
     }
-    trusted(run, &plan.header().test_criteria, &missing).into_iter().map(trust).map(event).collect()
+    trusted_criteria(run, &plan.header().test_criteria, &missing)
+        .into_iter()
+        .map(trusted_verdict)
+        .map(event)
+        .collect()
 }
 
 /// A plan whose criteria do not hold is replanned if its replan limit allows that.
-fn of_failed_plan(run: &Run, reason: String) -> Vec<Event> {
+fn failed_plan_events(run: &Run, reason: String) -> Vec<Event> {
     let max = run.plan().and_then(|plan| plan.header().failure.max_replans);
     if max.is_none_or(|max| run.replans >= max) {
         let ending = Ending::Failed;
@@ -247,8 +256,9 @@ impl Run {
         self.active_version().map_or(0, |version| version.step_count.saturating_sub(over))
     }
 
-    /// Whether the run can continue under its current plan: by a step, an open question or a request.
-    fn can_go_on(&self) -> bool {
+    /// Whether the run can continue under its current plan: by a step, an open question or a
+    /// request.
+    fn can_continue(&self) -> bool {
         let live = [
             StepStatus::Ready,
             StepStatus::Reported,
@@ -261,17 +271,18 @@ impl Run {
             || !self.questions.is_empty()
     }
 
-    /// A barrier that fails the run because its deadline passed. Retrying steps cannot fix that.
+    /// A barrier that fails the run because its deadline has passed. A retry of steps cannot
+    /// release it.
     #[must_use]
     pub fn late_barrier(&self) -> Option<&str> {
         let is_late = |id: &&String| self.barriers.get(*id).is_some_and(|each| each.is_late);
         self.fatal_barriers.iter().find(is_late).map(String::as_str)
     }
 
-    /// Why nothing is dispatched while the run waits for its attempts in flight, if it is stopping.
+    /// Why the run ends once no attempt is in flight, if it does. No step is dispatched until then.
     #[must_use]
     pub fn why_stopping(&self) -> Option<String> {
-        if let Some(reason) = &self.abort {
+        if let Some(reason) = &self.abort_reason {
             return Some(reason.clone());
         }
         if let Some(id) = self.late_barrier() {
@@ -282,6 +293,6 @@ impl Run {
         }
         let failed = self.count(StepStatus::Failed);
         (self.policy.on_failure == OnFailure::FailFast && failed > 0)
-            .then(|| format!("{failed} failed, and the run fails fast"))
+            .then(|| format!("{failed} failed, and the failure policy of the run is fail-fast"))
     }
 }

@@ -1,14 +1,14 @@
 //! Decides about a failed attempt: by the rules of the plan, then by the built-in ones.
 //!
 //! Invariants:
-//! - The decision is a pure function of the failure and the state. Even the jitter of a delay is derived
-//!   from the token of the attempt.
-//! - A rule that cannot be carried out, because no attempt or fallback is left, is passed over. The last
-//!   built-in rule can always be carried out.
+//! - The decision is a pure function of the failure and the state. Even the jitter of a delay is
+//!   derived from the token of the attempt.
+//! - A rule that cannot be applied, because no attempt or fallback is left, is skipped. The last
+//!   built-in rule always applies.
 
-use super::disposition::{disposition_of, is_once};
+use super::disposition::{disposition_of, must_not_repeat};
 use super::fallback::may_fall_back;
-use super::outcome::carried_out;
+use super::outcome::decision_events;
 use super::reported::is_decided_by_rules;
 use crate::plan::event::Event;
 use crate::plan::event::step_event::{
@@ -41,7 +41,7 @@ struct RuleDecision {
     rule: String,
     reason: String,
     from: Option<StepNumber>,
-    ask: Option<Escalation>,
+    escalation: Option<Escalation>,
 }
 
 /// The question of an `escalate` rule: addressee, deadline and timeout.
@@ -63,8 +63,8 @@ impl Escalation {
         }
     }
 
-    /// Fills in the question among events.
-    pub(super) fn complete(self, events: &mut [Event], time: Micros) {
+    /// Fills in the fields of the question in these events.
+    pub(super) fn fill_question(self, events: &mut [Event], time: Micros) {
         let question = events.iter_mut().find_map(|event| match event {
             Event::Step(StepRecord { event: StepEvent::Asked(asked), .. }) => Some(asked),
             _ => None,
@@ -80,7 +80,13 @@ impl Escalation {
 
 impl RuleDecision {
     fn new(decision: Decision, rule: &str, reason: impl Into<String>) -> Self {
-        Self { decision, rule: rule.to_owned(), reason: reason.into(), from: None, ask: None }
+        Self {
+            decision,
+            rule: rule.to_owned(),
+            reason: reason.into(),
+            from: None,
+            escalation: None,
+        }
     }
 }
 
@@ -120,16 +126,16 @@ impl<'a> FailedAttempt<'a> {
     }
 
     fn is_idempotent(&self) -> bool {
-        !is_once(self.run, self.number)
+        !must_not_repeat(self.run, self.number)
     }
 
     /// The events of the decision.
-    pub(super) fn consequence(&self, time: Micros) -> Vec<Event> {
-        let ruled = self.rule(time);
-        self.events(ruled, time)
+    pub(super) fn decision_events(&self, time: Micros) -> Vec<Event> {
+        let decided = self.decide(time);
+        self.events(decided, time)
     }
 
-    fn rule(&self, time: Micros) -> RuleDecision {
+    fn decide(&self, time: Micros) -> RuleDecision {
         match self.disposition {
             Disposition::Unknown if !self.is_idempotent() => {
                 return RuleDecision::new(
@@ -139,26 +145,28 @@ impl<'a> FailedAttempt<'a> {
                 );
             }
             Disposition::Landed if !self.is_idempotent() => {
-                let reason = format!("the work was done, and then failed: {}", self.message);
+                let reason =
+                    format!("the work took effect, but the attempt failed: {}", self.message);
                 return RuleDecision::new(Decision::Escalate, "escalate.landed", reason);
             }
             _ => {}
         }
-        let mut answers = self.rules().filter_map(|rule| self.act(&rule.id, &rule.then, time));
+        let mut answers =
+            self.matching_rules().filter_map(|rule| self.apply_rule(&rule.id, &rule.then, time));
         answers.next().unwrap_or_else(|| self.built_in(time))
     }
 
     /// The matching rules of the plan.
-    fn rules(&self) -> impl Iterator<Item = &FailureRule> {
+    fn matching_rules(&self) -> impl Iterator<Item = &FailureRule> {
         let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
         rules.iter().filter(|rule| self.matches(&rule.when))
     }
 
-    /// The first matching `escalate` rule. Earlier rules could not be carried out when the failure was
-    /// decided.
-    pub(super) fn ask(&self) -> Option<Escalation> {
+    /// The question of the first matching `escalate` rule. Earlier rules did not apply when the
+    /// failure was decided.
+    pub(super) fn escalation(&self) -> Option<Escalation> {
         let is_ruled = is_decided_by_rules(self.run) && self.may_be_repeated();
-        self.rules().filter(|_| is_ruled).find_map(|rule| Escalation::of(&rule.then))
+        self.matching_rules().filter(|_| is_ruled).find_map(|rule| Escalation::of(&rule.then))
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
@@ -175,37 +183,38 @@ impl<'a> FailedAttempt<'a> {
             && failures.is_none_or(|failures| self.failures >= failures)
     }
 
-    /// The decision of a rule, if it can be carried out.
-    fn act(&self, id: &str, action: &FailureAction, time: Micros) -> Option<RuleDecision> {
-        let ruled = |decision| RuleDecision::new(decision, id, &*self.message);
+    /// The decision of a rule, if it can be applied.
+    fn apply_rule(&self, id: &str, action: &FailureAction, time: Micros) -> Option<RuleDecision> {
+        let decided = |decision| RuleDecision::new(decision, id, &*self.message);
         match action {
             FailureAction::Retry => {
-                let limit = self.limit().unwrap_or(self.retry.max_attempts);
-                (self.failures < limit).then(|| self.retry(id, limit, time))
+                let limit = self.class_limit().unwrap_or(self.retry.max_attempts);
+                (self.failures < limit).then(|| self.retry_decision(id, limit, time))
             }
-            FailureAction::Fallback => self.fallback(id, time),
+            FailureAction::Fallback => self.fallback_decision(id, time),
             FailureAction::Replan { from } => {
                 let from = from.as_ref().and_then(|id| self.run.step_named(id));
-                Some(RuleDecision { from, ..ruled(Decision::Replan) })
+                Some(RuleDecision { from, ..decided(Decision::Replan) })
             }
-            FailureAction::Escalate { .. } => {
-                Some(RuleDecision { ask: Escalation::of(action), ..ruled(Decision::Escalate) })
-            }
-            FailureAction::Fail => Some(ruled(Decision::Fail)),
-            FailureAction::Abort => Some(ruled(Decision::Abort)),
+            FailureAction::Escalate { .. } => Some(RuleDecision {
+                escalation: Escalation::of(action),
+                ..decided(Decision::Escalate)
+            }),
+            FailureAction::Fail => Some(decided(Decision::Fail)),
+            FailureAction::Abort => Some(decided(Decision::Abort)),
         }
     }
 
     /// The attempt limit that the retry policy sets for the class.
-    fn limit(&self) -> Option<u32> {
-        let (name, _) = named(self.class);
+    fn class_limit(&self) -> Option<u32> {
+        let (name, _) = class_rule(self.class);
         self.retry.per_class.get(name).copied()
     }
 
     fn built_in(&self, time: Micros) -> RuleDecision {
-        let (_, hopeless) = named(self.class);
+        let (_, no_retry_rule) = class_rule(self.class);
         // An explicit limit for a class overrides the built-in knowledge about it.
-        let limit = match (self.limit(), hopeless) {
+        let limit = match (self.class_limit(), no_retry_rule) {
             (Some(limit), _) => Some(limit),
             (None, Some(_)) => None,
             (None, None) => Some(self.retry.max_attempts),
@@ -213,12 +222,12 @@ impl<'a> FailedAttempt<'a> {
         if let Some(limit) = limit
             && self.failures < limit
         {
-            return self.retry("retry.attempts_left", limit, time);
+            return self.retry_decision("retry.attempts_left", limit, time);
         }
-        if let Some(ruled) = self.fallback("fallback.attempts_exhausted", time) {
-            return ruled;
+        if let Some(decided) = self.fallback_decision("fallback.attempts_exhausted", time) {
+            return decided;
         }
-        let rule = match (limit, hopeless) {
+        let rule = match (limit, no_retry_rule) {
             (None, Some(rule)) => rule,
             _ => "fail.attempts_exhausted",
         };
@@ -237,7 +246,7 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    fn retry(&self, rule: &str, limit: u32, time: Micros) -> RuleDecision {
+    fn retry_decision(&self, rule: &str, limit: u32, time: Micros) -> RuleDecision {
         let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
         let decision = match wait {
@@ -247,31 +256,31 @@ impl<'a> FailedAttempt<'a> {
         RuleDecision::new(decision, rule, reason)
     }
 
-    fn fallback(&self, rule: &str, time: Micros) -> Option<RuleDecision> {
+    fn fallback_decision(&self, rule: &str, time: Micros) -> Option<RuleDecision> {
         may_fall_back(self.run, self.number, time)
             .then(|| RuleDecision::new(Decision::Fallback, rule, &*self.message))
     }
 
-    fn events(&self, ruled: RuleDecision, time: Micros) -> Vec<Event> {
+    fn events(&self, decision: RuleDecision, time: Micros) -> Vec<Event> {
         let decided = FailureDecided {
             token: self.attempt.token,
             class: self.class,
-            decision: ruled.decision,
-            rule: ruled.rule,
-            reason: ruled.reason,
+            decision: decision.decision,
+            rule: decision.rule,
+            reason: decision.reason,
             disposition: self.disposition,
             then: AfterFailure::Over,
         };
-        let mut events = carried_out(self.run, self.number, decided, ruled.from, time);
-        if let Some(ask) = ruled.ask {
-            ask.complete(&mut events, time);
+        let mut events = decision_events(self.run, self.number, decided, decision.from, time);
+        if let Some(escalation) = decision.escalation {
+            escalation.fill_question(&mut events, time);
         }
         events
     }
 }
 
-/// Name of a class in retry policies, and the built-in rule if a retry is pointless.
-fn named(class: FailureClass) -> (&'static str, Option<&'static str>) {
+/// Name of a class in retry policies, and the built-in rule if a retry would fail in the same way.
+fn class_rule(class: FailureClass) -> (&'static str, Option<&'static str>) {
     match class {
         FailureClass::Transient => ("transient", None),
         FailureClass::Unknown => ("unknown", None),
@@ -295,11 +304,11 @@ fn backoff(policy: &RetryPolicy, failures: u32, token: u64) -> Micros {
     let Some(percent) = policy.jitter_percent.filter(|percent| *percent > 0) else { return wait };
     let span = wait / 100 * u64::from(percent.min(100));
     // Jitter only shortens the delay, so that the maximum holds.
-    wait.saturating_sub(mixed(token) % span.saturating_add(1))
+    wait.saturating_sub(mix(token) % span.saturating_add(1))
 }
 
-/// The `SplitMix64` finalizer, which spreads consecutive tokens.
-fn mixed(token: u64) -> u64 {
+/// The `SplitMix64` finalizer, which maps consecutive tokens to unrelated numbers.
+fn mix(token: u64) -> u64 {
     let mut z = token.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

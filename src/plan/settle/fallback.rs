@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::variables::{output_values, set_all};
+use super::variables::{output_values, set_variables};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::Origin;
 use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent};
@@ -25,20 +25,20 @@ pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool
         }),
         Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
         Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {
-            stand_in_value(run, &fallback, time).is_some()
+            fallback_value(run, &fallback, time).is_some()
         }
     }
 }
 
 /// The fallback value and its source, unless it is too old.
-fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
+fn fallback_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
     let fresh = |since: Micros, most: Option<u64>| {
         let age = time.saturating_sub(since) / SECOND;
         most.is_none_or(|most| age <= most).then_some(age)
     };
     match fallback {
         Fallback::Value { value, max_age_seconds } => {
-            let age = fresh(run.activated, *max_age_seconds)?;
+            let age = fresh(run.activated_at, *max_age_seconds)?;
             Some((Json::new(value), format!("the plan's value, {age} s old")))
         }
         Fallback::Variable { name, max_age_seconds } => {
@@ -51,15 +51,15 @@ fn stand_in_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json,
 }
 
 /// The acceptance of a step by a fallback value, and the variables that it sets.
-pub(crate) fn value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(crate) fn fallback_value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let step = run.plan_step(number);
     let fallback = step.and_then(CompactStep::fallback);
-    let Some((value, reason)) = fallback.and_then(|each| stand_in_value(run, &each, time)) else {
+    let Some((value, reason)) = fallback.and_then(|each| fallback_value(run, &each, time)) else {
         return Vec::new();
     };
     let basis = AcceptedBasis::Fallback { reason };
     let mut events = vec![Event::step(run.id, number, StepEvent::Accepted(Accepted { basis }))];
     let values = step.map_or_else(BTreeMap::new, |step| output_values(step.outputs(), &value));
-    events.extend(set_all(run, values, &Origin::Fallback { step: number }));
+    events.extend(set_variables(run, values, &Origin::Fallback { step: number }));
     events
 }

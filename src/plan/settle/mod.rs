@@ -1,14 +1,16 @@
-//! Consequences: events that follow from the state without a command.
+//! Settles a run: derives its consequences, the events that follow from the state without a
+//! command.
 //!
-//! A reported step is accepted or fails, conditions are evaluated, questions are asked, barriers are
-//! released or break, and a run ends. Timers are not consequences: they need a clock and fire in
-//! `Command::Tick`.
+//! A reported step is accepted or fails, conditions are evaluated, questions are asked, barriers
+//! are released or break, and a run ends. Timers are not consequences: they need a clock and fire
+//! in `Command::Tick`.
 //!
 //! Invariants:
 //! - A consequence is a function of the state alone: no clock, no command.
-//! - One call returns the events of one consequence, and applying them removes it. Settling until nothing
-//!   follows therefore terminates.
-//! - Nothing is searched: `apply` maintains the lists of steps and barriers with consequences.
+//! - One call returns the events of one consequence. Applying them removes this consequence, and
+//!   without a command no removed consequence returns, so repeated calls end.
+//! - No search over all steps: `apply` maintains the lists of steps and barriers with pending
+//!   consequences.
 
 mod answers;
 pub(crate) mod budget;
@@ -28,26 +30,27 @@ use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::{Micros, RunId, StepNumber};
-use answers::{asked_again, is_answered, is_unasked, of_answer};
-use criteria::{TRUST, judged, trust};
+use answers::{answer_events, ask_again, is_answered, must_ask_again};
+use criteria::{TRUST, evaluate_criterion, trusted_verdict};
 use failure::FailedAttempt;
 use reported::{ReportedConsequence, is_decided_by_rules, reported_consequence};
-use variables::variables;
+use variables::variable_events;
 
-/// The events of one consequence in a run; none if everything is settled.
+/// The events of one pending consequence of a run; none if the run is settled.
 #[must_use]
 pub fn settle(state: &State, run: RunId) -> Vec<Event> {
     let Some(run) = state.runs.get(&run) else { return Vec::new() };
     match run.status {
         RunStatus::Running => {}
-        RunStatus::Proposed => return ending::of_proposed(run),
+        RunStatus::Proposed => return ending::proposed_run_events(run),
         RunStatus::Ended(_) => return Vec::new(),
     }
-    let of_steps = run.due.iter().map(|number| step_consequence(run, *number, state.time));
-    let of_barriers = run.due_barriers.iter().map(|id| ending::of_barrier(run, id));
-    let of_late = run.links.timed_barriers().iter().map(|id| ending::of_late_barrier(run, id));
-    let first = of_steps.chain(of_barriers).chain(of_late).find(|events| !events.is_empty());
-    first.unwrap_or_else(|| ending::of_run(state, run))
+    let steps = run.pending_steps.iter().map(|number| step_events(run, *number, state.time));
+    let barriers = run.pending_barriers.iter().map(|id| ending::barrier_events(run, id));
+    let late_barriers =
+        run.links.timed_barriers().iter().map(|id| ending::late_barrier_events(run, id));
+    let first = steps.chain(barriers).chain(late_barriers).find(|events| !events.is_empty());
+    first.unwrap_or_else(|| ending::run_events(state, run))
 }
 
 /// Whether a step has a consequence.
@@ -57,13 +60,13 @@ pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
         Some(_) => true,
         None => {
             is_answered(run, number)
-                || is_unasked(run, number)
+                || must_ask_again(run, number)
                 || opening::has_consequence(run, number)
         }
     }
 }
 
-fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+fn step_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
         return opening::consequence_events(run, number, time);
     };
@@ -72,28 +75,29 @@ fn step_consequence(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     match reported_consequence(run, number) {
-        None if is_unasked(run, number) => asked_again(run, number, time),
-        None => of_answer(run, number, time),
-        Some(ReportedConsequence::Judge(criteria)) => {
-            criteria.into_iter().map(|place| verdict(judged(run, number, attempt, place))).collect()
-        }
+        None if must_ask_again(run, number) => ask_again(run, number, time),
+        None => answer_events(run, number, time),
+        Some(ReportedConsequence::Judge(criteria)) => criteria
+            .into_iter()
+            .map(|place| verdict(evaluate_criterion(run, number, attempt, place)))
+            .collect(),
         Some(ReportedConsequence::Trust(criteria)) => {
-            criteria.into_iter().map(trust).map(verdict).collect()
+            criteria.into_iter().map(trusted_verdict).map(verdict).collect()
         }
         Some(ReportedConsequence::Accept) => {
-            let accepted = Accepted { basis: basis(run, number, attempt) };
+            let accepted = Accepted { basis: acceptance_basis(run, number, attempt) };
             let mut events = vec![event(StepEvent::Accepted(accepted))];
-            events.extend(variables(run, number, attempt));
+            events.extend(variable_events(run, number, attempt));
             events
         }
         Some(ReportedConsequence::Decide(class, message, attempt)) => {
             let failure = FailedAttempt::of(run, number, attempt, class, message);
-            failure.consequence(time)
+            failure.decision_events(time)
         }
     }
 }
 
-fn basis(run: &Run, number: StepNumber, attempt: &Attempt) -> AcceptedBasis {
+fn acceptance_basis(run: &Run, number: StepNumber, attempt: &Attempt) -> AcceptedBasis {
     if run.plan_step(number).is_none_or(|step| !step.has_acceptance()) {
         AcceptedBasis::Receipt
     } else if attempt.verdicts.values().any(|verdict| verdict.by == TRUST) {

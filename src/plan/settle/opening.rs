@@ -1,11 +1,11 @@
 //! Consequences of an open step: condition, preconditions, gate and fallback.
 //!
-//! Once the dependencies of a step are settled, its condition is evaluated, then its preconditions, then
-//! its gate asks a question. Each result is a separate event.
+//! Once the dependencies of a step are settled, its condition is evaluated, then its preconditions,
+//! then its gate asks a question. Each result is a separate event.
 
 use std::collections::BTreeSet;
 
-use super::criteria::judge;
+use super::criteria::evaluate;
 use crate::plan::event::Event;
 use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
@@ -22,13 +22,13 @@ use crate::plan::value::ids::{Micros, StepNumber};
 
 /// The consequence of an open step.
 enum OpenConsequence<'a> {
-    /// It is only a fallback, and no step can use it any longer.
+    /// It is a fallback step, and no step can use it any longer.
     NotNeeded,
     /// Its fallback step was accepted.
     FallbackStep(StepNumber),
     /// Its fallback step cannot be done.
-    StandInFailed(StepNumber),
-    /// Its gate was refused.
+    FallbackStepFailed(StepNumber),
+    /// The gate was not approved: the answer and its author.
     Refused(&'a str, &'a str),
     JudgeCondition,
     ConditionFalse,
@@ -46,13 +46,13 @@ fn open_consequence(run: &Run, number: StepNumber) -> Option<OpenConsequence<'_>
     let step = run.step(number).filter(|step| step.status.is_open() && step.attempt().is_none())?;
     let hold = step.hold();
     if hold.is_standby {
-        return (!may_be_called(run, number)).then_some(OpenConsequence::NotNeeded);
+        return (!is_usable_fallback(run, number)).then_some(OpenConsequence::NotNeeded);
     }
     if let Some(other) = hold.fallback_step {
         return match run.step(other).map(|step| step.status) {
             Some(StepStatus::Accepted) => Some(OpenConsequence::FallbackStep(other)),
             Some(status) if status.is_left() => None,
-            _ => Some(OpenConsequence::StandInFailed(other)),
+            _ => Some(OpenConsequence::FallbackStepFailed(other)),
         };
     }
     if let Some((answer, by)) = &hold.answer {
@@ -88,7 +88,7 @@ fn condition_consequence(
         on_false @ (OnFalse::Fail | OnFalse::Skip) => {
             Some(OpenConsequence::PreconditionFalse(failed, on_false))
         }
-        OnFalse::Wait => (run.request.is_none() && is_false_for_good(run, number, failed))
+        OnFalse::Wait => (run.request.is_none() && is_permanently_false(run, number, failed))
             .then_some(OpenConsequence::PreconditionFalse(failed, OnFalse::Wait)),
     }
 }
@@ -105,8 +105,8 @@ fn gate_consequence(
     (is_free && !hold.is_gate_open && hold.question.is_none()).then_some(OpenConsequence::Ask)
 }
 
-/// Whether a step may still use this one as its fallback.
-fn may_be_called(run: &Run, number: StepNumber) -> bool {
+/// Whether another step may still use this one as its fallback.
+fn is_usable_fallback(run: &Run, number: StepNumber) -> bool {
     run.links.fallback_for(number).iter().any(|other| {
         let status = run.step(*other).map_or(StepStatus::Removed, |step| step.status);
         // A failed step can be reopened, but only by a command.
@@ -115,7 +115,7 @@ fn may_be_called(run: &Run, number: StepNumber) -> bool {
 }
 
 /// Whether no remaining step can change the variables of a precondition.
-fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
+fn is_permanently_false(run: &Run, number: StepNumber, place: u32) -> bool {
     let writers = writers_left(run, number, place);
     let is_free = |writer: &&StepNumber| {
         run.step(**writer).is_some_and(|step| step.unmet == 0 || !step.status.is_open())
@@ -127,7 +127,7 @@ fn is_false_for_good(run: &Run, number: StepNumber, place: u32) -> bool {
     if writers.is_empty() {
         return true;
     }
-    let dependents = run.downstream_of(number);
+    let dependents = run.step_and_dependents(number);
     writers.iter().all(|writer| dependents.contains(writer))
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSe
 
 impl Run {
     /// A step and all its direct and indirect dependents.
-    pub(crate) fn downstream_of(&self, number: StepNumber) -> BTreeSet<StepNumber> {
+    pub(crate) fn step_and_dependents(&self, number: StepNumber) -> BTreeSet<StepNumber> {
         let (mut found, mut open) = (BTreeSet::new(), vec![number]);
         while let Some(next) = open.pop() {
             if !found.insert(next) {
@@ -170,55 +170,61 @@ pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Micros) ->
     let event = |event| vec![Event::step(run.id, number, event)];
     match consequence {
         OpenConsequence::NotNeeded => {
-            event(skipped("policy:fallback", "no step needed this fallback"))
+            event(skip_event("policy:fallback", "no step needed this fallback"))
         }
         OpenConsequence::FallbackStep(step) => {
             event(StepEvent::Accepted(Accepted { basis: AcceptedBasis::FallbackStep { step } }))
         }
-        OpenConsequence::StandInFailed(other) => {
+        OpenConsequence::FallbackStepFailed(other) => {
             let id = run.step(other).map_or("", |step| step.id());
             let reason = format!("fallback step #{other} ({id}) cannot be done");
-            event(failed(FailureClass::Unknown, "fallback.failed", reason))
+            event(fail_event(FailureClass::Unknown, "fallback.failed", reason))
         }
-        OpenConsequence::Refused(answer, by) => event(refusal(answer, by)),
+        OpenConsequence::Refused(answer, by) => event(refusal_event(answer, by)),
         OpenConsequence::JudgeCondition => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
-            event(judged(run, Condition::RunIf, body.unwrap_or_default()))
+            event(condition_event(run, Condition::RunIf, body.unwrap_or_default()))
         }
         OpenConsequence::ConditionFalse => {
-            event(skipped("policy:condition", "its condition does not hold"))
+            event(skip_event("policy:condition", "its condition does not hold"))
         }
         OpenConsequence::JudgePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
-            let one = |place| judged(run, Condition::Pre(place), body(place).unwrap_or_default());
+            let one = |place| {
+                condition_event(run, Condition::Pre(place), body(place).unwrap_or_default())
+            };
             places.into_iter().map(|place| Event::step(run.id, number, one(place))).collect()
         }
         OpenConsequence::PreconditionFalse(place, on_false) => {
             precondition_false(run, number, place, on_false)
         }
-        OpenConsequence::Ask => ask(run, number, time).map_or_else(Vec::new, event),
+        OpenConsequence::Ask => gate_question(run, number, time).map_or_else(Vec::new, event),
     }
 }
 
-fn judged(run: &Run, which: Condition, body: &str) -> StepEvent {
-    let expression::Judgement { holds, evidence } = judge(run, body, None);
+fn condition_event(run: &Run, which: Condition, body: &str) -> StepEvent {
+    let expression::Evaluation { holds, evidence } = evaluate(run, body, None);
     let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
     StepEvent::ConditionJudged(ConditionJudged { which, ruling, evidence })
 }
 
-fn skipped(by: &str, reason: &str) -> StepEvent {
+fn skip_event(by: &str, reason: &str) -> StepEvent {
     StepEvent::Skipped(Skipped { by: by.to_owned(), reason: reason.to_owned() })
 }
 
-fn failed(class: FailureClass, rule: &str, reason: String) -> StepEvent {
+fn fail_event(class: FailureClass, rule: &str, reason: String) -> StepEvent {
     StepEvent::Failed(StepFailed { class, rule: rule.to_owned(), reason })
 }
 
-fn refusal(answer: &str, by: &str) -> StepEvent {
+fn refusal_event(answer: &str, by: &str) -> StepEvent {
     match answer {
-        SKIP => skipped(by, "the answer to its gate"),
-        _ => failed(FailureClass::Deterministic, "gate.refused", format!("{by} answered {answer}")),
+        SKIP => skip_event(by, "the answer to its gate"),
+        _ => fail_event(
+            FailureClass::Deterministic,
+            "gate.refused",
+            format!("{by} answered {answer}"),
+        ),
     }
 }
 
@@ -231,10 +237,12 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
     let precondition = u64::from(place) + 1;
     let what = format!("precondition {precondition} (`{body}`) does not hold");
     match on_false {
-        OnFalse::Skip => vec![Event::step(run.id, number, skipped("policy:precondition", &what))],
+        OnFalse::Skip => {
+            vec![Event::step(run.id, number, skip_event("policy:precondition", &what))]
+        }
         OnFalse::Fail => {
             let class = FailureClass::AssumptionBroken;
-            vec![Event::step(run.id, number, failed(class, "precondition.false", what))]
+            vec![Event::step(run.id, number, fail_event(class, "precondition.false", what))]
         }
         OnFalse::Wait => vec![Event::ReplanRequested(ReplanRequested {
             run: run.id,
@@ -245,7 +253,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
     }
 }
 
-fn ask(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
+fn gate_question(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
     let gate = run.plan_step(number)?.gate()?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
     Some(StepEvent::Asked(QuestionBody {

@@ -1,9 +1,9 @@
-//! Events of a decision about a failed attempt: the decision itself, and what carries it out.
+//! Events of a decision about a failed attempt: the decision, and the events that apply it.
 //!
-//! Invariant: a decision is one event, and its consequences follow in the same batch.
+//! Invariant: a decision is one event, and its consequences are in the same batch.
 
 use super::disposition::may_have_landed;
-use super::fallback::value_events;
+use super::fallback::fallback_value_events;
 use crate::plan::event::Event;
 use crate::plan::event::question::{
     ABORT, FAIL, QuestionBody, QuestionSubject, REPLAN, RETRY, SKIP,
@@ -16,7 +16,7 @@ use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
 
 /// The events of a decision about a failed attempt.
-pub(crate) fn carried_out(
+pub(crate) fn decision_events(
     run: &Run,
     number: StepNumber,
     mut decided: FailureDecided,
@@ -32,9 +32,9 @@ pub(crate) fn carried_out(
     }
     let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
     match decision {
-        Decision::Replan if run.has_room_for_request() => {
+        Decision::Replan if run.may_request_replan() => {
             let trigger = match class {
-                FailureClass::AssumptionBroken if asks_for_replan(run, number) => {
+                FailureClass::AssumptionBroken if worker_requested_replan(run, number) => {
                     ReplanTrigger::ExecutorRequest { token }
                 }
                 FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
@@ -54,23 +54,28 @@ pub(crate) fn carried_out(
                 reason,
             }));
         }
-        Decision::Escalate => events.push(asked(run, number, token, reason)),
-        Decision::Fallback => events.extend(value_events(run, number, time)),
+        Decision::Escalate => events.push(failure_question(run, number, token, reason)),
+        Decision::Fallback => events.extend(fallback_value_events(run, number, time)),
         _ => {}
     }
     events
 }
 
 impl Run {
-    /// Whether a new plan may be requested. A request for an extension yields to any other: it is made
-    /// again afterwards.
-    pub(crate) fn has_room_for_request(&self) -> bool {
+    /// Whether a new plan may be requested. Any request replaces an open request for an extension,
+    /// which is made again afterwards.
+    pub(crate) fn may_request_replan(&self) -> bool {
         let open = self.request.as_ref();
         open.is_none_or(|request| request.trigger == ReplanTrigger::Extension)
     }
 }
 
-pub(crate) fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: String) -> Event {
+pub(crate) fn failure_question(
+    run: &Run,
+    number: StepNumber,
+    token: AttemptToken,
+    text: String,
+) -> Event {
     let asked = QuestionBody {
         subject: QuestionSubject::Failure(token),
         text,
@@ -83,7 +88,7 @@ pub(crate) fn asked(run: &Run, number: StepNumber, token: AttemptToken, text: St
     Event::step(run.id, number, StepEvent::Asked(asked))
 }
 
-fn asks_for_replan(run: &Run, number: StepNumber) -> bool {
+fn worker_requested_replan(run: &Run, number: StepNumber) -> bool {
     let attempt = run.step(number).and_then(|step| step.attempt());
     let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
     receipt.is_some_and(|receipt| matches!(receipt.outcome, Outcome::ReplanRequested { .. }))

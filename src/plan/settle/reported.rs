@@ -1,6 +1,8 @@
 //! Consequences of a reported step: verdicts to give, acceptance, or a failure to decide.
 
-use super::criteria::{failed_criterion, of_cel, trusted, unjudged};
+use super::criteria::{
+    criteria_without_verdict, expression_criteria, failed_criterion, trusted_criteria,
+};
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -11,9 +13,9 @@ use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 
-/// The class of a failure: as reported, or if that is unknown, by a word of the message that the plan
-/// lists.
-pub(super) fn classified(
+/// The class of a failure: the reported class. If that is `Unknown`, `failure_hints` of the plan
+/// may give a class for a word in the message.
+pub(super) fn classify(
     run: &Run,
     number: StepNumber,
     class: FailureClass,
@@ -51,10 +53,10 @@ pub(crate) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass,
 }
 
 /// The criteria of a reported step without a verdict.
-pub(crate) fn unjudged_of(run: &Run, number: StepNumber) -> Vec<u32> {
+pub(crate) fn unjudged_criteria(run: &Run, number: StepNumber) -> Vec<u32> {
     let attempt = run.step(number).and_then(|step| step.attempt());
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    attempt.map_or_else(Vec::new, |attempt| unjudged(&criteria, &attempt.verdicts))
+    attempt.map_or_else(Vec::new, |attempt| criteria_without_verdict(&criteria, &attempt.verdicts))
 }
 
 pub(crate) fn reported_consequence(
@@ -66,7 +68,7 @@ pub(crate) fn reported_consequence(
     match &attempt.receipt.as_ref()?.outcome {
         Outcome::Succeeded => {}
         Outcome::Failed { class, message, .. } => {
-            let class = classified(run, number, *class, message);
+            let class = classify(run, number, *class, message);
             return Some(ReportedConsequence::Decide(class, message.clone(), attempt));
         }
         Outcome::ReplanRequested { reason } => {
@@ -83,14 +85,14 @@ pub(crate) fn reported_consequence(
         let message = failed_criterion(&criteria, failed);
         return Some(ReportedConsequence::Decide(FailureClass::Unknown, message, attempt));
     }
-    let missing = unjudged(&criteria, &attempt.verdicts);
+    let missing = criteria_without_verdict(&criteria, &attempt.verdicts);
     if missing.is_empty() {
         return Some(ReportedConsequence::Accept);
     }
-    let judgeable = of_cel(&criteria, &missing);
+    let judgeable = expression_criteria(&criteria, &missing);
     if !judgeable.is_empty() {
         return Some(ReportedConsequence::Judge(judgeable));
     }
-    let trusted = trusted(run, &criteria, &missing);
+    let trusted = trusted_criteria(run, &criteria, &missing);
     (!trusted.is_empty()).then_some(ReportedConsequence::Trust(trusted))
 }

@@ -12,15 +12,19 @@ use crate::plan::value::ids::StepNumber;
 use crate::plan::value::json::Json;
 
 /// The variables that an accepted attempt sets: the outputs of the step, then those of its receipt.
-pub(crate) fn variables(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
+pub(crate) fn variable_events(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<Event> {
     let Some(receipt) = &attempt.receipt else { return Vec::new() };
     let mut values =
         run.plan_step(number).map(|step| outputs(step, &receipt.output)).unwrap_or_default();
     values.extend(receipt.variables.iter().cloned());
-    set_all(run, values, &Origin::Step { step: number, token: attempt.token })
+    set_variables(run, values, &Origin::Step { step: number, token: attempt.token })
 }
 
-pub(crate) fn set_all(run: &Run, values: BTreeMap<String, Json>, origin: &Origin) -> Vec<Event> {
+pub(crate) fn set_variables(
+    run: &Run,
+    values: BTreeMap<String, Json>,
+    origin: &Origin,
+) -> Vec<Event> {
     let set = |(name, value): (String, Json)| {
         let version = run.variables.get(&name).map_or(0, |variable| variable.version);
         Event::VariableSet(VariableSet {
@@ -46,8 +50,8 @@ fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
     }
 }
 
-/// The values of declared outputs by name: each is a key of the output value, and a single one without a
-/// key is the whole value.
+/// The values of declared outputs by name. Each is the member of the output value with that name.
+/// If the step declares one output and there is no such member, it is the output value itself.
 pub(crate) fn output_values<'a>(
     outputs: impl Iterator<Item = &'a str> + Clone,
     output: &Json,

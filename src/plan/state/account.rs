@@ -19,7 +19,7 @@ pub struct Account {
     pub spent: Cost,
     /// The part of `spent` that is estimated: charged for lost attempts.
     pub estimated: Cost,
-    /// Set aside for attempts in flight.
+    /// The cost reserved for attempts in flight.
     pub reserved: Cost,
     /// Attempts dispatched so far.
     pub attempts: u64,

@@ -1,8 +1,8 @@
 //! The state of one barrier: which members arrived or failed, and whether it is released or broken.
 //!
-//! A barrier is released when enough members are accepted or skipped. It breaks when too few members
-//! can still arrive, or when its deadline passes. A broken barrier closes again if its failed members
-//! are reopened or skipped.
+//! A barrier is released when enough members are accepted or skipped. It breaks when too few
+//! members can still arrive, or when its deadline passes. The status of a broken barrier returns to
+//! `Closed`, which is the initial status, if its failed members are reopened or skipped.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::plan::value::ids::{Micros, StepNumber};
 
 impl BarrierState {
     /// Records the new status of a member.
-    pub(crate) fn place(&mut self, member: StepNumber, status: StepStatus) {
+    pub(crate) fn set_member_status(&mut self, member: StepNumber, status: StepStatus) {
         self.arrived.remove(&member);
         self.failed.remove(&member);
         if status.is_closed() {
@@ -26,8 +26,8 @@ impl BarrierState {
         }
     }
 
-    /// Whether a decision released the barrier although not enough members arrived.
-    pub(crate) fn is_overruled(&self) -> bool {
+    /// Whether a decision released the barrier before enough members arrived.
+    pub(crate) fn is_force_released(&self) -> bool {
         self.status == BarrierStatus::Released && !self.has_enough()
     }
 
@@ -37,8 +37,9 @@ impl BarrierState {
         u32::try_from(self.arrived.len()).map_or(true, |arrived| arrived >= needed)
     }
 
-    /// Whether too few members can still arrive.
-    pub(crate) fn is_out_of_reach(&self) -> bool {
+    /// Whether the barrier cannot be released in time by its members: too few of them can still
+    /// arrive, or its deadline has passed.
+    pub(crate) fn is_unreachable(&self) -> bool {
         if self.is_late {
             return true;
         }
@@ -47,24 +48,24 @@ impl BarrierState {
     }
 
     /// Whether a question about the broken barrier must be asked.
-    pub(crate) fn asks(&self) -> bool {
+    pub(crate) fn must_ask(&self) -> bool {
         self.status == BarrierStatus::Broken
             && self.on_break == OnBreak::Ask
             && self.question.is_none()
     }
 
-    /// The open question, if the barrier is no longer broken.
-    pub(crate) fn asked_in_vain(&self) -> Option<QuestionId> {
+    /// The open question, if it needs no answer because the barrier is no longer broken.
+    pub(crate) fn obsolete_question(&self) -> Option<QuestionId> {
         self.question.filter(|_| self.status != BarrierStatus::Broken)
     }
 
     /// The change that follows from the members, if any.
-    pub(crate) fn due(&self) -> Option<BarrierChange> {
+    pub(crate) fn pending_change(&self) -> Option<BarrierChange> {
         if self.status != BarrierStatus::Closed {
             None
         } else if self.has_enough() {
             Some(BarrierChange::Released)
-        } else if self.is_out_of_reach() {
+        } else if self.is_unreachable() {
             Some(BarrierChange::Broken)
         } else {
             None
@@ -97,15 +98,15 @@ pub struct BarrierState {
 
 impl BarrierState {
     /// Why a barrier is broken, as a predicate that follows its name.
-    pub(crate) fn how_broken(&self) -> &'static str {
+    pub(crate) fn broken_phrase(&self) -> &'static str {
         if self.is_late { "was not released in time" } else { "is broken" }
     }
 }
 
-/// Whether a barrier is closed, released or broken.
+/// The status of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BarrierStatus {
-    /// Not enough members have arrived yet.
+    /// The initial status: not enough members have arrived yet.
     Closed,
     /// Enough members arrived.
     Released,

@@ -1,10 +1,11 @@
-//! Indexes of the active plan version: dependencies, barriers, fallbacks and variables by step number.
+//! Indexes of the active plan version: dependencies, barriers, fallbacks and variables by step
+//! number.
 //!
 //! They are built once per activation and shared by runs of the same plan.
 //!
-//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is not part of the
-//! state hash. An unknown name is a dependency that is never settled: validation reports it, and here
-//! it keeps its step from being dispatched.
+//! Invariants: `Links` is a pure function of the plan and its step numbers, so it is not part of
+//! the state hash. An unknown name is a dependency that is never settled, so its step is never
+//! dispatched; validation reports the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,27 +31,33 @@ pub enum Dependency {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Neighbours {
     /// Steps that it depends on, directly or through a barrier.
-    pub before: Vec<usize>,
+    pub dependencies: Vec<usize>,
     /// Steps that depend on it, directly or through a barrier.
-    pub after: Vec<usize>,
+    pub dependents: Vec<usize>,
 }
 
 /// Lookups by step number and by name.
+///
+/// A *watcher* of a variable is a precondition that reads it, a *writer* is a step that sets it,
+/// and a *waiter* of a barrier is a step that depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// The plan, for its names.
     plan: Arc<CompactPlan>,
-    /// Plan index of each step, by number; [`NOWHERE`] for a step that is not in the plan.
+    /// Plan index of each step, by number; [`NOT_IN_PLAN`] for a step that is not in the plan.
     places: Vec<u32>,
     /// The step numbers, sorted by id.
     by_id: Vec<StepNumber>,
     /// Pairs of a step and a direct dependent, sorted.
     dependents: Vec<(StepNumber, StepNumber)>,
+    /// The barriers of which a step is a member.
     memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
     /// The barriers with a deadline.
     timed: Vec<String>,
+    /// The fallback step of each step that has one.
     fallbacks: BTreeMap<StepNumber, StepNumber>,
+    /// For each fallback step, the steps that have it as their fallback.
     fallback_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
     writers: BTreeMap<String, Vec<StepNumber>>,
@@ -59,7 +66,7 @@ pub(crate) struct Links {
 }
 
 /// Marks a step that is not in the plan.
-const NOWHERE: u32 = u32::MAX;
+const NOT_IN_PLAN: u32 = u32::MAX;
 
 /// Links shared by runs of one plan whose steps have the same numbers.
 #[derive(Debug)]
@@ -73,7 +80,7 @@ impl Links {
     /// The links of a plan with these step numbers, in a run with `steps` steps in total.
     pub(crate) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
         let mut links =
-            Self { plan: Arc::clone(plan), places: vec![NOWHERE; steps], ..Self::default() };
+            Self { plan: Arc::clone(plan), places: vec![NOT_IN_PLAN; steps], ..Self::default() };
         for (place, number) in (0..).zip(numbers.iter().take(plan.len())) {
             if let Some(entry) = links.places.get_mut(number.index()) {
                 *entry = place;
@@ -175,7 +182,7 @@ impl Links {
     /// The index of a step in the plan.
     pub(crate) fn place(&self, number: StepNumber) -> Option<usize> {
         let place = *self.places.get(number.index())?;
-        usize::try_from(place).ok().filter(|_| place != NOWHERE)
+        usize::try_from(place).ok().filter(|_| place != NOT_IN_PLAN)
     }
 
     fn id_of(&self, number: StepNumber) -> &str {

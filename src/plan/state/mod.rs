@@ -1,14 +1,14 @@
 //! The state of a ledger: the fold of its events.
 //!
-//! The state holds what is needed to decide the next command. Outputs of accepted steps and the history
-//! of attempts are in the log only.
+//! The state holds what is needed to decide the next command. Outputs of accepted steps and the
+//! history of attempts are in the log only.
 //!
 //! Invariants:
 //! - The state is a pure function of the events: no clock, no randomness, no hash map order.
-//! - Derived data (ready queues, counts, due lists) is kept up to date by `apply` and is part of the state
-//!   hash, so that a mistake in it is detected.
-//! - A run that ended stays complete until [`ENDED_KEPT`] others have ended after it; then only a summary
-//!   remains.
+//! - `apply` updates all derived data (ready queues, counts, timers, pending steps). It is part of
+//!   the state hash, so that an error in it is detected.
+//! - An ended run stays complete until [`ENDED_KEPT`] other runs have ended after it. A summary
+//!   then replaces it.
 
 pub(crate) mod account;
 pub(crate) mod barrier_state;
@@ -45,10 +45,10 @@ pub struct State {
     pub runs: Runs,
     /// Run numbers by name.
     pub names: BTreeMap<String, RunId>,
-    /// Ended runs that are complete, in the order of their end: the sequence number of the end, and the
-    /// run.
+    /// Ended runs that are complete, in the order of their end: the sequence number of the
+    /// `RunEnded` record, and the run.
     pub ended: BTreeSet<(u64, RunId)>,
-    /// Summaries of runs that ended before.
+    /// Summaries of the runs that ended earlier and are no longer complete.
     pub summaries: BTreeMap<RunId, RunSummary>,
     /// Caps that were set by a command.
     pub caps: BTreeMap<CapScope, u32>,
@@ -81,8 +81,8 @@ impl State {
         self.runs.get(self.names.get(name)?)
     }
 
-    /// Finds a run by its name or by its number, written as `#3`. Only a summary remains of a run that
-    /// ended long ago.
+    /// Finds a run by its name or by its number, written as `#3`. It also finds runs of which only
+    /// a summary remains.
     #[must_use]
     pub fn find_run(&self, word: &str) -> Option<RunId> {
         let is_known = |id: &RunId| self.runs.contains_key(id) || self.summaries.contains_key(id);

@@ -1,7 +1,7 @@
-//! The overview of a run for lists, and the summary that remains of a run that ended long ago.
+//! The overview of a run for lists, and the summary that replaces a run some time after its end.
 //!
-//! Both are pure functions of the run. An overview is stored beside a packed run, so that lists do not
-//! unpack it.
+//! Both are pure functions of the run. An overview is stored beside a packed run, so that lists do
+//! not unpack it.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ impl RunOverview {
             status: run.status,
             pause: run.pause.clone(),
             started: run.started,
-            ended: run.ended,
+            ended: run.end_record,
             version: version
                 .map(|version| (version.plan.header().title.clone(), run.active, version.hash)),
             steps: version.map_or(0, |version| version.step_count),
@@ -92,8 +92,8 @@ impl RunOverview {
     }
 }
 
-/// The summary of a run that ended long ago. Its records remain in the log, and the state at the record
-/// that ended it still has the whole run.
+/// The summary that replaces an ended run. Its records remain in the log, and the state at the
+/// sequence number `seq` contains the complete run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// Name of the run.
@@ -104,7 +104,7 @@ pub struct RunSummary {
     pub started: Micros,
     /// When it ended.
     pub ended: Micros,
-    /// The record that ended it.
+    /// Sequence number of the record that ended it.
     pub seq: u64,
     /// Number and hash of the last active version.
     pub version: (u32, ContentHash),

@@ -1,7 +1,8 @@
 //! The ready queue of a run, merged from its lanes.
 //!
-//! Ready steps are stored in lanes: all steps of a lane are subject to the same caps. The iterator merges
-//! the lanes by priority and step number.
+//! A lane contains the ready steps with the same owner and the same capped tags, which are
+//! therefore subject to the same caps. If one of these caps is reached, a claim skips the lane as a
+//! whole. The iterator merges the lanes by priority and step number.
 //!
 //! Invariant: every ready step is in exactly one lane, and no lane is empty.
 
@@ -17,7 +18,7 @@ type Key = (Reverse<i32>, StepNumber);
 /// Iterator over the ready steps of a run, in dispatch order.
 #[derive(Debug, Clone)]
 pub struct Ready<'a> {
-    /// The rest of each lane, by its next step.
+    /// The remaining steps of each lane, by its next step.
     rests: BTreeMap<Key, btree_set::Iter<'a, Key>>,
     left: usize,
 }

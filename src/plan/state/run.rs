@@ -1,6 +1,6 @@
 //! The state of one run: plan versions, steps, barriers, variables, questions, queues and timers.
 //!
-//! Everything that can be derived from the statuses of the steps (lanes, counts, timers, due lists) is
+//! Everything derived from the statuses of the steps (lanes, counts, timers, pending steps) is
 //! kept up to date by `apply`, so that no command scans the steps.
 
 use std::cmp::Reverse;
@@ -32,26 +32,29 @@ impl Run {
     #[must_use]
     pub fn neighbours(&self, number: StepNumber) -> Neighbours {
         let links = &self.links;
-        let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
+        let (mut dependencies, mut dependents) = (BTreeSet::new(), BTreeSet::new());
         let step = self.plan_step(number);
         for dependency in step.map(|step| links.dependencies(step)).unwrap_or_default() {
             match dependency {
-                Dependency::Step(on) => before.extend(links.place(on)),
+                Dependency::Step(on) => dependencies.extend(links.place(on)),
                 Dependency::Barrier(id) => {
                     let members = self.barriers.get(&id).into_iter().flat_map(|it| &it.members);
-                    before.extend(members.filter_map(|member| links.place(*member)));
+                    dependencies.extend(members.filter_map(|member| links.place(*member)));
                 }
                 Dependency::Unknown(_) => {}
             }
         }
         let waiters = links.memberships(number).iter().flat_map(|barrier| links.waiters(barrier));
-        let dependents = links.dependents(number).chain(waiters);
-        after.extend(dependents.filter_map(|step| links.place(*step)));
-        Neighbours { before: before.into_iter().collect(), after: after.into_iter().collect() }
+        let followers = links.dependents(number).chain(waiters);
+        dependents.extend(followers.filter_map(|step| links.place(*step)));
+        Neighbours {
+            dependencies: dependencies.into_iter().collect(),
+            dependents: dependents.into_iter().collect(),
+        }
     }
 
-    /// Rebuilds the links of the active version, for a run that was decoded instead of folded. It uses
-    /// the shared links of the plan, or creates them.
+    /// Rebuilds the links of the active version of a run that was decoded instead of folded. It
+    /// uses the shared links of the plan, and creates them if there are none.
     pub fn relink(&mut self, shared: &OnceLock<SharedLinks>) {
         let numbers = self.active_version().map(|version| version.numbers.as_slice());
         let numbers = numbers.unwrap_or_default();
@@ -62,7 +65,7 @@ impl Run {
         });
         let is_same = known.numbers == numbers && known.steps == self.steps.len();
         self.links = if is_same { Arc::clone(&known.links) } else { self.own_links() };
-        self.find_heads();
+        self.rebuild_lane_heads();
     }
 
     fn own_links(&self) -> Arc<Links> {
@@ -73,15 +76,15 @@ impl Run {
     }
 
     /// Rebuilds the index of lane heads.
-    pub(crate) fn find_heads(&mut self) {
+    pub(crate) fn rebuild_lane_heads(&mut self) {
         let heads = self.lanes.iter();
         let head = |(lane, queue): (&Lane, &Queue)| Some((*queue.first()?, lane.clone()));
-        self.heads = heads.filter_map(head).collect();
+        self.lane_heads = heads.filter_map(head).collect();
     }
 
     /// The dependencies of a step that are not settled.
     #[must_use]
-    pub fn waiting_for(&self, number: StepNumber) -> Vec<Dependency> {
+    pub fn unsettled_dependencies(&self, number: StepNumber) -> Vec<Dependency> {
         let Some(step) = self.plan_step(number) else { return Vec::new() };
         let all = self.links.dependencies(step);
         all.into_iter().filter(|dependency| !self.is_settled(dependency)).collect()
@@ -102,7 +105,8 @@ impl Run {
 /// Ready steps in dispatch order.
 pub type Queue = BTreeSet<(Reverse<i32>, StepNumber)>;
 
-/// Key of a lane: steps with this owner and these capped tags are subject to the same caps.
+/// Key of a lane, a group of ready steps that are subject to the same caps: their owner, and those
+/// of their tags that have a cap.
 pub type Lane = (Option<String>, BTreeSet<String>);
 
 /// The state of a run.
@@ -116,25 +120,25 @@ pub struct Run {
     pub policy: RunPolicy,
     /// When it started.
     pub started: Micros,
-    /// The fork that created it, if it is one.
-    pub forked: Option<RunForked>,
+    /// The fork that created it, if it is a copy of another run.
+    pub fork: Option<RunForked>,
     /// Status of the run.
     pub status: RunStatus,
     /// Sequence number and time of the record that ended it.
-    pub ended: Option<(u64, Micros)>,
+    pub end_record: Option<(u64, Micros)>,
     /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
-    /// Why it is aborting, if it is: it ends once nothing is in flight.
-    pub abort: Option<String>,
+    /// Why the run is aborted, if it is; the run ends once no attempt is in flight.
+    pub abort_reason: Option<String>,
     /// All plan versions in order: version n is at index n - 1.
     pub versions: Vec<PlanVersion>,
     /// Number of the active version; 0 if there is none.
     pub active: u32,
     /// When the active version became active.
-    pub activated: Micros,
+    pub activated_at: Micros,
     /// The open replan request.
     pub request: Option<ReplanRequest>,
-    /// Whether the planner declared a plan that continues to be complete.
+    /// Whether the planner declared the plan complete; used if the plan has `continues: true`.
     pub is_complete: bool,
     /// Number of activated versions that count towards the plan's replan limit.
     pub replans: u32,
@@ -150,10 +154,10 @@ pub struct Run {
     pub effects: BTreeMap<String, Effect>,
     /// The tags with a cap in the plan or in the ledger.
     pub capped_tags: BTreeSet<String>,
-    /// Ready steps by lane, so that a claim passes over all steps of a full cap at once.
+    /// Ready steps by lane, so that a claim skips all steps of a lane whose cap is reached.
     pub lanes: BTreeMap<Lane, Queue>,
-    /// The first step of each lane, so that a claim finds the next step without scanning full lanes.
-    pub(crate) heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
+    /// The first step of each lane, in dispatch order across all lanes.
+    pub(crate) lane_heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
     /// Steps that are reported.
     pub reported: BTreeSet<StepNumber>,
     /// Steps whose outcome is unknown.
@@ -169,9 +173,9 @@ pub struct Run {
     /// Timers, soonest first.
     pub timers: BTreeSet<(Micros, Timer)>,
     /// Steps with a pending consequence: see [`crate::plan::settle`].
-    pub due: BTreeSet<StepNumber>,
+    pub pending_steps: BTreeSet<StepNumber>,
     /// Barriers with a pending consequence.
-    pub due_barriers: BTreeSet<String>,
+    pub pending_barriers: BTreeSet<String>,
     /// Broken barriers that fail the run.
     pub fatal_barriers: BTreeSet<String>,
     /// Number of steps of the active version by status.
@@ -240,11 +244,11 @@ pub struct Variable {
     pub value: Json,
     /// How often it was set.
     pub version: u64,
-    /// Who set it last.
+    /// The step or the person that set it last.
     pub origin: Origin,
     /// When it was set.
     pub time: Micros,
-    /// Whether the work that set it still counts; always true for a value that a person set.
+    /// Whether the work that set the variable is still valid; always true if a person set it.
     pub is_trusted: bool,
 }
 
@@ -293,14 +297,14 @@ impl Run {
             name: name.to_owned(),
             policy,
             started,
-            forked: None,
+            fork: None,
             status: RunStatus::Proposed,
-            ended: None,
+            end_record: None,
             pause: None,
-            abort: None,
+            abort_reason: None,
             versions: Vec::new(),
             active: 0,
-            activated: 0,
+            activated_at: 0,
             request: None,
             is_complete: false,
             replans: 0,
@@ -311,7 +315,7 @@ impl Run {
             effects: BTreeMap::new(),
             capped_tags: BTreeSet::new(),
             lanes: BTreeMap::new(),
-            heads: BTreeMap::new(),
+            lane_heads: BTreeMap::new(),
             reported: BTreeSet::new(),
             outcome_unknown: BTreeSet::new(),
             dispatched: BTreeSet::new(),
@@ -319,8 +323,8 @@ impl Run {
             in_flight_by_owner: BTreeMap::new(),
             in_flight_by_tag: BTreeMap::new(),
             timers: BTreeSet::new(),
-            due: BTreeSet::new(),
-            due_barriers: BTreeSet::new(),
+            pending_steps: BTreeSet::new(),
+            pending_barriers: BTreeSet::new(),
             fatal_barriers: BTreeSet::new(),
             counts: BTreeMap::new(),
             plan_verdicts: BTreeMap::new(),
@@ -343,10 +347,10 @@ impl Run {
         }
     }
 
-    /// Whether a step or a barrier has a pending consequence.
+    /// Whether a step or a barrier of a running run has a pending consequence.
     pub(crate) fn is_unsettled(&self) -> bool {
-        let is_due = !self.due.is_empty() || !self.due_barriers.is_empty();
-        is_due && self.status == RunStatus::Running
+        let has_pending = !self.pending_steps.is_empty() || !self.pending_barriers.is_empty();
+        has_pending && self.status == RunStatus::Running
     }
 
     /// The numbers of all steps that the run ever had.
@@ -401,9 +405,9 @@ impl Run {
         self.links.step_named(id)
     }
 
-    /// Finds a step by its id or by its number, written as `#37`. An id is looked up in the active version
-    /// and then among removed steps, newest first. A word that is the id of one step and the number of
-    /// another is ambiguous and finds none.
+    /// Finds a step by its id or by its number, written as `#37`. The lookup of an id searches the
+    /// active version and then the removed steps, newest first. A word that is the id of one step
+    /// and the number of another is ambiguous, and the result is `None`.
     #[must_use]
     pub fn find_step(&self, word: &str) -> Option<StepNumber> {
         let number = parse_number(word).map(StepNumber);
@@ -436,7 +440,7 @@ impl Run {
         self.account.limits.or_else(planned).unwrap_or_default()
     }
 
-    /// The end of its wall-time budget.
+    /// The time at which its wall-time budget ends.
     #[must_use]
     pub fn wall_until(&self) -> Option<Micros> {
         self.limits().until(self.started)

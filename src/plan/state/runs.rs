@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - Unpacking a run changes neither the results of lookups nor the state hash.
-//! - A run that cannot be unpacked is treated as missing, and [`Runs::fault`] reports it from then on.
-//!   Callers that fold or decide must check the fault before they use a result.
+//! - A run that cannot be unpacked is treated as missing, and [`Runs::fault`] reports it from then
+//!   on. Callers of `apply` and `decide` must check the fault before they use a result.
 //!
 //! The packed format is defined by the code that packs the runs, in the ledger.
 
@@ -22,11 +22,11 @@ use crate::plan::value::ids::{ContentHash, RunId};
 /// Runs by number.
 #[derive(Clone, Default)]
 pub struct Runs {
-    runs: BTreeMap<RunId, Kept>,
+    runs: BTreeMap<RunId, RunSlot>,
     fault: OnceLock<String>,
 }
 
-/// A run that was not accessed yet.
+/// A run from a snapshot that was not accessed yet.
 pub struct PackedRun {
     /// Its overview.
     pub overview: RunOverview,
@@ -65,7 +65,7 @@ impl PackedPlan {
 
 /// A run: unpacked, packed, or both.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct RunSlot {
     run: OnceLock<Box<Run>>,
     packed: Option<Arc<PackedRun>>,
     hash: OnceLock<ContentHash>,
@@ -77,7 +77,7 @@ pub enum StoredRun<'a> {
     /// Packed, and not changed since.
     Packed(&'a Arc<PackedRun>),
     /// Unpacked, and possibly changed.
-    Whole(&'a Run),
+    Unpacked(&'a Run),
 }
 
 impl Runs {
@@ -89,15 +89,15 @@ impl Runs {
 
     /// Looks up a run to change it.
     pub fn get_mut(&mut self, id: &RunId) -> Option<&mut Run> {
-        let kept = self.runs.get_mut(id)?;
-        kept.unpacked(*id, &self.fault)?;
-        mutant!(StaleRunHashKept => return kept.run.get_mut().map(AsMut::as_mut));
-        kept.packed = None;
-        kept.hash = OnceLock::new();
-        kept.run.get_mut().map(AsMut::as_mut)
+        let slot = self.runs.get_mut(id)?;
+        slot.unpacked(*id, &self.fault)?;
+        mutant!(StaleRunHashKept => return slot.run.get_mut().map(AsMut::as_mut));
+        slot.packed = None;
+        slot.hash = OnceLock::new();
+        slot.run.get_mut().map(AsMut::as_mut)
     }
 
-    /// Why a run could not be unpacked, if that happened.
+    /// Why a run could not be unpacked, for the first such run.
     #[must_use]
     pub fn fault(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
@@ -105,20 +105,20 @@ impl Runs {
 
     /// Unpacks all runs, and returns the first fault.
     #[must_use]
-    pub fn check(&self) -> Option<&str> {
+    pub fn unpack_all(&self) -> Option<&str> {
         self.values().for_each(drop);
         self.fault()
     }
 
     /// Adds or replaces a run.
     pub fn insert(&mut self, id: RunId, run: Run) {
-        let kept = Kept { run: Box::new(run).into(), ..Kept::default() };
-        self.runs.insert(id, kept);
+        let slot = RunSlot { run: Box::new(run).into(), ..RunSlot::default() };
+        self.runs.insert(id, slot);
     }
 
     /// Adds a packed run.
     pub fn insert_packed(&mut self, id: RunId, packed: Arc<PackedRun>) {
-        self.runs.insert(id, Kept { packed: Some(packed), ..Kept::default() });
+        self.runs.insert(id, RunSlot { packed: Some(packed), ..RunSlot::default() });
     }
 
     /// Removes a run and returns it.
@@ -140,7 +140,7 @@ impl Runs {
 
     /// Unpacks and iterates over the runs by number.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&RunId, &Run)> {
-        self.runs.iter().filter_map(|(id, kept)| Some((id, kept.unpacked(*id, &self.fault)?)))
+        self.runs.iter().filter_map(|(id, slot)| Some((id, slot.unpacked(*id, &self.fault)?)))
     }
 
     /// Unpacks and iterates over the runs by number.
@@ -166,7 +166,7 @@ impl Runs {
     /// The overview of a run, without unpacking.
     #[must_use]
     pub fn overview(&self, id: &RunId) -> Option<Cow<'_, RunOverview>> {
-        Some(self.runs.get(id)?.form()?.overview())
+        Some(self.runs.get(id)?.stored()?.overview())
     }
 
     /// The numbers of the runs that have not ended.
@@ -174,19 +174,19 @@ impl Runs {
         self.overviews().filter(|(_, overview)| overview.is_open()).map(|(id, _)| id)
     }
 
-    /// The runs with pending consequences that did not fit into a batch. A packed run is left to the
-    /// first command that works on it.
+    /// The runs with pending consequences that did not fit into a batch. Packed runs are not
+    /// listed: the first command that accesses such a run settles it.
     pub(crate) fn unsettled(&self) -> Vec<RunId> {
         let is_left = |(id, form)| match form {
-            StoredRun::Whole(run) if run.is_unsettled() => Some(id),
-            StoredRun::Whole(_) | StoredRun::Packed(_) => None,
+            StoredRun::Unpacked(run) if run.is_unsettled() => Some(id),
+            StoredRun::Unpacked(_) | StoredRun::Packed(_) => None,
         };
         self.stored().filter_map(is_left).collect()
     }
 
     /// The stored form of each run, by number.
     pub fn stored(&self) -> impl DoubleEndedIterator<Item = (RunId, StoredRun<'_>)> {
-        self.runs.iter().filter_map(|(id, kept)| Some((*id, kept.form()?)))
+        self.runs.iter().filter_map(|(id, slot)| Some((*id, slot.stored()?)))
     }
 
     /// The hash of each run, by number; `hash` computes those that are not cached.
@@ -194,12 +194,12 @@ impl Runs {
         &self,
         hash: impl Fn(&Run) -> ContentHash,
     ) -> impl Iterator<Item = (RunId, ContentHash)> {
-        self.runs.iter().filter_map(move |(id, kept)| {
-            if let Some(packed) = &kept.packed {
+        self.runs.iter().filter_map(move |(id, slot)| {
+            if let Some(packed) = &slot.packed {
                 return Some((*id, packed.hash));
             }
-            let run = kept.run.get()?;
-            Some((*id, *kept.hash.get_or_init(|| hash(run))))
+            let run = slot.run.get()?;
+            Some((*id, *slot.hash.get_or_init(|| hash(run))))
         })
     }
 
@@ -226,15 +226,15 @@ impl<'a> StoredRun<'a> {
     fn overview(self) -> Cow<'a, RunOverview> {
         match self {
             Self::Packed(packed) => Cow::Borrowed(&packed.overview),
-            Self::Whole(run) => Cow::Owned(RunOverview::of(run)),
+            Self::Unpacked(run) => Cow::Owned(RunOverview::of(run)),
         }
     }
 }
 
-impl Kept {
-    fn form(&self) -> Option<StoredRun<'_>> {
+impl RunSlot {
+    fn stored(&self) -> Option<StoredRun<'_>> {
         let packed = self.packed.as_ref().map(StoredRun::Packed);
-        packed.or_else(|| self.run.get().map(|run| StoredRun::Whole(run)))
+        packed.or_else(|| self.run.get().map(|run| StoredRun::Unpacked(run)))
     }
 
     /// Unpacks the run; `None` if that fails, which `fault` records.
@@ -245,7 +245,7 @@ impl Kept {
         let packed = self.packed.as_ref()?;
         let why = match (packed.unpack)(packed) {
             Ok(run) if run.id == id => return Some(self.run.get_or_init(|| Box::new(run))),
-            Ok(run) => format!("run {id} is kept as run {}", run.id),
+            Ok(run) => format!("run {id} is stored under the number of run {}", run.id),
             Err(why) => format!("run {id} cannot be read: {why}"),
         };
         // Only the first fault is kept.
@@ -272,7 +272,7 @@ impl fmt::Debug for PackedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { overview, hash, bytes, .. } = self;
         let mut shown = f.debug_struct("PackedRun");
-        shown.field("glance", overview).field("hash", hash).field("bytes", &bytes.len());
+        shown.field("overview", overview).field("hash", hash).field("bytes", &bytes.len());
         shown.finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
-//! The state of one step: status, counters, what holds it back, and its current attempt.
+//! The state of one step: status, counters, what blocks it besides its dependencies (`Hold`), and
+//! its current attempt.
 //!
-//! Most steps are waiting or accepted, so everything that only some steps have is in a separate
+//! Most steps are waiting or accepted, so data that only some steps have is in a separate
 //! allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,11 +30,11 @@ pub struct StepState {
     pub attempts: u32,
     /// Number of failures since it was last reopened or invalidated.
     pub failures: u32,
-    /// Number of dependencies that are not settled.
+    /// Number of dependencies that are not settled, which means not accepted, skipped or released.
     pub unmet: u32,
     /// Whether its fallback was used.
     pub has_fallen_back: bool,
-    grounds: Grounds,
+    frequent_basis: FrequentBasis,
     detail: RareField<StepDetail>,
 }
 
@@ -47,15 +48,15 @@ pub(crate) struct StepDetail {
     pub(crate) attempt: Option<Box<Attempt>>,
     pub(crate) last_failure: Option<Box<(FailureClass, String)>>,
     pub(crate) failed_criteria: RareField<Vec<Verdict>>,
-    /// Why it was accepted, if `Grounds` cannot express it.
+    /// Why it was accepted, if the reason is not one of `FrequentBasis`.
     basis: Option<Box<AcceptedBasis>>,
 }
 
 /// The frequent reasons of acceptance, stored without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grounds {
+enum FrequentBasis {
     /// Not accepted, or the reason is in the detail.
-    Elsewhere,
+    Other,
     Receipt,
     Verdicts,
     WorkersWord,
@@ -85,7 +86,7 @@ impl StepState {
             failures: 0,
             unmet: 0,
             has_fallen_back: false,
-            grounds: Grounds::Elsewhere,
+            frequent_basis: FrequentBasis::Other,
             detail: RareField::NONE,
         }
     }
@@ -114,7 +115,7 @@ impl StepState {
         self.detail.priority
     }
 
-    /// What holds it back besides its dependencies.
+    /// What blocks the step besides its dependencies.
     #[must_use]
     pub fn hold(&self) -> &Hold {
         &self.detail.hold
@@ -129,11 +130,11 @@ impl StepState {
     /// Why it was accepted.
     #[must_use]
     pub fn accepted(&self) -> Option<&AcceptedBasis> {
-        match self.grounds {
-            Grounds::Elsewhere => self.detail.basis.as_deref(),
-            Grounds::Receipt => Some(&AcceptedBasis::Receipt),
-            Grounds::Verdicts => Some(&AcceptedBasis::Verdicts),
-            Grounds::WorkersWord => Some(&AcceptedBasis::WorkersWord),
+        match self.frequent_basis {
+            FrequentBasis::Other => self.detail.basis.as_deref(),
+            FrequentBasis::Receipt => Some(&AcceptedBasis::Receipt),
+            FrequentBasis::Verdicts => Some(&AcceptedBasis::Verdicts),
+            FrequentBasis::WorkersWord => Some(&AcceptedBasis::WorkersWord),
         }
     }
 
@@ -154,7 +155,7 @@ impl StepState {
         self.detail.change(change)
     }
 
-    /// Changes what holds it back.
+    /// Changes what blocks the step besides its dependencies.
     pub(crate) fn change_hold(&mut self, change: impl FnOnce(&mut Hold)) {
         self.change(|detail| detail.hold.change(change));
     }
@@ -176,13 +177,13 @@ impl StepState {
 
     /// Sets or clears the reason of its acceptance.
     pub(crate) fn accept(&mut self, basis: Option<AcceptedBasis>) {
-        let (grounds, basis) = match basis {
-            Some(AcceptedBasis::Receipt) => (Grounds::Receipt, None),
-            Some(AcceptedBasis::Verdicts) => (Grounds::Verdicts, None),
-            Some(AcceptedBasis::WorkersWord) => (Grounds::WorkersWord, None),
-            other => (Grounds::Elsewhere, other),
+        let (frequent_basis, basis) = match basis {
+            Some(AcceptedBasis::Receipt) => (FrequentBasis::Receipt, None),
+            Some(AcceptedBasis::Verdicts) => (FrequentBasis::Verdicts, None),
+            Some(AcceptedBasis::WorkersWord) => (FrequentBasis::WorkersWord, None),
+            other => (FrequentBasis::Other, other),
         };
-        self.grounds = grounds;
+        self.frequent_basis = frequent_basis;
         if basis.as_ref() != self.detail.basis.as_deref() {
             self.change(|detail| detail.basis = basis.map(Box::new));
         }
@@ -191,7 +192,7 @@ impl StepState {
 
 /// The fields of a step in the order of snapshots and hashes.
 #[derive(Serialize)]
-struct Row<'a> {
+struct StepFields<'a> {
     id: &'a str,
     owner: Option<&'a str>,
     tags: &'a BTreeSet<String>,
@@ -211,7 +212,7 @@ struct Row<'a> {
 
 /// The same fields, for decoding.
 #[derive(Deserialize)]
-struct OwnedRow {
+struct OwnedStepFields {
     id: EcoString,
     owner: Option<EcoString>,
     tags: RareField<BTreeSet<String>>,
@@ -231,7 +232,7 @@ struct OwnedRow {
 
 impl Serialize for StepState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = Row {
+        let fields = StepFields {
             id: &self.id,
             owner: self.owner(),
             tags: self.tags(),
@@ -248,16 +249,23 @@ impl Serialize for StepState {
             failed_criteria: self.failed_criteria(),
             has_fallen_back: self.has_fallen_back,
         };
-        row.serialize(serializer)
+        fields.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for StepState {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let row = OwnedRow::deserialize(deserializer)?;
-        let OwnedRow {
-            priority, owner, tags, hold, attempt, last_failure, failed_criteria, ..
-        } = row;
+        let fields = OwnedStepFields::deserialize(deserializer)?;
+        let OwnedStepFields {
+            priority,
+            owner,
+            tags,
+            hold,
+            attempt,
+            last_failure,
+            failed_criteria,
+            ..
+        } = fields;
         let detail = StepDetail {
             priority,
             owner,
@@ -269,22 +277,22 @@ impl<'de> Deserialize<'de> for StepState {
             basis: None,
         };
         let mut step = Self {
-            id: row.id,
-            status: row.status,
-            last_seq: row.last_seq,
-            attempts: row.attempts,
-            failures: row.failures,
-            unmet: row.unmet,
-            has_fallen_back: row.has_fallen_back,
-            grounds: Grounds::Elsewhere,
+            id: fields.id,
+            status: fields.status,
+            last_seq: fields.last_seq,
+            attempts: fields.attempts,
+            failures: fields.failures,
+            unmet: fields.unmet,
+            has_fallen_back: fields.has_fallen_back,
+            frequent_basis: FrequentBasis::Other,
             detail: detail.into(),
         };
-        step.accept(row.accepted);
+        step.accept(fields.accepted);
         Ok(step)
     }
 }
 
-/// What holds a step back once its dependencies are settled.
+/// What blocks a step besides its dependencies: conditions, gate, questions, delays and fallbacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The result of its condition, once evaluated.
@@ -295,13 +303,13 @@ pub struct Hold {
     pub is_gate_open: bool,
     /// The open question about it, if any.
     pub question: Option<QuestionId>,
-    /// The answer about its failure and its author, until it is carried out.
+    /// The answer to the question about its failure, and its author, until the answer is applied.
     pub answer: Option<(String, String)>,
     /// End of the delay after a failure.
     pub delay: Option<Micros>,
     /// The fallback step that it waits for.
     pub fallback_step: Option<StepNumber>,
-    /// Whether it is only a fallback of other steps, and none of them uses it yet.
+    /// Whether it is a fallback step that no other step uses yet, so that it is not dispatched.
     pub is_standby: bool,
 }
 

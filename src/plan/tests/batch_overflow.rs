@@ -4,8 +4,8 @@ use super::support::*;
 use crate::plan::*;
 
 /// The conditions of 33,000 steps are false, and judging and skipping them takes 66,000 events,
-/// more than a batch holds. The next claim or tick records the rest first; a run used to stop for
-/// ever.
+/// more than fit into a batch. The next claim or tick records the rest first. Such a run used to
+/// stop permanently.
 #[test]
 fn overflowing_events_follow_in_the_next_claim_or_tick() {
     let never = |n| Step { condition: Some("false".to_owned()), ..step(&format!("s{n}"), &[]) };

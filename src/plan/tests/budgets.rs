@@ -1,4 +1,4 @@
-//! Runs that pause for their budget, and what unpauses them.
+//! Runs that are paused because a budget is exhausted, and the commands that unpause them.
 
 use super::invariants;
 use super::support::*;
@@ -106,7 +106,7 @@ fn raised_budget_withdraws_the_replan_request() {
     invariants::check(&ledger.state);
 }
 
-/// The question about an attempt over its cost limit suggests the command that helps: to unpause.
+/// The question about an attempt over its cost limit suggests to unpause the run.
 #[test]
 fn question_about_a_costly_attempt_names_the_remedy() {
     let mut limited = plan(vec![step("a", &[]), step("b", &[])]);
@@ -117,7 +117,7 @@ fn question_about_a_costly_attempt_names_the_remedy() {
     ledger.report(token, Receipt { cost, ..Receipt::default() });
     let text = &ledger.run().questions.values().next().unwrap().asked.text;
     assert_eq!(text, "an attempt of step #1 exceeded its cost limit: unpause the run to continue");
-    // A new plan version helps, too.
+    // A new plan version unpauses the run, too.
     let mut resumed = TestLedger { state: ledger.state.clone(), log: Vec::new(), now: ledger.now };
     let events = resumed.execute(Command::Resume { run: RUN, by: by() }).unwrap();
     assert_eq!(kinds(&events), "QuestionAnswered RunResumed");

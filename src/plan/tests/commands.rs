@@ -18,7 +18,10 @@ fn run_starts_with_its_plan_active() {
     assert_eq!(ledger.run().status, RunStatus::Running);
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     assert_eq!(ledger.status("b"), StepStatus::Waiting);
-    assert_eq!(ledger.run().waiting_for(StepNumber(2)), [Dependency::Step(StepNumber(1))]);
+    assert_eq!(
+        ledger.run().unsettled_dependencies(StepNumber(2)),
+        [Dependency::Step(StepNumber(1))]
+    );
     assert_eq!(*ledger.run().plan().unwrap(), two);
 }
 
@@ -123,7 +126,7 @@ fn dispatch_carries_lease_attempt_and_key() {
 fn second_claim_of_a_step_is_rejected() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     ledger.dispatch("a");
-    let held = Rejection::HeldBy {
+    let held = Rejection::Leased {
         step: StepNumber(1),
         worker: "worker-1".to_owned(),
         lease_until: ledger.now + 900 * SECOND,
@@ -188,7 +191,7 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
     };
     assert_eq!(lose(&mut ledger, LostCause::Released), StepStatus::Ready);
     assert_eq!(lose(&mut ledger, LostCause::RunnerDied), StepStatus::OutcomeUnknown);
-    let resolve = |finding| Command::ResolveDoubt {
+    let resolve = |finding| Command::ResolveOutcome {
         run: RunId(1),
         step: StepNumber(1),
         finding,
@@ -248,7 +251,8 @@ fn earlier_work_is_taken_over() {
     let mut ledger =
         TestLedger::with(&plan(vec![step("a", &[]), step("b", &["a"])]), RunPolicy::default());
     let source = "tasks.json".to_owned();
-    let take = Command::TakeOver { run: RunId(1), steps: vec![(StepNumber(1), source.clone())] };
+    let take =
+        Command::MarkDoneBefore { run: RunId(1), steps: vec![(StepNumber(1), source.clone())] };
     assert_eq!(kinds(&ledger.execute(take.clone()).unwrap()), "Accepted");
     assert_eq!(ledger.step("a").accepted(), Some(&AcceptedBasis::DoneBefore { source }));
     assert_eq!(ledger.status("b"), StepStatus::Ready);

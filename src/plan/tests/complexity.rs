@@ -14,7 +14,7 @@ fn counted(ledger: &mut TestLedger, command: Command) -> u64 {
     LOOKED_AT.with(std::cell::Cell::get)
 }
 
-/// A plan with `size` steps of each class that waits for something.
+/// A plan with `size` steps of each kind of blocked step.
 fn large_plan(size: usize) -> Plan {
     let gate = Gate { question: "go?".to_owned(), ..Gate::default() };
     let retry = RetryPolicy { max_attempts: 9, backoff_seconds: 60, ..RetryPolicy::default() };
@@ -150,19 +150,19 @@ fn waiting(id: &str, precondition: &str) -> Step {
     Step { preconditions: vec![precondition.to_owned()].into(), ..step(id, &[]) }
 }
 
-/// A second step that also wants a replan is settled as well. It used to stay on the list of due
-/// steps, and the run stopped.
+/// A second step that also requests a replan is settled as well. It used to stay in the list of
+/// pending steps, and the run stopped.
 #[test]
 fn second_replan_request_does_not_block_the_run() {
     let all = plan(vec![waiting("one", "x > 1"), waiting("two", "x > 2"), step("work", &[])]);
     let mut ledger = TestLedger::with(&all, trust());
-    assert!(ledger.run().request.is_some() && ledger.run().due.is_empty());
+    assert!(ledger.run().request.is_some() && ledger.run().pending_steps.is_empty());
     ledger.complete("work");
     assert_eq!(ledger.status("work"), StepStatus::Accepted);
 }
 
-/// A precondition fails finally once the last step that could set its variable is closed. The step
-/// used to wait for ever.
+/// A precondition fails permanently once the last step that could set its variable is closed. The
+/// step used to wait permanently.
 #[test]
 fn precondition_fails_with_its_last_writer() {
     let mut writer = step("writer", &[]);
@@ -215,10 +215,10 @@ fn fork_of_a_large_run_keeps_the_invariants() {
     assert_eq!(fork.barriers["all"].arrived.len(), 15);
 }
 
-/// Steps behind a full cap cost a claim nothing, however many there are and wherever they are
-/// queued.
+/// A claim visits no step of a lane whose cap is reached, for any number of steps and any position
+/// in the queue.
 #[test]
-fn claim_does_not_visit_steps_behind_a_full_cap() {
+fn claim_does_not_visit_steps_in_a_lane_whose_cap_is_reached() {
     let tagged = |n: usize, tag: &str| Step {
         tags: vec![tag.to_owned()].into(),
         owner: Some(format!("owner{}", n % 3)),

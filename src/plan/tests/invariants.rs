@@ -1,7 +1,7 @@
-//! The invariants of the state, recomputed from scratch: everything derived, from nothing but the
-//! statuses and attempts of the steps, the text of the plan and the statuses of the barriers.
+//! The invariants of the state: all derived data is recomputed from the statuses and attempts of
+//! the steps, the plan, and the statuses of the barriers.
 //!
-//! Shares no code with `apply`; names are looked up by linear search.
+//! This module shares no code with `apply`; names are looked up by linear search.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,16 +87,16 @@ fn check_run(run: &Run) {
     check_account(run);
     if run.status == RunStatus::Running {
         // No consequence is pending between commands.
-        assert!(run.due.is_empty() && run.due_barriers.is_empty());
+        assert!(run.pending_steps.is_empty() && run.pending_barriers.is_empty());
         assert!(has_no_pending_consequence(run));
     }
-    let plan = version.plan.whole();
+    let plan = version.plan.decode();
     for (step, number) in plan.steps.iter().zip(&version.numbers) {
         let state = run.step(*number).unwrap();
         let waits: BTreeSet<&str> =
             step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
         assert_eq!(usize::try_from(state.unmet).unwrap(), waits.len(), "unmet of {}", step.id);
-        assert_eq!(run.waiting_for(*number).len(), waits.len());
+        assert_eq!(run.unsettled_dependencies(*number).len(), waits.len());
         let is_held_back = is_held_back(step, state);
         match state.status {
             StepStatus::Ready => {
@@ -113,7 +113,7 @@ fn check_run(run: &Run) {
         }
         let has_attempt = match state.status {
             StepStatus::Dispatched | StepStatus::Reported | StepStatus::OutcomeUnknown => true,
-            // A question about its failure is open, or it failed finally and may have landed.
+            // A question about its failure is open, or it failed permanently and may have landed.
             StepStatus::Gated | StepStatus::Failed => state.attempt().is_some(),
             _ => false,
         };
@@ -188,8 +188,8 @@ fn check_lists(run: &Run, version: &PlanVersion) {
     assert!(run.ready().eq(ready));
     assert_eq!(run.lanes, lanes);
     let heads: Vec<_> = lanes.iter().map(|(lane, queue)| (*queue.first().unwrap(), lane)).collect();
-    assert_eq!(run.heads.len(), heads.len());
-    assert!(heads.iter().all(|(head, lane)| run.heads.get(head) == Some(*lane)));
+    assert_eq!(run.lane_heads.len(), heads.len());
+    assert!(heads.iter().all(|(head, lane)| run.lane_heads.get(head) == Some(*lane)));
     assert_eq!(run.in_flight_by_owner, by_owner);
     assert_eq!(run.in_flight, run.count(StepStatus::Dispatched));
     assert_eq!(run.reported, with[&StepStatus::Reported]);

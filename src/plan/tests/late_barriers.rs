@@ -4,7 +4,7 @@ use super::invariants;
 use super::support::*;
 use crate::plan::*;
 
-/// A step behind a barrier of two members with a deadline of ten seconds.
+/// A step after a barrier of two members with a deadline of ten seconds.
 fn plan_with_deadline(on_break: OnBreak) -> Plan {
     let mut plan = plan(vec![step("a", &[]), step("b", &[]), step("z", &["join"])]);
     let join = barrier("join", &["a", "b"], BarrierNeeds::All);
@@ -97,7 +97,7 @@ fn retry_is_rejected_while_a_late_barrier_fails_the_run() {
     assert_eq!(ledger.execute(Command::RetryFailed { run, by: by() }), Err(late.clone()));
     let step = ledger.number("c");
     assert_eq!(ledger.execute(Command::Retry { run, step, by: by() }), Err(late));
-    // A new plan version helps.
+    // A new plan version can be activated.
     ledger.propose(&plan_with_deadline(OnBreak::Wait)).unwrap();
     assert_eq!(ledger.run().status, RunStatus::Running);
     invariants::check(&ledger.state);

@@ -1,5 +1,5 @@
-//! Tests of the state machine as a whole: what each command does, what it rejects, and that the
-//! state keeps its invariants whatever is asked of it.
+//! Tests of the state machine: the result of each command, its rejections, and the invariants of
+//! the state after any sequence of commands.
 
 mod batch_overflow;
 mod budgets;

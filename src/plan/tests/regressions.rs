@@ -1,5 +1,5 @@
-//! Regressions: mistakes that random tests found. Each doc says what must hold, and often
-//! what used to happen.
+//! Regression tests for bugs that random tests found. Each doc comment states the property, and
+//! often the earlier behaviour.
 
 use super::invariants;
 use super::support::*;
@@ -44,7 +44,7 @@ fn tick(ledger: &mut TestLedger) -> Vec<Event> {
     events
 }
 
-/// Settling continues with the other due steps after one without consequences.
+/// Settling continues with the other pending steps after one without consequences.
 #[test]
 fn settling_continues_after_a_step_without_consequences() {
     let never = |id| Step { preconditions: vec!["x == 1".to_owned()].into(), ..step(id, &[]) };
@@ -74,8 +74,8 @@ fn default_answers_in_one_tick_are_ordered() {
     assert_eq!(ledger.run().count(StepStatus::Ready), 3);
 }
 
-/// The question about an overtaken version is closed. It used to keep a run open that could not
-/// continue.
+/// The question about a version below the active one is closed. It used to keep a run open that
+/// could not continue.
 #[test]
 fn question_about_an_overtaken_version_is_closed() {
     let asked = Plan { gate: Some(gate(None)), ..plan(vec![step("a", &[]), step("b", &[])]) };
@@ -168,12 +168,12 @@ fn unmet_precondition_requests_a_replan() {
     let token = ledger.dispatch("w");
     let events = ledger.report(token, Receipt::default());
     assert_eq!(kinds(&events), "ReceiptRecorded Accepted ReplanRequested");
-    // Without a replan the step fails, or the request would come back at once.
+    // Without a replan the step fails; otherwise the same request would be made again.
     assert_eq!(kinds(&withdraw(&mut ledger)), "ReplanWithdrawn Failed RunEnded");
 }
 
-/// A replan request is withdrawn when its cause is gone: the step was retried or skipped, or the
-/// variable was set.
+/// A replan request is withdrawn when its cause no longer applies: the step was retried or skipped,
+/// or the variable was set.
 #[test]
 fn replan_request_is_withdrawn_with_its_cause() {
     let (run, by) = (RunId(1), "ann".to_owned());
@@ -412,7 +412,7 @@ fn step_changed_with_unknown_outcome_asks_its_gate_again() {
     assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);
     let (by, evidence) = ("ann".to_owned(), String::new());
-    ledger.execute(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
+    ledger.execute(Command::ResolveOutcome { run, step, finding, by, evidence }).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::Gated);
     assert_eq!(ledger.run().questions.len(), 1);
     invariants::check(&ledger.state);

@@ -32,9 +32,9 @@ fn unknown_run_is_rejected() {
         },
         Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None },
         Command::JudgePlan { run: ABSENT, verdicts: vec![] },
-        Command::TakeOver { run: ABSENT, steps: vec![] },
+        Command::MarkDoneBefore { run: ABSENT, steps: vec![] },
         Command::Skip { run: ABSENT, step, by: by(), reason: reason.clone() },
-        Command::ResolveDoubt {
+        Command::ResolveOutcome {
             run: ABSENT,
             step,
             finding: ResolvedOutcome::Landed,
@@ -70,7 +70,7 @@ fn run_name_is_unique_and_valid() {
         draft: draft(&plan(vec![])),
     };
     assert_eq!(ledger.execute(start("demo")), Err(Rejection::RunExists(RunId(1))));
-    assert!(matches!(ledger.execute(start(" ")), Err(Rejection::BadName(_))));
+    assert!(matches!(ledger.execute(start(" ")), Err(Rejection::InvalidName(_))));
     assert!(ledger.execute(start("other")).is_ok());
 }
 
@@ -87,7 +87,7 @@ fn invalid_ids_are_rejected() {
 #[test]
 fn active_plan_cannot_be_proposed_again() {
     let mut ledger = one();
-    let same = ledger.run().plan().unwrap().whole();
+    let same = ledger.run().plan().unwrap().decode();
     assert_eq!(ledger.propose(&same), Err(Rejection::SamePlan(1)));
 }
 
@@ -186,17 +186,22 @@ fn step_in_flight_cannot_be_skipped_or_taken_over() {
     let (run, step) = (RunId(1), StepNumber(1));
     let (by, reason) = ("ann".to_owned(), String::new());
     let skip = Command::Skip { run, step, by, reason };
-    assert!(matches!(ledger.execute(skip), Err(Rejection::HeldBy { .. })));
-    let take = Command::TakeOver { run, steps: vec![(step, String::new())] };
-    assert!(matches!(ledger.execute(take), Err(Rejection::HeldBy { .. })));
+    assert!(matches!(ledger.execute(skip), Err(Rejection::Leased { .. })));
+    let take = Command::MarkDoneBefore { run, steps: vec![(step, String::new())] };
+    assert!(matches!(ledger.execute(take), Err(Rejection::Leased { .. })));
 }
 
 #[test]
 fn resolve_and_retry_require_a_matching_status() {
     let mut ledger = one();
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::Landed);
-    let resolve =
-        Command::ResolveDoubt { run, step, finding, by: "ann".to_owned(), evidence: String::new() };
+    let resolve = Command::ResolveOutcome {
+        run,
+        step,
+        finding,
+        by: "ann".to_owned(),
+        evidence: String::new(),
+    };
     assert_eq!(ledger.execute(resolve), Err(Rejection::NotReady(step, StepStatus::Ready)));
     let retry = Command::RetryFailed { run, by: "ann".to_owned() };
     assert_eq!(ledger.execute(retry), Err(Rejection::NothingFailed));
@@ -231,7 +236,7 @@ fn oversized_command_is_rejected_as_a_whole() {
     let many = plan((0..65_001).map(|n| step(&format!("s{n}"), &[])).collect());
     let mut ledger = TestLedger::with(&many, RunPolicy::default());
     let done = |n| (StepNumber(n), "file".to_owned());
-    let take = Command::TakeOver { run: RunId(1), steps: (1..=65_001).map(done).collect() };
+    let take = Command::MarkDoneBefore { run: RunId(1), steps: (1..=65_001).map(done).collect() };
     let limit = MAX_BATCH_EVENTS;
     assert_eq!(ledger.execute(take), Err(Rejection::TooManyEvents { events: 65_001, limit }));
 }
@@ -446,7 +451,7 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
         (one(), Command::SetVariable { run, name, value, expected_version, by: by() }),
         (meant, intend),
         (unmeant, Command::CommitEffect { token: unmeant_token, key: by() }),
-        (many, Command::TakeOver { run, steps }),
+        (many, Command::MarkDoneBefore { run, steps }),
     ]
 }
 

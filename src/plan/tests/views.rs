@@ -24,11 +24,13 @@ fn user_view_shows_progress_and_questions() {
     let token = ledger.dispatch("write");
     ledger.now += 60 * SECOND;
     let works = Activity::Working { step: StepNumber(1), what: "Write it".to_owned(), attempt: 1 };
-    assert_eq!(view(&ledger).now, [works]);
+    assert_eq!(view(&ledger).activities, [works]);
     ledger.report(token, Receipt::default());
     let asked = view(&ledger);
-    assert_eq!((asked.done, asked.of, asked.expected), (1, 3, None));
-    let Some(RequiredAction::Answer { question, options, shown, .. }) = asked.needs.first() else {
+    assert_eq!((asked.done, asked.total_steps, asked.expected), (1, 3, None));
+    let Some(RequiredAction::Answer { question, options, shown, .. }) =
+        asked.required_actions.first()
+    else {
         panic!("{asked:?}");
     };
     assert_eq!(options[..], [YES, NO, SKIP]);
@@ -37,11 +39,11 @@ fn user_view_shows_progress_and_questions() {
     let (by, note) = ("ann".to_owned(), String::new());
     ledger.execute(Command::Answer { question, answer: YES.into(), by, note, shown }).unwrap();
     let running = view(&ledger);
-    assert!(running.needs.is_empty());
+    assert!(running.required_actions.is_empty());
     assert_eq!(running.expected, Some(2 * 60 * SECOND), "a minute for each of two steps");
     ledger.complete("publish");
     ledger.complete("tell");
-    assert_eq!(view(&ledger).now, [Activity::Ended(Ending::Done)]);
+    assert_eq!(view(&ledger).activities, [Activity::Ended(Ending::Done)]);
 }
 
 /// The operator view shows leases, the last failures and totals.
@@ -65,7 +67,7 @@ fn operator_view_shows_leases_failures_and_totals() {
     assert_eq!(view.remaining.money_micros, Some(1000));
 }
 
-/// The execution state has the eight fields that an agent needs to continue.
+/// The execution state has the fields that an agent needs to continue.
 #[test]
 fn execution_state_has_its_fields() {
     let mut ledger = gated();

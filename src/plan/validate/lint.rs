@@ -1,7 +1,8 @@
 //! Warnings about plans that can run but look like a mistake.
 //!
-//! A warning never prevents a run; it has a place and says what to do. Linting takes time O(n log
-//! n) in the size of the plan, plus O(n) for each failure rule. Errors are found by `validate`.
+//! A warning never prevents a run; it names the place in the plan and what to do. Linting takes
+//! time O(n log n) in the size of the plan, plus O(n) for each failure rule. `validate` finds
+//! errors.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -123,7 +124,7 @@ impl Linter<'_> {
 
     fn gate(&mut self, place: &dyn Display, gate: &Gate) {
         if gate.deadline_seconds.is_some() && gate.on_timeout.is_none() {
-            let text = "at the deadline the question only loses its deadline; set on_timeout";
+            let text = "without on_timeout the deadline has no effect; set on_timeout";
             self.warn(format!("{place}.deadline_seconds"), text);
         }
     }

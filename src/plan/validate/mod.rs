@@ -2,8 +2,7 @@
 //!
 //! Invariants: a plan without problems has unique ids, no unknown name and no cycle, and its
 //! canonical form is exact. Validation does not recurse over the plan and takes time O(n log n), so
-//! it handles a million steps. Plans that can run but look like a mistake get warnings from
-//! `lint`.
+//! it handles a million steps. `lint` warns about plans that can run but look like a mistake.
 
 mod cycles;
 pub(crate) mod lint;

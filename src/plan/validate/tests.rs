@@ -79,12 +79,12 @@ fn problems_have_places_in_plan_order() {
             "steps[2] (test).after[0]: `prep` is a phase, which implies no order; name its \
              steps, or a barrier over them",
             "steps[3] (build).id: the id is taken by steps[1] (build); steps and barriers \
-             share one space",
+             share one namespace",
             "steps[4] ( x\\n).id: the id has a control character; use what can be printed on \
              one line",
             "steps[5] (end ).id: the id begins or ends with white space; remove it",
             "barriers[0] (test).id: the id is taken by steps[2] (test); steps and barriers \
-             share one space",
+             share one namespace",
             "barriers[0] (test).members: the barrier has no members; name the steps that it \
              waits for",
             "barriers[1] (gate).members[0]: there is no step `tests`; did you mean `test`?",

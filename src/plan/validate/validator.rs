@@ -13,17 +13,19 @@ use crate::plan::model::graph::edges::{Item, edges, ids, node_item, owners, show
 use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::RetryPolicy;
-use crate::plan::value::nearest::nearest;
+use crate::plan::value::nearest::closest_name;
 
-/// The number of unknown names for which a similar one is suggested: each costs a scan of all
+/// The number of unknown names for which a similar name is suggested. Each suggestion scans all
 /// names.
 pub(super) const SUGGESTIONS_MAX: u32 = 32;
 
 /// The largest whole number up to which all are exact in the canonical form.
 pub(super) const EXACT_MAX: u64 = 1 << 53;
 
-/// The largest nesting depth of a value. JSON parsers stop at 128, and a plan, a task or a line of
-/// `--json` adds some levels around it.
+/// The largest nesting depth of a value in a plan. JSON parsers reject more than [`JSON_DEPTH_MAX`]
+/// levels, and a plan, a task or a line of `--json` adds some levels around the value.
+///
+/// [`JSON_DEPTH_MAX`]: crate::plan::JSON_DEPTH_MAX
 pub const VALUE_DEPTH_MAX: usize = 120;
 
 pub(super) const FAILURE_CLASSES: [&str; 5] =
@@ -97,7 +99,8 @@ impl<'a> Validator<'a> {
         if let Some(first) = node_item(self.plan, *first)
             && !item.id.is_empty()
         {
-            let text = format!("the id is taken by {first}; steps and barriers share one space");
+            let text =
+                format!("the id is taken by {first}; steps and barriers share one namespace");
             self.problems.push(item.problem(".id", text));
         }
     }
@@ -161,7 +164,7 @@ impl<'a> Validator<'a> {
     ) -> String {
         let near = self.suggestions_left.checked_sub(1).and_then(|left| {
             self.suggestions_left = left;
-            nearest(name, names)
+            closest_name(name, names)
         });
         match near {
             Some(near) => format!("; did you mean `{}`?", shown(near)),

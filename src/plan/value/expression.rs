@@ -1,15 +1,16 @@
 //! CEL expressions: which variables they read, and whether they hold.
 //!
-//! An expression can read each variable of the run whose name is an identifier, all variables in the
-//! map `variables`, and in a criterion the attempt's `output`.
+//! An expression can read each variable of the run whose name is an identifier, all variables in
+//! the map `variables`, and in a criterion the attempt's `output`.
 //!
 //! Invariants:
-//! - Only `decide` and `settle` evaluate expressions, and the result becomes an event. Another version
-//!   of the evaluator therefore never changes the fold of a log.
-//! - The value is a pure function of the expression and its variables: no clock, no randomness, no I/O.
+//! - Only `decide` and `settle` evaluate expressions, and the result becomes an event. Another
+//!   version of the evaluator therefore never changes the fold of a log.
+//! - The value is a pure function of the expression and its variables: no clock, no randomness, no
+//!   I/O.
 //! - An expression that cannot be evaluated does not hold, and the evidence gives the reason.
-//! - Evaluation is bounded: its cost is estimated from the expression and the sizes of its variables,
-//!   and an expression that is too expensive is not evaluated. No clock is involved.
+//! - Evaluation is bounded: its cost is estimated from the expression and the sizes of its
+//!   variables, and an expression that is too expensive is not evaluated. No clock is involved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) const OUTPUT: &str = "output";
 
 /// The result of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Judgement {
+pub(crate) struct Evaluation {
     /// Whether the expression holds.
     pub(crate) holds: bool,
     /// The values that it read, or why it could not be evaluated.
@@ -69,30 +70,30 @@ fn check_steps(steps: u64) -> Result<(), String> {
     Err(format!("could take {steps} steps with these values, expected at most {STEPS_MAX}"))
 }
 
-/// What is wrong with an expression, independent of its variables.
+/// Why an expression is invalid for any variables; `None` if it is valid.
 pub(crate) fn problem(expression: &str) -> Option<String> {
     compile(expression).err()
 }
 
-/// The variables that an expression reads; `variables` means all of them. An invalid expression reads
-/// none.
+/// The variables that an expression reads; `variables` means all of them. An invalid expression
+/// reads none.
 pub(crate) fn variables(expression: &str) -> BTreeSet<String> {
     let Ok(program) = compile(expression) else { return BTreeSet::new() };
     let references = program.references();
     references.variables().into_iter().map(str::to_owned).filter(|name| name != OUTPUT).collect()
 }
 
-/// Evaluates an expression. `value` looks up a variable; `all` returns all of them and is called only if
-/// the expression reads `variables`.
-pub(crate) fn judge(
+/// Evaluates an expression. `value` looks up a variable; `all` returns all of them and is called
+/// only if the expression reads `variables`.
+pub(crate) fn evaluate(
     expression: &str,
     value: &dyn Fn(&str) -> Option<Json>,
     all: &dyn Fn() -> BTreeMap<String, Json>,
     output: Option<&Json>,
-) -> Judgement {
+) -> Evaluation {
     let program = match compile(expression) {
         Ok(program) => program,
-        Err(what) => return Judgement { holds: false, evidence: format!("not judged: {what}") },
+        Err(what) => return Evaluation { holds: false, evidence: format!("not judged: {what}") },
     };
     let mut context = Context::with_env(Arc::new(Env::stdlib()));
     let mut estimate = Estimate::default();
@@ -120,16 +121,16 @@ pub(crate) fn judge(
     }
     let evidence = evidence.join(", ");
     if let Err(what) = check_steps(estimate.of(program.expression()).steps) {
-        return Judgement {
+        return Evaluation {
             holds: false,
             evidence: with(&evidence, &format!("not judged: {what}")),
         };
     }
     match program.execute(&context) {
-        Ok(Cel::Bool(holds)) => Judgement { holds, evidence },
+        Ok(Cel::Bool(holds)) => Evaluation { holds, evidence },
         Ok(other) => {
             let kind = other.type_of();
-            Judgement {
+            Evaluation {
                 holds: false,
                 evidence: with(
                     &evidence,
@@ -137,7 +138,7 @@ pub(crate) fn judge(
                 ),
             }
         }
-        Err(error) => Judgement { holds: false, evidence: with(&evidence, &error.to_string()) },
+        Err(error) => Evaluation { holds: false, evidence: with(&evidence, &error.to_string()) },
     }
 }
 
@@ -161,8 +162,8 @@ fn map(entries: impl Iterator<Item = (String, Cel)>) -> Cel {
     Cel::from(entries.collect::<std::collections::HashMap<_, _>>())
 }
 
-/// Converts a JSON value. Whole numbers become `int`, so that they can be compared with and added to
-/// literals.
+/// Converts a JSON value. Whole numbers become `int`, so that they can be compared with and added
+/// to literals.
 fn cel(value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -310,13 +311,13 @@ fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
 mod tests {
     use super::*;
 
-    fn holds(expression: &str, values: &Value) -> Judgement {
+    fn holds(expression: &str, values: &Value) -> Evaluation {
         let get = |name: &str| values.get(name).map(Json::new);
         let all = || {
             let members = values.as_object().unwrap().iter();
             members.map(|(name, value)| (name.clone(), Json::new(value))).collect()
         };
-        judge(
+        evaluate(
             expression,
             &get,
             &all,

@@ -29,7 +29,7 @@ impl StepNumber {
 
 /// Token of an attempt: the sequence number of the record that dispatched it.
 ///
-/// It is unique in the ledger and increases with every dispatch, so a stale token is recognised. It
+/// It is unique in the ledger and increases with every dispatch, so a stale token is detected. It
 /// identifies run, step and attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptToken(pub u64);

@@ -1,15 +1,16 @@
 //! JSON values as the log stores them: canonical text (RFC 8785) in which whole numbers of up to 64
 //! bits keep all digits.
 //!
-//! Two values are equal exactly if their texts are equal. A record with a JSON value needs no
-//! self-describing format.
+//! Two values are equal if and only if their texts are equal. A record stores a JSON value as this
+//! text, so its format does not have to be self-describing.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Maximum nesting depth of a value: the limit of the JSON parser.
+/// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
+/// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
 pub const JSON_DEPTH_MAX: usize = 127;
 
 /// A JSON value in canonical form.
@@ -59,8 +60,8 @@ impl Json {
 }
 
 impl Json {
-    /// The parsed value. Text that is not JSON, which only a forged record can contain, becomes a JSON
-    /// string, so that reading a ledger never fails on it.
+    /// The parsed value. Text that is not JSON, which only a forged record can contain, becomes a
+    /// JSON string, so that reading a ledger never fails on it.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
@@ -176,8 +177,8 @@ mod tests {
         }
     }
 
-    /// A value deeper than the limit of the JSON parser was accepted, and came back as a string: `[[...]]`
-    /// as `"[[...]]"`.
+    /// A value deeper than the limit of the JSON parser was accepted, and came back as a string:
+    /// `[[...]]` as `"[[...]]"`.
     #[test]
     fn too_deeply_nested_values_are_rejected() {
         let mut world = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());

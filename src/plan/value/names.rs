@@ -1,6 +1,7 @@
 //! Rules for the names of runs, workers and variables.
 //!
-//! Invariant: the rules apply to commands only. A name that is already in the log is always valid.
+//! Invariant: the rules apply to commands only. A name that is already in the log is never checked
+//! again.
 
 /// What a name belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +14,13 @@ pub enum NameKind {
     Variable,
 }
 
-/// What is wrong with a new name, if anything.
+/// Why a new name is invalid; `None` if it is valid.
 #[must_use]
-pub fn name_error(of: NameKind, name: &str) -> Option<&'static str> {
+pub fn name_error(kind: NameKind, name: &str) -> Option<&'static str> {
     let is_empty = name.trim().is_empty();
     let is_broken = name.chars().any(char::is_control);
     let is_number = || name.strip_prefix('#').is_some_and(|rest| rest.parse::<u64>().is_ok());
-    match of {
+    match kind {
         NameKind::Run if is_empty => Some("the run needs a name"),
         NameKind::Run if is_broken => {
             Some("the run name has a control character; use one printable line")
@@ -54,8 +55,8 @@ mod tests {
     use crate::plan::tests::support::*;
     use crate::plan::{Command, Json, Rejection, RunId, RunPolicy};
 
-    /// The library accepted names that cannot be typed on a command line, such as a run name that looks
-    /// like an option; only the program rejected them.
+    /// The library accepted names that cannot be typed on a command line, such as a run name that
+    /// looks like an option; only the program rejected them.
     #[test]
     fn names_that_cannot_be_typed_are_rejected() {
         let all = plan(vec![step("a", &[])]);
@@ -84,7 +85,7 @@ mod tests {
         for (of, names) in refused {
             for name in names {
                 let fault = name_error(of, name).unwrap();
-                assert_eq!(ask(of, name), Err(Rejection::BadName(fault)), "{of:?} {name:?}");
+                assert_eq!(ask(of, name), Err(Rejection::InvalidName(fault)), "{of:?} {name:?}");
             }
         }
         for (of, name) in [

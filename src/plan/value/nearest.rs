@@ -1,14 +1,17 @@
 //! Suggestions for misspelled names.
 //!
-//! A misspelled name is the most frequent mistake in a plan. A suggestion costs a scan of all names, so
-//! callers limit how many they ask for.
+//! A misspelled name is the most frequent mistake in a plan. A suggestion costs a scan of all
+//! names, so callers limit how many they ask for.
 
 /// The closest of the names, if it is close enough to be a typo.
 ///
-/// Close enough is one edit for each three characters or part of them; for one or two characters only
-/// the case may differ. The first of equally close names wins.
+/// For n characters, up to n / 3 edits (rounded up) are close enough; for one or two characters
+/// only the case may differ. The first of equally close names is returned.
 #[doc(hidden)]
-pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(
+    written: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let written: Vec<char> = written.chars().collect();
     let limit = if written.len() < 3 { 0 } else { written.len().div_ceil(3) };
     let mut best: Option<(usize, &str)> = None;
@@ -55,19 +58,19 @@ fn distance_within(written: &[char], name: &str, limit: usize) -> Option<usize> 
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::closest_name;
 
     #[test]
     fn only_typos_are_suggested() {
         let names = ["build", "test", "deploy_canary", "3.1"];
-        assert_eq!(nearest("biuld", names), Some("build"));
-        assert_eq!(nearest("Test", names), Some("test"));
-        assert_eq!(nearest("deploy_canry", names), Some("deploy_canary"));
-        assert_eq!(nearest("publish", names), None);
-        assert_eq!(nearest("3.10", names), Some("3.1"));
-        assert_eq!(nearest("", names), None);
-        assert_eq!((nearest("b", ["a", "B"]), nearest("b", ["a"])), (Some("B"), None));
-        assert_eq!(nearest("x", std::iter::empty()), None);
+        assert_eq!(closest_name("biuld", names), Some("build"));
+        assert_eq!(closest_name("Test", names), Some("test"));
+        assert_eq!(closest_name("deploy_canry", names), Some("deploy_canary"));
+        assert_eq!(closest_name("publish", names), None);
+        assert_eq!(closest_name("3.10", names), Some("3.1"));
+        assert_eq!(closest_name("", names), None);
+        assert_eq!((closest_name("b", ["a", "B"]), closest_name("b", ["a"])), (Some("B"), None));
+        assert_eq!(closest_name("x", std::iter::empty()), None);
     }
 
     #[test]

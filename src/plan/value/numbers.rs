@@ -1,7 +1,8 @@
 //! Finds whole numbers in JSON text that a parser would round.
 //!
-//! Identifiers and amounts can have more digits than a double holds. A whole number keeps its digits if
-//! it fits into 64 bits, or if a double represents it exactly as written; all others are found here.
+//! Identifiers and amounts can have more digits than a double holds. A whole number keeps its
+//! digits if it fits into 64 bits, or if a double represents it exactly as written; all others are
+//! found here.
 
 use std::borrow::Cow;
 use std::ops::Range;

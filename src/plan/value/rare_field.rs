@@ -1,7 +1,7 @@
 //! A field that usually has its default value and then takes only the space of a pointer.
 //!
-//! Invariants: the value is on the heap exactly while it differs from its default, so equal fields have
-//! equal representations. It is serialized and displayed as the value itself.
+//! Invariants: the value is on the heap if and only if it differs from its default, so equal fields
+//! have equal representations. It is serialized and displayed as the value itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The execution state: the eight fields that an agent needs to continue a run.
+//! The execution state: the fields that an agent needs to continue a run.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct ExecutionState {
     pub completed: BTreeMap<StepNumber, String>,
     /// Steps that are not done yet.
     pub pending: BTreeMap<StepNumber, String>,
-    /// Steps that failed finally or were cancelled by the end of the run.
+    /// Steps that failed permanently or were cancelled by the end of the run.
     pub failed: BTreeMap<StepNumber, String>,
     /// Failures that were retried.
     pub retries_used: u64,
@@ -82,7 +82,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
 
 /// The duration of a run up to now or to its end.
 pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
-    let until = match (run.status, run.ended) {
+    let until = match (run.status, run.end_record) {
         (RunStatus::Ended(_), Some((_, ended))) => ended,
         _ => now,
     };

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - A view is a function of the state and of the caller's time, so it is current as of the last
 //!   commit.
-//! - Programs need not parse text: whatever a view says in words, it also has as data.
+//! - Every text in a view is also available as data, so programs do not parse text.
 
 pub(crate) mod execution;
 pub(crate) mod operator;

@@ -28,7 +28,7 @@ pub struct OperatorView {
     pub status: RunStatus,
     /// Why the run is paused.
     pub pause: Option<PauseCause>,
-    /// Why no further step is dispatched while the attempts in flight finish.
+    /// Why the run ends once no attempt is in flight, if it does.
     pub stopping: Option<String>,
     /// Microseconds from its start to its end, or to now.
     pub elapsed: Micros,
@@ -109,7 +109,7 @@ pub struct BarrierSummary {
     pub arrived: usize,
     /// The number of members that must arrive.
     pub needed: u32,
-    /// The number of members that failed finally.
+    /// The number of members that failed permanently.
     pub failed: usize,
 }
 
@@ -120,8 +120,8 @@ const NEXT_MAX: usize = 10;
 #[must_use]
 pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
     let elapsed = elapsed(run, now);
-    let mut in_flight = flights(run, StepStatus::Dispatched);
-    in_flight.sort_by_key(|flight| (flight.lease_until, flight.token));
+    let mut in_flight = attempts_in_status(run, StepStatus::Dispatched);
+    in_flight.sort_by_key(|attempt_summary| (attempt_summary.lease_until, attempt_summary.token));
     OperatorView {
         run: run.id,
         name: run.name.clone(),
@@ -138,7 +138,7 @@ pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
         remaining: Remaining::of(&run.account, &run.limits(), elapsed),
         last_failure: last_failure(run),
         in_flight,
-        outcome_unknown: flights(run, StepStatus::OutcomeUnknown),
+        outcome_unknown: attempts_in_status(run, StepStatus::OutcomeUnknown),
         questions: run.questions.clone(),
         barriers: barriers(run),
         next: run.ready().take(NEXT_MAX).map(|(_, number)| number).collect(),
@@ -165,10 +165,10 @@ fn last_failure(run: &Run) -> Option<(StepNumber, FailureClass, String)> {
     Some((number, class, message))
 }
 
-fn flights(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
-    let held = run.steps.iter().zip((1..).map(StepNumber));
-    let held = held.filter(|(step, _)| step.status == status);
-    let flight = |(step, number): (&StepState, StepNumber)| {
+fn attempts_in_status(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
+    let matching = run.steps.iter().zip((1..).map(StepNumber));
+    let matching = matching.filter(|(step, _)| step.status == status);
+    let attempt_summary = |(step, number): (&StepState, StepNumber)| {
         let attempt = step.attempt()?;
         Some(AttemptSummary {
             step: number,
@@ -181,7 +181,7 @@ fn flights(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
             reserved: attempt.reserved,
         })
     };
-    held.filter_map(flight).collect()
+    matching.filter_map(attempt_summary).collect()
 }
 
 fn barriers(run: &Run) -> Vec<BarrierSummary> {

@@ -20,11 +20,11 @@ pub struct UserView {
     /// Accepted and skipped steps of the active version.
     pub done: u32,
     /// Steps of the active version.
-    pub of: u32,
+    pub total_steps: u32,
     /// The current activities, the most important first.
-    pub now: Vec<Activity>,
+    pub activities: Vec<Activity>,
     /// What a person must do.
-    pub needs: Vec<RequiredAction>,
+    pub required_actions: Vec<RequiredAction>,
     /// The expected time to the end in microseconds, from the average per step so far. `None`
     /// before the first step is done, while a person must act, and after the end.
     pub expected: Option<Micros>,
@@ -74,7 +74,7 @@ pub enum Activity {
 pub enum RequiredAction {
     /// Answer a question.
     Answer {
-        /// Its text.
+        /// Its id.
         question: QuestionId,
         /// Its text.
         text: String,
@@ -114,14 +114,14 @@ pub fn user_view(run: &Run, now: Micros) -> UserView {
     let done = run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped));
     let title =
         run.plan().map(|plan| plan.header().title.clone()).filter(|title| !title.is_empty());
-    let needs = needs(run);
+    let required_actions = required_actions(run);
     UserView {
         title: title.unwrap_or_else(|| run.name.clone()),
         done,
-        of: run.active_version().map_or(0, |version| version.step_count),
-        now: activities(run),
-        expected: expected(run, now).filter(|_| needs.is_empty() && run.pause.is_none()),
-        needs,
+        total_steps: run.active_version().map_or(0, |version| version.step_count),
+        activities: activities(run),
+        expected: expected(run, now).filter(|_| required_actions.is_empty() && run.pause.is_none()),
+        required_actions,
     }
 }
 
@@ -135,9 +135,9 @@ fn activities(run: &Run) -> Vec<Activity> {
     activities.extend(run.pause.as_ref().map(|cause| Activity::Paused(cause.to_string())));
     activities.extend(run.why_stopping().map(Activity::Stopping));
     activities.extend(run.request.as_ref().map(|each| Activity::Replanning(each.reason.clone())));
-    let held = run.steps.iter().zip((1..).map(StepNumber));
-    let held = held.filter(|(step, _)| step.status == StepStatus::Dispatched);
-    activities.extend(held.take(SHOWN).map(|(step, number)| Activity::Working {
+    let working = run.steps.iter().zip((1..).map(StepNumber));
+    let working = working.filter(|(step, _)| step.status == StepStatus::Dispatched);
+    activities.extend(working.take(SHOWN).map(|(step, number)| Activity::Working {
         step: number,
         what: what(run, number),
         attempt: step.attempts,
@@ -160,11 +160,11 @@ fn what(run: &Run, number: StepNumber) -> String {
     stated.unwrap_or_else(id)
 }
 
-fn needs(run: &Run) -> Vec<RequiredAction> {
+fn required_actions(run: &Run) -> Vec<RequiredAction> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
     }
-    let mut needs: Vec<RequiredAction> = run
+    let mut required_actions: Vec<RequiredAction> = run
         .questions
         .iter()
         .map(|(id, question)| RequiredAction::Answer {
@@ -179,11 +179,12 @@ fn needs(run: &Run) -> Vec<RequiredAction> {
         .collect();
     let unknown =
         |number: &StepNumber| RequiredAction::Resolve { step: *number, what: what(run, *number) };
-    needs.extend(run.outcome_unknown.iter().map(unknown));
+    required_actions.extend(run.outcome_unknown.iter().map(unknown));
     let versions = run.versions.iter().zip(1..);
     let open = versions.filter(|(each, version)| each.review.is_none() && *version > run.active);
-    needs.extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));
-    needs
+    required_actions
+        .extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));
+    required_actions
 }
 
 /// The average time per accepted step, times the number of open steps.
@@ -198,12 +199,12 @@ fn expected(run: &Run, now: Micros) -> Option<Micros> {
 
 impl fmt::Display for UserView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} of {} steps", self.title, self.done, self.of)?;
-        for activity in &self.now {
+        write!(f, "{}: {} of {} steps", self.title, self.done, self.total_steps)?;
+        for activity in &self.activities {
             write!(f, "\n  {activity}")?;
         }
-        for need in &self.needs {
-            write!(f, "\n  {need}")?;
+        for action in &self.required_actions {
+            write!(f, "\n  {action}")?;
         }
         match self.expected {
             Some(left) => write!(f, "\n  about {} more", span(left)),

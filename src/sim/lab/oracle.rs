@@ -308,7 +308,7 @@ impl Examination<'_> {
         for record in recovered.iter().filter(|record| record.seq > at) {
             match decode(record).map_err(failed)? {
                 Some(event) => state.apply(record.seq, record.time, &event),
-                None => state.pass(record.seq, record.time),
+                None => state.skip_record(record.seq, record.time),
             }
             if has_snapshots {
                 let other = view.state_at(record.seq).map_err(failed)?;

@@ -200,7 +200,7 @@ fn perform(ledger: &Ledger, task: &Task) {
         (22, 1) => {
             ledger.report_lost(token, LostCause::RunnerDied, "the runner was killed").unwrap();
             ledger
-                .execute(&Command::ResolveDoubt {
+                .execute(&Command::ResolveOutcome {
                     run: task.run,
                     step: task.number,
                     finding: ResolvedOutcome::DidNotHappen,

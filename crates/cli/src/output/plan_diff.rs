@@ -9,8 +9,8 @@ pub(crate) fn plan_diff_json(difference: &PlanDiff) -> Value {
     let PlanDiff { added, removed, changed, reordered, barriers, fields } = difference;
     let changed = changed.iter().map(|step| {
         let work = match step.work {
-            WorkChange::Same => "same",
-            WorkChange::Other => "other",
+            WorkChange::Unchanged => "same",
+            WorkChange::Changed => "other",
         };
         json!({ "step": step.id, "work": work, "fields": fields_json(&step.fields) })
     });

@@ -141,7 +141,7 @@ impl Failure {
             "message": self.to_string(), "exit_code": self.code().number(),
         });
         if let (Self::Ledger(error), Some(members)) = (self, line.as_object_mut())
-            && let Some(Rejection::HeldBy { step, worker, lease_until }) = error.rejection()
+            && let Some(Rejection::Leased { step, worker, lease_until }) = error.rejection()
         {
             members.insert("number".to_owned(), json!(step.0));
             members.insert("worker".to_owned(), json!(worker));
@@ -163,7 +163,7 @@ impl fmt::Display for Failure {
             Self::Usage(message) | Self::Refused(message) => f.write_str(message),
             Self::Ledger(error) => match error.rejection() {
                 // The library formats no times.
-                Some(Rejection::HeldBy { step, worker, lease_until }) => {
+                Some(Rejection::Leased { step, worker, lease_until }) => {
                     write!(
                         f,
                         "step {step} is claimed by {worker} until {}",

@@ -173,7 +173,7 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<us
     let command = |state: &State| {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
-        Ok(Command::TakeOver { run, steps })
+        Ok(Command::MarkDoneBefore { run, steps })
     };
     let is_taken = |(_, event): &&(u64, Event)| match event {
         Event::Step(record) => {

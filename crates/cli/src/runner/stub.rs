@@ -77,7 +77,7 @@ impl Workers for StubWorkers {
 
     fn check(&mut self, check: &Check) -> Result<()> {
         let (ruling, evidence) = match check.subject {
-            // As for `resolve_doubt`.
+            // As for `resolve_outcome`.
             Subject::Probe(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
             Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
                 (Ruling::Pass, "not run: stub workers take every command as passed")
@@ -115,7 +115,7 @@ impl Workers for StubWorkers {
     }
 
     /// A stub has no effects, so a lost attempt did not happen.
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         Some(ResolvedOutcome::DidNotHappen)
     }
 }

@@ -86,7 +86,7 @@ pub trait Workers {
 
     /// The outcome of a lost attempt of a non-idempotent step, if these workers know it. `None`
     /// leaves it to a person.
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome>;
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome>;
 }
 
 /// The types of workers that the loop can drive.

@@ -1,8 +1,8 @@
 //! Cycle detection in a dependency graph.
 //!
-//! Depth-first search without recursion, so that a chain of a million steps needs no stack. Each edge
-//! back into the current path closes one cycle. Every edge is visited once, so every such cycle is
-//! reported once.
+//! Depth-first search without recursion, so that a chain of a million steps needs no stack. Each
+//! edge back into the current path closes one cycle. Every edge is visited once, so every such
+//! cycle is reported once.
 
 /// How many members of a cycle a message shows.
 const SHOWN_MAX: usize = 16;

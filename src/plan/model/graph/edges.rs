@@ -50,11 +50,11 @@ pub(crate) fn ids(plan: &Plan) -> impl Iterator<Item = &str> {
 /// The owners of all steps and fallbacks.
 pub(crate) fn owners(plan: &Plan) -> BTreeSet<&str> {
     let own = plan.steps.iter().filter_map(|step| plan.owner_of(step));
-    let stand_ins = plan.steps.iter().filter_map(|step| match step.fallback.as_deref() {
+    let fallback_owners = plan.steps.iter().filter_map(|step| match step.fallback.as_deref() {
         Some(Fallback::Owner(owner)) => Some(owner.as_str()),
         _ => None,
     });
-    own.chain(stand_ins).collect()
+    own.chain(fallback_owners).collect()
 }
 
 /// The dependencies of each node. A name that is listed twice makes one edge.

@@ -30,7 +30,6 @@ pub struct TreeNode<'a> {
     pub follows: Vec<bool>,
 }
 
-/// What a node is.
 impl<'a> TreeNode<'a> {
     /// The step, if the node is one.
     #[must_use]
@@ -134,7 +133,7 @@ fn parents(edges: &[Vec<Edge>]) -> Vec<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: every node of any plan is drawn once, under something that it waits for.
+    //! Every node of any plan is drawn once, under one of its dependencies.
 
     use std::collections::BTreeSet;
 

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::bytes::{length_size, number_size, put_bytes, put_length, put_number};
 use crate::plan::model::step::Step;
 
-/// A field of a step: its bit in the presence mask. Frequent fields come first, so that the mask of most
-/// steps takes one byte.
+/// A field of a step: its bit in the presence mask. Frequent fields come first, so that the mask of
+/// most steps takes one byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Field(pub(crate) u32);
 
@@ -44,25 +44,25 @@ impl Field {
 
 /// Encodes steps.
 #[derive(Default)]
-pub(crate) struct Packer {
+pub(crate) struct StepEncoder {
     has: u32,
     fields: Vec<u8>,
 }
 
-impl Packer {
+impl StepEncoder {
     /// Appends a step: its length, the presence mask, then each field with its length.
     pub(crate) fn put(&mut self, out: &mut Vec<u8>, step: &Step) {
         self.has = 0;
         self.fields.clear();
-        self.pack(step);
+        self.encode(step);
         put_length(out, number_size(self.has.into()) + self.fields.len());
         put_number(out, self.has.into());
         out.extend_from_slice(&self.fields);
     }
 
-    /// Encodes the fields in the order of their bits. The decoder builds a whole `Step`, so the compiler
-    /// reports a field that is missing.
-    fn pack(&mut self, step: &Step) {
+    /// Encodes the fields in the order of their bits. The decoder builds a `Step` from all fields,
+    /// so the compiler reports a missing one.
+    fn encode(&mut self, step: &Step) {
         let Step {
             id, title, goal, after, outputs, owner, acceptance, inputs, command, phase, ..
         } = step;

@@ -1,4 +1,5 @@
-//! A compact read-only encoding of plans, used in the state: a step takes about the size of its text.
+//! A compact read-only encoding of plans in the state: a step takes about as many bytes as its
+//! text.
 
 pub(crate) mod bytes;
 mod fields;

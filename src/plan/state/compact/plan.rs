@@ -12,13 +12,13 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use super::bytes::take_bytes;
-use super::fields::Packer;
+use super::fields::StepEncoder;
 use super::step::CompactStep;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::{Idempotence, RetryPolicy, Step};
 use crate::plan::value::ids::Micros;
 
-/// Number of steps per index entry; the others are found by their lengths.
+/// Number of steps per index entry; steps between two entries are found by their lengths.
 const BLOCK: usize = 8;
 
 /// A plan with encoded steps.
@@ -74,8 +74,8 @@ impl CompactPlan {
 
     /// Decodes the plan.
     #[must_use]
-    pub fn whole(&self) -> Plan {
-        Plan { steps: self.steps().map(CompactStep::whole).collect(), ..self.header.clone() }
+    pub fn decode(&self) -> Plan {
+        Plan { steps: self.steps().map(CompactStep::decode).collect(), ..self.header.clone() }
     }
 
     /// The role or capability that may do a step.
@@ -90,7 +90,7 @@ impl CompactPlan {
         self.header.defaults.retry_or(step.retry())
     }
 
-    /// Whether a step may be repeated; `Yes` if neither the step nor the plan says otherwise.
+    /// Whether a step may be repeated; `Yes` if neither the step nor the plan sets it.
     #[must_use]
     pub fn idempotence_of(&self, step: CompactStep<'_>) -> Idempotence {
         self.header.defaults.idempotence_or(step.idempotent())
@@ -105,17 +105,17 @@ impl CompactPlan {
     /// The step as workers see it, with the plan's defaults filled in.
     #[must_use]
     pub fn with_defaults(&self, step: CompactStep<'_>) -> Step {
-        step.whole().with_defaults(&self.header.defaults)
+        step.decode().with_defaults(&self.header.defaults)
     }
 
     /// Appends steps.
     pub(crate) fn extend<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>) {
-        let mut packer = Packer::default();
+        let mut encoder = StepEncoder::default();
         for step in steps {
             if self.steps.is_multiple_of(BLOCK) {
                 self.begins.push(self.bytes.len());
             }
-            packer.put(&mut self.bytes, step);
+            encoder.put(&mut self.bytes, step);
             self.steps += 1;
         }
     }
@@ -139,19 +139,19 @@ impl From<Plan> for CompactPlan {
 
 impl PartialEq<Plan> for CompactPlan {
     fn eq(&self, plan: &Plan) -> bool {
-        self.whole() == *plan
+        self.decode() == *plan
     }
 }
 
 /// Serialized like the plan itself.
 impl Serialize for CompactPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.whole().serialize(serializer)
+        self.decode().serialize(serializer)
     }
 }
 
 impl fmt::Debug for CompactPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.whole().fmt(f)
+        self.decode().fmt(f)
     }
 }

@@ -20,11 +20,10 @@ pub struct CompactStep<'a>(&'a [u8]);
 
 impl fmt::Debug for CompactStep<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.whole().fmt(f)
+        self.decode().fmt(f)
     }
 }
 
-/// What [`Step`] says of each.
 impl<'a> CompactStep<'a> {
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         Self(bytes)
@@ -213,7 +212,7 @@ impl<'a> CompactStep<'a> {
 
     /// Decodes the step.
     #[must_use]
-    pub fn whole(self) -> Step {
+    pub fn decode(self) -> Step {
         let owned = |text: &str| text.to_owned();
         Step {
             id: self.id().to_owned(),

@@ -85,16 +85,16 @@ proptest! {
         let header = Plan { title: "t".into(), continues: true, ..Plan::default() };
         let plan = Plan { steps: has.iter().map(step).collect(), ..header.clone() };
         let compact = CompactPlan::from(plan.clone());
-        prop_assert_eq!(compact.whole(), plan.clone());
+        prop_assert_eq!(compact.decode(), plan.clone());
         prop_assert_eq!(compact.header(), &header);
         prop_assert_eq!((compact.len(), compact.step(plan.steps.len())), (plan.steps.len(), None));
         for (place, step) in plan.steps.iter().enumerate() {
             let found = compact.step(place).unwrap();
-            prop_assert_eq!(&found.whole(), step);
+            prop_assert_eq!(&found.decode(), step);
             prop_assert_eq!(found.has_gate(), step.gate.is_some());
             prop_assert_eq!(found.has_acceptance(), !step.acceptance.is_empty());
             for other in compact.steps() {
-                let (one, two) = (step, other.whole());
+                let (one, two) = (step, other.decode());
                 let is_same = (&one.condition, &one.preconditions, &one.gate)
                     == (&two.condition, &two.preconditions, &two.gate);
                 prop_assert_eq!(found.is_held_like(other), is_same);

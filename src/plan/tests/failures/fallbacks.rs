@@ -1,4 +1,5 @@
-//! Fallback steps: when they run, when they are skipped, and what a new plan version makes of them.
+//! Fallback steps: when they are dispatched, when they are skipped, and how a new plan version
+//! affects them.
 
 use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
@@ -61,7 +62,7 @@ fn skipped_fallback_does_not_accept_its_step() {
     assert!(is_over(&ledger, Ending::Failed));
 }
 
-/// A fallback step that is called and then skipped, by a person or its condition, fails its step.
+/// A fallback step that is used and then skipped, by a person or its condition, fails its step.
 #[test]
 fn called_and_skipped_fallback_fails_its_step() {
     let mut ledger = TestLedger::with(&card_and_transfer(), RunPolicy::default());
@@ -137,7 +138,7 @@ fn retry_of_all_skips_the_failed_fallback() {
     }
 }
 
-/// A retry of the step by name also forgives its failed fallbacks.
+/// A retry of the step by name also skips its failed fallback steps.
 #[test]
 fn retry_by_name_forgives_failed_fallbacks() {
     let three = plan(vec![
@@ -169,12 +170,13 @@ fn fallback_can_be_retried_by_name() {
     invariants::check(&ledger.state);
 }
 
-/// When a step is skipped or taken over, its fallback is skipped as well, unless it was dispatched.
+/// When a step is skipped or was done before the run, its fallback is skipped as well, unless it
+/// was dispatched.
 #[test]
 fn undispatched_fallback_is_skipped_with_its_step() {
     let take_over = |ledger: &mut TestLedger| {
         let steps = vec![(StepNumber(1), "in cash".to_owned())];
-        ledger.execute(Command::TakeOver { run: RunId(1), steps }).unwrap();
+        ledger.execute(Command::MarkDoneBefore { run: RunId(1), steps }).unwrap();
     };
     let skip_card = |ledger: &mut TestLedger| drop(skip(ledger, "card"));
     let ways: [&dyn Fn(&mut TestLedger); 2] = [&skip_card, &take_over];
@@ -204,7 +206,7 @@ fn needed_or_dispatched_fallback_is_kept() {
     assert!(is_over(&ledger, Ending::Done));
 }
 
-/// A fallback step in flight also covers a second step that fails in the meantime.
+/// A fallback step in flight is also used by a second step that fails in the meantime.
 #[test]
 fn fallback_in_flight_covers_a_second_failed_step() {
     let judged = Step { acceptance: vec![Criterion::Text("good".to_owned())], ..single("c") };
@@ -233,7 +235,7 @@ fn fallback_in_flight_covers_a_second_failed_step() {
             }
             _ => {
                 let (finding, evidence) = (ResolvedOutcome::Landed, String::new());
-                Command::ResolveDoubt { run, step, finding, by, evidence }
+                Command::ResolveOutcome { run, step, finding, by, evidence }
             }
         };
         ledger.execute(done).unwrap();

@@ -1,4 +1,4 @@
-//! Failed attempts: which rule decides about them, and the fallbacks that take their place.
+//! Failed attempts: which rule decides about them, and the fallbacks that replace them.
 
 mod fallbacks;
 mod rules;

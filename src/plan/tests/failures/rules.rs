@@ -258,7 +258,7 @@ fn meant_and_lost() -> TestLedger {
     ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);
     let (by, evidence) = ("ann".to_owned(), String::new());
-    ledger.execute(Command::ResolveDoubt { run, step, finding, by, evidence }).unwrap();
+    ledger.execute(Command::ResolveOutcome { run, step, finding, by, evidence }).unwrap();
     ledger
 }
 

@@ -104,7 +104,7 @@ impl TestRng {
             }
             5 | 6 => {
                 let finding = self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
-                Command::ResolveDoubt { run, step, finding, by, evidence: String::new() }
+                Command::ResolveOutcome { run, step, finding, by, evidence: String::new() }
             }
             7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
             8 => {
@@ -145,7 +145,9 @@ impl TestRng {
             1 | 2 => {
                 Command::JudgePlan { run, verdicts: vec![verdict(self.below(2), Ruling::Pass, BY)] }
             }
-            3 => Command::TakeOver { run, steps: vec![(step, reason.clone()), (step, reason)] },
+            3 => {
+                Command::MarkDoneBefore { run, steps: vec![(step, reason.clone()), (step, reason)] }
+            }
             4 => Command::Skip { run, step, by, reason },
             5 => Command::RetryFailed { run, by },
             6 => Command::Retry { run, step, by },
@@ -246,7 +248,7 @@ impl TestRng {
             };
         }
         let plan = match known.and_then(Run::plan) {
-            Some(active) if self.below(4) > 0 => self.varied(&active.whole()),
+            Some(active) if self.below(4) > 0 => self.varied(&active.decode()),
             _ => self.plan(),
         };
         let trigger = self.maybe(2, Self::trigger);

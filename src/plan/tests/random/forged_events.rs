@@ -1,4 +1,4 @@
-//! Events that no command produces and only a forged log holds.
+//! Events that no command produces and only a forged log can contain.
 
 use super::rng::TestRng;
 use crate::plan::tests::invariants;
@@ -403,7 +403,7 @@ fn activation_of(run: RunId, version: u32, rng: &mut TestRng) -> Event {
     })
 }
 
-/// Whatever a log holds, applying, settling and ticking never panic, derived state stays
+/// For any events in a log, applying, settling and ticking never panic, derived state stays
 /// consistent, and a snapshot restores the same state.
 #[test]
 fn random_events_keep_derived_state_consistent() {

@@ -149,8 +149,8 @@ fn run_all(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, u32> {
     reached
 }
 
-/// `HISTORIES=100000 cargo test --release --lib random_commands` plays that many histories; `SEED`
-/// is the first one, so that a failed history can be played alone.
+/// `HISTORIES=100000 cargo test --release --lib random_commands` runs that many histories. `SEED`
+/// is the first one, so that a failed history can be repeated alone.
 #[test]
 fn random_commands_keep_every_invariant() {
     let (seed, histories) = (number("SEED", 0), number("HISTORIES", HISTORIES));

@@ -76,7 +76,7 @@ fn earlier_work_is_kept_without_its_inputs() {
         RunPolicy::default(),
     );
     let steps = vec![(StepNumber(2), "file".to_owned())];
-    ledger.execute(Command::TakeOver { run: RunId(1), steps }).unwrap();
+    ledger.execute(Command::MarkDoneBefore { run: RunId(1), steps }).unwrap();
     let next = plan(vec![step("a", &[]), step("b", &["a"])]);
     let change = activated(&ledger.propose(&next).unwrap());
     assert_eq!((change.preserved, change.removed), (numbers(&[2]), numbers(&[3])));

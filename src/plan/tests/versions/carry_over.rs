@@ -1,4 +1,4 @@
-//! What outlives a plan version: effects of attempts, answers of people, and ages of values.
+//! What is kept across plan versions: effects of attempts, answers of people, and ages of values.
 
 use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
@@ -30,7 +30,7 @@ fn reply(ledger: &mut TestLedger, answer: &str) -> Vec<Event> {
 
 fn resolve(ledger: &mut TestLedger, id: &str, finding: ResolvedOutcome) {
     let (step, by, evidence) = (ledger.number(id), "ann".to_owned(), String::new());
-    ledger.execute(Command::ResolveDoubt { run: RUN, step, finding, by, evidence }).unwrap();
+    ledger.execute(Command::ResolveOutcome { run: RUN, step, finding, by, evidence }).unwrap();
     invariants::check(&ledger.state);
 }
 
@@ -46,7 +46,7 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
         }
         ledger.propose(&plan(vec![step("z", &[])])).unwrap();
         assert_eq!(ledger.status("pay"), StepStatus::Removed);
-        // A version in between does not forget it.
+        // A version in between keeps the attempt.
         ledger.propose(&plan(vec![step("z", &[]), step("y", &[])])).unwrap();
         ledger.propose(&plan(vec![changed(once("pay")), step("z", &[])])).unwrap();
         assert_eq!(ledger.status("pay"), StepStatus::OutcomeUnknown);
@@ -149,7 +149,7 @@ fn landed_failure_is_asked_about_again_by_retry_failed() {
     assert_eq!(ledger.status("pay"), StepStatus::Ready);
 }
 
-/// An idempotent step is simply dispatched again.
+/// An idempotent step is dispatched again without a question.
 #[test]
 fn idempotent_failure_is_dispatched_again() {
     let mut ledger =
@@ -164,7 +164,7 @@ fn idempotent_failure_is_dispatched_again() {
     assert_eq!(ledger.status("a"), StepStatus::Ready);
 }
 
-/// An opened gate does not let changed work through after an unknown outcome.
+/// An approved gate does not apply to changed work after an unknown outcome.
 #[test]
 fn approval_of_old_work_does_not_cover_changed_work() {
     let gate = Some(Gate { question: "Go?".to_owned(), ..Gate::default() }.into());
@@ -263,8 +263,8 @@ fn fork_keeps_a_barrier_released_by_a_person() {
     assert!(fork.questions.is_empty());
 }
 
-/// Values are as old in a fork as in its parent: what is too old for a fallback there is too old
-/// here.
+/// A value has the same age in a fork as in its parent, so a value that is too old for a fallback
+/// in the parent is too old in the fork.
 #[test]
 fn value_age_is_inherited_by_a_fork() {
     let stands_in = |fallback| Step {

@@ -1,4 +1,5 @@
-//! Plan versions: what an activation keeps and drops, what outlives a version, and replan requests.
+//! Plan versions: what an activation keeps and discards, what is kept across versions, and replan
+//! requests.
 
 mod activation;
 mod carry_over;

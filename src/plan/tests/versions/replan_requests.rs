@@ -60,7 +60,7 @@ fn plan_criteria_are_rejudged_while_a_replan_is_requested() {
     invariants::check(&ledger.state);
 }
 
-/// A version that waits for its approval keeps waiting when the plan's criteria are judged again.
+/// A version that waits for its approval still does after the plan's criteria are judged again.
 #[test]
 fn proposed_version_keeps_waiting_when_criteria_are_rejudged() {
     let mut judged = with_replans(1, vec![step("a", &[])]);

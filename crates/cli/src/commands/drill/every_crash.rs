@@ -317,8 +317,8 @@ impl Workers for SimAgents<'_> {
         self.stub.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
-        self.stub.resolve_doubt()
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
+        self.stub.resolve_outcome()
     }
 }
 

@@ -44,8 +44,8 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         return Ok(Code::Fine);
     };
     let question = question_about(run, number).map(|(_, question)| question);
-    let active = run.plan().map(CompactPlan::whole).unwrap_or_default();
-    let difference = diff(&active, &version.plan.whole());
+    let active = run.plan().map(CompactPlan::decode).unwrap_or_default();
+    let difference = diff(&active, &version.plan.decode());
     let value = json!({
         "type": "review", "run": args.run, "version": number, "hash": version.hash,
         "reason": version.reason, "active": run.active, "steps": version.step_count,

@@ -72,7 +72,7 @@ pub(super) fn prepare(
                      it and add --replan, or add --run NEW to start another run"
                 )));
             }
-            let difference = difference(run.plan().map(CompactPlan::whole), imported);
+            let difference = difference(run.plan().map(CompactPlan::decode), imported);
             return Err(Failure::Refused(format!(
                 "run {name} has another plan than the file:\n{difference}\nhint: {hint}"
             )));

@@ -140,7 +140,7 @@ impl Workers for Slow<'_> {
         self.inner.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         None
     }
 }

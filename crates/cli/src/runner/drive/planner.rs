@@ -168,7 +168,7 @@ impl Drive<'_> {
 /// if the request came from that pause: otherwise nothing could resume it.
 fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     let is_free = run.pause.as_ref().is_none_or(|cause| {
-        cause.is_of_cost() && request.trigger == ReplanTrigger::BudgetExhausted
+        cause.is_cost_pause() && request.trigger == ReplanTrigger::BudgetExhausted
     });
     run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
 }

@@ -68,7 +68,7 @@ impl Drive<'_> {
         let by = self.workers.kind().judge().to_owned();
         let evidence = format!("probe: {evidence}");
         let (run, step) = (self.run, step.number);
-        match self.ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence }) {
+        match self.ledger.execute(&Command::ResolveOutcome { run, step, finding, by, evidence }) {
             Ok(_) => true,
             // Another actor resolved it in the meantime, or a new plan version removed the step.
             Err(error) if error.rejection().is_some() => false,

@@ -48,7 +48,7 @@ pub fn recover(
         let note = format!("an attempt or a check of an earlier runner {}", note.text);
         observer.progress(&Progress::Noted { step: None, note });
     }
-    if let Some(finding) = workers.resolve_doubt() {
+    if let Some(finding) = workers.resolve_outcome() {
         let by = workers.kind().judge().to_owned();
         let outcome_unknown = ledger
             .state()?
@@ -58,7 +58,7 @@ pub fn recover(
             .unwrap_or_default();
         for step in outcome_unknown {
             let (by, evidence) = (by.clone(), String::new());
-            ledger.execute(&Command::ResolveDoubt { run, step, finding, by, evidence })?;
+            ledger.execute(&Command::ResolveOutcome { run, step, finding, by, evidence })?;
         }
     }
     Ok(lost)

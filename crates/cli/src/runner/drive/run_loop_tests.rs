@@ -138,7 +138,7 @@ impl Workers for Scripted {
         self.stub.stop_all();
     }
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         None
     }
 }
@@ -363,7 +363,7 @@ impl Workers for GivenUp<'_> {
         self.ended.push(token);
     }
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         None
     }
 }
@@ -417,7 +417,7 @@ impl Workers for Slow<'_> {
 
     fn stop_all(&mut self) {}
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         None
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Nearby<'a> {
             let steps = places.iter().filter_map(|place| plan.step(*place));
             steps.map(Neighbour::of).collect()
         };
-        Self { before: at(&near.before), after: at(&near.after) }
+        Self { before: at(&near.dependencies), after: at(&near.dependents) }
     }
 }
 

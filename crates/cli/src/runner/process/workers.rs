@@ -304,7 +304,7 @@ impl Workers for ProcessWorkers {
         std::mem::take(&mut self.notes)
     }
 
-    fn resolve_doubt(&self) -> Option<ResolvedOutcome> {
+    fn resolve_outcome(&self) -> Option<ResolvedOutcome> {
         None
     }
 }

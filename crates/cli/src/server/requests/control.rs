@@ -266,7 +266,7 @@ pub(crate) fn fork(
     context.execute(&|_| Ok(command.clone()), |_, _| ())?;
     context.read(|state| {
         let run = run_of(state, new_name)?;
-        let at = run.forked.as_ref().map_or(0, |forked| forked.at_seq);
+        let at = run.fork.as_ref().map_or(0, |forked| forked.at_seq);
         let now = status(Some(run));
         let line =
             json!({ "type": "forked", "run": new_name, "parent": parent_name, "at_seq": at });

@@ -8,7 +8,7 @@ use crate::runner::StepName;
 use plan_ledger::error::Error;
 use plan_ledger::plan::{
     AttemptToken, ContentHash, NameKind, Rejection, Run, RunId, RunOverview, RunStatus, State,
-    StepNumber, StepState, StepStatus, name_error, nearest, parse_number,
+    StepNumber, StepState, StepStatus, closest_name, name_error, parse_number,
 };
 
 use crate::protocol::Failure;
@@ -83,7 +83,7 @@ pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failur
 /// A hint for a word that names no step.
 pub(crate) fn step_hint(run: &Run, word: &str) -> String {
     let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
-    let close = || nearest(word, run.steps.iter().map(StepState::id));
+    let close = || closest_name(word, run.steps.iter().map(StepState::id));
     if parse_number(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
         return format!(
             "; `{word}` is the id of one step and the number of another: use the other step's id, or \

@@ -76,7 +76,7 @@ pub(crate) fn add_step(
         // An addition builds on a version that waits for review, so that two additions do not conflict.
         let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
         let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
-        let mut plan = plan.whole();
+        let mut plan = plan.decode();
         plan.steps.push(step.clone());
         Ok(next_version(run.id, plan_draft(&plan).map_err(Error::from)?, reason))
     };

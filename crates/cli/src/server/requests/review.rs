@@ -253,7 +253,7 @@ fn about_step(
     match (finding(answer), question, decision(answer)) {
         (Some(finding), _, _) if status == StepStatus::OutcomeUnknown => {
             let (run, by, evidence) = (run.id, reply.by.to_owned(), reply.note.to_owned());
-            Ok(Command::ResolveDoubt { run, step: number, finding, by, evidence })
+            Ok(Command::ResolveOutcome { run, step: number, finding, by, evidence })
         }
         (_, Some((id, question)), _) => answer_command(id, question, answer, reply),
         (_, None, Some(decision)) if status == StepStatus::Reported => {

@@ -5,17 +5,17 @@
 //! 1. A step has at most one active attempt.
 //! 2. Caps (ledger, run, owner, tag) are never exceeded.
 //! 3. Spent and reserved costs never exceed a budget when a step is dispatched.
-//! 4. A step is ready, and can be dispatched, exactly when all its dependencies are settled, its
+//! 4. A step is ready, and can be dispatched, if and only if all its dependencies are settled, its
 //!    condition and preconditions hold by the current values, its gate was opened for its current
-//!    content, and no delay, question or fallback holds it back.
+//!    content, and no delay, question or fallback blocks it.
 //! 5. A non-idempotent attempt with an unknown outcome is not repeated before a person has resolved
-//!    it, whatever becomes of the plan.
-//! 6. An accepted step has a passed verdict for every criterion, or a recorded basis. No verdict is
-//!    by the worker itself, and expressions are judged by their value.
+//!    it, regardless of changes of the plan.
+//! 6. An accepted step has a passed verdict for every criterion, or another recorded reason. No
+//!    verdict is by the worker itself, and expressions are judged by their value.
 //! 7. A stale token never changes a step, and the reserved cost of a lost attempt stays charged
 //!    until its real cost is known.
 //! 8. Every failure has exactly one decision, with a rule; an escalated failure has one more.
-//! 9. At most one replan request is open; a request for more steps gives way to any other.
+//! 9. At most one replan request is open; any other request replaces a request for more steps.
 //! 10. No step that depends on invalidated work stays accepted or in flight.
 //! 11. An ended run has no active attempt, timer or question; a done run is complete.
 //! 12. Every open question is about a subject that has not changed since it was asked.

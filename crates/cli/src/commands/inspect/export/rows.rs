@@ -270,8 +270,8 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
             &run.name,
             status_word(run.status),
             run.started,
-            run.ended.map(|(_, time)| time),
-            run.ended.map(|(seq, _)| seq),
+            run.end_record.map(|(_, time)| time),
+            run.end_record.map(|(seq, _)| seq),
             run.active,
             run.active_version().map_or(0, |version| version.step_count),
             run.count(StepStatus::Accepted),
@@ -293,7 +293,7 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
                 &version.reason,
                 version.review.map(|review| words(&review, '_')),
                 version.step_count,
-                version.plan.whole().canonical(),
+                version.plan.decode().canonical(),
             ],
         )?;
     }

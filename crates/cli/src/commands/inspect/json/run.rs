@@ -51,7 +51,7 @@ pub(crate) fn run_json(overview: &LedgerOverview, run: &Run, dir: &Path) -> Valu
         "variables": run.variables.len(),
         "cost": cost_json(run.spent()),
         "budget": budget_json(run),
-        "forked": run.forked.as_ref().map(forked_json),
+        "forked": run.fork.as_ref().map(forked_json),
         "next": next.iter().map(NextAction::json).collect::<Vec<_>>(),
     })
 }

@@ -21,14 +21,14 @@ use super::run::status_word;
 use super::state::question_json;
 
 pub(crate) fn user_json(run: RunId, view: &UserView) -> Value {
-    let UserView { title, done, of, now, needs, expected } = view;
+    let UserView { title, done, total_steps, activities, required_actions, expected } = view;
     json!({
         "run": run,
         "title": title,
         "done": done,
-        "steps": of,
-        "now": now.iter().map(activity_json).collect::<Vec<_>>(),
-        "needs": needs.iter().map(need_json).collect::<Vec<_>>(),
+        "steps": total_steps,
+        "now": activities.iter().map(activity_json).collect::<Vec<_>>(),
+        "needs": required_actions.iter().map(need_json).collect::<Vec<_>>(),
         "expected_micros": expected,
     })
 }

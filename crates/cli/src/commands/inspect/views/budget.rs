@@ -123,7 +123,7 @@ fn amount(part: BudgetPart, number: u64) -> String {
 
 /// For how long a run has gone on, or did.
 pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
-    run.ended.map_or(now, |(_, time)| time).saturating_sub(run.started)
+    run.end_record.map_or(now, |(_, time)| time).saturating_sub(run.started)
 }
 
 pub(crate) fn budget(
@@ -203,7 +203,7 @@ fn charts(
         (BudgetPart::Tokens, limits.tokens, |each| each.spent.tokens),
         (BudgetPart::Attempts, limits.attempts, |each| each.attempts),
     ];
-    let until = run.ended.map_or(ledger.now, |(_, time)| time).max(run.started + 1);
+    let until = run.end_record.map_or(ledger.now, |(_, time)| time).max(run.started + 1);
     let mut has_any = false;
     for (part, limit, spent) in parts {
         let Some(limit) = limit else { continue };

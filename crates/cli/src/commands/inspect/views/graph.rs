@@ -88,7 +88,7 @@ fn waits<'a>(branch: &'a TreeNode<'a>) -> impl Iterator<Item = &'a str> {
 }
 
 fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
-    let plan = version.plan.whole();
+    let plan = version.plan.decode();
     for branch in plan_tree(&plan) {
         let step = step_of(run, version, &branch);
         let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
@@ -114,7 +114,7 @@ fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<
 
 fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
     let mut statuses = Vec::new();
-    let plan = version.plan.whole();
+    let plan = version.plan.decode();
     let branches = plan_tree(&plan);
     let mut only_child = false;
     for branch in &branches {
@@ -203,7 +203,7 @@ fn print_dot(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(
     out.line(&format!("digraph \"{}\" {{", quoted(&run.name)))?;
     out.line("  rankdir=LR;")?;
     out.line("  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];")?;
-    let plan = version.plan.whole();
+    let plan = version.plan.decode();
     let branches = plan_tree(&plan);
     for branch in &branches {
         let id = quoted(branch.id);
@@ -234,7 +234,7 @@ fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Resu
     // Nodes go by place, since ids may be anything.
     let quoted = |text: &str| escape_mermaid(&escape_control(text));
     out.line("flowchart LR")?;
-    let plan = version.plan.whole();
+    let plan = version.plan.decode();
     let branches = plan_tree(&plan);
     let mut shown: Vec<StepStatus> = Vec::new();
     let mut places = std::collections::BTreeMap::new();

@@ -73,8 +73,8 @@ fn print_diff(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let found = plan_ledger::plan::diff(
-        &version_of(run, old)?.plan.whole(),
-        &version_of(run, new)?.plan.whole(),
+        &version_of(run, old)?.plan.decode(),
+        &version_of(run, new)?.plan.decode(),
     );
     match ledger.context.form {
         Form::Json => {
@@ -111,7 +111,7 @@ fn print_json(
             "active": run.active,
             "version": number,
             "versions": versions.collect::<Vec<_>>(),
-            "plan": version.plan.whole(),
+            "plan": version.plan.decode(),
         }),
     )?;
     for (step, place) in version.plan.steps().zip(0..) {

@@ -57,7 +57,7 @@ pub(crate) fn progress(
                 &json!({
                     "run": id,
                     "done": view.done,
-                    "steps": view.of,
+                    "steps": view.total_steps,
                     "elapsed_micros": elapsed(run, ledger.now),
                     "expected_micros": view.expected,
                     "phases": phases.iter().map(phase).collect::<Vec<_>>(),
@@ -142,7 +142,7 @@ fn chart(
     let points: Vec<_> = left.collect();
     let top = points.iter().map(|(_, left)| *left).max().unwrap_or(0);
     let Some((from, _)) = points.first().copied().filter(|_| top > 0) else { return Ok(()) };
-    let until = run.ended.map_or(ledger.now, |(_, time)| time).max(from);
+    let until = run.end_record.map_or(ledger.now, |(_, time)| time).max(from);
     out.line("")?;
     out.painted(Paint::Heading, "steps that were left")?;
     let drawn = Series { points: &points, from, until, top };

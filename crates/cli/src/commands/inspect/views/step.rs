@@ -277,7 +277,7 @@ fn step_json(step_history: &StepHistory<'_>) -> Value {
     let text = text_of(run, *number);
     let step = run.step(*number);
     let failure = step.and_then(|step| step.last_failure());
-    let waiting = run.waiting_for(*number);
+    let waiting = run.unsettled_dependencies(*number);
     json!({
         "run": run.id,
         "run_name": run.name,
@@ -294,7 +294,7 @@ fn step_json(step_history: &StepHistory<'_>) -> Value {
         }),
         "accepted": step.and_then(|step| step.accepted()).map(basis_json),
         "version": text.map(|(version, _)| version),
-        "plan": text.map(|(_, step)| step.whole()),
+        "plan": text.map(|(_, step)| step.decode()),
         "owner": step.and_then(|step| step.owner()),
     })
 }
@@ -423,7 +423,7 @@ fn print_plan(step_history: &StepHistory<'_>, out: &mut Output<'_>) -> Result<()
     };
     out.painted(Paint::Faint, &format!("in version {version} of the plan"))?;
     let mut table = Table::default();
-    for (name, text) in plan_fields(step_history.run, &step.whole()) {
+    for (name, text) in plan_fields(step_history.run, &step.decode()) {
         for (place, line) in text.lines().enumerate() {
             let name = if place == 0 { name } else { "" };
             table.row([(Paint::Faint, name.to_owned()), (Paint::None, escape_control(line))]);

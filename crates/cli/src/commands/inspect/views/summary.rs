@@ -206,7 +206,7 @@ fn print_run(
         None => String::new(),
     };
     out.line(&format!("{heading} ({}): {status}{paused}", run.id))?;
-    if let Some(forked) = &run.forked {
+    if let Some(forked) = &run.fork {
         out.line(&format!("  {}", fork_text(forked)))?;
     }
     if let Some(version) = run.active_version() {

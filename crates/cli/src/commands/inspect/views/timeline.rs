@@ -204,7 +204,7 @@ fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros
     if open.peek().is_none() {
         return last;
     }
-    let now = run.ended.map_or(ledger.now, |(_, time)| time).max(last);
+    let now = run.end_record.map_or(ledger.now, |(_, time)| time).max(last);
     if open.any(|each| each.kind == IntervalKind::InFlight) {
         now
     } else {

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Event, Micros, Origin, Run, RunId, VariableSet, nearest};
+use plan_ledger::plan::{Event, Micros, Origin, Run, RunId, VariableSet, closest_name};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::origin_json;
@@ -108,7 +108,7 @@ fn print_history(
         .collect();
     let run = ledger.run(id)?;
     if values.is_empty() && !run.variables.contains_key(name) {
-        let close = nearest(name, run.variables.keys().map(String::as_str));
+        let close = closest_name(name, run.variables.keys().map(String::as_str));
         let hint = close.map_or_else(String::new, |other| format!("; did you mean {other}?"));
         let message =
             format!("run {} never set {}{hint}", escape_control(&run.name), escape_control(name));

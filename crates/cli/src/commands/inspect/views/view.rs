@@ -156,7 +156,7 @@ fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), 
     // The view's own text, and the deadlines, which it has only as data.
     let text = view.to_string();
     text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
-    for need in &view.needs {
+    for need in &view.required_actions {
         if let RequiredAction::Answer { question, deadline: Some(deadline), .. } = need {
             let until = moment(*deadline, now);
             out.painted(
