@@ -10,8 +10,10 @@ pub mod lab;
 mod lock;
 #[cfg(mutants)]
 pub mod mutants;
+mod sweep;
 
 pub use disk::{
     Fault, FaultAction, FaultEffect, FaultRule, InjectedFault, InjectedKind, Loss, Operation,
     OsError, Profile, Repeat, SimDisk,
 };
+pub use sweep::sweep;

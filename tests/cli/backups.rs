@@ -8,7 +8,7 @@ use plan_ledger::format::{Codec, NewRecord};
 use plan_ledger::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
 use plan_ledger::log::{Batch, BatchKey, KIND_GAP, Log};
 use plan_ledger::plan::{Cost, Json, LostCause, RunId, StepNumber};
-use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, SimDisk, sweep};
 use plan_ledger::storage::Storage as _;
 use plan_ledger::{Environment, Error, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
 
@@ -281,12 +281,12 @@ fn archived(disk: &SimDisk) -> Result<ArchiveReport, Error> {
 /// Story: while no file could be opened, an archive was made without the outputs, as if they
 /// were missing; a prune and a garbage collection then removed the only copies.
 #[test]
-fn unreadable_output_is_not_archived_as_missing() {
+fn sweep_unreadable_output_is_not_archived_as_missing() {
     let pristine = prunable();
     let clean = pristine.fork();
     assert!(archived(&clean).unwrap().manifest.missing_blobs.is_empty());
     let mut failed = 0;
-    for call in pristine.calls() + 1..=clean.calls() {
+    for call in (pristine.calls() + 1..=clean.calls()).step_by(sweep(5, 1, 1)) {
         let disk = pristine.fork();
         let (kind, effect) = (std::io::ErrorKind::Other, FaultEffect::Nothing);
         disk.fail_at(Fault { call, kind, effect });
@@ -295,7 +295,7 @@ fn unreadable_output_is_not_archived_as_missing() {
             Err(_) => failed += 1,
         }
     }
-    assert!(failed > 20, "{failed}");
+    assert!(failed > sweep(4, 20, 20), "{failed}");
 }
 
 /// Story: a prune after an archive removed records whose outputs were not in the archive. The

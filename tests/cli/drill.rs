@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use plan_ledger::sim::sweep;
+
 use super::command::{Ended, Place, passed_over};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/plans/");
@@ -146,10 +148,10 @@ steps:
 
 /// A small run survives a crash at every change of the disk, with steady and with flaky agents.
 #[test]
-fn small_plan_survives_every_crash() {
+fn sweep_small_plan_survives_every_crash() {
     let place = Place::new();
     let plan = format!("{PLANS}tiny.yaml");
-    for agents in ["steady", "flaky"] {
+    for agents in sweep(&["flaky"][..], &["steady", "flaky"], &["steady", "flaky"]) {
         let more = ["--every-crash", "--agents", agents, "--seed", "3", "--json"];
         let lines = drill(&place, &plan, &more).code(0).lines();
         let line = &lines[0];

@@ -18,7 +18,7 @@ use plan_ledger::ledger::{
 };
 use plan_ledger::log::{FindingClass, LogItem, LogReader, LoggedRecord};
 use plan_ledger::plan::{ContentHash, Json, Output};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::{SimDisk, sweep};
 use plan_ledger::storage::Storage;
 use plan_ledger::{
     Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State, state_hash,
@@ -372,14 +372,14 @@ impl Specimen {
 /// No change to a file loses an acknowledged record silently.
 ///
 /// Applies every change to every file of a ledger with sealed, fenced and active segments,
-/// snapshots and outputs. `PLAN_LEDGER_TAMPERING_STRIDE=1` truncates small files at every byte and
-/// zeroes every sector.
+/// snapshots and outputs; at full strength, truncates small files at every byte and zeroes every
+/// sector.
 #[test]
-fn no_file_change_loses_a_record_silently() {
-    let stride = std::env::var("PLAN_LEDGER_TAMPERING_STRIDE").ok();
-    let stride = stride.map_or(1021, |stride| stride.parse().unwrap());
+fn sweep_no_file_change_loses_a_record_silently() {
     let specimen = specimen();
-    let changes = specimen.changes(stride);
+    let mut changes = specimen.changes(sweep(1021, 1021, 1));
+    let mut kept = (0..sweep(5, 1, 1)).cycle().map(|place| place == 0);
+    changes.retain(|_| kept.next().unwrap_or_default());
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let outcomes: Vec<Outcomes> = std::thread::scope(|scope| {
         let handles = (0..threads).map(|first| {

@@ -11,7 +11,7 @@ use plan_ledger::format::{Chain, HeadSync};
 use plan_ledger::log::{
     Ack, BackgroundWork, Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
 };
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
+use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
 use plan_ledger::storage::DiskStorage;
 
 use super::lab::{
@@ -284,10 +284,10 @@ fn mixed(disk: &SimDisk, model: &mut Model) -> Result<(), Error> {
 /// gone, in order; what a flush, a later commit, a rotation or a close covered is never lost. A
 /// crash before every operation.
 #[test]
-fn crash_before_any_operation_keeps_flushed_records() {
+fn sweep_crash_before_any_operation_keeps_flushed_records() {
     let calm = SimDisk::new();
     mixed(&calm, &mut Model::default()).unwrap();
-    for call in 1..=calm.calls() {
+    for call in (1..=calm.calls()).step_by(sweep(5, 1, 1)) {
         let (disk, mut model) = (SimDisk::new(), Model::default());
         disk.crash_at(call);
         let error = mixed(&disk, &mut model).err();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::log::{LogItem, TailVerdict};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::{SimDisk, sweep};
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
 
@@ -21,7 +21,6 @@ use crate::file_tampering::{Specimen, digest, on_disk, put, specimen};
 use crate::lab::{dir, open, reader, segments};
 
 const SEED: u64 = 37;
-const ROUNDS: u64 = 30;
 
 /// Seeded random numbers (splitmix64).
 struct Random(u64);
@@ -247,9 +246,8 @@ fn round(specimen: &Specimen, round: u64) -> Opening {
 /// Goal: every command ends on any damaged ledger, without a panic and without a write, and reports the
 /// verdict or the error with which the engine then opens it.
 #[test]
-fn damaged_ledgers_are_inspected_to_the_end() {
-    let rounds = std::env::var("PLAN_LEDGER_DAMAGED_LEDGERS");
-    let rounds = rounds.map_or(ROUNDS, |text| text.parse().unwrap());
+fn sweep_damaged_ledgers_are_inspected_to_the_end() {
+    let rounds = sweep(12, 30, 1000);
     let specimen = specimen();
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU64::new(0);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::{SimDisk, sweep};
 use plan_ledger::storage::{Access, Storage as _};
 
 use super::lab::{
@@ -81,14 +81,12 @@ fn flip_segments(end: End, wants: impl Fn(u64) -> bool) {
 }
 
 /// No flipped bit of a segment, active or not, is taken for the end of the log or costs more than
-/// its record, and each is reported. In a closed and in a killed log of three segments: every 11th
-/// bit of frames and header fields, and every 1,001st reserved byte (unit tests of the format flip
-/// every bit of a frame and of a header). `PLAN_LEDGER_FLIP_STRIDE=1` flips all of them, in some
-/// minutes.
+/// its record, and each is reported. In a closed and in a killed log of three segments: a stride of the
+/// bits of frames and header fields, and every 1,001st reserved byte (unit tests of the format flip
+/// every bit of a frame and of a header).
 #[test]
-fn flipped_bit_in_segment_is_detected() {
-    let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
-    let stride: u64 = stride.map_or(11, |stride| stride.parse().unwrap());
+fn sweep_flipped_bit_in_segment_is_detected() {
+    let stride: u64 = sweep(43, 11, 1);
     for end in [End::Closed, End::Killed] {
         flip_segments(end, |bit| {
             let is_reserved = stride > 1 && (208 * 8..4060 * 8).contains(&bit);
@@ -165,18 +163,18 @@ fn zeroed_sector_is_detected() {
 }
 
 /// A segment that is too short or too long is never opened for writing, and its remaining records
-/// are served. Segments are truncated to every fifth length up to their used range, and to lengths
+/// are served. Segments are truncated to a stride of lengths up to their used range, and to lengths
 /// around their size. (A superseded file may have any length that includes all its records.)
 #[test]
-fn truncation_is_always_detected() {
+fn sweep_truncation_is_always_detected() {
     for end in [End::Closed, End::Killed] {
         let (disk, expected) = fenced(end);
         let segments = segments(&disk);
         for (place, (path, used)) in segments.iter().enumerate() {
             let size = u64::try_from(disk.read(path).unwrap().len()).unwrap();
             let odd = [used + 1, used + 4096, size - 1, size + 1, size + 4096, size * 2];
-            let header = (0..4096).step_by(409);
-            for length in header.chain((4096..*used).step_by(5)).chain(odd) {
+            let header = (0..4096).step_by(sweep(1201, 409, 1));
+            for length in header.chain((4096..*used).step_by(sweep(37, 5, 1))).chain(odd) {
                 let disk = disk.fork();
                 disk.set_length(path, length).unwrap();
                 let story = format!("{end:?}: {} cut to {length}", path.display());

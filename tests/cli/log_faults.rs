@@ -6,7 +6,7 @@ use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{Head, NewRecord};
 use plan_ledger::log::{ChainOrigin, Log, LogBuilder, TailVerdict};
 use plan_ledger::sim::{
-    Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
+    Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, sweep,
 };
 use plan_ledger::storage::Storage as _;
 
@@ -76,11 +76,11 @@ fn use_it(disk: &SimDisk, model: &mut Model, story: &str) -> Option<Log> {
 /// fails, for every n, with none, some and all of its effect; then the process ends, or the power
 /// fails and all or some unsynced data is lost.
 #[test]
-fn any_failed_operation_loses_no_acknowledged_record() {
+fn sweep_any_failed_operation_loses_no_acknowledged_record() {
     let calm = SimDisk::new();
     drop(use_it(&calm, &mut Model::default(), "calm"));
     let mut poisoned = 0;
-    for call in 1..=calm.calls() {
+    for call in (1..=calm.calls()).step_by(sweep(3, 1, 1)) {
         for (effect, kind) in [
             (FaultEffect::Nothing, io::ErrorKind::Other),
             (FaultEffect::Part(call), io::ErrorKind::StorageFull),
@@ -106,14 +106,14 @@ fn any_failed_operation_loses_no_acknowledged_record() {
 /// matters; the next opening succeeds. With a torn tail, and with a tail that only needs a fence;
 /// every operation of the opening fails once.
 #[test]
-fn failed_open_can_be_repeated() {
+fn sweep_failed_open_can_be_repeated() {
     for loss in [Loss::Nothing, Loss::Some(1), Loss::Some(2), Loss::Some(5)] {
         let (disk, model) = unfinished(loss);
         let calm = disk.fork();
         let before = calm.calls();
         let (log, _) = open(&calm).unwrap();
         kill(&calm, log);
-        for call in before + 1..=calm.calls() {
+        for call in (before + 1..=calm.calls()).step_by(sweep(3, 1, 1)) {
             for effect in [FaultEffect::Nothing, FaultEffect::Part(call), FaultEffect::Everything] {
                 let disk = disk.fork();
                 let story = format!("{loss:?}: call {call} of the opening fails with {effect:?}");

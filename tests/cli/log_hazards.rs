@@ -7,7 +7,7 @@ use plan_ledger::format::{
     Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
 };
 use plan_ledger::log::{Log, LoggedRecord, TailVerdict};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::{SimDisk, sweep};
 
 use super::lab::{
     End, at, dir, fenced, kill, log_digest, open, options, payloads, reader, record, segments,
@@ -31,16 +31,16 @@ fn stale_head_log() -> (SimDisk, Vec<LoggedRecord>, PathBuf) {
 }
 
 /// A bad record that acknowledged ones follow is never the end of the log, even if HEAD does not
-/// cover them (H1): the next record proves that it was synced. Every 13th bit of every record but
+/// cover them (H1): the next record proves that it was synced. A stride of the bits of every record but
 /// the last.
 #[test]
-fn h1_bad_record_is_not_the_end_of_the_log() {
+fn sweep_h1_bad_record_is_not_the_end_of_the_log() {
     let (disk, records, path) = stale_head_log();
     let (log, report) = open(&disk.fork()).unwrap();
     assert_eq!(report.verdict, TailVerdict::Unacknowledged, "the untouched log only needs a fence");
     assert!(payloads(&whole(&log.reader().unwrap())).len() == 8);
     for hit in &records[..7] {
-        for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
+        for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(sweep(61, 13, 1)) {
             let disk = disk.fork();
             let at = usize::try_from(bit / 8).unwrap();
             let byte = disk.read(&path).unwrap()[at];
@@ -63,7 +63,7 @@ fn h1_damaged_last_record_is_never_silent() {
     let (disk, records, path) = stale_head_log();
     let hit = records.last().unwrap();
     let mut refusals = 0;
-    for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(13) {
+    for bit in (hit.offset * 8..(hit.offset + hit.size) * 8).step_by(sweep(61, 13, 1)) {
         let disk = disk.fork();
         let at = usize::try_from(bit / 8).unwrap();
         let byte = disk.read(&path).unwrap()[at];

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plan_ledger::format::NewRecord;
 use plan_ledger::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::sim::{SimDisk, sweep};
 use plan_ledger::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
@@ -190,8 +190,8 @@ fn all_ways_to_read_agree() {
 
 /// The same with one or two faults: no way to read loses a record silently.
 #[test]
-fn all_ways_to_read_agree_on_damage() {
-    for seed in 1..4 {
+fn sweep_all_ways_to_read_agree_on_damage() {
+    for seed in 1..sweep(2, 4, 100) {
         let (whole, records) = random_log(seed);
         for round in 0..18 {
             let disk = whole.fork();

@@ -238,8 +238,7 @@ struct Flip<'a> {
 
 /// The distance between flipped bits.
 fn stride() -> u64 {
-    let stride = std::env::var("PLAN_LEDGER_FLIP_STRIDE").ok();
-    stride.map_or(11, |stride| stride.parse().unwrap())
+    plan_ledger::sim::sweep(43, 11, 1)
 }
 
 /// The bits to flip: fields of headers and slots and frames by the stride; slow and uniform regions
@@ -274,12 +273,12 @@ fn bits_to_flip(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
 /// Goal: every flipped bit of any file is located or dead for a stated reason, and no flip is served or
 /// loses a record silently.
 /// Method: a ledger with a sealed, a fenced and an active segment. Flip every bit of the fields of the
-/// segment headers, every `PLAN_LEDGER_FLIP_STRIDE`th bit of HEAD, index, footer and frames, and a
+/// segment headers, a stride of the bits of HEAD, index, footer and frames, and a
 /// sample of reserved, free and zero bytes. With a stride of 1, flip every bit of headers, HEAD, indexes,
 /// footers and frames; free space, dead bytes and the inside of a payload of a megabyte stay sampled
 /// (the example `sweep` flips those at random as well).
 #[test]
-fn every_flipped_bit_is_located_or_dead() {
+fn sweep_every_flipped_bit_is_located_or_dead() {
     let stride = stride();
     let fixture = fixture();
     let (clean, served) = look(&fixture.disk, &fixture.records, "nothing flipped");
@@ -310,10 +309,10 @@ fn every_flipped_bit_is_located_or_dead() {
 
 /// Goal: every flipped bit of a snapshot is located, and none changes the state: replay continues without
 /// the snapshot.
-/// Method: every `PLAN_LEDGER_FLIP_STRIDE`th bit of the only snapshot of a small ledger, from which
+/// Method: a stride of the bits of the only snapshot of a small ledger, from which
 /// opening it would start.
 #[test]
-fn every_flipped_bit_of_a_snapshot_is_located() {
+fn sweep_every_flipped_bit_of_a_snapshot_is_located() {
     let disk = SimDisk::new();
     let environment = Environment { storage: Arc::new(disk.clone()), ..deterministic() };
     let ledger = Ledger::create(&dir(), &environment).unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::support::*;
 use crate::plan::state::run::{LANES_LOOKED_AT, LOOKED_AT};
 use crate::plan::*;
+use crate::sim::sweep;
 
 /// Executes a command and counts the steps that it visits.
 fn counted(ledger: &mut TestLedger, command: Command) -> u64 {
@@ -218,25 +219,26 @@ fn fork_of_a_large_run_keeps_the_invariants() {
 /// A claim visits no step of a lane whose cap is reached, for any number of steps and any position
 /// in the queue.
 #[test]
-fn claim_does_not_visit_steps_in_a_lane_whose_cap_is_reached() {
+fn sweep_claim_does_not_visit_steps_in_a_lane_whose_cap_is_reached() {
     let tagged = |n: usize, tag: &str| Step {
         tags: vec![tag.to_owned()].into(),
         owner: Some(format!("owner{}", n % 3)),
         priority: 1,
         ..step(&format!("gpu{n}"), &[])
     };
-    let mut steps: Vec<Step> = (0..99_000).map(|n| tagged(n, "gpu")).collect();
+    let capped = sweep(20_000, 99_000, 99_000);
+    let mut steps: Vec<Step> = (0..capped).map(|n| tagged(n, "gpu")).collect();
     steps.extend((0..1_000).map(|n| step(&format!("free{n}"), &[])));
-    let mut capped = plan(steps);
-    capped.caps.tags = [("gpu".to_owned(), 1)].into();
-    let mut ledger = TestLedger::with(&capped, RunPolicy::default());
+    let mut plan = plan(steps);
+    plan.caps.tags = [("gpu".to_owned(), 1)].into();
+    let mut ledger = TestLedger::with(&plan, RunPolicy::default());
     ledger.execute(dispatch_command(None)).unwrap();
     for _ in 0..1_000 {
         LANES_LOOKED_AT.with(|count| count.set(0));
         LOOKED_AT.with(|count| count.set(0));
         let events = ledger.execute(dispatch_command(None)).unwrap();
         let Event::Step(record) = &events[0] else { panic!("{events:?}") };
-        assert!(record.step.0 > 99_000, "the cap is full");
+        assert!(usize::try_from(record.step.0).unwrap() > capped, "the cap is full");
         // The lanes of the tag: one for each owner, and one without an owner.
         let lanes = LANES_LOOKED_AT.with(std::cell::Cell::get);
         let looked = LOOKED_AT.with(std::cell::Cell::get);

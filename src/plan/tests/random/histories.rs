@@ -10,8 +10,9 @@ use crate::ledger::{Projection, state_hash};
 use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
 use crate::plan::*;
+use crate::sim::sweep;
 
-/// The number of histories per test run; the variable `HISTORIES` overrides it.
+/// The number of histories that reach everything that they are to test.
 const HISTORIES: u64 = 600;
 
 /// The events that the histories must reach.
@@ -152,8 +153,9 @@ fn run_all(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, u32> {
 /// `HISTORIES=100000 cargo test --release --lib random_commands` runs that many histories. `SEED`
 /// is the first one, so that a failed history can be repeated alone.
 #[test]
-fn random_commands_keep_every_invariant() {
-    let (seed, histories) = (number("SEED", 0), number("HISTORIES", HISTORIES));
+fn sweep_random_commands_keep_every_invariant() {
+    let (seed, histories) =
+        (number("SEED", 0), number("HISTORIES", sweep(120, HISTORIES, 100_000)));
     let seeds = seed..seed.saturating_add(histories);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let reached: BTreeMap<&str, u32> = std::thread::scope(|scope| {
@@ -183,8 +185,8 @@ fn seed_104819_is_replayed() {
 }
 
 #[test]
-fn large_plan_does_not_slow_down_a_step() {
-    let count = 100_000;
+fn sweep_large_plan_does_not_slow_down_a_step() {
+    let count = sweep(20_000, 100_000, 100_000);
     let members: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();
     let mut steps: Vec<Step> = members.iter().map(|id| step(id, &[])).collect();
     steps.push(step("end", &["all"]));
