@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How long a claim takes through the socket of a ledger that is served: several runs of
-examples/claims.rs each, in turns, and their medians. On a quiet machine: what else runs there, and
-what else syncs the same disk, falls into the figures. So each run says how quiet it was: before it
-a bare loop writes and syncs so many bytes as a commit of a few acts has, and during it the
-processor time of everybody else is counted. A folder in memory (/dev/shm) leaves the disk out.
+"""Measures the latency of claims through the socket of a server: interleaved runs of
+examples/claims.rs at several rates, and their medians. Run it on an idle machine: other processes and
+other syncs on the same disk affect the figures. So each run reports how idle the machine was: before the
+run a bare loop writes and syncs as many bytes as a commit of a few requests, and during the run the
+processor time of all other processes is counted. A folder in memory (/dev/shm) excludes the disk.
 
     benches/claims.py [--runs 5] [--clients 64] [--folder target/bench]
 """
@@ -32,8 +32,8 @@ def milliseconds(text):
 
 
 def bare(folder):
-    """What the disk gives: the middle, the 99th percentile and the longest of bare writes, each
-    with its sync, over and over in a file that has its length."""
+    """The latency of the disk: median, 99th percentile and maximum of bare writes with a sync each, in
+    a file of fixed length."""
     path = folder / "bare"
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     data, length, at, times = os.urandom(COMMIT_SIZE), 512 * COMMIT_SIZE, 0, []
@@ -53,18 +53,18 @@ def bare(folder):
 
 
 def busy():
-    """Processor time that all processes, and those of ours that ended, have used, in seconds."""
+    """The processor time of all processes, and of our ended child processes, in seconds."""
     user, nice, system, _, _, irq, softirq = map(
         int, pathlib.Path("/proc/stat").read_text().split()[1:8]
     )
     ours = resource.getrusage(resource.RUSAGE_CHILDREN)
-    everybody = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return everybody, ours.ru_utime + ours.ru_stime
+    everyone = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return everyone, ours.ru_utime + ours.ru_stime
 
 
 def measured(program, folder, clients, rate):
-    """The figures of one run: the middle, the 99th percentile, the longest; then those of the bare
-    disk, and how many processors others had meanwhile."""
+    """The figures of one run: median, 99th percentile and maximum; the same of the bare disk; and the
+    number of processors that other processes used."""
     shutil.rmtree(folder, ignore_errors=True)
     disk = bare(folder.parent)
     words = [program, folder, str(clients), "10000" if rate is None else "5000"]
@@ -96,18 +96,18 @@ def main():
             figures = measured(program, folder, args.clients, rate)
             runs[rate].append(figures)
             shown = " ".join(f"{each:.2f}" for each in figures)
-            print(f"run {number + 1}, {rate or 'as many as go'}: {shown}", flush=True)
+            print(f"run {number + 1}, {rate or 'no limit'}: {shown}", flush=True)
     print(
         f"{args.clients} clients, medians of {args.runs} runs, in milliseconds;"
-        " others: processors that the rest of the machine used"
+        " others: processors that other processes used"
     )
     print(
-        "| claims a second | half within | 99 % | longest |"
-        " bare disk: half within | 99 % | longest | others |"
+        "| claims a second | p50 | p99 | maximum |"
+        " bare disk: p50 | p99 | maximum | others |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for rate, figures in runs.items():
-        name = "as many as go, no client ever idle" if rate is None else f"{rate:,}"
+        name = "no limit, every client always busy" if rate is None else f"{rate:,}"
         middle = " | ".join(f"{statistics.median(each):.2f}" for each in zip(*figures))
         print(f"| {name} | {middle} |")
 

@@ -1,7 +1,7 @@
-"""Writes benches/RESULTS.md and benches/plots from the figures that `benches/run` took.
+"""Writes benches/RESULTS.md and benches/plots from the figures that `benches/run` measured.
 
-Usage: report.py FIGURES, or report.py --machine FOLDER for what the machine is. Nothing but the
-standard library is needed. Figures are medians over the rounds of one run.
+Usage: report.py FIGURES, or report.py --machine FOLDER to describe the machine. It needs only the
+standard library. Figures are medians over the rounds of one run.
 """
 
 import json
@@ -17,15 +17,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 OURS = "plan-ledger"
 BARE = "write + fdatasync, nothing else"
-# What has no commit of a record that can be compared.
+# Entries that are not peers in the comparison of commits.
 TRUSTING = "plan-ledger, checksums only"
 NO_PEERS = {OURS, TRUSTING, BARE}
 
-# Why a row falls short where it does, as profiles say; printed only where it does.
+# The reasons for missed targets, from profiles. A reason is printed only if its target is missed.
 REASONS = json.loads((HERE / "reasons.json").read_text())
 
-# What other runs said of rows that are met in this one; printed only where they are.
-ELSEWHERE = REASONS.pop("met here, and not elsewhere")
+# Notes on targets, also from other runs. A note is printed only if its target is met.
+NOTES = REASONS.pop("notes on targets that are met")
 
 
 def output(words):
@@ -36,7 +36,7 @@ def output(words):
 
 
 def machine(folder):
-    """What the figures depend on."""
+    """Describe the machine."""
     cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
            if line.startswith("model name")]
     memory = Path("/proc/meminfo").read_text().split()[1]
@@ -52,12 +52,12 @@ def machine(folder):
         "compiler": output(["rustc", "--version"]),
         "device": device,
         "file system": f"{kind} ({options})",
-        "load when it began": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "load at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
 
 
 def text(value, digits=3):
-    """A figure with as many digits as mean something."""
+    """A figure with its significant digits."""
     if value is None or math.isnan(value):
         return "-"
     if abs(value) >= 1000:
@@ -66,7 +66,7 @@ def text(value, digits=3):
 
 
 class Figures:
-    """All that was measured; what was not is NaN."""
+    """All measured figures; others are NaN."""
 
     def __init__(self, folder):
         def load(name, other):
@@ -89,7 +89,7 @@ class Figures:
         return {}
 
     def is_durable(self, engine):
-        """Whether it made one call that syncs for each commit; unknown counts as yes."""
+        """Whether it made at least one sync call for each commit; unknown counts as yes."""
         seen = self.durability.get(engine)
         if seen is None:
             return True
@@ -99,7 +99,7 @@ class Figures:
         return self.work(name).get(OURS, math.nan)
 
     def best(self, name, better=max):
-        """The best peer that is durable, and its figure."""
+        """The best durable peer, and its figure."""
         peers = {engine: figure for engine, figure in self.work(name).items()
                  if engine not in NO_PEERS and self.is_durable(engine)}
         if not peers:
@@ -117,7 +117,7 @@ class Figures:
         return statistics.median(self.own_all[name]) if name in self.own_all else math.nan
 
     def grown(self, of, name):
-        """Sizes and medians of what grows."""
+        """Sizes and medians of a figure that depends on the size."""
         return [(entry["size"][0], statistics.median(entry[name])) for entry in self.grow[of] if name in entry]
 
     def largest(self, of, name):
@@ -126,7 +126,7 @@ class Figures:
         return points[-1] if points else (math.nan, math.nan)
 
     def slope(self, of, name):
-        """By how much it grows with each one more of the size, between the two largest sizes."""
+        """The growth of a figure for each unit of the size, between the two largest sizes."""
         (fewer, less), (more, most) = ([(math.nan, math.nan)] * 2 + self.grown(of, name))[-2:]
         return quotient(most - less, more - fewer)
 
@@ -136,7 +136,7 @@ def quotient(one, other):
 
 
 class Row:
-    """A line of the table: figures, what they are held against, and what is asked of them."""
+    """A line of the table of targets."""
 
     def __init__(self, work, target, ours, other, met, limit=""):
         self.work, self.target, self.ours = work, target, ours
@@ -148,7 +148,7 @@ class Row:
 
 
 def judged(*conditions):
-    """Whether all hold; unknown if one was not measured."""
+    """Whether all conditions hold; unknown if a figure was not measured."""
     if any(math.isnan(figure) for condition in conditions for figure in condition):
         return None
     return all(value >= least for value, least in conditions)
@@ -168,131 +168,139 @@ def rows(f):
               f"32 records in each sync: {text(32 * bare)}/s")
     most = f.ours("durable appends, 256 threads")
     name, best = f.best("durable appends, 256 threads")
-    yield Row("durable append, 256 threads", ">= 2 x ours at 32", f"{text(most)}/s",
-              f"ours at 32: {text(quotient(most, many))} x; {name} {text(best)}/s: {text(quotient(most, best))} x",
+    yield Row("durable append, 256 threads", ">= 2 x 32 threads", f"{text(most)}/s",
+              f"plan-ledger, 32 threads: {text(quotient(most, many))} x; {name} {text(best)}/s: {text(quotient(most, best))} x",
               judged((quotient(most, many), 2)),
-              f"waking {text(most)} threads a second; the disk takes {text(f.limit('write + fdatasync of 1,000'))}/s")
+              f"waking {text(most)} threads a second; the disk {text(f.limit('write + fdatasync of 1,000'))}/s")
     piped = f.ours("pipelined")
-    yield Row("pipelined by tickets, 1 thread", ">= 60 x one by one", f"{text(piped)}/s",
-              f"one by one {text(one)}/s: {text(quotient(piped, one))} x", judged((quotient(piped, one), 60)),
-              f"one core that also hashes: {text(f.limit('chain'))}/s")
+    yield Row("pipelined by tickets, 1 thread", ">= 60 x one at a time", f"{text(piped)}/s",
+              f"one at a time {text(one)}/s: {text(quotient(piped, one))} x", judged((quotient(piped, one), 60)),
+              f"chain on one core: {text(f.limit('chain'))}/s")
     bulk = f.ours("durable batches")
     name, best = f.best("durable batches")
     yield Row("bulk append, durable batches of 1,000", ">= 1.0 x best peer", f"{text(bulk)}/s",
               f"{name} {text(best)}/s: {text(quotient(bulk, best))} x", judged((quotient(bulk, best), 1)),
-              f"the disk alone {text(f.limit('write + fdatasync of 1,000'))}/s; the chain alone {text(f.limit('chain'))}/s; one after the other "
+              f"the disk alone {text(f.limit('write + fdatasync of 1,000'))}/s; the chain alone {text(f.limit('chain'))}/s; both in turn "
               + text(1 / (1 / f.limit('write + fdatasync of 1,000') + 1 / f.limit('chain'))) + "/s")
-    table = f.work("opened, decoded")
-    checked, replay = f.ours("opened, decoded"), table.get(TRUSTING, math.nan)
+    table = f.work("open, decode")
+    checked, replay = f.ours("open, decode"), table.get(TRUSTING, math.nan)
     named = [(short, full) for short, full in [("SQLite", "SQLite, WAL, synchronous = FULL"), ("redb", "redb 4"), ("fjall", "fjall 3, SyncAll")]]
     ratios = [quotient(replay, table.get(full, math.nan)) for _, full in named]
-    size, folded = f.largest("lengths", "replayed, records/s")
+    size, folded = f.largest("lengths", "replay, records/s")
     yield Row("replay: decode and fold, one core", ">= 10 M/s, >= 8 x SQLite, redb, fjall",
-              f"{text(replay)}/s; with every link {text(checked)}/s; into the plan's own state {text(folded)}/s",
+              f"{text(replay)}/s; with chain {text(checked)}/s; into the plan's state {text(folded)}/s",
               "; ".join(f"{short} {text(table.get(full, math.nan))}/s: {text(ratio)} x" for (short, full), ratio in zip(named, ratios)),
               judged((replay, 10e6), *((ratio, 8) for ratio in ratios)),
               f"decode and fold in memory {text(f.limit('decode and fold'))}/s; checksums {text(f.limit('checksums'))}/s; chain {text(f.limit('chain'))}/s")
     alone, both = f.own("verify, 1 job, records/s"), f.own("verify, 2 jobs, records/s")
-    yield Row("verify the chain", ">= 2 M records/s a core, scaling", f"{text(alone)}/s with 1 job, {text(both)}/s with 2",
+    yield Row("verify the chain", ">= 2 M records/s a core, >= 1.6 x with 2 jobs", f"{text(alone)}/s with 1 job, {text(both)}/s with 2",
               f"2 jobs: {text(quotient(both, alone))} x", judged((alone, 2e6), (quotient(both, alone), 1.6)),
-              f"two hashes a record: {text(f.limit('chain'))}/s a core")
+              f"chain: {text(f.limit('chain'))}/s a core")
     share = f.own("durable steps, share of the bare loop")
     rates = {tool: statistics.median(all_) for tool, all_ in f.workflow["rates"].items() if all_}
     step = rates.pop(OURS, math.nan)
     tools = [quotient(step, rate) for rate in rates.values()]
     yield Row("durable step", ">= 0.9 x fdatasync; >= 6 x Restate, LangGraph, DBOS",
-              f"{text(f.own('durable steps/s'))}/s; beside the tools {text(step)}/s",
+              f"{text(f.own('durable steps/s'))}/s; in turn with the tools {text(step)}/s",
               f"bare loop: {text(share)} x; " + ("; ".join(f"{tool} {text(rate)}/s: {text(quotient(step, rate))} x" for tool, rate in rates.items()) or "no tool"),
               judged((share, 0.9), *((ratio, 6) for ratio in tools or [math.nan])),
-              f"one fdatasync each: {text(f.own('bare write + fdatasync/s beside them'))}/s")
-    points = f.grown("lengths", "opened after a kill, ms")
+              f"one fdatasync each: {text(f.own('bare write + fdatasync/s, in turn'))}/s")
+    points = f.grown("lengths", "open after a kill, ms")
     long = [point for point in points if point[0] >= 100_000]
     worst = max((ms for _, ms in long), default=math.nan)
     flat = quotient(max((ms for _, ms in long), default=math.nan), min((ms for _, ms in long), default=math.nan))
     reaches = points[-1][0] if points else math.nan
     yield Row("open after kill -9", "<= 50 ms, flat from 100 k to 10 M",
               "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
-              f"longest by shortest {text(flat)} x", judged((50, worst), (2, flat), (reaches, 10e6)),
-              "the newest segment, of up to 16 MiB, the newest snapshot and what it is based on, and at most 4,096 records since")
+              f"slowest / fastest from 100,000: {text(flat)} x", judged((50, worst), (2, flat), (reaches, 10e6)),
+              "the newest segment of up to 16 MiB, the newest snapshot with its bases, and at most 4,096 later records")
     points = f.grown("lengths", "state at a record, p99, ms")
     long = [ms for size, ms in points if size >= 100_000]
     yield Row("`state_at(random seq)`, p99", "<= 30 ms at 10 M, flat", "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
-              f"longest by shortest {text(quotient(max(long, default=math.nan), min(long, default=math.nan)))} x",
+              f"slowest / fastest from 100,000: {text(quotient(max(long, default=math.nan), min(long, default=math.nan)))} x",
               judged((30, points[-1][1] if points else math.nan), (reaches, 10e6)),
-              f"a snapshot, and 4,096 records at {text(folded)}/s: {text(4096 / folded * 1000)} ms" if folded == folded else "")
-    dealing, receiving = f.own("dispatch, plan of 100,000 steps, us"), f.own("receipt and ready set, plan of 100,000 steps, us")
-    yield Row("dispatch; receipt with ready set, 100,000 steps", "<= 20 us of CPU each", f"{text(dealing)} us; {text(receiving)} us", "",
-              judged((20, dealing), (20, receiving)), "a few walks down trees in memory")
+              f"a snapshot and 4,096 records at {text(folded)}/s: {text(4096 / folded * 1000)} ms" if folded == folded else "")
+    dispatching, receiving = f.own("dispatch, plan of 100,000 steps, us"), f.own("receipt and ready set, plan of 100,000 steps, us")
+    yield Row("dispatch; receipt with ready set, 100,000 steps", "<= 20 us of CPU each", f"{text(dispatching)} us; {text(receiving)} us", "",
+              judged((20, dispatching), (20, receiving)), "a few look-ups in trees in memory")
     ratio = f.own("step, p99.9, ratio")
     yield Row("p99.9 of a durable step while snapshots are built", "<= 2 x without",
               f"{text(f.own('step, p99.9 while snapshots are built, us'))} us", f"without {text(f.own('step, p99.9 without snapshots, us'))} us: {text(ratio)} x",
-              judged((2, ratio)), "the same processors and the same disk")
+              judged((2, ratio)), "snapshots use the same processors and disk")
     live = f.slope("plans", "memory in use, MiB") * 2**20
-    size, beyond = f.largest("lengths", "memory of the replay beyond it, MiB")
+    size, beyond = f.largest("lengths", "memory of the replay beyond the state, MiB")
     yield Row("memory", "<= 200 bytes a live step; replay of 10 M within 64 MiB beyond the state",
-              f"{text(live)} bytes a step, its plan's text included; replay of {text(size)}: {text(beyond)} MiB beyond",
+              f"{text(live)} bytes a step with its text in the plan; replay of {text(size)}: {text(beyond)} MiB beyond the state",
               "-",
-              judged((200, live), (64, beyond), (size, 10e6)), "what a step holds, and one window of the file")
-    pair, (name, least) = f.ours("on disk"), f.best("on disk", min)
+              judged((200, live), (64, beyond), (size, 10e6)), "the contents of a step; one window of the file")
+    pair, (name, least) = f.ours("bytes on disk"), f.best("bytes on disk", min)
     yield Row("bytes on disk, dispatch and receipt", "<= 1.5 x the smallest", f"{text(pair)}", f"{name} {text(least)}: {text(quotient(pair, least))} x",
-              judged((1.5, quotient(pair, least))), "512 bytes are payload; frames are 384 of 64-byte lines each")
+              judged((1.5, quotient(pair, least))), "512 bytes of payload; 2 frames of 384 bytes in lines of 64")
 
 
 def table_of(row, f):
-    """One kind of work, every engine."""
+    """One task, all engines."""
     medians = {engine: statistics.median(all_) for engine, all_ in row["figures"].items()}
     ours = medians.get(OURS, math.nan)
-    lines = [f"### {row['work']}", "", f"| engine | {row['unit']} | to {OURS} | least to most |", "|---|---|---|---|"]
+    lines = [f"### {row['work']}", "", f"| engine | {row['unit']} | ratio to {OURS} | minimum to maximum |", "|---|---|---|---|"]
     is_less_better = row["unit"] in ("ms", "bytes")
     for engine, figure in sorted(medians.items(), key=lambda each: each[1], reverse=not is_less_better):
         every = row["figures"][engine]
-        mark = "" if engine in NO_PEERS or f.is_durable(engine) else " (not synced: see above)"
+        mark = "" if engine in NO_PEERS or f.is_durable(engine) else " (not synced, see above)"
         lines.append(f"| {engine}{mark} | {text(figure)} | {text(quotient(figure, ours))} | {text(min(every))} to {text(max(every))} |")
     return lines + [""]
 
 
+def bullets(row, points):
+    """A target with its reasons or notes."""
+    return [f"- **{row.work}**"] + [f"  - {point}" for point in points]
+
+
 def page(f, plots):
     lines = ["# Results", "",
-             "Written by `benches/run`, which measures all of it in one run. Medians; the rounds of different",
-             "engines take turns. Only ratios within one run mean anything: machines differ, and this one may be",
-             "shared. A row that falls short stays, with its reason.", "", "| what | |", "|---|---|"]
+             "`benches/run` measured these figures in one run and wrote this page. Figures are medians over rounds",
+             "in which the engines take turns. Compare only figures of the same run: machines differ, and this one",
+             "may be shared. Missed targets stay in the table, with their reasons below it.", "", "| machine | |", "|---|---|"]
     lines += [f"| {name} | {value} |" for name, value in f.machine.items()]
-    lines += ["| sync method | `fdatasync` on files that are filled with zeros ahead (plan-ledger, bare loop); the others as they come |", ""]
-    lines += ["## Targets", "", "| work | plan-ledger | held against | target | met | limit on this machine |", "|---|---|---|---|---|---|"]
+    lines += ["| sync method | plan-ledger and the bare loop: `fdatasync` on files filled with zeros before; other engines: their defaults |", ""]
+    lines += ["## Targets", "", "| task | plan-ledger | compared with | target | met | limit on this machine |", "|---|---|---|---|---|---|"]
     all_rows = list(rows(f))
     lines += [row.line() for row in all_rows] + [""]
     short = [row for row in all_rows if row.met is not True]
     if short:
-        lines += ["## What falls short, and why", ""]
+        lines += ["## Missed targets", ""]
         for row in short:
-            reason = REASONS.get(row.work, "No profile was taken yet.") if row.met is False else "It was not measured in this run."
-            lines += [f"- **{row.work}**: {reason}"]
+            reason = REASONS.get(row.work, ["No profile was taken yet."]) if row.met is False else ["It was not measured in this run."]
+            lines += bullets(row, reason)
         lines += [""]
-    known = [(row, ELSEWHERE[row.work]) for row in all_rows if row.met is True and row.work in ELSEWHERE]
+    known = [(row, NOTES[row.work]) for row in all_rows if row.met is True and row.work in NOTES]
     if known:
-        lines += ["## What is met here, and was not elsewhere", ""]
-        lines += [f"- **{row.work}**: {story}" for row, story in known] + [""]
-    lines += ["## The same records through every engine", "",
-              "Dispatches and receipts of 256 bytes, every engine at its defaults with the strongest durability that it",
-              "offers for a commit. How many calls it made to make 200 commits durable, counted with strace:", "",
+        lines += ["## Notes on targets that are met", ""]
+        for row, notes in known:
+            lines += bullets(row, notes)
+        lines += [""]
+    lines += ["More about these points: `NOTES.md`.", ""]
+    lines += ["## The same records on every engine", "",
+              "The records are dispatches and receipts of 256 bytes. Every engine has its default settings and the",
+              "strongest durability that it offers for a commit. Calls for 200 durable commits, counted with strace:", "",
               "| engine | fdatasync | fsync | sync_file_range | msync | files with O_SYNC or O_DSYNC |", "|---|---|---|---|---|---|"]
     for engine, seen in f.durability.items():
         calls = seen["calls"]
         lines.append(f"| {engine} | {calls['fdatasync']} | {calls['fsync']} | {calls['sync_file_range']} | {calls['msync']} | {seen['files']} |")
-    lines += ["", "An engine that makes fewer than one such call a commit is shown, and is no peer: `sync_file_range` writes",
-              "pages out, and neither metadata nor the device's cache.", ""]
+    lines += ["", "An engine with fewer than one `fdatasync` or `fsync` a commit is listed but does not count as a peer.",
+              "`sync_file_range` writes pages to the device, but neither metadata nor the cache of the device.", ""]
     for row in f.speed:
         lines += table_of(row, f)
-    lines += ["## Workflow tools", "", "| tool | version | durable steps/s | plan-ledger does so many times as many |", "|---|---|---|---|"]
+    lines += ["## Workflow tools", "", "| tool | version | durable steps/s | plan-ledger / tool |", "|---|---|---|---|"]
     rates = {tool: statistics.median(all_) for tool, all_ in f.workflow["rates"].items() if all_}
     for tool, rate in rates.items():
         lines.append(f"| {tool} | {f.workflow['versions'].get(tool, '')} | {text(rate)} | {text(quotient(rates.get(OURS, math.nan), rate))} |")
-    lines += [f"| {tool} | passed over: {why} | | |" for tool, why in f.workflow["skipped"].items()]
-    lines += ["", "What a step is for each: `workflow/README.md`.", "", "## What the machine allows", "", "| limit | | |", "|---|---|---|"]
+    lines += [f"| {tool} | not measured: {why} | | |" for tool, why in f.workflow["skipped"].items()]
+    lines += ["", "Definition of a step for each tool: `workflow/README.md`.", "", "## Limits of the machine", "", "| limit | median | unit |", "|---|---|---|"]
     lines += [f"| {row['limit']} | {text(statistics.median(row['figures']))} | {row['unit']} |" for row in f.limits]
-    lines += ["", "## What only this engine has", "", "| figure | median |", "|---|---|"]
+    lines += ["", "## Plans, verification and snapshots", "", "| figure | median |", "|---|---|"]
     lines += [f"| {name} | {text(statistics.median(all_))} |" for name, all_ in f.own_all.items()]
-    lines += ["", "## How costs grow", ""]
+    lines += ["", "## Growth with the length of the log and the size of the plan", ""]
     for of, what in [("lengths", "records"), ("plans", "steps of the plan")]:
         names = [name for name in (f.grow[of][0] if f.grow[of] else {}) if name != "size"]
         lines += [f"| {what} | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
@@ -308,7 +316,7 @@ COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2"]
 
 
 def plot(path, title, across, up, series):
-    """A picture of lines on two logarithmic scales."""
+    """Draw lines on two logarithmic scales."""
     width, height, left, right, top, bottom = 640, 380, 70, 190, 40, 50
     points = [point for _, line in series for point in line if point[0] > 0 and point[1] > 0]
     if not points:
@@ -350,14 +358,14 @@ def plot(path, title, across, up, series):
 
 
 PLOTS = [
-    ("open-replay", "Opening, looking back, replaying, verifying", "milliseconds",
-     [("opened after a kill", "opened after a kill, ms"), ("state at a record, p50", "state at a record, p50, ms"),
-      ("state at a record, p99", "state at a record, p99, ms"), ("replayed from the start", "replayed from the start, ms"),
-      ("verified to the last level", "verified with every state, ms")]),
+    ("open-replay", "Open, past states, replay, verification", "milliseconds",
+     [("open after a kill", "open after a kill, ms"), ("state at a record, p50", "state at a record, p50, ms"),
+      ("state at a record, p99", "state at a record, p99, ms"), ("replay from the start", "replay from the start, ms"),
+      ("verify with every state", "verify with every state, ms")]),
     ("commands", "Durable commands", "microseconds, median",
      [("dispatch", "durable dispatch, p50, us"), ("receipt", "durable receipt, p50, us"), ("append", "durable append (a variable), p50, us")]),
     ("memory", "Memory", "MiB",
-     [("in use", "memory in use, MiB"), ("state", "memory of the state, MiB"), ("replay beyond it", "memory of the replay beyond it, MiB")]),
+     [("in use", "memory in use, MiB"), ("state", "memory of the state, MiB"), ("replay beyond the state", "memory of the replay beyond the state, MiB")]),
 ]
 
 

@@ -47,7 +47,7 @@ fn state(runs: usize, steps: usize) -> State {
 
 fn work(state: &mut State) {
     for _ in 0..WORKED {
-        let (token, receipt) = (deal(state), Receipt::default());
+        let (token, receipt) = (dispatch_next(state), Receipt::default());
         ask(state, &Command::RecordReceipt { token, receipt });
     }
 }
@@ -95,15 +95,15 @@ fn ready_set(c: &mut Criterion) {
 /// command that reports the second head.
 fn at_second_head(mut state: State) -> (State, Command) {
     let report = |token| Command::RecordReceipt { token, receipt: Receipt::default() };
-    let first = deal(&mut state);
+    let first = dispatch_next(&mut state);
     ask(&mut state, &report(first));
-    (0..10).for_each(|_| _ = deal(&mut state));
-    let second = deal(&mut state);
+    (0..10).for_each(|_| _ = dispatch_next(&mut state));
+    let second = dispatch_next(&mut state);
     (state, report(second))
 }
 
 /// Dispatch the next step. Returns the token of the attempt.
-fn deal(state: &mut State) -> AttemptToken {
+fn dispatch_next(state: &mut State) -> AttemptToken {
     ask(
         state,
         &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned(), lease: None },

@@ -1,4 +1,4 @@
-"""Steps of a DBOS workflow with its SQLite system database: seconds on standard output."""
+"""Steps of a DBOS workflow with its SQLite system database. Prints the seconds."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Steps of a LangGraph loop with the SQLite checkpointer: seconds on standard output."""
+"""Steps of a LangGraph loop with the SQLite checkpointer. Prints the seconds."""
 
 import sqlite3
 import sys

@@ -1,7 +1,7 @@
-// Steps of a Restate handler: a service on the port given, which answers with seconds.
+// Steps of a Restate handler: a service on the given port that responds with the seconds.
 import * as restate from "@restatedev/restate-sdk";
 
-// The SDK asks for Node 22; this is all that it misses in Node 20.
+// The SDK requires Node 22; with this function it also runs on Node 20.
 Promise.withResolvers ??= function () {
   const parts = {};
   parts.promise = new this((resolve, reject) => Object.assign(parts, { resolve, reject }));

@@ -1,7 +1,7 @@
-"""Durable steps a second of this engine and of workflow tools: see README.md.
+"""Measures durable steps a second of this engine and of workflow tools: see README.md.
 
-Prints one table, and with --json writes all figures. Needs Python 3.9 or newer; for the tools
-whatever their installers need.
+Prints one table; with --json it also writes all figures. Needs Python 3.9 or newer, and the requirements
+of the tools.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def note(text):
 
 
 def call(words, **more):
-    """What a command prints; an exception with its last lines if it fails."""
+    """Run a command. Returns its output; if it fails, the exception has its last lines."""
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
     if done.returncode != 0:
         raise RuntimeError(f"{words[0]} ended with {done.returncode}: {done.stderr[-400:].strip()}")
@@ -96,13 +96,13 @@ class Restate:
 
     def __init__(self, work):
         if shutil.which("npm") is None or shutil.which("node") is None:
-            raise RuntimeError("node and npm are not here")
+            raise RuntimeError("node and npm are not installed")
         self.modules = work / "node"
         self.modules.mkdir(exist_ok=True)
         if not (self.modules / "node_modules").exists():
             (self.modules / "package.json").write_text('{"private": true}\n')
             call(["npm", "install", "--silent", *NODE_PACKAGES], cwd=self.modules)
-        # Beside the packages, so that its import is found.
+        # In the folder of the packages, so that its import is found.
         shutil.copy(HERE / "restate_steps.mjs", self.modules)
         self.server = self.modules / "node_modules" / ".bin" / "restate-server"
 
@@ -142,7 +142,7 @@ class Restate:
 
 
 def ports(count):
-    """Ports that are free at the moment."""
+    """Free ports."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -153,7 +153,7 @@ def ports(count):
 
 
 def post(url, value, patience):
-    """The answer as JSON; repeated until the server answers."""
+    """Repeat a request until the server responds. Returns the response as JSON."""
     body = json.dumps(value).encode()
     until = time.monotonic() + patience
     while True:
@@ -181,7 +181,7 @@ def main():
         try:
             tools.append(tool(work))
         except (RuntimeError, OSError) as error:
-            note(f"{tool.name} is passed over: {error}")
+            note(f"{tool.name} is skipped: {error}")
             skipped[tool.name] = str(error)
     rates = {tool.name: [] for tool in tools}
     for number in range(options.rounds):
@@ -195,14 +195,14 @@ def main():
                     note(f"round {number + 1}: {tool.name}: {error}")
     versions = {tool.name: tool.version() for tool in tools}
     ours = statistics.median(rates[Ours.name]) if rates.get(Ours.name) else float("nan")
-    print("| tool | version | durable steps/s | plan-ledger does so many times as many |")
+    print("| tool | version | durable steps/s | plan-ledger / tool |")
     print("|---|---|---|---|")
     for name, all_of_it in rates.items():
         if all_of_it:
             rate = statistics.median(all_of_it)
             print(f"| {name} | {versions[name]} | {rate:.0f} | {ours / rate:.1f} |")
     for name, why in skipped.items():
-        print(f"| {name} | passed over: {why} | | |")
+        print(f"| {name} | not measured: {why} | | |")
     if options.json:
         report = {"steps": options.steps, "rates": rates, "versions": versions, "skipped": skipped}
         options.json.write_text(json.dumps(report, indent=1))

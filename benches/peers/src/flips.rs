@@ -1,9 +1,8 @@
-//! One flipped bit at a time: is it noticed, and what is still served?
+//! One flipped bit at a time: whether an engine detects it, and which records it still serves.
 //!
-//! A process writes records, each in a durable commit of its own, and is killed. For every flip the
-//! files that it left are laid out anew with one bit flipped, among the blocks of 64 bytes that are
-//! not all zero, and a fresh process opens and reads them, so that nothing that an engine does to
-//! itself harms the next one.
+//! A process writes records, each in its own durable commit, and is killed. For every flip its
+//! files are written again with one bit flipped, in the blocks of 64 bytes that are not all zero,
+//! and a new process opens and reads them, so that one flip does not affect the next one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +17,7 @@ use crate::engine::Peer;
 use crate::image::Image;
 use crate::record::{LENGTH, mix, payload};
 
-/// How long an engine may take to open and read, before it counts as hung.
+/// The time limit to open and read. An engine that exceeds it counts as crashed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const PEERS: [Peer; 7] = [
@@ -39,60 +38,60 @@ pub struct Options {
     /// Records, each committed alone
     #[arg(long, default_value_t = 400)]
     records: u64,
-    /// Decides which bits are flipped
+    /// The seed of the random bits
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What became of a flip.
+/// The effect of a flip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
-    /// Noticed, and all other records served.
+    /// Detected, and all other records served.
     Served,
-    /// Noticed, and some of the other records served.
+    /// Detected, and some of the other records served.
     Partly,
-    /// Noticed, and nothing served.
+    /// Detected, and no records served.
     Refused,
-    /// Everything is served, and nothing was said.
+    /// All records served, and no error.
     Harmless,
-    /// Records are missing or wrong, and nothing was said.
+    /// Records missing or wrong, and no error.
     Silent,
-    /// A panic, an abort, or no end.
+    /// A panic, an abort, or a timeout.
     Crashed,
 }
 
 #[derive(Default)]
 struct Tally {
     fates: BTreeMap<Fate, u64>,
-    /// The most records that one flip took without a word.
+    /// The most records that one silent flip lost.
     worst: u64,
 }
 
-/// What an engine said while it served what it has.
+/// Whether the engine reported an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    /// Nothing: all is well.
+enum Reported {
+    /// No error.
     Nothing,
-    /// That something is wrong, on the way that a user takes to open and read.
-    Trouble,
+    /// An error, in the usual way to open and read.
+    Error,
 }
 
-/// What a reading process printed.
-struct Heard {
-    said: Said,
+/// The output of a reading process.
+struct Reading {
+    reported: Reported,
     good: u64,
     wrong: u64,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     println!(
-        "{} records of {LENGTH} bytes, each in a durable commit of its own; the process is killed; \
-         then {} times one random bit is flipped (seed {}), among the blocks of 64 bytes that are \
-         not all zero, and a fresh process opens the files and reads everything.\n",
+        "A process writes {} records of {LENGTH} bytes, each in its own durable commit, and is killed. \
+         Then, {} times, one random bit (seed {}) is flipped in the blocks of 64 bytes that are not all \
+         zero, and a new process opens the files and reads everything.\n",
         options.records, options.flips, options.seed
     );
     println!(
-        "| engine | noticed, the rest served | noticed, part served | noticed, nothing served | harmless | **silent** | crashed | most records lost by one silent flip |"
+        "| engine | detected, all other records served | detected, some served | detected, none served | harmless | **silent** | crashed | most records lost by one silent flip |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for peer in PEERS {
@@ -121,7 +120,7 @@ fn sweep(peer: Peer, options: &Options) -> Result<Tally> {
     let dir = folder.path().join("flipped");
     image.lay_out(&dir, None)?;
     if fate(peer, &dir, options.records)?.0 != Fate::Harmless {
-        return Err(format!("{} does not serve what it wrote", peer.name()).into());
+        return Err(format!("{} does not serve the records that it wrote", peer.name()).into());
     }
     std::fs::remove_dir_all(&dir)?;
     let mut tally = Tally::default();
@@ -136,7 +135,7 @@ fn sweep(peer: Peer, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What a process leaves that was killed after its last commit.
+/// The files of a process that was killed after its last commit.
 fn written(peer: Peer, dir: &Path, records: u64) -> Result<Image> {
     let mut child = start("write", peer, dir, records)?;
     let mut line = String::new();
@@ -175,29 +174,29 @@ fn fate(peer: Peer, dir: &Path, records: u64) -> Result<(Fate, u64)> {
     };
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.stdout.take().ok_or("no output")?, &mut text)?;
-    let Some(heard) = heard(&text).filter(|_| ended) else { return Ok((Fate::Crashed, 0)) };
-    let missing = records.saturating_sub(heard.good);
-    Ok(match heard.said {
-        Said::Nothing if missing == 0 && heard.wrong == 0 => (Fate::Harmless, 0),
-        Said::Nothing => (Fate::Silent, missing),
-        Said::Trouble if missing <= 1 => (Fate::Served, 0),
-        Said::Trouble if heard.good > 0 => (Fate::Partly, 0),
-        Said::Trouble => (Fate::Refused, 0),
+    let Some(reading) = reading(&text).filter(|_| ended) else { return Ok((Fate::Crashed, 0)) };
+    let missing = records.saturating_sub(reading.good);
+    Ok(match reading.reported {
+        Reported::Nothing if missing == 0 && reading.wrong == 0 => (Fate::Harmless, 0),
+        Reported::Nothing => (Fate::Silent, missing),
+        Reported::Error if missing <= 1 => (Fate::Served, 0),
+        Reported::Error if reading.good > 0 => (Fate::Partly, 0),
+        Reported::Error => (Fate::Refused, 0),
     })
 }
 
-fn heard(text: &str) -> Option<Heard> {
+fn reading(text: &str) -> Option<Reading> {
     let mut words = text.split_whitespace();
-    let said = match words.next()? {
-        "nothing" => Said::Nothing,
-        "trouble" => Said::Trouble,
+    let reported = match words.next()? {
+        "nothing" => Reported::Nothing,
+        "error" => Reported::Error,
         _ => return None,
     };
     let mut number = || words.next()?.parse().ok();
-    Some(Heard { said, good: number()?, wrong: number()? })
+    Some(Reading { reported, good: number()?, wrong: number()? })
 }
 
-/// Writes records one by one, says so, and waits for its end.
+/// Writes records one at a time, prints a line, and waits to be killed.
 pub fn write(peer: Peer, dir: &Path, count: u64) -> Result<()> {
     let engine = peer.open(dir)?;
     for number in 1..=count {
@@ -210,8 +209,7 @@ pub fn write(peer: Peer, dir: &Path, count: u64) -> Result<()> {
     }
 }
 
-/// Says what is served: whether there was trouble, how many records are as they were written, and
-/// how many were never written so.
+/// Prints whether there was an error, the number of correct records, and the number of wrong ones.
 pub fn read(peer: Peer, dir: &Path, count: u64) -> Result<()> {
     let mut good: Vec<u64> = Vec::new();
     let mut wrong = 0;
@@ -226,7 +224,7 @@ pub fn read(peer: Peer, dir: &Path, count: u64) -> Result<()> {
     let outcome = outcome.and_then(|()| peer.reopen(dir));
     good.sort_unstable();
     good.dedup();
-    let said = if outcome.is_ok() { "nothing" } else { "trouble" };
-    println!("{said} {} {wrong}", good.len());
+    let reported = if outcome.is_ok() { "nothing" } else { "error" };
+    println!("{reported} {} {wrong}", good.len());
     Ok(())
 }

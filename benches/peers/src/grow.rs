@@ -1,8 +1,8 @@
-//! How costs grow: a ledger is made longer and longer, and opened, folded and used at each length;
-//! and plans grow, in ledgers of their own.
+//! How costs grow with the length of the log and the size of the plan: a ledger is extended to
+//! several lengths, and opened, folded and used at each of them; each plan size has its own ledger.
 //!
-//! The records are those of real runs, judged by the library and appended in bulk; at every step of
-//! the ladder the ledger is opened and makes the snapshot that is due, as it would have meanwhile.
+//! The library judges the commands of real runs, and their records are appended in bulk. At each
+//! snapshot interval the ledger is opened and makes the due snapshot, as in normal use.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
@@ -29,40 +29,40 @@ use crate::record::mix;
 
 #[derive(Args)]
 pub struct Options {
-    /// Where ledgers are made: the device that is measured
+    /// The folder of the ledgers, on the device to measure
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Lengths, in records, in order
+    /// Lengths in records, ascending
     #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000,10000000")]
     records: Vec<u64>,
-    /// Sizes of plans, in steps
+    /// Plan sizes in steps
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000,100000")]
     steps: Vec<u64>,
-    /// Times that each length is opened
+    /// Opens at each length
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Write all figures there, as JSON
+    /// Write all figures to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Do one part, in this process
+    /// Run one part in this process
     #[arg(long, hide = true, requires = "ledger")]
     part: Option<Part>,
-    /// The ledger that the part is about
+    /// The ledger of the part
     #[arg(long, hide = true)]
     ledger: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Append until the ledger has the first of the lengths.
+    /// Append until the ledger has the first length.
     Extend,
-    /// Start a run of a plan of the first of the sizes.
+    /// Start a run of a plan with the first size.
     Begin,
-    /// Work, say so, and wait to be killed.
+    /// Execute steps, print a line, and wait to be killed.
     Hold,
     Open,
     Replay,
-    /// Fold the log where memory that is free is given back at once.
+    /// Fold the log with an allocator that returns free memory at once.
     Memory,
     StateAt,
     Verify,
@@ -72,20 +72,21 @@ enum Part {
 /// Names and figures.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Records between two snapshots, of a state as small as this one.
+/// Records between two snapshots of a small state.
 const STEP: u64 = 4096;
 /// Steps of each run.
 const STEPS: u64 = 400;
-/// Records of a bulk append.
+/// Records in a bulk append.
 const BULK: usize = 2_000;
-/// A command leads to fewer events than this; what is left before a rung is filled up.
+/// A command leads to fewer events than this. The rest up to a snapshot interval is filled with
+/// skippable records.
 const EVENTS_MAX: u64 = 32;
-/// A kind that a reader may skip.
+/// A kind that readers may skip.
 const FILLER: u16 = 0x9000;
-/// Random looks into the past at each length, as far as they fit into the time.
+/// Reads of random past states at each length, as many as fit into the time.
 const LOOKS: u64 = 300;
 const LOOKING: Duration = Duration::from_secs(30);
-/// Uses of each kind at each length.
+/// Commands of each type at each length.
 const USES: u64 = 60;
 
 pub fn run(options: &Options) -> Result<()> {
@@ -112,13 +113,13 @@ pub fn run(options: &Options) -> Result<()> {
     let mut lengths = Vec::new();
     let ledger = folder.path().join("long.ledger");
     for records in &options.records {
-        lengths.push(looked_at(&ledger, Part::Extend, *records, options)?);
+        lengths.push(measured(&ledger, Part::Extend, *records, options)?);
     }
     std::fs::remove_dir_all(&ledger)?;
     let mut plans = Vec::new();
     for steps in &options.steps {
         let ledger = folder.path().join(format!("plan-{steps}.ledger"));
-        plans.push(looked_at(&ledger, Part::Begin, *steps, options)?);
+        plans.push(measured(&ledger, Part::Begin, *steps, options)?);
     }
     if let Some(path) = &options.json {
         let report = serde_json::json!({ "lengths": lengths, "plans": plans });
@@ -127,8 +128,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Makes a ledger, or makes it longer, and measures what there is.
-fn looked_at(
+/// Create or extend a ledger, and measure it.
+fn measured(
     ledger: &Path,
     make: Part,
     size: u64,
@@ -148,7 +149,7 @@ fn looked_at(
         killed(ledger)?;
         take(Part::Open, &mut figures)?;
     }
-    // A long log is folded once: it takes long enough.
+    // A long log is folded once, because that takes long enough.
     let folds = if make == Part::Extend && size > 1_000_000 { 1 } else { options.rounds };
     (0..folds).try_for_each(|_| take(Part::Replay, &mut figures))?;
     if make == Part::Begin {
@@ -168,7 +169,7 @@ fn process(part: Part, ledger: &Path, size: u64) -> Result<Process> {
     process.arg("--records").arg(size.to_string()).arg("--steps").arg(size.to_string());
     process.stdin(Stdio::null()).stderr(Stdio::inherit());
     if part == Part::Memory {
-        // Or the C library keeps up to twice the largest buffer that was ever freed, for later.
+        // By default the C library keeps up to twice the largest freed buffer.
         let at_once = "glibc.malloc.trim_threshold=131072:glibc.malloc.mmap_threshold=131072";
         process.env("GLIBC_TUNABLES", at_once);
     }
@@ -188,14 +189,14 @@ fn apart(part: Part, ledger: &Path, size: u64) -> Result<Vec<(String, f64)>> {
     Ok(text.lines().filter_map(figure).collect())
 }
 
-/// Leaves the ledger as a process does that is killed while it works.
+/// Start a process that uses the ledger, and kill it.
 fn killed(ledger: &Path) -> Result<()> {
     let mut child = process(Part::Hold, ledger, 0)?.stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     child.kill()?;
     child.wait()?;
-    if line.trim() == "working" { Ok(()) } else { Err("it did not begin to work".into()) }
+    if line.trim() == "working" { Ok(()) } else { Err("the process did not start to work".into()) }
 }
 
 fn hold(dir: &Path) -> Result<Figures> {
@@ -211,7 +212,7 @@ fn hold(dir: &Path) -> Result<Figures> {
     }
 }
 
-/// A run that goes on; a new one if there is none.
+/// A running run; a new one if there is none.
 fn newest(ledger: &Ledger) -> Result<RunId> {
     let state = ledger.state()?;
     let has_enough = |id: &RunId| state.runs.get(id).is_some_and(|run| run.ready_count() > 100);
@@ -222,7 +223,7 @@ fn newest(ledger: &Ledger) -> Result<RunId> {
     Ok(ledger.start_run(&name, &plan(STEPS)?, RunPolicy::default())?)
 }
 
-/// Does one step.
+/// Execute one step.
 fn work(ledger: &Ledger, run: RunId) -> Result<()> {
     if let Some(task) = ledger.dispatch(run, "worker")? {
         ledger.record_receipt(task.token, receipt())?;
@@ -235,7 +236,7 @@ fn open(dir: &Path) -> Result<Figures> {
     let (ledger, _) = Ledger::open(dir, &Environment::system())?;
     let took = started.elapsed();
     drop(ledger);
-    Ok(vec![("opened after a kill, ms", took.as_secs_f64() * 1e3)])
+    Ok(vec![("open after a kill, ms", took.as_secs_f64() * 1e3)])
 }
 
 fn replay(dir: &Path) -> Result<Figures> {
@@ -245,24 +246,24 @@ fn replay(dir: &Path) -> Result<Figures> {
     let took = started.elapsed().as_secs_f64();
     let (most, after) = (memory("VmHWM")?, memory("VmRSS")?);
     if !fold.damage.is_empty() || fold.state.seq == 0 {
-        return Err("the ledger is not whole".into());
+        return Err("the ledger is incomplete".into());
     }
     let mebibytes = |bytes: u64| as_float(bytes) / f64::from(1 << 20);
     Ok(vec![
-        ("replayed from the start, ms", took * 1e3),
-        ("replayed, records/s", as_float(fold.records) / took),
+        ("replay from the start, ms", took * 1e3),
+        ("replay, records/s", as_float(fold.records) / took),
         ("memory of the state, MiB", mebibytes(after.saturating_sub(before))),
-        ("memory of the replay beyond it, MiB", mebibytes(most.saturating_sub(after))),
+        ("memory of the replay beyond the state, MiB", mebibytes(most.saturating_sub(after))),
     ])
 }
 
-/// By how much the process has grown that holds the state.
+/// The growth of the process by the state.
 fn in_use(dir: &Path) -> Result<Figures> {
     let before = memory("VmRSS")?;
     let fold = LedgerView::open(dir, &Environment::system())?.fold(u64::MAX)?;
     let grown = memory("VmRSS")?.saturating_sub(before);
     if !fold.damage.is_empty() || fold.state.seq == 0 {
-        return Err("the ledger is not whole".into());
+        return Err("the ledger is incomplete".into());
     }
     Ok(vec![("memory in use, MiB", as_float(grown) / f64::from(1 << 20))])
 }
@@ -278,19 +279,19 @@ fn state_at(dir: &Path) -> Result<Figures> {
         let state = view.state_at(seq)?;
         took.push(started.elapsed());
         if state.seq != seq {
-            return Err("the state of another record".into());
+            return Err("the state is of another record".into());
         }
     }
     let looks = as_float(u64::try_from(took.len())?);
     let (half, most) = (at_share(took.clone(), 500), at_share(took, 990));
     Ok(vec![
-        ("looks at a record", looks),
+        ("reads of past states", looks),
         ("state at a record, p50, ms", half / 1e3),
         ("state at a record, p99, ms", most / 1e3),
     ])
 }
 
-/// The most thorough verification, by as many threads as there are processors.
+/// The most thorough verification, with one thread for each processor.
 fn verified(dir: &Path) -> Result<Figures> {
     let jobs = std::thread::available_parallelism()?;
     let watch = &|_| ControlFlow::Continue(());
@@ -299,20 +300,20 @@ fn verified(dir: &Path) -> Result<Figures> {
     let report = plan_ledger::ledger::verify(dir, &Environment::system(), request)?;
     let took = started.elapsed().as_secs_f64();
     if report.condition() != LedgerCondition::Whole {
-        return Err("the ledger is not whole".into());
+        return Err("the ledger is incomplete".into());
     }
-    Ok(vec![("verified with every state, ms", took * 1e3)])
+    Ok(vec![("verify with every state, ms", took * 1e3)])
 }
 
-/// Dispatches, receipts and values of variables, each durable.
+/// Durable dispatches, receipts and variable updates.
 fn uses(dir: &Path) -> Result<Figures> {
     let (ledger, _) = Ledger::open(dir, &Environment::system())?;
     let run = newest(&ledger)?;
-    let (mut dealing, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut dispatching, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..USES {
         let started = Instant::now();
         let task = ledger.dispatch(run, "worker")?.ok_or("nothing was dispatched")?;
-        dealing.push(started.elapsed());
+        dispatching.push(started.elapsed());
         let started = Instant::now();
         ledger.record_receipt(task.token, receipt())?;
         receiving.push(started.elapsed());
@@ -323,7 +324,7 @@ fn uses(dir: &Path) -> Result<Figures> {
     }
     ledger.close()?;
     Ok(vec![
-        ("durable dispatch, p50, us", at_share(dealing, 500)),
+        ("durable dispatch, p50, us", at_share(dispatching, 500)),
         ("durable receipt, p50, us", at_share(receiving, 500)),
         ("durable append (a variable), p50, us", at_share(appending, 500)),
     ])
@@ -338,10 +339,10 @@ fn begin(dir: &Path, steps: u64) -> Result<Figures> {
     work(&ledger, run)?;
     ledger.snapshot::<State>()?;
     ledger.close()?;
-    Ok(vec![("run started, ms", took.as_secs_f64() * 1e3)])
+    Ok(vec![("start of the run, ms", took.as_secs_f64() * 1e3)])
 }
 
-/// Records that are judged and folded in, and not yet in the log.
+/// Judged and folded events that are not yet in the log.
 struct Grower {
     state: State,
     log: Log,
@@ -352,17 +353,17 @@ struct Grower {
 
 fn extend(dir: &Path, to: u64) -> Result<Figures> {
     let started = Instant::now();
-    let mut state = rung(dir)?;
+    let mut state = opened_at_interval(dir)?;
     while state.seq < to {
         let next = (state.seq + 1).next_multiple_of(STEP).min(to);
         Grower::new(dir, state)?.grow(next)?;
-        state = rung(dir)?;
+        state = opened_at_interval(dir)?;
     }
-    Ok(vec![("made, s", started.elapsed().as_secs_f64())])
+    Ok(vec![("time to write, s", started.elapsed().as_secs_f64())])
 }
 
-/// Opens the ledger, and has it make the snapshot that is due, which a record brings about.
-fn rung(dir: &Path) -> Result<State> {
+/// Open the ledger and append a record, which makes the due snapshot.
+fn opened_at_interval(dir: &Path) -> Result<State> {
     let environment = Environment { background_work: BackgroundWork::Inline, ..Environment::system() };
     let (ledger, _) = Ledger::open_or_create(dir, &environment)?;
     let open = ledger.state()?.runs.open().next_back();
@@ -400,7 +401,7 @@ impl Grower {
         Ok(self.log.close()?)
     }
 
-    /// The next command of a run after the other.
+    /// The next command of successive runs.
     fn step(&mut self) -> Result<()> {
         let time = now().max(self.state.time);
         let command = match (self.run, self.open.take()) {

@@ -1,4 +1,4 @@
-//! A folder in memory, without its holes: laid out anew for every flip.
+//! The files of a folder in memory, without blocks of zeros. They are written again for every flip.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use crate::Result;
 
-/// The unit in which zeros count as free space, in bytes.
+/// The size in bytes of a block. A block of zeros counts as free space.
 const BLOCK: usize = 64;
 
 /// The files of a folder.
 pub struct Image {
     folders: Vec<PathBuf>,
     files: Vec<(PathBuf, Vec<u8>)>,
-    /// File and offset of each block that is not all zero.
+    /// The file and offset of each block that is not all zero.
     blocks: Vec<(usize, usize)>,
 }
 
 impl Image {
-    /// Reads a folder. Sockets and the like are passed over.
+    /// Read a folder. Sockets and other special files are skipped.
     pub fn of(dir: &Path) -> Result<Self> {
         let mut image = Self { folders: Vec::new(), files: Vec::new(), blocks: Vec::new() };
         image.take(dir, Path::new(""))?;
@@ -48,12 +48,12 @@ impl Image {
         Ok(())
     }
 
-    /// Bits in blocks that hold something.
+    /// The number of bits in blocks that are not all zero.
     pub fn bits(&self) -> u64 {
         u64::try_from(self.blocks.len() * BLOCK * 8).unwrap_or(u64::MAX)
     }
 
-    /// Writes the folder, with that one of its bits flipped.
+    /// Write the folder with one bit flipped.
     pub fn lay_out(&self, dir: &Path, bit: Option<u64>) -> Result<()> {
         fs::create_dir_all(dir)?;
         for folder in &self.folders {
@@ -73,7 +73,7 @@ impl Image {
         let (file, start) = *self.blocks.get(bit / (BLOCK * 8)).ok_or("no such bit")?;
         let (name, bytes) = self.files.get(file).ok_or("no such file")?;
         let at = start + bit / 8 % BLOCK;
-        let byte = bytes.get(at).ok_or("behind the end")? ^ (1 << (bit % 8));
+        let byte = bytes.get(at).ok_or("past the end")? ^ (1 << (bit % 8));
         let file = fs::OpenOptions::new().write(true).open(dir.join(name))?;
         Ok(file.write_all_at(&[byte], u64::try_from(at)?)?)
     }

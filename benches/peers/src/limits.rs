@@ -1,5 +1,5 @@
-//! What this machine allows: the disk, the hash, the checksum, the memory. Measured in the same
-//! run as everything else, so that each figure can be held against what would be possible.
+//! The limits of this machine: the disk, the hash, the checksum, the memory. They are measured in
+//! the same run as everything else, so that each figure can be compared with its limit.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -16,22 +16,22 @@ use crate::speed::median;
 
 #[derive(Args)]
 pub struct Options {
-    /// Where files are made: the device that is measured
+    /// The folder of the files, on the device to measure
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Rounds; a figure is their median
+    /// Rounds; a figure is the median over them
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Write all figures there, as JSON
+    /// Write all figures to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// Bytes that a frame of a record of 256 bytes takes.
+/// The frame size of a record of 256 bytes.
 const FRAME: usize = 384;
 /// Records in memory.
 const RECORDS: u64 = 100_000;
-/// How much is filled with zeros beforehand, in bytes.
+/// The size of the file that is filled with zeros before, in bytes.
 const PREPARED: usize = 64 << 20;
 
 type Limit = (&'static str, &'static str, fn(&Options) -> Result<f64>);
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes of that many bytes, each synced, to a file that was filled with zeros: so many a second.
+/// Synced writes a second of `length` bytes to a file that was filled with zeros.
 fn syncs(options: &Options, length: usize) -> Result<f64> {
     let file = tempfile::tempfile_in(&options.folder)?;
     prepare(&file)?;
@@ -88,7 +88,7 @@ fn prepare(file: &File) -> Result<()> {
     Ok(file.sync_all()?)
 }
 
-/// The hash of a payload, and the link that it goes into.
+/// Hashes of payloads, and the chain over them.
 fn chain() -> f64 {
     let (payload, mut link) = (payload(1), [0x11; 32 + 27 + 32]);
     let started = Instant::now();

@@ -1,11 +1,11 @@
-//! The same work through this engine and through others, side by side.
+//! Measures the same work on this engine and on others.
 //!
-//! `flips` damages one bit of 400 acknowledged records at a time and asks each engine what it still
-//! serves; `speed` appends records of 256 bytes, and opens and folds them. Every engine stands at its
-//! own defaults, with the strongest durability that it offers for a commit. `limits`, `own` and
-//! `grow` say what the machine allows, and how this engine's costs grow.
+//! `flips` damages one bit of 400 acknowledged records at a time and counts the records that each engine
+//! still serves; `speed` appends records of 256 bytes, and opens and folds them. Every engine has its
+//! default settings, with the strongest durability that it offers for a commit. `limits`, `own` and
+//! `grow` measure the limits of the machine, and how the costs of this engine grow.
 //!
-//! Left out on purpose: tuning. What is compared is what a user gets who reads the first page.
+//! No engine is tuned: the comparison shows what a user gets without it.
 
 mod engine;
 mod flips;
@@ -26,11 +26,11 @@ use clap::{Parser, Subcommand};
 
 use engine::Peer;
 
-/// What may go wrong here is told to a person, and nothing else happens.
+/// Errors are only printed.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 #[derive(Parser)]
-#[command(about = "The same work through this engine and through others")]
+#[command(about = "The same work on this engine and on others")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,31 +38,31 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Flip one random bit of 400 acknowledged records at a time, and count what is served
+    /// Flip one random bit of 400 acknowledged records at a time, and count the served records
     Flips(flips::Options),
-    /// Append durably, open, replay: in rounds that take turns
+    /// Append durably, open and replay; the engines take turns
     Speed(speed::Options),
-    /// Count what each engine asks of the system to make 200 commits durable (with strace)
+    /// Count the system calls of each engine for 200 durable commits (needs strace)
     Durability(speed::Durability),
-    /// What the disk, the hash and the memory of this machine allow
+    /// Measure the limits of the disk, the hash and the memory of this machine
     Limits(limits::Options),
-    /// What only this engine has: verifying, plans, time travel, snapshots
+    /// Measure verification, plans and snapshots of this engine
     Own(own::Options),
-    /// Make a large ledger, or one of a large plan, and measure what grows with it
+    /// Measure costs by length of the log and size of the plan
     Grow(grow::Options),
-    /// Do steps of a plan durably, one after the other; prints the seconds
+    /// Execute steps of a plan durably, one at a time; prints the seconds
     Steps { dir: PathBuf, steps: u64 },
-    /// One measurement of one engine
+    /// Run one measurement of one engine
     #[command(hide = true)]
     Measure {
         peer: Peer,
         #[command(flatten)]
         options: measure::Options,
     },
-    /// Write records, say so, and wait to be killed
+    /// Write records, print a line, and wait to be killed
     #[command(hide = true)]
     Write { peer: Peer, dir: PathBuf, count: u64 },
-    /// Open, read, and say what is served
+    /// Open, read, and print a summary of the served records
     #[command(hide = true)]
     Read { peer: Peer, dir: PathBuf, count: u64 },
 }

@@ -1,6 +1,6 @@
-//! One measurement of one engine, in a process of its own: a figure on standard output.
+//! One measurement of one engine in its own process, which prints the figure.
 //!
-//! This file knows no engine: a program that offers [`Store`] has all measurements.
+//! This file depends on no engine: any program with a [`Store`] has all measurements.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,52 +15,52 @@ use crate::record::{Sum, payload};
 
 /// Appends before the clock starts.
 const WARM_UP: u64 = 50;
-/// Records of a batch.
+/// Records in a batch.
 pub const BATCH: u64 = 1000;
 
-/// Something that appends. Shared by threads.
+/// An open store that appends records; threads share it.
 pub trait Engine: Send + Sync {
-    /// Appends records of consecutive numbers, all or nothing, durable when this returns.
+    /// Append records with consecutive numbers atomically; they are durable on return.
     fn append(&self, first: u64, payloads: &[Vec<u8>]) -> Result<()>;
 
-    /// Appends one record after the other for that long, many of them not yet durable at once;
-    /// how many became durable. `None` if the engine has no way to do so in one thread.
+    /// Append records for that long, with many of them not yet durable at a time. Returns the
+    /// number of durable records; `None` if the engine cannot do this in one thread.
     fn pipeline(&self, _: Duration) -> Option<Result<u64>> {
         None
     }
 }
 
-/// Who is shown what is read: number and payload.
+/// Receives the number and the payload of each record.
 pub type Visit<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
 
-/// An engine, as a measurement uses it.
+/// An engine under measurement.
 pub struct Store<'a> {
-    /// Opens or makes a store in a folder.
+    /// Open or create a store in a folder.
     pub open: &'a dyn Fn(&Path) -> Result<Box<dyn Engine>>,
-    /// Opens the store that is there and reads all of it, in order.
+    /// Open an existing store and read all of it, in order.
     pub read: &'a dyn Fn(&Path, Visit<'_>) -> Result<()>,
 }
 
-/// What is measured.
+/// The measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Work {
-    /// One thread commits one record after the other.
+    /// One thread commits one record at a time.
     One,
-    /// 32 threads do.
+    /// 32 threads commit one record at a time.
     Threads32,
-    /// 256 threads do.
+    /// 256 threads commit one record at a time.
     Threads256,
     /// One thread commits batches of [`BATCH`].
     Batches,
-    /// One thread waits for what it wrote long ago.
+    /// One thread has many records in flight.
     Pipeline,
-    /// No measurement: a store is filled, and the process waits to be killed.
+    /// No measurement: fill a store, and wait to be killed.
     Fill,
-    /// The store that a killed process left is opened, until it takes an append.
+    /// Open the store of a killed process, until the first append.
     Reopen,
-    /// It is opened, read, decoded and folded.
+    /// Open, read, decode and fold that store.
     Replay,
-    /// A store is filled and closed.
+    /// Fill and close a store.
     Bytes,
     /// No measurement: 200 commits, to count system calls.
     Commits,
@@ -69,17 +69,17 @@ pub enum Work {
 #[derive(Args)]
 pub struct Options {
     work: Work,
-    /// Where the store is, or is made
+    /// The folder of the store
     dir: PathBuf,
-    /// Seconds
+    /// The duration in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Records of a filled store
+    /// The number of records in a filled store
     #[arg(long, default_value_t = 200_000)]
     records: u64,
 }
 
-/// Measures, and prints the figure; nothing if there is none.
+/// Measure, and print the figure, if there is one.
 pub fn run(store: &Store<'_>, options: &Options) -> Result<()> {
     let time = Duration::from_secs_f64(options.seconds);
     let dir = options.dir.as_path();
@@ -186,12 +186,12 @@ fn replay(store: &Store<'_>, dir: &Path, records: u64) -> Result<f64> {
     (store.read)(dir, &mut |_, payload| sum.add(payload))?;
     let rate = per_second(sum.records, started);
     if sum.records < records {
-        return Err(format!("only {} of {records} records are there", sum.records).into());
+        return Err(format!("only {} of {records} records were read", sum.records).into());
     }
     Ok(rate)
 }
 
-/// What the files below a folder take of the disk.
+/// The disk usage of the files below a folder.
 pub fn bytes_below(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir)? {
@@ -210,7 +210,7 @@ pub fn per_second(count: u64, started: Instant) -> f64 {
     as_float(count) / started.elapsed().as_secs_f64()
 }
 
-/// A count as a float; counts here are far below where that would lose anything.
+/// A count as a float; counts here are small enough to be exact.
 pub fn as_float(count: u64) -> f64 {
     let half = |bits: u64| u32::try_from(bits & 0xFFFF_FFFF).map_or(0.0, f64::from);
     half(count >> 32) * 4_294_967_296.0 + half(count)

@@ -1,6 +1,5 @@
-//! What only this engine has: verifying a chain, durable steps of a plan, what a dispatch costs
-//! beside the disk, and how long appends take while snapshots are built. Each part is measured in a
-//! process of its own, round by round.
+//! Verification of the chain, durable steps of a plan, the CPU cost of a dispatch, and the latency
+//! of steps while snapshots are built. Each part runs in its own process, round by round.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -24,16 +23,16 @@ use crate::speed::median;
 
 #[derive(Args)]
 pub struct Options {
-    /// Where ledgers are made: the device that is measured
+    /// The folder of the ledgers, on the device to measure
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Rounds; a figure is their median
+    /// Rounds; a figure is the median over them
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of each measurement
+    /// The seconds of each measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Write all figures there, as JSON
+    /// Write all figures to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
     /// Measure one part, once
@@ -52,9 +51,9 @@ enum Part {
 /// Names and figures.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Steps of the plan that is large.
+/// Steps of the large plan.
 const LARGE: u64 = 100_000;
-/// Records of the log that is verified.
+/// Records of the verified log.
 const VERIFIED: u64 = 400_000;
 
 pub fn run(options: &Options) -> Result<()> {
@@ -83,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Measures a part in a process of its own.
+/// Measure a part in its own process.
 fn apart(part: Part, options: &Options) -> Result<Vec<(String, f64)>> {
     let mut process = Process::new(std::env::current_exe()?);
     process.args(["own", "--part", part.to_possible_value().ok_or("no name")?.get_name()]);
@@ -127,7 +126,7 @@ fn verified(dir: &Path) -> Result<Figures> {
         let options = VerifyOptions { jobs, ..VerifyOptions::DEFAULT };
         let verified = verify(&storage, &dir.join("peer.ledger"), options)?;
         if verified.is_damaged() || verified.counts.records < VERIFIED {
-            return Err("the log is not whole".into());
+            return Err("the log is incomplete".into());
         }
         figures.push((name, per_second(verified.counts.records, started)));
     }
@@ -140,7 +139,8 @@ fn begun(dir: &Path, plan: &Plan) -> Result<(Ledger, RunId)> {
     Ok((ledger, run))
 }
 
-/// Does steps until it is over, a receipt and the next dispatch in one commit; how long each took.
+/// Execute steps until the deadline, with a receipt and the next dispatch in one commit. Returns
+/// the latencies.
 fn work(ledger: &Ledger, run: RunId, is_over: &dyn Fn() -> bool) -> Result<Vec<Duration>> {
     let mut took = Vec::new();
     let mut task = ledger.dispatch(run, "worker")?;
@@ -152,14 +152,14 @@ fn work(ledger: &Ledger, run: RunId, is_over: &dyn Fn() -> bool) -> Result<Vec<D
     Ok(took)
 }
 
-/// Durable steps, and commits of the bare loop beside them.
+/// Durable steps, in turn with commits of the bare loop.
 fn steps(dir: &Path, time: Duration) -> Result<Figures> {
     let (ledger, run) = begun(&dir.join("step.ledger"), &plan(LARGE / 4)?)?;
     let bare = Peer::Bare.open(dir)?;
     let one = [payload(1)];
     let (mut done, mut stepping) = (0, Duration::ZERO);
     let (mut synced, mut syncing) = (0, Duration::ZERO);
-    // Turn and turn about: whatever else the machine does falls on both.
+    // Both take turns, so that the other load of the machine affects both.
     for _ in 0..5 {
         let started = Instant::now();
         done += work(&ledger, run, &|| started.elapsed() > time / 5)?.len();
@@ -175,22 +175,22 @@ fn steps(dir: &Path, time: Duration) -> Result<Figures> {
     let (steps, syncs) = (rate(u64::try_from(done)?, stepping), rate(synced, syncing));
     Ok(vec![
         ("durable steps/s", steps),
-        ("bare write + fdatasync/s beside them", syncs),
+        ("bare write + fdatasync/s, in turn", syncs),
         ("durable steps, share of the bare loop", steps / syncs),
     ])
 }
 
-/// What a command costs beside the disk, in a plan of many steps.
+/// The CPU cost of a command in a large plan.
 fn cpu() -> Result<Figures> {
     let mut state = State::default();
     ask(&mut state, 1, &start("large".to_owned(), &plan(LARGE)?)?)?;
-    let (mut dealing, mut receiving) = (Vec::new(), Vec::new());
+    let (mut dispatching, mut receiving) = (Vec::new(), Vec::new());
     for now in 2..10_000 {
         let first = state.seq + 1;
         let command = dispatch(RunId(1));
         let started = Instant::now();
         let events = ask(&mut state, now, &command)?;
-        dealing.push(started.elapsed().as_secs_f64() * 1e6);
+        dispatching.push(started.elapsed().as_secs_f64() * 1e6);
         let token = dispatched_token(first, &events).ok_or("nothing was dispatched")?;
         let command = Command::RecordReceipt { token, receipt: receipt() };
         let started = Instant::now();
@@ -198,12 +198,12 @@ fn cpu() -> Result<Figures> {
         receiving.push(started.elapsed().as_secs_f64() * 1e6);
     }
     Ok(vec![
-        ("dispatch, plan of 100,000 steps, us", median(dealing)),
+        ("dispatch, plan of 100,000 steps, us", median(dispatching)),
         ("receipt and ready set, plan of 100,000 steps, us", median(receiving)),
     ])
 }
 
-/// How long a durable step takes with and without snapshots being built beside it.
+/// The latency of a durable step with and without snapshots being built.
 fn tail(dir: &Path, time: Duration) -> Result<Figures> {
     let (ledger, run) = begun(&dir.join("tail.ledger"), &plan(LARGE)?)?;
     let (mut without, mut with) = (Vec::new(), Vec::new());
@@ -234,11 +234,11 @@ fn tail(dir: &Path, time: Duration) -> Result<Figures> {
         ("step, p99.9 without snapshots, us", before),
         ("step, p99.9 while snapshots are built, us", during),
         ("step, p99.9, ratio", during / before),
-        ("snapshots that were built meanwhile", as_float(snapshots)),
+        ("snapshots built meanwhile", as_float(snapshots)),
     ])
 }
 
-/// That many thousandths took no longer, in microseconds.
+/// The latency in microseconds that so many thousandths do not exceed.
 pub fn at_share(mut took: Vec<Duration>, share: usize) -> f64 {
     took.sort_unstable();
     let last = took.len().saturating_sub(1);

@@ -1,5 +1,4 @@
-//! Plans and receipts that the measurements of whole ledgers use, and what they read of the
-//! process that they are in.
+//! Plans and receipts for the measurements of whole ledgers, and the memory of this process.
 
 use std::time::UNIX_EPOCH;
 
@@ -9,7 +8,7 @@ use plan_ledger::{Command, Event, Plan, RunId, RunPolicy, State};
 
 use crate::Result;
 
-/// A plan of independent steps, as long as steps of plans are.
+/// A plan of independent steps of typical length.
 pub fn plan(steps: u64) -> Result<Plan> {
     let step = |number: u64| {
         serde_json::json!({
@@ -21,7 +20,7 @@ pub fn plan(steps: u64) -> Result<Plan> {
     Ok(serde_json::from_value(serde_json::json!({ "title": "Large", "steps": steps }))?)
 }
 
-/// The command that starts a run of a plan, for benches that execute commands without a ledger.
+/// The command that starts a run of a plan, for measurements without a ledger.
 pub fn start(name: String, plan: &Plan) -> Result<Command> {
     let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
     Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft })
@@ -36,7 +35,7 @@ pub fn receipt() -> Receipt {
     Receipt { output: Json::new(&value).into(), ..Receipt::default() }
 }
 
-/// The token of the attempt that these events deal, if they deal one.
+/// The token of the attempt that these events dispatch, if any.
 pub fn dispatched_token(first: u64, events: &[Event]) -> Option<AttemptToken> {
     (first..).zip(events).find_map(|(seq, event)| match event {
         Event::Step(record) if matches!(record.event, StepEvent::Dispatched(_)) => {
@@ -46,7 +45,7 @@ pub fn dispatched_token(first: u64, events: &[Event]) -> Option<AttemptToken> {
     })
 }
 
-/// Executes a command on a state.
+/// Execute a command on a state.
 pub fn ask(state: &mut State, now: u64, command: &Command) -> Result<Vec<Event>> {
     let next = state.seq + 1;
     execute(state, next, now, command).map_err(|rejection| rejection.to_string().into())
@@ -57,7 +56,8 @@ pub fn now() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
 }
 
-/// A line of `/proc/self/status`, in bytes: `VmRSS` is what is resident, `VmHWM` the most so far.
+/// A line of `/proc/self/status`, in bytes: `VmRSS` is the resident memory, `VmHWM` its maximum so
+/// far.
 pub fn memory(name: &str) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such line")?;

@@ -1,21 +1,21 @@
-//! What is written: dispatches and receipts of 256 bytes, which the record's number decides, and
-//! what they add up to.
+//! The written records, and their fold: dispatches and receipts of 256 bytes, derived from the
+//! record's number.
 //!
-//! Odd records deal a step, even ones bring its receipt. The same decoding and the same fold are
-//! used for every engine, so that replays differ by what the engines do.
+//! Odd records dispatch a step, even records are its receipts. All engines use the same decoding
+//! and the same fold, so that replays differ only by the engine.
 
 use bincode::Options as _;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// Bytes of a payload.
+/// The size of a payload in bytes.
 pub const LENGTH: usize = 256;
 
-/// Steps of the plan that the records are about.
+/// Steps in the plan of the records.
 const STEPS: u64 = 100_000;
 
-/// A number that only the seed decides (splitmix64).
+/// A number that depends only on the seed (splitmix64).
 pub fn mix(seed: u64) -> u64 {
     let mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,14 +23,14 @@ pub fn mix(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// What a record says of a step.
+/// The event in a record.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Event<'a> {
     Dispatched { step: u32, attempt: u32, lease_until: u64, worker: &'a str, key: &'a [u8] },
     Received { step: u32, attempt: u32, cost: u64, output: &'a [u8] },
 }
 
-/// The payload of a record: its number, then the event, whose noise cannot be compressed.
+/// The payload of a record: its number, then the event with incompressible noise.
 pub fn payload(number: u64) -> Vec<u8> {
     let noise: Vec<u8> =
         (1..).flat_map(|at: u64| mix(number ^ (at << 40)).to_le_bytes()).take(LENGTH).collect();
@@ -43,7 +43,7 @@ pub fn payload(number: u64) -> Vec<u8> {
             Event::Received { step, attempt, cost: number % 1000, output: noise }
         }
     };
-    // As much noise as fills the record; a length of more than 250 takes three bytes.
+    // The noise fills the record; a length above 250 takes three bytes.
     let all = 8 + bytes(&event(&[])).len();
     let filled = event(noise.get(..LENGTH - all).unwrap_or_default());
     [number.to_le_bytes().to_vec(), bytes(&filled)].concat()
@@ -53,7 +53,7 @@ fn bytes(event: &Event<'_>) -> Vec<u8> {
     bincode::DefaultOptions::new().serialize(event).expect("plain structs encode")
 }
 
-/// What a step has come to.
+/// The state of a step.
 #[derive(Debug, Default, Clone, Copy)]
 struct Step {
     attempt: u32,
@@ -61,7 +61,7 @@ struct Step {
     lease_until: u64,
 }
 
-/// What the records add up to.
+/// The fold of the records.
 #[derive(Debug)]
 pub struct Sum {
     steps: Vec<Step>,
@@ -76,9 +76,9 @@ impl Sum {
         Self { steps, records: 0, done: 0, cost: 0 }
     }
 
-    /// Decode a record and fold it in.
+    /// Decode a record and fold it.
     pub fn add(&mut self, payload: &[u8]) -> Result<()> {
-        let event = payload.get(8..).ok_or("a record that is too short")?;
+        let event = payload.get(8..).ok_or("the record is too short")?;
         let event = bincode::DefaultOptions::new().with_limit(1 << 20).deserialize(event)?;
         self.records += 1;
         let slot = |step: u32| usize::try_from(step).unwrap_or(usize::MAX);

@@ -1,9 +1,8 @@
-//! The same records through every engine: one table for each kind of work.
+//! The same records on every engine, with one table for each task.
 //!
-//! The engines take turns in every round, each on a fresh store and in a process of its own, so
-//! that what else the machine does falls on all of them alike, and nothing that one leaves behind
-//! helps or harms another; every round has an order of its own, in case something does. A figure is
-//! the median over the rounds; only the ratios within one run mean anything.
+//! In every round the engines take turns, each on a new store and in its own process, so that the
+//! other load of the machine affects all of them, and no engine affects another. Every round has
+//! another order. A figure is the median over the rounds. Compare only figures of the same run.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -29,27 +28,27 @@ const PEERS: [Peer; 9] = [
     Peer::Sled,
 ];
 
-/// An engine whose dependencies do not go together with those of the others.
+/// The program of an engine whose dependencies conflict with those of the others.
 const BESIDE: &str = "peers-batpak";
 
 #[derive(Args)]
 pub struct Options {
-    /// Rounds; a figure is their median
+    /// Rounds; a figure is the median over them
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Seconds of each measurement
+    /// The seconds of each measurement
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Records of a store that is filled to be opened and read
+    /// The number of records in a store that is opened and read
     #[arg(long, default_value_t = 200_000)]
     records: u64,
-    /// Where the stores are made: the device that is measured
+    /// The folder of the stores, on the device to measure
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Only work whose name contains this
+    /// Only tasks with this text in their names
     #[arg(long, default_value = "")]
     only: String,
-    /// Write all figures there, as JSON
+    /// Write all figures to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -59,12 +58,12 @@ pub struct Options {
 struct Candidate {
     name: String,
     program: PathBuf,
-    /// What comes before the options of a measurement.
+    /// The arguments before the options of a measurement.
     words: Vec<String>,
     peer: Option<Peer>,
 }
 
-/// What one row of a table says.
+/// One table: a task, its name and its unit.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     work: Work,
@@ -77,16 +76,16 @@ const ROWS: [Row; 8] = [
     Row { work: Work::Threads32, name: "durable appends, 32 threads", unit: "records/s" },
     Row { work: Work::Threads256, name: "durable appends, 256 threads", unit: "records/s" },
     Row { work: Work::Batches, name: "durable batches of 1,000", unit: "records/s" },
-    Row { work: Work::Pipeline, name: "pipelined, 512 open, 1 thread", unit: "records/s" },
-    Row { work: Work::Reopen, name: "opened after a kill, until it takes an append", unit: "ms" },
-    Row { work: Work::Replay, name: "opened, decoded and folded", unit: "records/s" },
-    Row { work: Work::Bytes, name: "on disk, dispatch and receipt", unit: "bytes" },
+    Row { work: Work::Pipeline, name: "pipelined, 512 in flight, 1 thread", unit: "records/s" },
+    Row { work: Work::Reopen, name: "open after a kill, until the first append", unit: "ms" },
+    Row { work: Work::Replay, name: "open, decode and fold", unit: "records/s" },
+    Row { work: Work::Bytes, name: "bytes on disk, dispatch and receipt", unit: "bytes" },
 ];
 
 impl Row {
     fn is_for(&self, candidate: &Candidate) -> bool {
         match self.work {
-            // What differs is how it reads.
+            // It differs only in reading.
             _ if candidate.peer == Some(Peer::PlanLedgerTrusting) => self.work == Work::Replay,
             Work::Pipeline => candidate.peer == Some(Peer::PlanLedger),
             Work::Reopen | Work::Replay | Work::Bytes => candidate.peer != Some(Peer::Bare),
@@ -121,7 +120,7 @@ pub fn run(options: &Options) -> Result<()> {
     for row in ROWS.iter().filter(|row| row.name.contains(&options.only)) {
         let taking_part: Vec<_> = candidates.iter().filter(|each| row.is_for(each)).collect();
         let mut figures: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        // What is written takes the same room every time.
+        // The bytes on disk are the same in every round.
         let rounds = if row.work == Work::Bytes { 1 } else { options.rounds };
         for round in 0..rounds {
             for candidate in shuffled(&taking_part, round)? {
@@ -140,7 +139,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// In another order for each round, the same in every run.
+/// The order of a round: different in each round, the same in every run.
 fn shuffled<'a>(candidates: &[&'a Candidate], round: usize) -> Result<Vec<&'a Candidate>> {
     let round = u64::try_from(round)?;
     let mut places: Vec<_> = (round << 32..).zip(candidates).collect();
@@ -181,7 +180,7 @@ fn measure(candidate: &Candidate, work: Work, dir: &Path, options: &Options) -> 
     process.args(&candidate.words);
     process.arg(work.to_possible_value().ok_or("no name")?.get_name()).arg(dir);
     process.arg("--seconds").arg(options.seconds.to_string());
-    // Enough of them that what is reserved ahead, a part of a segment, hardly counts.
+    // Enough records that preallocated space, a part of a segment, hardly counts.
     let times = if work == Work::Bytes { 40 } else { 1 };
     let records = options.records.next_multiple_of(BATCH) * times;
     process.arg("--records").arg(records.to_string());
@@ -189,7 +188,7 @@ fn measure(candidate: &Candidate, work: Work, dir: &Path, options: &Options) -> 
     Ok(process)
 }
 
-/// A store as a process leaves it that is killed behind its last commit.
+/// The store of a process that was killed after its last commit.
 fn filled(candidate: &Candidate, dir: &Path, options: &Options) -> Result<()> {
     let mut process = measure(candidate, Work::Fill, dir, options)?;
     let mut child = process.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -198,23 +197,23 @@ fn filled(candidate: &Candidate, dir: &Path, options: &Options) -> Result<()> {
     BufReader::new(output).read_line(&mut line)?;
     child.kill()?;
     child.wait()?;
-    if line.trim() == "filled" { Ok(()) } else { Err("it did not fill the store".into()) }
+    if line.trim() == "filled" { Ok(()) } else { Err("the process did not fill the store".into()) }
 }
 
 #[derive(Args)]
 pub struct Durability {
-    /// Where the stores are made
+    /// The folder of the stores
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
-    /// Write all counts there, as JSON
+    /// Write all counts to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// The calls that make something durable, and what is printed of them.
+/// The counted calls, which make data durable.
 const CALLS: [&str; 4] = ["fdatasync", "fsync", "sync_file_range", "msync"];
 
-/// Counts what each engine asks of the system to make 200 commits durable.
+/// Count the sync calls of each engine for 200 durable commits.
 pub fn durability(wanted: &Durability) -> Result<()> {
     std::fs::create_dir_all(&wanted.folder)?;
     println!("| engine | {} | files with O_SYNC or O_DSYNC |", CALLS.join(" | "));
@@ -237,13 +236,13 @@ pub fn durability(wanted: &Durability) -> Result<()> {
     Ok(())
 }
 
-/// How often each of [`CALLS`] is made for 200 commits, and how many files are opened so that every
-/// write to them is synced.
+/// The number of each of [`CALLS`] for 200 commits, and of files that are opened with synced
+/// writes.
 fn traced(candidate: &Candidate, folder: &Path) -> Result<Option<([usize; 4], usize)>> {
     let dir = tempfile::tempdir_in(folder)?;
     let trace = dir.path().join("trace");
     let mut process = Command::new("strace");
-    // The lines that the process writes itself say where the commits begin and end.
+    // The process writes lines before the first and after the last commit.
     process.args(["-f", "-e", "trace=fsync,fdatasync,sync_file_range,msync,openat,write", "-o"]);
     process.arg(&trace).arg(&candidate.program).args(&candidate.words);
     process.arg(Work::Commits.to_possible_value().ok_or("no name")?.get_name()).arg(dir.path());
@@ -256,7 +255,7 @@ fn traced(candidate: &Candidate, folder: &Path) -> Result<Option<([usize; 4], us
     let files = trace.lines().filter(is_synced).count();
     let lines = trace.lines().skip_while(|line| !line.contains("\"opened"));
     let lines: Vec<_> = lines.take_while(|line| !line.contains("\"committed")).collect();
-    // A call that another thread interrupts stands in two lines, of which one begins it.
+    // A call that another thread interrupts takes two lines; only the first one has the bracket.
     let count = |call: &str| {
         let begun = format!(" {call}(");
         lines.iter().filter(|line| line.contains(&begun)).count()

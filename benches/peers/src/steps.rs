@@ -1,5 +1,5 @@
-//! Durable steps one after the other, for the comparison with workflow tools: the receipt of one
-//! and the dispatch of the next in one commit.
+//! Sequential durable steps, for the comparison with workflow tools: the receipt of a step and the
+//! dispatch of the next one are one commit.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use plan_ledger::{Environment, Ledger, Receipt, RunPolicy};
 use crate::Result;
 use crate::plans::plan;
 
-/// Prints the seconds that so many steps took, in a ledger that is made for it.
+/// Print the seconds that so many steps take in a new ledger.
 pub fn run(dir: &Path, steps: u64) -> Result<()> {
     let ledger = Ledger::create(dir, &Environment::system())?;
     let run = ledger.start_run("steps", &plan(steps)?, RunPolicy::default())?;

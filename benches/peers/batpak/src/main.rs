@@ -1,5 +1,4 @@
-//! One measurement of batpak, in the same way as of the other engines: what is measured, and how,
-//! is their file.
+//! One measurement of batpak. The measurements are in the file that all engines share.
 
 #[path = "../../src/measure.rs"]
 mod measure;
@@ -25,7 +24,7 @@ struct Arguments {
     options: measure::Options,
 }
 
-/// A payload that is bytes, and not a sequence of numbers.
+/// A payload that is encoded as bytes, not as a sequence of numbers.
 struct Bytes<'a>(&'a [u8]);
 
 impl Serialize for Bytes<'_> {
@@ -41,7 +40,7 @@ struct Batpak {
 }
 
 impl Batpak {
-    /// Synced after every commit, which is not its default.
+    /// Open with a sync after every commit, which is not the default.
     fn open(dir: &Path) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let config = StoreConfig::new(dir.join("peer.batpak"))
@@ -71,7 +70,7 @@ impl Engine for Batpak {
     }
 }
 
-/// Page by page, as its documentation advises.
+/// Read page by page, as its documentation advises.
 fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
     let batpak = Batpak::open(dir)?;
     let mut after = None;
@@ -81,7 +80,7 @@ fn read(dir: &Path, visit: Visit<'_>) -> Result<()> {
         after = Some(last.global_sequence());
         for entry in page {
             let stored = batpak.store.read_raw(entry.event_id())?;
-            // The length of the bytes comes before them.
+            // The length precedes the bytes.
             let bytes = stored.event.payload.as_slice();
             let payload = bytes.get(bytes.len().saturating_sub(record::LENGTH)..);
             visit(entry.global_sequence(), payload.unwrap_or_default())?;

@@ -1,4 +1,5 @@
-//! The floor: one file filled with zeros beforehand, one positional write and one sync a commit.
+//! The bare loop: a file that was filled with zeros before, with one positional write and one sync
+//! a commit.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,10 +9,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::Result;
 use crate::measure::Engine;
 
-/// How much is filled with zeros beforehand, in bytes.
+/// The size of the file in bytes.
 const PREPARED: usize = 64 << 20;
-/// In pieces of what size: those that the engine fills its segments in. The system keeps a file in
-/// parts as large as what was written at once, and syncs few bytes of a large part more slowly.
+/// The size of the pieces in which the file is filled, as for the segments of the engine. The
+/// kernel keeps a file in parts as large as these writes, and syncs a few bytes of a large part
+/// more slowly.
 const PIECE: usize = 64 << 10;
 
 pub struct Bare {

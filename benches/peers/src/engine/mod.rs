@@ -1,4 +1,4 @@
-//! The engines, behind one small interface.
+//! The engines, with one small interface.
 
 mod bare;
 mod fjall;
@@ -22,7 +22,7 @@ use crate::measure::{Engine, Visit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     PlanLedger,
-    /// The same; a reader checks checksums and order, and not the chain.
+    /// The same, but readers check only checksums and order, not the chain.
     PlanLedgerTrusting,
     SqliteWal,
     Redb,
@@ -34,7 +34,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// As the documentation of each writes it.
+    /// The name and settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::PlanLedger => "plan-ledger",
@@ -49,7 +49,7 @@ impl Peer {
         }
     }
 
-    /// Opens or makes a store in a folder.
+    /// Open or create a store in a folder.
     pub fn open(self, dir: &Path) -> Result<Box<dyn Engine>> {
         std::fs::create_dir_all(dir)?;
         Ok(match self {
@@ -64,8 +64,8 @@ impl Peer {
         })
     }
 
-    /// Opens the store that is there and reads all of it, in order. What is shown before an error
-    /// is what it serves nevertheless.
+    /// Open an existing store and read all of it, in order. Records that are read before an error
+    /// count as served.
     pub fn read(self, dir: &Path, visit: Visit<'_>) -> Result<()> {
         match self {
             Self::PlanLedger => ours::read(dir, ChainCheck::Recompute, visit),
@@ -76,11 +76,11 @@ impl Peer {
             Self::Okaywal => okaywal::read(dir, visit),
             Self::RaftEngine => raft_engine::read(dir, visit),
             Self::Sled => sled::read(dir, visit),
-            Self::Bare => Err("it has no way to read".into()),
+            Self::Bare => Err("the bare loop cannot read".into()),
         }
     }
 
-    /// Opens the store to go on, where reading it took less than that.
+    /// Open the store for writing, if `read` needs less than that.
     pub fn reopen(self, dir: &Path) -> Result<()> {
         match self {
             Self::PlanLedger | Self::PlanLedgerTrusting => ours::reopen(dir),
@@ -89,7 +89,7 @@ impl Peer {
     }
 }
 
-/// The number in a key of eight bytes.
+/// The record number in a key of eight bytes.
 fn number(key: &[u8]) -> Result<u64> {
     Ok(u64::from_be_bytes(key.try_into()?))
 }

@@ -1,4 +1,4 @@
-//! okaywal, an entry a commit, a chunk a record.
+//! okaywal, with one entry for each commit and one chunk for each record.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::measure::{Engine, Visit};
 
 pub struct Okaywal(WriteAheadLog);
 
-/// Takes what is recovered. What is checkpointed is let go: nothing here outlives the log.
+/// Collects the recovered entries. Checkpoints discard their entries.
 #[derive(Debug, Clone, Default)]
 struct Recovered(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -33,7 +33,7 @@ impl LogManager for Recovered {
     }
 }
 
-/// Nothing is checkpointed, because a checkpoint would discard the history.
+/// Open without checkpoints, because a checkpoint would discard the history.
 fn recover(dir: &Path, recovered: Recovered) -> io::Result<WriteAheadLog> {
     let usual = Configuration::default_for(dir.join("peer.okaywal"));
     usual.checkpoint_after_bytes(1 << 40).open(recovered)

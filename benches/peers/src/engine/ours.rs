@@ -1,4 +1,4 @@
-//! This engine: its log, without the plan, at the defaults that a ledger opens it with.
+//! This engine: its log without plans, with the default options of a ledger.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,9 +15,9 @@ use crate::Result;
 use crate::measure::{Engine, Visit};
 use crate::record::{mix, payload};
 
-/// A kind that a reader may skip.
+/// A kind that readers may skip.
 const KIND: u16 = 0x9000;
-/// Tickets that are open at once.
+/// The number of tickets in flight.
 const WINDOW: usize = 512;
 
 pub struct Ours(Log);
@@ -77,7 +77,7 @@ fn pipeline(log: &Log, time: Duration) -> Result<u64> {
     Ok(count)
 }
 
-/// A reader serves what it can and names the rest. It takes no lock, and needs no writer.
+/// Read all intact records; the rest is an error. A reader takes no lock and needs no writer.
 pub fn read(dir: &Path, links: ChainCheck, visit: Visit<'_>) -> Result<()> {
     let dir = dir.join("peer.ledger");
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -94,7 +94,7 @@ pub fn read(dir: &Path, links: ChainCheck, visit: Visit<'_>) -> Result<()> {
     trouble.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A writer opens, or refuses.
+/// Open for writing.
 pub fn reopen(dir: &Path) -> Result<()> {
     Ok(Log::open(&dir.join("peer.ledger"), options(), 3)?.0.close()?)
 }

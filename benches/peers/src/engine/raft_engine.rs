@@ -1,4 +1,4 @@
-//! raft-engine, a synced batch a commit, a key a record.
+//! raft-engine, with one synced batch for each commit and one key for each record.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use super::number;
 use crate::Result;
 use crate::measure::{Engine, Visit};
 
-/// One group holds all of it.
+/// All records are in one group.
 const REGION: u64 = 1;
 
 pub struct RaftEngine(Store);
 
 impl RaftEngine {
     pub fn open(dir: &Path) -> Result<Self> {
-        let dir = dir.join("peer.raft").to_str().ok_or("a name that is no text")?.to_owned();
+        let dir = dir.join("peer.raft").to_str().ok_or("the path is not UTF-8")?.to_owned();
         Ok(Self(Store::open(Config { dir, ..Config::default() })?))
     }
 }

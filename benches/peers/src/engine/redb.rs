@@ -1,4 +1,4 @@
-//! redb, each commit with immediate durability, which is its default.
+//! redb, with immediate durability for each commit, which is its default.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! SQLite with a write-ahead log, `synchronous = FULL`, otherwise as it comes.
+//! SQLite with a write-ahead log, `synchronous = FULL`, otherwise with its defaults.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
