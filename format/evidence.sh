@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the laboratory, the faults, the flips, all mutants, the coverage and the fuzz targets, and
-# writes EVIDENCE.md anew. Hours.
+# Runs the laboratory with and without faults, the flip sweep, all mutants, the coverage and the fuzz
+# targets, and writes EVIDENCE.md. Takes hours.
 # Usage: format/evidence.sh [OPS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
