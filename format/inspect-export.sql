@@ -1,5 +1,5 @@
 -- The tables of `ledger inspect DIR export --format sqlite`, version 1 (format/inspect-export.md).
--- Times are microseconds since the Unix epoch, in UTC. JSON columns hold what inspect-json.md says.
+-- Times are microseconds since the Unix epoch, in UTC. inspect-json.md specifies the JSON columns.
 CREATE TABLE meta (
   name TEXT PRIMARY KEY,            -- schema, ledger, first_seq, last_seq, chain, state_seq, state_hash, complete
   value TEXT
@@ -25,7 +25,7 @@ CREATE TABLE runs (
   steps INTEGER NOT NULL,
   accepted INTEGER NOT NULL,
   skipped INTEGER NOT NULL,
-  failed INTEGER,                   -- NULL where only the sums are known
+  failed INTEGER,                   -- NULL if only the totals are known
   attempts INTEGER NOT NULL,
   money_micros INTEGER NOT NULL,
   tokens INTEGER NOT NULL
@@ -50,7 +50,7 @@ CREATE TABLE steps (
   status TEXT NOT NULL,
   attempts INTEGER NOT NULL,
   failures INTEGER NOT NULL,
-  accepted TEXT,                    -- JSON: on what grounds
+  accepted TEXT,                    -- JSON: the basis of the acceptance
   last_failure_class TEXT,
   last_failure TEXT,
   PRIMARY KEY (run, step)
@@ -62,10 +62,10 @@ CREATE TABLE attempts (
   attempt INTEGER NOT NULL,
   worker TEXT NOT NULL,
   dispatched INTEGER NOT NULL,
-  lease_until INTEGER NOT NULL,     -- as it was at first
+  lease_until INTEGER NOT NULL,     -- as dispatched, without renewals
   idempotency_key TEXT NOT NULL,
   outcome TEXT NOT NULL,               -- in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen or failed
-  ended_seq INTEGER                 -- the record that said so
+  ended_seq INTEGER                 -- the record that ended the attempt
 );
 CREATE TABLE receipts (
   seq INTEGER PRIMARY KEY,
@@ -76,12 +76,12 @@ CREATE TABLE receipts (
   outcome TEXT NOT NULL,            -- succeeded, failed or replan_requested
   failure_class TEXT,
   message TEXT,
-  output TEXT,                      -- JSON; NULL for one that is a blob
-  output_blob TEXT,                 -- its hash
+  output TEXT,                      -- JSON; NULL if the output is a blob
+  output_blob TEXT,                 -- the hash of that blob
   money_micros INTEGER NOT NULL,
   tokens INTEGER NOT NULL,
   duration_micros INTEGER NOT NULL,
-  refused TEXT                      -- why it does not count; NULL for one that does
+  refused TEXT                      -- why the receipt does not count; NULL if it counts
 );
 CREATE TABLE verdicts (
   seq INTEGER PRIMARY KEY,
