@@ -6,7 +6,7 @@
 //! requests are claims and the other half receipts.
 //!
 //! Without a rate, each client claims again as soon as it has an answer (closed loop). With a rate,
-//! that many claims per second are due over all clients, whatever happened to earlier ones (open
+//! that many claims per second are due over all clients, regardless of earlier ones (open
 //! loop), and the latency of a claim counts from its due time, so that waiting for a late answer is
 //! included.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]

@@ -20,7 +20,7 @@ pub struct SlowRecord {
     pub chain: [u8; 32],
 }
 
-/// Why there is no further record.
+/// The reason why there is no further record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowEnd {
     /// Zeros instead of a frame.

@@ -150,7 +150,7 @@ fn check(data: &[u8]) {
             // Opening reads only the newest segment; readers check the others.
             let lost = unnamed(&served, &[]);
             let mut own = SPECIMEN.records.iter().filter(|record| record.segment == 2);
-            assert!(own.all(|own| !lost.contains(&own.seq)), "the writer goes on without {lost:?}");
+            assert!(own.all(|own| !lost.contains(&own.seq)), "the writer continues without {lost:?}");
             assert!(found.opening.is_ok(), "{:?}", found.opening);
             let last = log.last_durable().seq;
             assert!(last >= SPECIMEN.records.last().expect("there are records").seq);

@@ -1,4 +1,4 @@
-//! Any text as a plan file: a result, never a panic. The canonical form of a plan reads as the same plan,
+//! Any text as a plan file gives a result, never a panic. The canonical form of a plan reads as the same plan,
 //! and so does every native form that is written from it, which is then written unchanged.
 #![cfg_attr(fuzzing, no_main)]
 

@@ -285,7 +285,7 @@ fn run_with_faults(place: &Place, library: &Path, [call, how, nth, every]: [&str
     }
     let _ = std::fs::remove_dir_all(place.path("x.ledger"));
     let mut command = place.command(&["run", "plan.yaml", "--ledger", "x.ledger", "--quiet"]);
-    command.env("LD_PRELOAD", library).env("UNRELIABLE_TOLD", place.path("injected"));
+    command.env("LD_PRELOAD", library).env("UNRELIABLE_LOG", place.path("injected"));
     command.env("UNRELIABLE_CALL", call).env("UNRELIABLE_HOW", how);
     command.env("UNRELIABLE_NTH", nth).env("UNRELIABLE_EVERY", every);
     let ended = start(&mut command).end();

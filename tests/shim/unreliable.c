@@ -3,7 +3,7 @@
  *
  * UNRELIABLE_CALL names the call, UNRELIABLE_NTH the first one that is affected, UNRELIABLE_EVERY the
  * distance to the next affected one (0: only one), and UNRELIABLE_HOW is "eintr" or "short". Each
- * fault appends a byte to the file UNRELIABLE_TOLD. Only the program named "ledger" is affected, and
+ * fault appends a byte to the file UNRELIABLE_LOG. Only the program named "ledger" is affected, and
  * only for files with ".ledger" in their paths. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,8 +20,8 @@
 static atomic_long calls;
 
 static void count_fault(void) {
-  const char *told = getenv("UNRELIABLE_TOLD");
-  int file = told ? (int)syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
+  const char *path = getenv("UNRELIABLE_LOG");
+  int file = path ? (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
   if (file >= 0) {
     syscall(SYS_write, file, "x", 1);
     syscall(SYS_close, file);

@@ -29,7 +29,7 @@ const PEERS: [Peer; 9] = [
 ];
 
 /// The program of an engine whose dependencies conflict with those of the others.
-const BESIDE: &str = "peers-batpak";
+const EXTRA_PROGRAM: &str = "peers-batpak";
 
 #[derive(Args)]
 pub struct Options {
@@ -103,12 +103,12 @@ fn candidates() -> Result<Vec<Candidate>> {
         let name = peer.name().to_owned();
         all.push(Candidate { name, program: program.clone(), words, peer: Some(peer) });
     }
-    let beside = program.with_file_name(BESIDE);
-    if beside.exists() {
+    let extra = program.with_file_name(EXTRA_PROGRAM);
+    if extra.exists() {
         let (name, words) = ("batpak 0.10, synced".to_owned(), Vec::new());
-        all.push(Candidate { name, program: beside, words, peer: None });
+        all.push(Candidate { name, program: extra, words, peer: None });
     } else {
-        eprintln!("{BESIDE} was not built: its rows are missing");
+        eprintln!("{EXTRA_PROGRAM} was not built: its rows are missing");
     }
     Ok(all)
 }
