@@ -3,9 +3,9 @@
 
 usage: reader.py [--json] [--records] LEDGER_DIR
 
-Verifies the whole ledger and says how far it holds. It writes nothing, takes no lock and repairs nothing.
-Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged (an index or a footer too), or ending in
-bytes that are not proven.
+Verifies the whole ledger and reports the first bad place. It writes nothing, takes no lock and repairs nothing.
+Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged (an index or a footer too), or unproven bytes
+at the end.
 Needs Python 3.11 and the package blake3.
 """
 import argparse, json, os, re, struct, sys, zlib
@@ -39,18 +39,18 @@ Record = namedtuple("Record", "frame offset end payload chain")
 
 
 class Damage(Exception):
-    """Bytes that break the format: where, and how."""
+    """Bytes that break the format: the place and the reason."""
     def __init__(self, file, offset, reason):
         super().__init__(f"{file}: offset {offset}: {reason}")
         self.place = {"file": file, "offset": offset, "reason": reason}
 
 
-class NotHolding(Exception):
-    """No frame holds at this offset: what that means depends on where it is."""
+class NoFrame(Exception):
+    """There is no valid frame at this offset. Its place determines whether this is damage."""
 
 
 class Refused(Exception):
-    """Not a ledger, or one of a later version."""
+    """Not a ledger, or a ledger of a newer version."""
 
 
 def zero(data):
@@ -63,7 +63,7 @@ def require(condition, file, offset, reason):
 
 
 def read_head(root, notes):
-    """The slot that counts, or None: then nothing vouches for the end of the log."""
+    """The slot that counts. If it is None, the end of the log is unproven."""
     try:
         data = (root / "HEAD").read_bytes()
     except OSError:
@@ -102,7 +102,7 @@ def read_segment_header(root, name):
 
 
 def retention_note(frame, payload):
-    """The retention note that a record is, if it is a sound one."""
+    """The retention note in a record; None if the record is not a valid one."""
     if (frame.kind, frame.codec, frame.schema) != (RETENTION, 2, 1):
         return None
     try:
@@ -120,7 +120,7 @@ def retention_note(frame, payload):
 
 
 def find_note(root, names):
-    """The newest retention note of the log, by reading all of it: indexes are not needed to find one."""
+    """The newest retention note of the log. This reads the whole log, without indexes."""
     for name in reversed(names):
         try:
             segment = read_segment_header(root, name)
@@ -130,7 +130,7 @@ def find_note(root, names):
         while (at := data.find(FRAME_MAGIC, at)) > 0:
             try:
                 record = read_frame(segment, data, at, len(data))[0] if at % 64 == 0 else None
-            except (NotHolding, Damage):
+            except (NoFrame, Damage):
                 record = None
             newest = retention_note(record.frame, record.payload) or newest if record else newest
             at = record.end if record else at + 1
@@ -140,25 +140,25 @@ def find_note(root, names):
 
 
 def beginning(root, names):
-    """Where the row of segments begins: (ordinal, base_seq, prev_chain); None for what only the segment says."""
+    """The start of the log: (ordinal, base_seq, prev_chain); prev_chain is None if only the segment has it."""
     base_seq, ordinal = int(names[0][:20]), int(names[0][21:-4], 16)
     note = find_note(root, names) if ordinal else None
     if not note:
         return 0, 1, bytes(32)
-    if ordinal <= note["last_ordinal"]:  # a prune that was cut short
+    if ordinal <= note["last_ordinal"]:  # an interrupted prune
         return ordinal, base_seq, None
     return note["last_ordinal"] + 1, note["last_seq"] + 1, bytes.fromhex(note["chain"])
 
 
 def check_link(segment, before, uids, first):
-    """The segment against its predecessor; None for the first one, which begins where `first` says."""
+    """Check a segment against its predecessor. The first segment has none, and begins at `first`."""
     file, header = segment.file, segment.header
     require(header.uid not in uids, file, 40, "segment uid was used before")
     require(header.base_seq == header.prev_last_seq + 1, file, 128, "prev_last_seq is not base_seq - 1")
     if before is None:
         require(header.ordinal == first[0], file, 56, "the first segment is missing")
         require(header.base_seq == first[1] and first[2] in (None, header.prev_chain), file, 64,
-                "the first segment does not begin where the retention note says")
+                "the first segment does not begin after the retention note's records")
     if before is None and header.ordinal > 0:
         return
     if before is None:
@@ -167,11 +167,11 @@ def check_link(segment, before, uids, first):
                 file, 64, "the first segment has a predecessor")
         return
     last = before.header
-    require(header.ordinal == last.ordinal + 1, file, 56, f"segment {last.ordinal + 1} is missing or there twice")
-    require(header.reason in (1, 2, 3), file, 168, f"reason {header.reason} is not known")
+    require(header.ordinal == last.ordinal + 1, file, 56, f"segment {last.ordinal + 1} is missing or duplicate")
+    require(header.reason in (1, 2, 3), file, 168, f"reason {header.reason} is unknown")
     require(header.ledger_uid == last.ledger_uid, file, 24, "belongs to another ledger")
     require(header.genesis == last.genesis, file, 192, "has another genesis")
-    require(header.prev_uid == last.uid, file, 104, "does not follow the segment before it")
+    require(header.prev_uid == last.uid, file, 104, "does not follow the previous segment")
     require(header.epoch >= last.epoch, file, 136, "writer epoch goes back")
     end = header.prev_data_end
     require(end >= START and end % 64 == 0, file, 120, "prev_data_end is out of range")
@@ -179,28 +179,28 @@ def check_link(segment, before, uids, first):
 
 
 def read_frame(segment, data, offset, limit):
-    """The frame at `offset`, if one holds there. CRCs only: nothing is believed before them."""
+    """The frame at `offset`. Only the CRCs are checked here, before any other field is used."""
     head = data[offset:offset + FRAME_HEADER]
     if len(head) < FRAME_HEADER or head[:4] != FRAME_MAGIC:
-        raise NotHolding("no frame" if zero(head) else "wrong frame magic")
+        raise NoFrame("no frame" if zero(head) else "wrong frame magic")
     frame = Frame(*struct.unpack(FRAME_LAYOUT, head))
     seed = zlib.crc32(segment.header.uid + struct.pack("<Q", offset))
     if frame.header_crc != zlib.crc32(head[:44], seed):
-        raise NotHolding("frame header crc differs")
+        raise NoFrame("frame header crc differs")
     end = offset + (FRAME_HEADER + frame.length + CHAIN + 63) // 64 * 64
     require(frame.length <= segment.header.payload_limit, segment.file, offset + 4, "payload is over the limit")
     require(end <= limit, segment.file, offset + 4, "frame reaches past the end of its segment")
     body = data[offset + FRAME_HEADER:end]
     if frame.body_crc != zlib.crc32(body, seed):
-        raise NotHolding("frame body crc differs")
+        raise NoFrame("frame body crc differs")
     return Record(frame, offset, end, body[:frame.length], body[-CHAIN:]), body[frame.length:-CHAIN]
 
 
 def check_record(segment, record, pad, before, key):
-    """All rules beyond the CRCs; `before` is (seq, time, chain, batch_left) of the record before."""
+    """Check all other rules. `before` is (seq, time, chain, batch_left) of the previous record."""
     frame, file, at = record.frame, segment.file, record.offset
     seq, time, chain, batch_left = before
-    require(frame.seq == seq + 1, file, at + 8, f"seq {frame.seq} where {seq + 1} is due")
+    require(frame.seq == seq + 1, file, at + 8, f"seq {frame.seq} instead of {seq + 1}")
     require(frame.time >= time, file, at + 16, "time goes back")
     require(frame.ordinal == segment.header.ordinal & 0xFFFFFFFF, file, at + 24, "frame of another segment")
     require(1 <= frame.inflight <= frame.seq, file, at + 28, "inflight is out of range")
@@ -218,7 +218,7 @@ def check_record(segment, record, pad, before, key):
     link = blake3(chain + fields + blake3(record.payload).digest(), key=key).digest()
     require(record.chain == link, file, record.end - CHAIN, "chain differs")
     is_last_born = segment.header.reason in (2, 3) and frame.seq == segment.header.born_last
-    require((frame.kind == NOTE) == is_last_born, file, at + 32, "recovery note is not where it belongs")
+    require((frame.kind == NOTE) == is_last_born, file, at + 32, "recovery note is in the wrong place")
     if is_last_born:
         check_note(segment, record)
     require(frame.kind != RETENTION or retention_note(frame, record.payload), file, at + FRAME_HEADER,
@@ -243,7 +243,7 @@ def check_note(segment, record):
 
 
 def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
-    """The newest segment's end: `offset` is where no frame holds, `seq` the last record before it."""
+    """Check the end of the newest segment. `offset` has no valid frame; `seq` is the last record before it."""
     rest = data[offset:]
     if seq < watermark:
         raise Damage(segment.file, offset, f"record {seq + 1} was acknowledged and is "
@@ -257,7 +257,7 @@ def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
     while (at := data.find(FRAME_MAGIC, at + 1)) > 0:
         try:
             later = read_frame(segment, data, at, len(data))[0].frame if at % 64 == 0 else None
-        except (NotHolding, Damage):
+        except (NoFrame, Damage):
             continue
         require(not later or later.seq - later.inflight <= seq, segment.file, offset,
                 f"record {seq + 1} is damaged ({why}) and was durable when a later one was written")
@@ -266,7 +266,7 @@ def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
 
 
 def check_sealed(segment, successor, data, records, chain):
-    """Index and footer, if the segment is sealed: that they are what its frames make of them."""
+    """If the segment is sealed, compare its index and footer with its frames."""
     file, header, end, length = segment.file, segment.header, successor.header.prev_data_end, len(data)
     if successor.header.reason != 1 or (length % 4096 == 0 and length >= header.prealloc_len):
         return
@@ -284,7 +284,7 @@ def check_sealed(segment, successor, data, records, chain):
                                time_first=times[0], time_last=times[-1], chain_last=chain,
                                data_hash=blake3(data[START:end]).digest(), replica=data[:208])
     for field, found, due in zip(Footer._fields, footer, expected):
-        require(found == due, file, at, f"footer field {field} is not what the segment says")
+        require(found == due, file, at, f"footer field {field} differs from the segment")
     require(len(index) <= LIMIT, file, end, "index is over the limit")
     require(footer.index_crc == zlib.crc32(index, seeds[0]), file, end, "index crc differs")
     check_index(segment, index, end, length, records, footer.stream_rule)
@@ -306,14 +306,14 @@ def check_index(segment, index, end, length, records, stream_rule):
         if not due or record.offset >= due[-1][1] + SEEK_STEP:
             due.append((record.frame.seq, record.offset))
         of_kind.setdefault(record.frame.kind, []).append(record.offset)
-    require(entries == due, segment.file, end + 64, "index: seek entries are not those of the frames")
+    require(entries == due, segment.file, end + 64, "index: seek entries differ from the frames")
     found, total = [], 0
     for key, first, count in lists:
         require(first == total and 0 < count <= postings - total, segment.file, end, "index: a list is out of range")
         found.append((key, places[first:first + count]))
         total += count
-    require(total == postings, segment.file, end, "index: postings that belong to no list")
-    require(found[:kinds] == sorted(of_kind.items()), segment.file, end, "index: kinds are not those of the frames")
+    require(total == postings, segment.file, end, "index: postings without a list")
+    require(found[:kinds] == sorted(of_kind.items()), segment.file, end, "index: kinds differ from the frames")
     of_stream = [place for _, of_one in found[kinds:] for place in of_one]
     offsets = {record.offset for record in records}
     require([key for key, _ in found[kinds:]] == sorted({key for key, _ in found[kinds:]})
@@ -323,14 +323,14 @@ def check_index(segment, index, end, length, records, stream_rule):
 
 
 def check_segment(segment, successor, head, before, key, report, emit):
-    """All frames up to the logical end. Returns (seq, time, chain, batch_left) of the last record."""
+    """Check all frames up to the logical end. Returns (seq, time, chain, batch_left) of the last record."""
     file, header = segment.file, segment.header
     data = segment.path.read_bytes()
     limit = successor.header.prev_data_end if successor else header.prealloc_len
     require(len(data) >= limit, file, len(data), f"file ends before {limit}")
     require(successor or len(data) == limit, file, limit, "the active file is longer than prealloc_len")
     seq, time, chain, batch_left = before
-    require((header.base_seq - 1, header.prev_chain) == (seq, chain), file, 64, "does not go on where the log ended")
+    require((header.base_seq - 1, header.prev_chain) == (seq, chain), file, 64, "does not continue the log")
     here = head and head.ordinal == header.ordinal
     watermark = max(seq, header.born_last, head.durable_seq if here else 0)
     agrees = here and (head.data_end, head.durable_seq, head.chain) == (START, seq, chain)
@@ -338,12 +338,12 @@ def check_segment(segment, successor, head, before, key, report, emit):
     while offset < limit:
         try:
             record, pad = read_frame(segment, data, offset, limit)
-        except NotHolding as reason:
+        except NoFrame as reason:
             why = str(reason)
             break
         check_record(segment, record, pad, (seq, time, chain, batch_left), key)
         seq, time, chain, batch_left = record.frame.seq, record.frame.time, record.chain, record.frame.batch_left
-        require(header.born_last != seq or header.born_end == record.end, file, record.offset, "born_end is elsewhere")
+        require(header.born_last != seq or header.born_end == record.end, file, record.offset, "born_end is not the end of record born_last")
         if here and head.data_end == record.end:
             agrees = (head.durable_seq, head.chain, 0) == (seq, chain, batch_left)
         offset = record.end
@@ -385,7 +385,7 @@ def check(root, emit=lambda *_: None):
             try:
                 segment = read_segment_header(root, name)
                 check_link(segment, segments[-1] if segments else None, uids, first)
-            except (Damage, OSError) as damage:  # what comes before it can still be read
+            except (Damage, OSError) as damage:  # the segments before it are still readable
                 broken = damage if isinstance(damage, Damage) else Damage(f"log/{name}", 0, f"cannot be read: {damage}")
                 break
             segments.append(segment)
@@ -400,7 +400,7 @@ def check(root, emit=lambda *_: None):
         for index, segment in enumerate(segments):
             successor = segments[index + 1] if index + 1 < len(segments) else None
             if broken and not successor:
-                break  # its logical end stands in a header that does not hold
+                break  # its logical end is in an invalid header
             if head and head.ordinal == segment.header.ordinal:
                 require((head.ledger_uid, head.uid) == (segment.header.ledger_uid, segment.header.uid), "HEAD", 8,
                         "names another ledger or segment")
@@ -408,7 +408,7 @@ def check(root, emit=lambda *_: None):
             position = check_segment(segment, successor, head, position, key, report, emit)
         if broken:
             raise broken
-        require(head, "HEAD", 0, "no valid slot: nothing says where the log should end")
+        require(head, "HEAD", 0, "no valid slot: the end of the log is unknown")
         require(head.ordinal <= segments[-1].header.ordinal, "HEAD", 56, f"segment {head.ordinal} is missing")
         require(head.ordinal >= first[0], "HEAD", 56, f"segment {head.ordinal} was pruned")
     except Damage as damage:

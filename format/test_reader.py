@@ -1,7 +1,7 @@
-"""Tests of reader.py, and of the spec's own tables and example, on tiny ledgers made by a writer of a few lines.
+"""Tests of reader.py, and of the tables and the example of the specification, on tiny ledgers from a short writer.
 
-The writer below shares nothing with the reader: where both misread the spec in the same way, only the golden ledgers
-of the real program can tell.  Run: python3 -m unittest format/test_reader.py
+The writer below shares no code with the reader. If both misread the specification in the same way, only the golden
+ledgers of the real program detect it. Run: python3 -m unittest format/test_reader.py
 """
 import json, re, struct, subprocess, sys, tempfile, unittest, zlib
 from pathlib import Path
@@ -26,7 +26,7 @@ def le(size, *values):
 
 def frame(offset, seq, chain, payload=ADA, *, uid=UIDS[0], ordinal=0, time=1_700_000_000_000_000, inflight=1, kind=11,
           codec=1, left=0, schema=1, flags=None, pad_byte=0, magic=b"PLF1", link=None):
-    """One frame and its chain. The keywords are there to break one rule at a time with good CRCs."""
+    """One frame and its chain. The keywords break one rule at a time with correct CRCs."""
     pad = bytes([pad_byte]) * (-(48 + len(payload) + 32) % 64)
     if flags is None:
         flags = 0 if b"\0" * 512 in payload + pad else 1
@@ -67,7 +67,7 @@ def frames(offset, seq, chain, specs, **common):
 
 
 def sealed(data, records, chain, *, uid=UIDS[0], base=1, streams=(), rule=0, index=None, **fields):
-    """A segment's bytes up to its logical end, with index and footer behind. `records` are (offset, kind, time)."""
+    """A segment's bytes up to its logical end, followed by index and footer. `records` are (offset, kind, time)."""
     end, seeks, kinds = len(data), [], {}
     for number, (offset, kind, _) in enumerate(records):
         if not seeks or offset - seeks[-1][1] >= 16384:
@@ -95,7 +95,7 @@ def sealed(data, records, chain, *, uid=UIDS[0], base=1, streams=(), rule=0, ind
 
 class LedgerCase(unittest.TestCase):
     def setUp(self):
-        memory = Path("/dev/shm")  # thousands of small files are rewritten; a disk would only slow it down
+        memory = Path("/dev/shm")  # the tests rewrite thousands of small files, which is slow on a disk
         folder = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
@@ -116,7 +116,7 @@ class LedgerCase(unittest.TestCase):
         self.put("HEAD", slot(durable, *ends[durable], **(head or {})) + bytes(4096))
         return self.segment(segment_header(length=length, **header), body, length=length), ends
 
-    def two(self, reason=1, dead=b"", head_behind=False, note=None, note_frame=None, **header):
+    def two(self, reason=1, dead=b"", head_stale=False, note=None, note_frame=None, **header):
         """Record 1 in segment 0; segment 1 by rotation (record 2 in it) or by a fence (2 survives, 3 is the note)."""
         first, ends = frames(4096, 1, bytes(32), [{}])
         self.segment(segment_header(), first + dead)
@@ -130,7 +130,7 @@ class LedgerCase(unittest.TestCase):
         header = {"ordinal": 1, "base": 2, "prev_chain": chain, "prev_uid": UIDS[0], "prev_end": end, "reason": reason,
                   "born": born, "epoch": 2} | header
         self.segment(segment_header(**header), body, base=2, ordinal=1)
-        self.put("HEAD", slot(1, end, chain) + bytes(4096) if head_behind
+        self.put("HEAD", slot(1, end, chain) + bytes(4096) if head_stale
                  else slot(1 + len(specs), *after[-1], ordinal=1) + bytes(4096))
 
     def report(self, status, reason=None, **expected):
@@ -166,13 +166,13 @@ class Whole(LedgerCase):
         self.report("whole", records=3)
 
     def test_rotation_with_head_in_either_segment(self):
-        for behind in (False, True):
-            self.two(head_behind=behind)
-            self.report("whole", records=2, unproven=int(behind))
+        for stale in (False, True):
+            self.two(head_stale=stale)
+            self.report("whole", records=2, unproven=int(stale))
 
     def test_fence_buries_the_old_tail_and_proves_what_was_born_with_it(self):
-        for behind in (False, True):
-            self.two(reason=2, dead=b"PLF1 rubbish" * 50, head_behind=behind)
+        for stale in (False, True):
+            self.two(reason=2, dead=b"PLF1 rubbish" * 50, head_stale=stale)
             self.report("whole", records=3, unproven=0, segments=2)
 
     def test_fence_without_survivors(self):
@@ -211,7 +211,7 @@ class Whole(LedgerCase):
 
 class Damaged(LedgerCase):
     def test_every_byte_of_an_acknowledged_record_and_its_header(self):
-        """Each byte is inverted, and then has one bit flipped: both are seen, in this file, before any record."""
+        """Each byte is inverted, and then has one bit flipped: both are detected in this file, before any record."""
         name, ends = self.one()
         good = (self.root / name).read_bytes()
         for index in range(ends[-1][0]):
@@ -234,7 +234,7 @@ class Damaged(LedgerCase):
             self.assertEqual(self.report("damaged")["bad"]["file"], name)
 
     def test_every_byte_beyond_the_watermark(self):
-        """Not damage, since the record was not acknowledged; but not whole either."""
+        """This is not damage, since the record was not acknowledged, but the ledger is not whole either."""
         name, ends = self.one([{}] * 2, durable=1)
         good = (self.root / name).read_bytes()
         for index in range(ends[1][0], len(good)):
@@ -253,7 +253,7 @@ class Damaged(LedgerCase):
             self.report("damaged", "no valid slot", records=1)
 
     def test_truncation_anywhere(self):
-        """No length of the file makes the reader fail, or call the ledger whole."""
+        """For no length of the file the reader fails, or reports the ledger as whole."""
         name, _ = self.one()
         good = (self.root / name).read_bytes()
         for length in [*range(0, 4096, 61), *range(4096, 4300), *range(4300, len(good), 61), len(good) - 1]:
@@ -277,7 +277,7 @@ class Damaged(LedgerCase):
         self.report("damaged", "record 1 was acknowledged and is missing")
 
     def test_later_frame_proves_an_earlier_one(self):
-        """HEAD is old, but record 3 was written when 2 was durable: a bad 2 is no tear."""
+        """HEAD is stale, but record 3 was written when 2 was durable: a bad record 2 is not torn."""
         for inflight, status in ((1, "damaged"), (2, "unproven_tail")):
             name, ends = self.one([{}, {}, {"inflight": inflight}], durable=1)
             bad = bytearray((self.root / name).read_bytes())
@@ -291,7 +291,7 @@ class Damaged(LedgerCase):
 
     def test_good_crcs_do_not_excuse_a_broken_rule(self):
         cases = {
-            "seq 5 where 2": {"seq": 5}, "time goes back": {"time": 1}, "another segment": {"ordinal": 9},
+            "seq 5 instead of 2": {"seq": 5}, "time goes back": {"time": 1}, "another segment": {"ordinal": 9},
             "inflight": {"inflight": 0}, "kind 0": {"kind": 0}, "codec 0": {"codec": 0}, "codec 4": {"codec": 4},
             "newer reader": {"flags": 3}, "NZ": {"flags": 0}, "schema 0": {"schema": 0}, "pad": {"pad_byte": 1},
             "chain differs": {"link": b"\5" * 32}, "recovery note": {"kind": 0x8001, "codec": 2}, "batch_left": {"left": 65535},
@@ -335,7 +335,7 @@ class Damaged(LedgerCase):
 
     def test_fence_rules(self):
         cases = {"not JSON": {"note_frame": {"codec": 3}}, "alone": {"note_frame": {"left": 1}},
-                 "where it belongs": {"note_frame": {"kind": 0x8002}}, "born_end": {"born": (3, 4096)},
+                 "in the wrong place": {"note_frame": {"kind": 0x8002}}, "born_end": {"born": (3, 4096)},
                  "flags": {"note_frame": {"flags": 5}}}
         for survivors in (None, {"first": 1, "last": 2}, {"first": 2, "last": 3}, {"first": 2}, 7):
             cases[f"not as specified{survivors}"] = {"note": {"survivors": survivors}}
@@ -366,7 +366,7 @@ class Damaged(LedgerCase):
         _, ends = frames(4096, 1, bytes(32), [{}])
         right = {"ordinal": 1, "base": 2, "prev_chain": ends[1][1], "prev_uid": UIDS[0], "prev_end": ends[1][0], "reason": 1}
         cases = {"does not follow": {"prev_uid": UIDS[2]}, "used before": {"uid": UIDS[0]}, "another genesis": {"genesis": LEDGER},
-                 "go on where": {"prev_chain": bytes(32)}, "belongs to another ledger": {"ledger": GENESIS}, "epoch": {"epoch": 0},
+                 "does not continue": {"prev_chain": bytes(32)}, "belongs to another ledger": {"ledger": GENESIS}, "epoch": {"epoch": 0},
                  "batch": {}, "damaged: no frame": {"prev_end": 4352}, "past the end of its segment": {"prev_end": 4160},
                  "without its note": {"reason": 3}, "file ends": {"prev_end": 1 << 20}, "prev_data_end": {"prev_end": 4100},
                  "reason 4": {"reason": 4}}
@@ -436,7 +436,7 @@ class Sealed(LedgerCase):
         self.report("whole", records=5, derived=[])
 
     def test_the_length_of_a_sealed_file_is_no_multiple_of_4096(self):
-        """Every number of records up to where the extra pad is needed, and some more."""
+        """All numbers of records up to the one that needs the extra pad, and some more."""
         lengths = set()
         for count in range(1, 70):
             _, data = self.rotated([{}] * count)
@@ -446,7 +446,7 @@ class Sealed(LedgerCase):
         self.assertIn(64, lengths)
 
     def test_every_byte_of_index_and_footer(self):
-        """No record depends on them: all are read, and the place is named."""
+        """No record depends on them: all records are read, and the place is reported."""
         end, good = self.rotated([{}, {"kind": 12}])
         footer = len(good) - 4096
         for index in [*range(end, footer + 376), *range(footer + 376, footer + 4088, 31), *range(footer + 4088, len(good))]:
@@ -483,7 +483,7 @@ class Sealed(LedgerCase):
 
 
 class Pruned(LedgerCase):
-    """A log that begins with segment 1: record 1 is gone, record 2 is there, record 5 (or none) is the note."""
+    """A log that begins with segment 1: record 1 was pruned, record 2 is present, record 5 (or none) is the note."""
 
     def pruned(self, change=None, *, note=True, reason=1, base=2, ordinal=1, wrong_chain=False, **header):
         _, ends = frames(4096, 1, bytes(32), [{}])
@@ -539,7 +539,7 @@ class Pruned(LedgerCase):
 
 
 class Golden(LedgerCase):
-    """The ledgers of golden/, as the program wrote them: whole, or the first bad place as documented here."""
+    """The ledgers in golden/, as the program wrote them: whole, or with the first bad place listed here."""
     SEGMENT = "log/00000000000000000001-00000000.seg"
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
@@ -583,7 +583,7 @@ class Golden(LedgerCase):
                     self.same_as_the_program(golden / name, found)
 
     def same_as_the_program(self, folder, found):
-        """Two readers, one spec: the same records, the same chain, the same first bad place."""
+        """Two readers of one specification: the same records, chain and first bad place."""
         *lines, _ = (folder / "verify.jsonl").read_text().splitlines()
         *findings, summary = map(json.loads, lines)
         damage = [line for line in findings if line["type"] == "damage"]
@@ -641,7 +641,7 @@ class Spec(unittest.TestCase):
                              [size for _, size, _ in rows][:len(parts)], heading)
 
     def test_worked_example(self):
-        """The annotated bytes of log.md section 7 are what the writer makes of the inputs stated there."""
+        """The writer produces the annotated bytes of log.md section 7 from the inputs stated there."""
         rows = re.findall(r"^0x10\w\w  ((?:\w\w ){15}\w\w)  ", (HERE / "log.md").read_text(), re.M)
         found = bytes.fromhex("".join(rows))
         self.assertEqual(found, frame(4096, 1, bytes(32))[0])
