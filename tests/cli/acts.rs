@@ -498,7 +498,7 @@ fn the_readme_works_from_nothing() {
     if std::process::Command::new("python3").arg("--version").output().is_ok() {
         run("python3", "-c", python[0]).says(&["done"]);
     } else {
-        super::command::passed_over("there is no python3");
+        super::command::report_skipped("there is no python3");
         place.ledger("work release --wait -- true").code(0);
     }
     run("sh", "-ec", shell[1]).says(&["3 steps done; the run is done"]);

@@ -11,7 +11,7 @@ use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, 
 use plan_ledger::{Environment, ErrorKind, Ledger, Receipt, RunPolicy, state_hash};
 
 use super::blobs::{large, plan};
-use super::command::{Place, Running, ids, passed_over, start, state_of, wait_until};
+use super::command::{Place, Running, ids, report_skipped, start, state_of, wait_until};
 use super::golden::deterministic;
 
 /// A small file system in memory, unmounted on drop.
@@ -28,7 +28,7 @@ impl Disk {
         if mount(&["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"], &folder) {
             return Some(Self { place });
         }
-        passed_over("no file system can be mounted here");
+        report_skipped("no file system can be mounted here");
         None
     }
 

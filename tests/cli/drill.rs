@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plan_ledger::sim::sweep;
 
-use super::command::{Ended, Place, passed_over};
+use super::command::{Ended, Place, report_skipped};
 
 const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/plans/");
 
@@ -18,7 +18,7 @@ pub(crate) fn shared_plan(name: &str) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    passed_over(&format!("{} is missing; PLAN_LEDGER_PLANS names its folder", path.display()));
+    report_skipped(&format!("{} is missing; PLAN_LEDGER_PLANS names its folder", path.display()));
     None
 }
 

@@ -11,7 +11,7 @@ use plan_ledger::sim::SimDisk;
 use plan_ledger::{Environment, Ledger, LedgerView, Projection, RunPolicy, State, state_hash};
 use serde_json::{Value, json};
 
-use crate::command::{Place, passed_over, start, wait_until};
+use crate::command::{Place, report_skipped, start, wait_until};
 use crate::file_tampering::{on_disk, specimen};
 use crate::inspect::{
     change, deal, environment, frame_of, large, last_seq, look, look_live, reopen, segments, small,
@@ -403,7 +403,7 @@ fn a_ledger_as_a_script() {
                    print(d.execute('select count(*) from records').fetchone()[0],\n\
                          d.execute('select count(*) from attempts').fetchone()[0])\n";
     let Ok(output) = Command::new("python3").args(["-c", program]).arg(&file).output() else {
-        return passed_over("there is no python3 to open the script with");
+        return report_skipped("there is no python3 to open the script with");
     };
     let said = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -9,7 +9,7 @@ use std::process::Command;
 use plan_ledger::plan::VALUE_DEPTH_MAX;
 use plan_ledger::{Environment, LedgerView};
 
-use super::command::{Ended, Place, passed_over};
+use super::command::{Ended, Place, report_skipped};
 
 type Snapshot = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
@@ -255,7 +255,7 @@ fn unreadable_ledger_is_a_permission_error() {
     let before = content(&place);
     fs::set_permissions(&ledger, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read_dir(&ledger).is_ok() {
-        passed_over("permissions do not bind this user");
+        report_skipped("permissions do not bind this user");
     } else {
         place.ledger("run plan.yaml").code(7).complains(&[".ledger", "Permission denied"]);
     }

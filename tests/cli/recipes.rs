@@ -8,7 +8,7 @@ use plan_ledger::plan::{Event, Receipt, StepEvent};
 use plan_ledger::{Environment, Ledger};
 use serde_json::{Value, json};
 
-use super::command::{Ended, Place, passed_over, start};
+use super::command::{Ended, Place, report_skipped, start};
 use super::published::check_input;
 
 /// A fake agent that records its arguments and input, and prints the next prepared answer.
@@ -30,7 +30,7 @@ impl RecipeTest {
     /// Sets up fake agents; `None` if jq is not installed.
     fn new(agents: &[&str]) -> Option<Self> {
         if !Command::new("jq").arg("--version").output().is_ok_and(|it| it.status.success()) {
-            passed_over("jq is not installed");
+            report_skipped("jq is not installed");
             return None;
         }
         let place = Place::new();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use plan_ledger::plan::StepStatus;
 
-use super::command::{Place, ids, passed_over, start};
+use super::command::{Place, ids, report_skipped, start};
 
 /// A plan whose outputs fill more than one segment, one of them large enough for a blob.
 fn plan() -> String {
@@ -87,7 +87,7 @@ fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
     strace.current_dir(place.path("")).env("TALLY", place.path("tally"));
     let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
     if !can_trace.is_ok_and(|output| output.status.success()) {
-        passed_over("strace is not installed, or may not trace");
+        report_skipped("strace is not installed, or may not trace");
         return None;
     }
     start(&mut strace).end().code(0);
@@ -234,7 +234,7 @@ fn shim(place: &Place) -> Option<PathBuf> {
         .args([library.as_os_str(), source.as_os_str(), "-ldl".as_ref()])
         .output();
     if !made.is_ok_and(|output| output.status.success()) {
-        passed_over("there is no C compiler");
+        report_skipped("there is no C compiler");
         return None;
     }
     Some(library)

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use regex::Regex;
 
 use super::session;
-use crate::command::passed_over;
+use crate::command::report_skipped;
 
 fn folder() -> PathBuf {
     let beside = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("../shared/cases");
@@ -37,7 +37,7 @@ fn result(script: &Path) -> String {
 #[test]
 fn cases_end_as_recorded() {
     let Ok(entries) = fs::read_dir(folder()) else {
-        return passed_over("there is no folder of cases: set PLAN_LEDGER_CASES");
+        return report_skipped("there is no folder of cases: set PLAN_LEDGER_CASES");
     };
     let scripts = entries.map(|entry| entry.unwrap().path());
     let mut scripts: Vec<PathBuf> =
