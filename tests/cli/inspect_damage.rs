@@ -3,8 +3,7 @@
 //!
 //! Method: the fixture is a ledger with sealed, fenced and active segments, snapshots and blobs on a
 //! simulated disk, which counts every change. Each round damages a fork of it, runs every command on
-//! it in this process, and then opens it. `PLAN_LEDGER_DAMAGED_LEDGERS=1000` sets the number of
-//! rounds; the default is a sample.
+//! it in this process, and then opens it.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
