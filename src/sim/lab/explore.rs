@@ -394,9 +394,9 @@ mod tests {
             }
             report
         };
-        let numbers = || (0..scope.workloads()).step_by(sweep(7, 1, 1));
-        let forward = explored(&mut numbers());
-        let backward = explored(&mut numbers().rev());
+        let numbers: Vec<u64> = (0..scope.workloads()).step_by(sweep(7, 1, 1)).collect();
+        let forward = explored(&mut numbers.iter().copied());
+        let backward = explored(&mut numbers.iter().copied().rev());
         let counts = |report: &ExploreReport| ExploreReport { digest: [0; 32], ..*report };
         assert_eq!(counts(&forward), counts(&backward));
         assert!(forward.distinct_third > 0, "{forward:?}");
