@@ -1,12 +1,11 @@
-//! Outputs that are too large for a record. They are stored as blobs before their command is decided,
-//! resolved on request, listed, and garbage-collected on command.
+//! Blobs of outputs that are too large for a record. An output is stored before its command is
+//! decided and read on request. Blobs are listed and garbage-collected on command.
 //!
 //! Invariants:
-//! - A record names a blob only after the blob is durable.
-//! - A fold never reads a blob. A missing or damaged blob is an error only for the reader of that
-//!   output.
-//! - Nothing is collected while a command of this handle holds a reservation, nor in a ledger with a
-//!   record that cannot be read.
+//! - A record references a blob only after the blob is durable.
+//! - A fold never reads a blob, so a missing or damaged blob is not an error for a fold.
+//! - Blobs are collected neither while a command of this handle holds a reservation, nor in a
+//!   ledger with a record that cannot be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,30 +28,30 @@ use super::snapshot::load::load_validated;
 #[derive(Debug)]
 pub(crate) struct OutputStore {
     store: BlobStore,
-    /// Shared from storing a blob until the record that names it is durable; exclusive while
-    /// collecting.
+    /// Locked for reading from storing a blob until the record that references it is durable;
+    /// locked for writing while collecting.
     reservations: RwLock<()>,
 }
 
 /// How thoroughly blobs are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobCheck {
-    /// That the files exist and have the right lengths.
+    /// Check that the files exist and have the right lengths.
     Presence,
-    /// Also their hashes.
+    /// Also check their hashes.
     Content,
 }
 
-/// A blob that is stored, or named by a record.
+/// A blob that is stored, or that a record references.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobUse {
     /// Its name.
     pub id: BlobId,
     /// Its file.
     pub path: PathBuf,
-    /// How many records name it. An anchor of a pruned log counts as one.
+    /// The number of references: records, and anchors of a pruned log.
     pub records: u64,
-    /// The first of them, by sequence number.
+    /// The sequence number of the first reference.
     pub first_seq: Option<u64>,
     /// The state of its file.
     pub state: BlobState,
@@ -67,22 +66,22 @@ pub struct BlobSurvey {
     pub unfinished: Vec<PathBuf>,
     /// Unknown files.
     pub unknown_files: Vec<PathBuf>,
-    /// Whether every record could be read: if not, any blob may be named by one that could not.
+    /// Whether every record could be read. If not, an unreadable record may reference any blob.
     pub is_complete: bool,
 }
 
 /// What a garbage collection removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CollectedBlobs {
-    /// Blobs that no record named.
+    /// The number of blobs that no record references.
     pub blobs: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Unfinished blobs.
+    /// The number of unfinished blobs.
     pub unfinished: u64,
 }
 
-/// The blob that an event names, if any.
+/// The blob that an event references, if any.
 #[must_use]
 pub fn blob_of(event: &Event) -> Option<BlobId> {
     let Event::Step(record) = event else { return None };
@@ -119,7 +118,7 @@ impl OutputStore {
         Self { store, reservations: RwLock::new(()) }
     }
 
-    /// A reservation, to be kept until the record that names a stored blob is durable.
+    /// A reservation. Keep it until the record that references the stored blob is durable.
     pub(crate) fn reserve(&self) -> RwLockReadGuard<'_, ()> {
         self.reservations.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,18 +128,18 @@ impl OutputStore {
         resolve(self.store.reader(), output)
     }
 
-    /// Remove the blobs that no record names, and unfinished ones; see
+    /// Remove the blobs that no record references, and unfinished blobs; see
     /// [`crate::Ledger::collect_blobs`].
     pub(crate) fn collect(&self, log: &Log) -> Result<CollectedBlobs> {
         log.check_process()?;
         let _no_reservations = self.reservations.write().unwrap_or_else(PoisonError::into_inner);
-        let mut named = BTreeSet::new();
+        let mut referenced = BTreeSet::new();
         let reader = log.reader()?;
-        named.extend(anchored(&reader)?.into_iter().map(|(id, _)| id.hash));
+        referenced.extend(anchored(&reader)?.into_iter().map(|(id, _)| id.hash));
         for record in reader.records(reader.first_seq()) {
             let record = record?;
             if let Some(id) = decode(&record)?.as_ref().and_then(blob_of) {
-                named.insert(id.hash);
+                referenced.insert(id.hash);
             }
         }
         // Reading the log and removing files may take long: check the right to write each time.
@@ -152,7 +151,7 @@ impl OutputStore {
         };
         let BlobList { blobs, unfinished, unknown: _ } = self.store.reader().list()?;
         let mut collected = CollectedBlobs::default();
-        for blob in blobs.iter().filter(|blob| !named.contains(&blob.id.hash)) {
+        for blob in blobs.iter().filter(|blob| !referenced.contains(&blob.id.hash)) {
             remove(&blob.path)?;
             collected.blobs += 1;
             collected.bytes = collected.bytes.saturating_add(blob.id.length);
@@ -164,9 +163,9 @@ impl OutputStore {
         Ok(collected)
     }
 
-    /// Store the output of a receipt as a blob if it is larger than the threshold, and return what
-    /// replaces it. A blob that the receipt names must exist. `declared_outputs` has the names that the
-    /// step declares; `None` if the attempt was never dispatched.
+    /// Store the output of a receipt as a blob if it is larger than the threshold, and return the
+    /// output that replaces it. A blob that the receipt references must exist. `declared_outputs`
+    /// has the names that the step declares; `None` if the attempt was never dispatched.
     pub(crate) fn store(
         &self,
         receipt: &Receipt,
@@ -175,17 +174,18 @@ impl OutputStore {
     ) -> Result<Option<Output>> {
         let value = match &receipt.output {
             Output::Inline(value) => value,
-            Output::Blob(blob) => return self.keep_named(blob).map(|()| None),
+            Output::Blob(blob) => return self.confirm_exists(blob).map(|()| None),
         };
         if value.as_str().len() <= threshold {
             return Ok(None);
         }
-        // A receipt for an attempt that was never dispatched is rejected: nothing will name the blob.
+        // A receipt for an attempt that was never dispatched is rejected, so no record would
+        // reference the blob.
         let Some(names) = declared_outputs()? else { return Ok(None) };
         let values: Vec<_> =
             output_values(names.iter().map(String::as_str), value).into_iter().collect();
-        // The values that a fold needs stay in the record. If they are most of the output, a blob
-        // saves nothing.
+        // The values that a fold needs stay in the record. If they make up most of the output, a
+        // blob saves nothing.
         let kept: usize = values.iter().map(|(_, value)| value.as_str().len()).sum();
         if value.as_str().len().saturating_sub(kept) <= threshold {
             return Ok(None);
@@ -196,9 +196,9 @@ impl OutputStore {
         Ok(Some(Output::Blob(blob)))
     }
 
-    /// Make sure that a blob exists which a caller names. No record names it yet, so a missing one is
-    /// the caller's mistake and not damage.
-    fn keep_named(&self, blob: &BlobOutput) -> Result<()> {
+    /// Check that a blob exists that a caller references. No record references it yet, so a missing
+    /// blob is the caller's mistake and not damage.
+    fn confirm_exists(&self, blob: &BlobOutput) -> Result<()> {
         let (id, store) = (id_of(blob), &self.store);
         store.confirm(&id).map_err(|error| match store.reader().check(&id) {
             BlobState::Missing | BlobState::WrongLength(_) => {
@@ -219,7 +219,7 @@ pub(crate) fn blob_state(log: &LogReader, output: &Output) -> Option<BlobState> 
 
 /// See [`crate::LedgerView::blobs`].
 pub(crate) fn survey_with(log: &LogReader, check: BlobCheck) -> Result<BlobSurvey> {
-    let mut survey = survey(log, named(log)?)?;
+    let mut survey = survey(log, referenced(log)?)?;
     if check == BlobCheck::Content {
         let reader = log.blobs();
         for blob in &mut survey.blobs {
@@ -229,51 +229,51 @@ pub(crate) fn survey_with(log: &LogReader, check: BlobCheck) -> Result<BlobSurve
     Ok(survey)
 }
 
-/// The blobs that intact records and anchors name.
-pub(crate) fn named(log: &LogReader) -> Result<NamedBlobs> {
-    let mut named = NamedBlobs::anchored(log);
+/// The blobs that intact records and anchors reference.
+pub(crate) fn referenced(log: &LogReader) -> Result<ReferencedBlobs> {
+    let mut referenced = ReferencedBlobs::anchored(log);
     let mut walk = log.walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
             LogItem::Record(record, _) => match decode(&record) {
                 Ok(event) => {
                     if let Some(id) = event.as_ref().and_then(blob_of) {
-                        named.add(id, record.seq);
+                        referenced.add(id, record.seq);
                     }
                 }
-                Err(_) => named.is_complete = false,
+                Err(_) => referenced.is_complete = false,
             },
-            LogItem::Damage(_) => named.is_complete = false,
+            LogItem::Damage(_) => referenced.is_complete = false,
             LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
-    Ok(named)
+    Ok(referenced)
 }
 
-/// The blobs that the records up to `last` name.
+/// The blobs that the records up to `last` reference.
 ///
 /// # Errors
 /// `Corrupt`, `Unsupported` and `Io` if a record cannot be read.
-pub(crate) fn named_up_to(reader: &LogReader, last: u64) -> Result<BTreeSet<BlobId>> {
-    let mut named = BTreeSet::new();
+pub(crate) fn referenced_up_to(reader: &LogReader, last: u64) -> Result<BTreeSet<BlobId>> {
+    let mut referenced = BTreeSet::new();
     for item in reader.walk(reader.first_seq()) {
         match item? {
             LogItem::Record(record, _) if record.seq > last => break,
             LogItem::Record(record, _) => {
-                named.extend(decode(&record)?.as_ref().and_then(blob_of));
+                referenced.extend(decode(&record)?.as_ref().and_then(blob_of));
             }
             LogItem::Damage(damage) => return Err(damage.into_error()),
             LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
-    Ok(named)
+    Ok(referenced)
 }
 
-/// The blob that a record names, if any.
+/// The blob that a record references, if any.
 ///
 /// # Errors
 /// `Unsupported` and `Corrupt` if the record cannot be decoded.
-pub(crate) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<BlobId>> {
+pub(crate) fn blob_of_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<BlobId>> {
     match kind_of(record)? {
         Some(Kind::ReceiptRecorded | Kind::ReceiptRefused) => {
             Ok(decode(record)?.as_ref().and_then(blob_of))
@@ -282,47 +282,47 @@ pub(crate) fn named_in<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Optio
     }
 }
 
-/// The blobs that records name, how often, and the first record of each.
+/// The referenced blobs, with the number of references and the first one.
 #[derive(Debug)]
-pub(crate) struct NamedBlobs {
+pub(crate) struct ReferencedBlobs {
     uses: BTreeMap<BlobId, (u64, Option<u64>)>,
     /// Whether every record could be read.
     is_complete: bool,
 }
 
-impl NamedBlobs {
-    /// The blobs that the anchors of a log name: anchors come before all records.
+impl ReferencedBlobs {
+    /// The blobs that the anchors of a log reference: anchors come before all records.
     pub(crate) fn anchored(log: &LogReader) -> Self {
         let anchored = anchored(log);
-        let mut named = Self { uses: BTreeMap::new(), is_complete: anchored.is_ok() };
+        let mut referenced = Self { uses: BTreeMap::new(), is_complete: anchored.is_ok() };
         for (id, seq) in anchored.into_iter().flatten() {
-            named.add(id, seq);
+            referenced.add(id, seq);
         }
-        named
+        referenced
     }
 
-    /// Whether a blob is or may be named.
-    pub(crate) fn may_have(&self, id: &BlobId) -> bool {
+    /// Whether a record references, or may reference, a blob.
+    pub(crate) fn may_reference(&self, id: &BlobId) -> bool {
         !self.is_complete || self.uses.contains_key(id)
     }
 
-    /// Add a record that names a blob. Records are added in order.
+    /// Add a reference to a blob. References are added in order.
     pub(crate) fn add(&mut self, id: BlobId, seq: u64) {
         self.uses.entry(id).or_insert((0, Some(seq))).0 += 1;
     }
 }
 
-/// The stored blobs and the named ones, and whether they exist with the right lengths. The files are
-/// listed after the records were read: a blob is stored before it is named.
-pub(crate) fn survey(log: &LogReader, named: NamedBlobs) -> Result<BlobSurvey> {
-    let NamedBlobs { uses: mut named, is_complete } = named;
+/// The stored and the referenced blobs, with the state of their files by length. The files are
+/// listed after the records were read, since a blob is stored before it is referenced.
+pub(crate) fn survey(log: &LogReader, referenced: ReferencedBlobs) -> Result<BlobSurvey> {
+    let ReferencedBlobs { uses: mut referenced, is_complete } = referenced;
     let reader = log.blobs();
     let BlobList { blobs, unfinished, unknown: unknown_files } = reader.list()?;
     let stored: BTreeMap<_, _> = blobs.iter().map(|blob| (blob.id.hash, blob.id.length)).collect();
     for blob in blobs {
-        let is_named = named.range(from_hash(blob.id.hash)..).next();
+        let is_named = referenced.range(from_hash(blob.id.hash)..).next();
         if is_named.is_none_or(|(id, _)| id.hash != blob.id.hash) {
-            named.insert(blob.id, (0, None));
+            referenced.insert(blob.id, (0, None));
         }
     }
     let found = |id: &BlobId| match stored.get(&id.hash) {
@@ -337,28 +337,28 @@ pub(crate) fn survey(log: &LogReader, named: NamedBlobs) -> Result<BlobSurvey> {
         first_seq,
         state: found(&id),
     };
-    let blobs = named.into_iter().map(of).collect();
+    let blobs = referenced.into_iter().map(of).collect();
     Ok(BlobSurvey { blobs, unfinished, unknown_files, is_complete })
 }
 
-/// The blobs that the anchors of a pruned log name, each with the anchor's record: the records that
-/// named them first may be gone.
+/// The blobs that the anchors of a pruned log reference, each with the anchor's record. The records
+/// that referenced them first may have been pruned.
 fn anchored(reader: &LogReader) -> Result<Vec<(BlobId, u64)>> {
     let retention = reader.retention().filter(|_| reader.first_seq() > 1);
     let anchors = retention.map(|retention| retention.note.anchors.as_slice()).unwrap_or_default();
-    let mut named = Vec::new();
+    let mut referenced = Vec::new();
     for anchor in anchors {
         reader.check_anchor(anchor)?;
         let Some(name) = anchor.name() else { continue };
         let (state, _) = load_validated::<State>(reader, &name)?;
         let steps = state.runs.values().flat_map(|run| &run.steps);
         let receipts = steps.filter_map(|step| step.attempt()).filter_map(|it| it.receipt.as_ref());
-        named.extend(receipts.filter_map(|receipt| match &receipt.output {
+        referenced.extend(receipts.filter_map(|receipt| match &receipt.output {
             Output::Inline(_) => None,
             Output::Blob(blob) => Some((id_of(blob), anchor.seq)),
         }));
     }
-    Ok(named)
+    Ok(referenced)
 }
 
 fn from_hash(hash: [u8; 32]) -> BlobId {

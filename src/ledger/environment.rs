@@ -1,5 +1,5 @@
-//! The environment of a ledger: storage, clock, identifiers and settings, all passed as arguments, so
-//! that tests replace any of them. Also the text form of times and durations.
+//! The environment of a ledger: storage, clock, identifiers and settings, all passed as arguments,
+//! so that tests can replace each of them. It also formats and parses times and durations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const DEFAULT_SNAPSHOT_INTERVAL: u64 = 65_536;
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Microseconds since the Unix epoch. It may jump; the ledger's own time never goes back.
+    /// Microseconds since the Unix epoch. It may go back; the ledger's own time never does.
     fn now(&self) -> Micros;
 }
 
@@ -38,7 +38,7 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers.
     pub ids: Arc<dyn IdSource>,
-    /// Describes this process in the lock file, for people who find the ledger locked.
+    /// A description of this process for the lock file; the error of a locked ledger shows it.
     pub holder: String,
     /// When HEAD is synced; see [`HeadSync`].
     pub head_sync: HeadSync,
@@ -48,9 +48,9 @@ pub struct Environment {
     pub on_ambiguous: OnAmbiguous,
     /// An output whose canonical JSON has more bytes than this is stored as a blob.
     pub blob_threshold: usize,
-    /// A full snapshot of the state is made and kept at every multiple of this many records, which
-    /// limits what opening and time travel fold. From 65,536 on, delta snapshots are made in between,
-    /// as long as they are small. `None`: only on request.
+    /// A full snapshot of the state is made and kept every `snapshot_every` records, which limits
+    /// how many records opening and time travel fold. From 65,536 on, small delta snapshots are
+    /// made in between. `None`: snapshots are made only on request.
     pub snapshot_every: Option<u64>,
     /// The sizes of the log's segments; see [`SegmentSizes`].
     pub segments: SegmentSizes,
@@ -127,8 +127,8 @@ pub fn time_text(time: Micros) -> String {
     humantime::format_rfc3339_micros(time).to_string()
 }
 
-/// Parse a time in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or one relative to `now`:
-/// how long ago (`2h`, `1d 4h`).
+/// Parse a time in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or a duration before `now`
+/// (`2h`, `1d 4h`).
 #[must_use]
 pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
     if let Some(ago) = parse_duration(text) {

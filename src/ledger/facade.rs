@@ -1,7 +1,8 @@
 //! The public interface of an open ledger: one method per operation, each a short delegation.
 //!
 //! # Errors
-//! Every method that writes: `Rejected`, with the reason, and what [`Ledger::execute`] lists.
+//! Every method that writes fails with `Rejected` and the reason if the command is invalid, and
+//! with the other errors that [`Ledger::execute`] lists.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,11 +29,11 @@ use super::snapshot::state_hash::state_hash;
 use super::snapshot::store::Snapshot;
 use super::transaction::commit::{Commit, status_of_attempt, step_of_attempt};
 use super::transaction::cost_correction;
+use super::transaction::definition::Transaction;
 use super::transaction::dispatch;
 use super::transaction::engine::Engine;
 use super::transaction::fork::{self, ForkPoint};
 use super::transaction::pending::{self, PendingCommits};
-use super::transaction::spec::Transaction;
 use super::transaction::task::Task;
 use super::transaction::{tick, time_travel};
 
@@ -60,9 +61,10 @@ pub struct Reply {
     pub answer: String,
     /// The person.
     pub by: String,
-    /// The reason, in the person's words.
+    /// The person's reason.
     pub note: String,
-    /// Hash of what the person was shown: that of the question, unless it changed in the meantime.
+    /// Hash of the question as the person saw it. The question's own hash differs if it changed in
+    /// the meantime.
     pub shown: ContentHash,
 }
 
@@ -79,8 +81,8 @@ impl Ledger {
     /// Open a ledger, and recover it if necessary.
     ///
     /// # Errors
-    /// `NotALedger`; `Locked`, naming the lock holder; `Corrupt`, `Tampered` and `Ambiguous`, naming
-    /// the place; `Unsupported`; `Io` and `DiskFull`. None of these loses data.
+    /// `NotALedger`; `Locked`, naming the lock holder; `Corrupt`, `Tampered` and `Ambiguous`, with
+    /// the location; `Unsupported`; `Io` and `DiskFull`. None of these loses data.
     pub fn open(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         open::open(dir, environment).map(|(engine, report)| (Self { engine }, report))
     }
@@ -93,8 +95,8 @@ impl Ledger {
         open::open_or_create(dir, environment).map(|(engine, report)| (Self { engine }, report))
     }
 
-    /// Mark the ledger as cleanly closed. Dropping it does the same but cannot report an error;
-    /// nothing acknowledged depends on either.
+    /// Mark the ledger as cleanly closed. Dropping it does the same but cannot report an error.
+    /// Acknowledged records are durable in both cases.
     pub fn close(self) -> Result<()> {
         self.engine.close()
     }
@@ -109,21 +111,21 @@ impl Ledger {
 
 /// Commands.
 impl Ledger {
-    /// Execute a command: judge it, append its events durably as one batch, and apply them.
+    /// Execute a command: decide it, append its events durably as one batch, and apply them.
     ///
     /// # Errors
     /// `Rejected`, with the reason: nothing was written. `DiskFull` and `TooLarge`: nothing was
-    /// written, and the ledger can still be used. `OutcomeUnknown`: a write or sync failed; open the
-    /// ledger again to find out. `Poisoned`: an earlier one failed. `Fenced`: the right to write was
-    /// lost, and nothing was written.
+    /// written, and the ledger can still be used. `OutcomeUnknown`: a write or sync failed; open
+    /// the ledger again to learn whether the command was committed. `Poisoned`: an earlier write
+    /// failed. `Fenced`: this process lost the right to write, and nothing was written.
     pub fn execute(&self, command: &Command) -> Result<Commit> {
         self.engine.execute(command, |_, _| ()).map(|(commit, ())| commit)
     }
 
-    /// Execute a command unless it was committed under this key before; then return that commit. A
-    /// caller that does not know the outcome of a command can therefore repeat it, also after opening
-    /// the ledger again. Keys are kept for [`crate::log::KEY_WINDOW`] records. A rejected command
-    /// leaves no key.
+    /// Execute a command. If a command was already committed under this key, return that commit
+    /// instead. A caller that does not know the outcome of a command can therefore repeat it, even
+    /// after opening the ledger again. Keys are kept for [`crate::log::KEY_WINDOW`] records. A
+    /// rejected command leaves no key.
     ///
     /// # Errors
     /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
@@ -132,11 +134,11 @@ impl Ledger {
         self.transact(&transaction, |_, _| ()).map(|(commit, ())| commit)
     }
 
-    /// Execute a transaction, and read a value from the state right after it. If it was committed under
-    /// its key before, it is not judged again: its commit is returned, and `read` sees the current
-    /// state.
+    /// Execute a transaction, and read a value from the state right after it. If a transaction was
+    /// already committed under its key, this one is not executed: that commit is returned, and
+    /// `read` gets the current state.
     ///
-    /// The callbacks run under the ledger's lock. They must not call the ledger, or they deadlock.
+    /// The callbacks run under the ledger's lock. A callback that calls the ledger deadlocks.
     ///
     /// # Errors
     /// Those of building the command; as [`Ledger::execute_once`].
@@ -148,18 +150,18 @@ impl Ledger {
         self.engine.transact(transaction, read)
     }
 
-    /// Record what is due: expired leases, delays, questions, barriers and wall time, and consequences
-    /// of earlier commands that did not fit into their batches. Call it at [`State::next_due`] or
-    /// later. Due is what the ledger's time has reached: the clock's, or that of the last record if it
-    /// is later.
+    /// Record everything that is due: expired leases, delays, questions, barriers and wall time,
+    /// and consequences of earlier commands that did not fit into their batches. Call it at
+    /// [`State::next_due`] or later. An item is due once the ledger's time has reached it: the time
+    /// of the clock or of the last record, whichever is later.
     pub fn tick(&self) -> Result<()> {
         tick::tick(&self.engine)
     }
 
-    /// Add a note beside the records; once per key. It changes no state.
+    /// Append a note, once per key. It changes no state.
     ///
     /// # Errors
-    /// `TooLarge`, and as [`Ledger::execute`], about the disk.
+    /// `TooLarge`, and the write errors of [`Ledger::execute`].
     pub fn add_note(&self, note: &Note, key: Option<&BatchKey>) -> Result<Ack> {
         self.engine.append_note(note.to_record()?, key)
     }
@@ -191,7 +193,8 @@ impl Ledger {
         self.propose_for(run, plan, reason, None)
     }
 
-    /// As [`Ledger::propose`]. `trigger` is the cause of the new version, if no replan request is open.
+    /// As [`Ledger::propose`]. `trigger` is recorded as the cause of the new version, unless a
+    /// replan request is open.
     ///
     /// # Errors
     /// `BadPlan` with all problems of the plan; `Rejected`, with `ReplanLimit` if the plan allows no
@@ -206,7 +209,8 @@ impl Ledger {
         self.propose_with(run, plan, reason, trigger, ApprovalPolicy::Automatic)
     }
 
-    /// As [`Ledger::propose`], for a reviewer to approve whatever the run's policy is.
+    /// As [`Ledger::propose`], but the version always needs a review, regardless of the run's
+    /// policy.
     ///
     /// # Errors
     /// As [`Ledger::propose_for`].
@@ -250,20 +254,20 @@ impl Ledger {
         Ok(request.expect("an accepted request has an event").0)
     }
 
-    /// Withdraw the open request for another plan version. For a plan that is extended as it goes, this
-    /// ends the run.
+    /// Withdraw the open request for another plan version. For a plan with `continues`, this
+    /// completes the run.
     pub fn withdraw_replan(&self, run: RunId, by: &str, reason: &str) -> Result<Commit> {
         let (by, reason) = (by.to_owned(), reason.to_owned());
         self.execute(&Command::WithdrawReplan { run, by, reason })
     }
 
-    /// Fork a run: start a run of this name with the plan versions, accepted work and variables that
-    /// the parent had. Attempts and questions start over, and what the parent spent does not count
+    /// Fork a run: start a run of this name with the plan versions, accepted work and variables of
+    /// the parent. Attempts and questions start again, and the parent's spending does not count
     /// against the budget of the fork.
     ///
     /// # Errors
-    /// `OutOfRange` past the last durable record; `Rejected` with `NoSuchRun`, also if the parent did
-    /// not exist at that record, `NoSuchStep`, `RunExists`, or `NoActivePlan`.
+    /// `OutOfRange` past the last durable record; `Rejected` with `NoSuchRun`, even if the parent
+    /// started only after that record, `NoSuchStep`, `RunExists`, or `NoActivePlan`.
     pub fn fork(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<RunId> {
         let commit = self.execute(&self.fork_command(parent, point, name)?)?;
         Ok(started_run(&commit))
@@ -283,13 +287,13 @@ impl Ledger {
     /// Allow dispatching in a paused run again.
     ///
     /// # Errors
-    /// `Rejected`: with `NotPaused`, and with `Paused` as long as a budget is used up.
+    /// `Rejected`: with `NotPaused`, and with `Paused` while a budget is used up.
     pub fn resume(&self, run: RunId, by: &str) -> Result<Commit> {
         self.execute(&Command::Resume { run, by: by.to_owned() })
     }
 
-    /// Set the budget of a run or, with `None`, of the whole ledger. It covers what was spent before.
-    /// Runs that only waited for it continue.
+    /// Set the budget of a run or, with `None`, of the whole ledger. The limits are totals that
+    /// include past spending. Runs that were paused only because of the budget continue.
     pub fn set_budget(
         &self,
         run: Option<RunId>,
@@ -299,8 +303,8 @@ impl Ledger {
         self.execute(&Command::SetBudget { run, limits, by: by.to_owned() })
     }
 
-    /// Set a variable, and return its new version. `expected_version` is the version that the caller
-    /// saw: 0 if it was not set, `None` to set it in any case.
+    /// Set a variable, and return its new version. `expected_version` is the version that the
+    /// caller read: 0 if the variable was not set, `None` to set it unconditionally.
     ///
     /// # Errors
     /// `Rejected` with `VersionDiffers`.
@@ -338,15 +342,15 @@ impl Ledger {
     /// Answer a question.
     ///
     /// # Errors
-    /// `Rejected`: with `NoSuchQuestion` if it is no longer open, `HashDiffers` if something else was
-    /// shown, `NotAnOption`.
+    /// `Rejected`: with `NoSuchQuestion` if it is no longer open, `HashDiffers` if the person saw
+    /// another question, `NotAnOption`.
     pub fn answer(&self, question: QuestionId, reply: Reply) -> Result<Commit> {
         let Reply { answer, by, note, shown } = reply;
         self.execute(&Command::Answer { question, answer, by, note, shown })
     }
 
-    /// Decide about a failed attempt, if the plan leaves that to a person or a judge, and return the
-    /// step's status.
+    /// Decide about a failed attempt, if the plan leaves the decision to a person or a judge, and
+    /// return the step's status.
     ///
     /// # Errors
     /// `Rejected`: with `DecidedByRules`, `NothingFailed`, `NoFallback`.
@@ -370,10 +374,11 @@ impl Ledger {
 
 /// Workers and their attempts.
 impl Ledger {
-    /// Dispatch the first step of a run's queue. `None` if nothing can be dispatched now: the queue is
-    /// empty, a cap is reached, the run is paused (also because this call found a budget used up), the
-    /// rest of a budget is reserved, or the run has ended; [`Ledger::state`] shows which. Whatever is
-    /// due, such as expired leases, is recorded first.
+    /// Dispatch the first step of a run's queue. `None` if nothing can be dispatched now: the queue
+    /// is empty, a cap is reached, the run is paused (perhaps by this call, if it finds that a
+    /// budget is used up), the rest of a budget is reserved, or the run has ended;
+    /// [`Ledger::state`] shows the cause. Everything that is due, such as expired leases, is
+    /// recorded first.
     ///
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan; as [`Ledger::execute`].
@@ -392,17 +397,17 @@ impl Ledger {
         dispatch::dispatch_if(&self.engine, run, worker, condition)
     }
 
-    /// Dispatch this step and no other. Expired leases are recorded first.
+    /// Dispatch this step only. Expired leases are recorded first.
     ///
     /// # Errors
-    /// `Rejected`: with `Leased` if another worker has it, naming the worker and the lease; `NotReady`,
-    /// `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, also if this call found
-    /// that out.
+    /// `Rejected`: with `Leased`, the worker and the lease if another worker has claimed it;
+    /// `NotReady`, `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, even if
+    /// this call is the first to find that.
     pub fn claim(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
         dispatch::claim(&self.engine, run, step, worker)
     }
 
-    /// Renew the lease of an attempt, and return when it expires, in microseconds.
+    /// Renew the lease of an attempt, and return its new expiry time in microseconds.
     pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
         let until = |state: &State, _: &[_]| {
             let attempt = step_of_attempt(state, token).and_then(|step| step.attempt());
@@ -421,13 +426,13 @@ impl Ledger {
         self.execute(&Command::ReportLost { token, cause, detail: detail.to_owned() })
     }
 
-    /// Record the receipt of an attempt and all consequences, and return the step's status.
+    /// Record the receipt of an attempt and all of its consequences, and return the step's status.
     ///
     /// # Errors
-    /// `Rejected` with `StaleToken` if the attempt is over: the receipt is still kept, as rejected,
-    /// unless nothing was dispatched under this token, or [`crate::plan::ENDED_KEPT`] runs have ended
-    /// since the attempt's own, of which only a summary is kept. With `NoSuchOutput` if it names an
-    /// output that does not exist.
+    /// `Rejected`: with `NoSuchOutput` if it names an output that does not exist, and with
+    /// `StaleToken` if the attempt is over. A stale receipt is recorded as rejected, except in two
+    /// cases: no attempt has this token, or the state has only a summary of the attempt's run,
+    /// since [`crate::plan::ENDED_KEPT`] other runs have ended after it.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
         let command = Command::RecordReceipt { token, receipt };
         let status = |state: &State, _: &[_]| status_of_attempt(state, token);
@@ -443,7 +448,7 @@ impl Ledger {
     /// the task, if one could be dispatched.
     ///
     /// # Errors
-    /// As [`Ledger::record_receipt`]; then nothing was dispatched.
+    /// As [`Ledger::record_receipt`]; after an error nothing was dispatched.
     pub fn record_receipt_and_dispatch(
         &self,
         token: AttemptToken,
@@ -453,17 +458,17 @@ impl Ledger {
         dispatch::record_receipt_and_dispatch(&self.engine, token, receipt, worker)
     }
 
-    /// Judge criteria of a reported step, and return its status.
+    /// Record verdicts on criteria of a reported step, and return its status.
     pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
         let command = Command::Judge { token, verdicts };
         let status = |state: &State, _: &[_]| status_of_attempt(state, token);
         self.engine.execute(&command, status).map(|(_, status)| status)
     }
 
-    /// Record that a worker is about to cause a side effect, under a key that makes it happen once.
+    /// Record that a worker is about to cause a side effect, under a key for deduplication.
     ///
     /// # Errors
-    /// `Rejected`: with `EffectKnown` if it happened before, so that it must not be repeated;
+    /// `Rejected`: with `EffectKnown` if it has already happened and must not be repeated;
     /// `StaleToken`.
     pub fn intend_effect(&self, token: AttemptToken, effect: &str, key: &str) -> Result<Commit> {
         let (effect, key) = (effect.to_owned(), key.to_owned());
@@ -475,14 +480,14 @@ impl Ledger {
         self.execute(&Command::CommitEffect { token, key: key.to_owned() })
     }
 
-    /// Correct the cost of an attempt that is over. `charged` is what it is charged with so far: by its
-    /// receipt or by the last correction; it is needed unless the attempt never reported. It is
-    /// compared with the attempt's records, unless they were pruned.
+    /// Correct the cost of an attempt that is over. `charged` is its current charge, from its
+    /// receipt or the last correction. It is required if the attempt reported, and is compared with
+    /// the attempt's records unless they were pruned.
     ///
     /// # Errors
-    /// `Rejected`: with `ChargeDiffers`, giving the charge; `NotEstimated` if `charged` is missing;
-    /// `StaleToken`. `Corrupt` if a record of the step cannot be read. As [`Ledger::execute`], about
-    /// the disk.
+    /// `Rejected`: with `ChargeDiffers`, giving the charge; `NotEstimated` if `charged` is
+    /// missing; `StaleToken`. `Corrupt` if a record of the step cannot be read. The write errors of
+    /// [`Ledger::execute`].
     pub fn correct_cost(
         &self,
         token: AttemptToken,
@@ -496,14 +501,14 @@ impl Ledger {
 
 /// State and history.
 impl Ledger {
-    /// The current state, all of it durable. It is a copy that never changes and can be kept. It costs
-    /// what happened since the last call; the first call, and a call while several older copies are in
-    /// use, clones the whole state.
+    /// The current state, all of it durable. It is an immutable copy. The cost is proportional to
+    /// the number of events since the last call; the first call, and a call while several older
+    /// copies are in use, clones the whole state.
     ///
-    /// After a failed write it is the fold of the durable records, and stays as it is.
+    /// After a failed write it is the fold of the durable records and no longer changes.
     ///
     /// # Errors
-    /// `Corrupt`, `Fenced` and `Io` if the log had to be read again and could not be; `Fenced` in a
+    /// `Corrupt`, `Fenced` and `Io` if the log must be read again and cannot be; `Fenced` in a
     /// forked process.
     pub fn state(&self) -> Result<Arc<State>> {
         self.engine.state()
@@ -523,13 +528,13 @@ impl Ledger {
         self.engine.log.last_durable()
     }
 
-    /// The ledger's time, by which everything is judged.
+    /// The ledger's time, which all decisions use.
     #[doc(hidden)]
     pub fn now(&self) -> Micros {
         self.engine.now()
     }
 
-    /// The state after record `seq`: the newest valid snapshot up to it, and the records since.
+    /// The state after record `seq`, folded from the newest valid snapshot up to it.
     ///
     /// # Errors
     /// `OutOfRange` past the last durable record; `Pruned` if the log cannot be folded up to it.
@@ -545,9 +550,9 @@ impl Ledger {
         time_travel::project(&self.engine, seq)
     }
 
-    /// Make a durable snapshot of a projection after the last record, and note it in the log. It waits
-    /// for a snapshot in progress. The newest two of a projection are kept, besides those that
-    /// [`Environment::snapshot_every`] describes.
+    /// Make a durable snapshot of a projection after the last record, and append its snapshot note.
+    /// This waits for a snapshot in progress. The newest two of a projection are kept, besides
+    /// those that [`Environment::snapshot_every`] describes.
     ///
     /// # Errors
     /// `OutOfRange` before the first record; `Unencodable`, with the projection's error; `DiskFull` and
@@ -559,14 +564,14 @@ impl Ledger {
     /// The durable records from `from` on.
     ///
     /// # Errors
-    /// `Corrupt`, naming the place, and `Io`.
+    /// `Corrupt`, with the location, and `Io`.
     pub fn replay(&self, from: u64) -> Result<Vec<RecordedEvent>> {
         let reader = self.engine.reader()?;
         reader.records(from).map(|record| decode_record(&record?)).collect()
     }
 
-    /// A complete run: as it is or, if it ended so long ago that the state has only a summary, as it was
-    /// when it ended. It is a copy.
+    /// A copy of a full run. If the state has only a summary of it because it ended long ago, the
+    /// run is folded from the log.
     ///
     /// # Errors
     /// `Rejected` with `NoSuchRun`; as [`Ledger::state_at`].
@@ -574,7 +579,7 @@ impl Ledger {
         fork::current_run(&self.engine, run)
     }
 
-    /// Every record of a run, and what it changed.
+    /// Every record of a run, with the fields that it changed.
     ///
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if its first records were pruned; `Corrupt` and
@@ -594,8 +599,8 @@ impl Ledger {
     /// The metrics of a run.
     ///
     /// # Errors
-    /// `Rejected` if there is no such run; `Pruned` if a part of its records was pruned and there is no
-    /// snapshot of the metrics; `Corrupt` and `Io`.
+    /// `Rejected` if there is no such run; `Pruned` if some of its records were pruned and there is
+    /// no snapshot of the metrics; `Corrupt` and `Io`.
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         metrics::metrics_of(&self.engine.reader()?, run)
     }
@@ -611,13 +616,13 @@ impl Ledger {
 
 /// Disk space.
 impl Ledger {
-    /// Prune: append a durable note, then remove the oldest segments. `archive` is the archive with a
-    /// copy of them, if there is one.
+    /// Prune: append a durable note, then remove the oldest segments. `archive` is the archive that
+    /// has a copy of them, if any.
     ///
     /// # Errors
-    /// `Rejected`, naming what is missing: nothing was changed. `Corrupt` if the log, or a snapshot that
-    /// would be an anchor, is damaged. `Io` after the note is durable: call it again, or open the ledger
-    /// again, to continue.
+    /// `Rejected`, with the missing condition: nothing was changed. `Corrupt` if the log, or a
+    /// snapshot that would be an anchor, is damaged. `Io` after the note is durable: call it again,
+    /// or open the ledger again, to continue.
     pub fn prune(
         &self,
         limit: RetentionLimit,
@@ -627,20 +632,20 @@ impl Ledger {
         prune::prune(&self.engine, limit, archive, by)
     }
 
-    /// Remove the blobs that no record names, and unfinished ones.
+    /// Remove the blobs that no record references, and unfinished blobs.
     ///
     /// # Errors
-    /// `Corrupt` and `Unsupported` if a record cannot be read, since it might name any blob: nothing was
-    /// removed. `Poisoned` and `Fenced`, since the next writer may name a blob in a record that this one
-    /// does not know. `Io`.
+    /// `Corrupt` and `Unsupported` if a record cannot be read, since that record might reference
+    /// any blob: nothing was removed. `Poisoned` and `Fenced`, since the next writer may append
+    /// records, unknown to this writer, that reference a blob. `Io`.
     pub fn collect_blobs(&self) -> Result<CollectedBlobs> {
         self.engine.outputs.collect(&self.engine.log)
     }
 }
 
-/// For the server: transactions whose wait is deferred.
+/// For the server: transactions that do not wait until they are durable.
 impl Ledger {
-    /// As [`Ledger::transact`], with the wait deferred.
+    /// As [`Ledger::transact`], without the wait.
     ///
     /// # Errors
     /// Those of building the command; `Rejected`, `DiskFull` and `TooLarge`.
@@ -654,7 +659,7 @@ impl Ledger {
         pending::transact_deferred(&self.engine, transaction, read, pending)
     }
 
-    /// As [`Ledger::tick`], with the wait deferred.
+    /// As [`Ledger::tick`], without the wait.
     ///
     /// # Errors
     /// As [`Ledger::tick`], except for the wait.
@@ -663,7 +668,7 @@ impl Ledger {
         pending::tick_deferred(&self.engine, pending)
     }
 
-    /// Read from the state without a copy; the result depends on the pending commits.
+    /// Read from the state without copying it. The result depends on the pending commits.
     ///
     /// # Errors
     /// `Corrupt` if a run that was read is invalid.
@@ -679,7 +684,7 @@ impl Ledger {
     /// Wait until everything pending is durable.
     ///
     /// # Errors
-    /// As [`Ledger::execute`], about the disk. This error is then the answer.
+    /// The write errors of [`Ledger::execute`]. The server then responds with this error.
     #[doc(hidden)]
     pub fn wait_pending(&self, pending: &PendingCommits) -> Result<()> {
         pending.wait(&self.engine)
@@ -688,7 +693,7 @@ impl Ledger {
     /// Fail if a write has failed.
     ///
     /// # Errors
-    /// As [`Ledger::execute`], about the disk.
+    /// The write errors of [`Ledger::execute`].
     #[doc(hidden)]
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
@@ -696,13 +701,13 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Add to a task what is read without the lock.
+    /// Complete a task with the data that is read without the lock.
     #[doc(hidden)]
     pub fn complete_task(&self, task: Task) -> Task {
         super::transaction::task::complete(&self.engine, task)
     }
 
-    /// The log, for tests that append records which no command writes.
+    /// The log, for tests that append records that no command writes.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn log(&self) -> &crate::log::Log {
         &self.engine.log

@@ -1,14 +1,14 @@
-//! The ledger: a log of events, the state that they fold to, and everything that is derived from
+//! The ledger: a log of events, the state computed from them, and everything that is derived from
 //! them.
 //!
-//! [`Ledger`] is a handle for writing, shared by any number of threads; [`LedgerView`] reads a ledger
-//! without a lock. `transaction` executes commands, `snapshot` and `replay` fold the log, `history`
-//! reports what happened, `retention` and `transfer` move old records elsewhere, and `verify` checks
-//! everything.
+//! [`Ledger`] is a handle for writing, shared by any number of threads; [`LedgerView`] reads a
+//! ledger without a lock. `transaction` executes commands, `snapshot` and `replay` fold the log,
+//! `history` reports what happened, `retention` archives and prunes old records, `transfer`
+//! exports, imports and salvages a ledger, and `verify` checks everything.
 //!
 //! Invariants:
 //! - A result is returned only after everything it depends on is durable. A rejected command writes
-//!   nothing.
+//!   nothing, except that a late receipt is recorded as rejected.
 //! - The state is exactly the fold of the durable records. After a failed write it is folded again
 //!   from the log before anything else is decided.
 //! - Time and identifiers come from the [`Environment`] alone.
@@ -57,19 +57,19 @@ pub use open::OpenReport;
 pub use projection::{Projection, RecordedEvent};
 pub use replay::{Fold, FoldObserver, FoldOrigin};
 pub use retention::archive::{ArchiveReport, archive, archive_environment};
-pub use retention::prune::{PrunePlan, PruneReport, RetentionLimit};
+pub use retention::prune::{PrunePreview, PruneReport, RetentionLimit};
 #[doc(hidden)]
-pub use snapshot::load::expect_sound;
+pub use snapshot::load::expect_valid;
 pub use snapshot::state_hash::state_hash;
 pub use snapshot::store::Snapshot;
 pub use transaction::commit::Commit;
+pub use transaction::definition::{CommandSource, FollowUp, Transaction};
 #[doc(hidden)]
 pub use transaction::dispatch::next_dispatch;
 pub use transaction::fork::ForkPoint;
 #[doc(hidden)]
 pub use transaction::pending::PendingCommits;
 pub use transaction::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};
-pub use transaction::spec::{CommandSource, FollowUp, Transaction};
 pub use transaction::task::Task;
 pub use transfer::export::{DescribeRecord, ExportReport};
 pub use transfer::import::{ImportReport, import};

@@ -9,24 +9,25 @@ use crate::plan::State;
 use crate::storage::FilesystemKind;
 
 use super::environment::Environment;
-use super::snapshot::load::UnboundSnapshot;
+use super::snapshot::load::UncheckedSnapshot;
 use super::snapshot::prefetch::Prefetch;
 use super::snapshot::scheduler::SnapshotScheduler;
 use super::snapshot::store;
 use super::transaction::engine::Engine;
 
-/// The result of opening a ledger, for people and for programs.
+/// The result of opening a ledger, for people and programs.
 #[derive(Debug, Clone)]
 pub struct OpenReport {
     /// The ledger was created by this call.
     pub created: bool,
     /// The end of the log: `clean`, `unproven_tail`, `torn` or `ambiguous_forced`.
     pub verdict: String,
-    /// Things a person should know, one line each; none after a clean close.
+    /// Messages for a person, one line each; empty after a clean close.
     pub notes: Vec<String>,
     /// Sequence number of the last record.
     pub last_seq: u64,
-    /// The record of the snapshot from which the state was folded; `None`: from the start.
+    /// The record of the snapshot from which the state was folded; `None` if it was folded from the
+    /// start.
     pub from_snapshot: Option<u64>,
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn open_or_create(
 fn engine(
     log: Log,
     environment: &Environment,
-    newest: Option<UnboundSnapshot<State>>,
+    newest: Option<UncheckedSnapshot<State>>,
 ) -> Result<(Engine, Option<u64>)> {
     let reader = log.reader()?;
     let projected = store::project_newest(&reader, newest)?;
@@ -110,8 +111,8 @@ impl OpenReport {
         }
         if let Some(survivors) = report.survivors.filter(|_| !is_forced) {
             notes.push(format!(
-                "the last process ended during a commit: records {} to {} were complete and were \
-                 recovered",
+                "the last process was interrupted during a commit: records {} to {} were complete \
+                 and were recovered",
                 survivors.first, survivors.last
             ));
         }
@@ -122,7 +123,7 @@ impl OpenReport {
                 "of an unfinished, unacknowledged write"
             };
             notes.push(format!(
-                "{} bytes {what} were fenced off (offset {}, blake3 {}); they stay in the file",
+                "{} bytes {what} were discarded (offset {}, blake3 {}); they stay in the file",
                 range.length, range.offset, range.blake3
             ));
         }

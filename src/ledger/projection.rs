@@ -1,4 +1,4 @@
-//! Projections: pure folds of the log, the ledger's own state among them.
+//! Projections: pure folds of the log, including the ledger's own state.
 //!
 //! A fold passes every record to a projection as a [`RecordedEvent`]. A projection can be kept in
 //! snapshots, so that a fold does not have to begin with record 1.
@@ -50,7 +50,7 @@ pub(crate) fn apply_owned_record(state: &mut State, record: RecordedEvent) {
     }
 }
 
-/// The owner of a projection. Only this crate can name it.
+/// The owner of a projection. The type is not exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProjectionOwner {
     /// The ledger itself.
@@ -59,7 +59,7 @@ pub enum ProjectionOwner {
     User,
 }
 
-/// Whether a projection may have its name.
+/// Whether the name of a projection is valid and not reserved.
 ///
 /// A user's projection must not be called `state`: its snapshot notes would contradict those of the
 /// ledger's own state. Such a program does not compile:
@@ -123,27 +123,27 @@ pub trait Projection: Default {
     /// version is ignored: the log is folded instead.
     const VERSION: u32;
 
-    /// The owner. Programs that use the crate leave it alone.
+    /// The owner. Programs that use the crate must not override it.
     #[doc(hidden)]
     const OWNER: ProjectionOwner = ProjectionOwner::User;
 
-    /// Fold a record in. Every record has a result: this cannot fail.
+    /// Fold one record into the projection. This cannot fail.
     fn apply(&mut self, record: &RecordedEvent);
 
-    /// As [`Projection::apply`], of a record that is not needed afterwards.
+    /// As [`Projection::apply`], for a record that the caller no longer needs.
     fn apply_owned(&mut self, record: RecordedEvent) {
         self.apply(&record);
     }
 
-    /// Write everything that `decode` needs. Equal projections write equal bytes, except for
-    /// compression.
+    /// Write everything that `decode` needs. Equal projections write equal bytes; only compressed
+    /// parts may differ.
     ///
     /// # Errors
-    /// Those of the writer. Any other error means that this value cannot have a snapshot.
+    /// Those of the writer. Any other error means that there can be no snapshot of this value.
     fn encode(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
     /// Read what `encode` wrote, to the end. The checksums of the file are valid, but its bytes may
-    /// still be anything: trust no length in them.
+    /// still be invalid: do not trust any length in them.
     ///
     /// # Errors
     /// Those of the reader, and bytes that encode no such projection.
@@ -165,13 +165,13 @@ pub trait Projection: Default {
         Err(no_deltas())
     }
 
-    /// The fault that was found since in bytes whose decoding `decode` deferred.
+    /// The first error that was found while decoding the parts that `decode` deferred, if any.
     #[must_use]
     fn fault(&self) -> Option<&str> {
         None
     }
 
-    /// Decode everything that `decode` deferred, and return the first fault.
+    /// Decode all parts that `decode` deferred, and return the first error, if any.
     #[must_use]
     fn validate(&self) -> Option<&str> {
         None

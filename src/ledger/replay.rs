@@ -1,13 +1,13 @@
-//! Folds a whole log, damaged or not, into a state, and reports what could not be used.
+//! Folds a whole log, damaged or not, into a state, and reports the records that could not be used.
 //!
-//! [`fold`] reads from the first record and goes on after damage if a snapshot bridges it;
+//! [`fold`] reads from the first record and continues after damage if a snapshot bridges it;
 //! [`fold_recent`] starts at the newest valid snapshot and reads less.
 //!
 //! Invariants:
-//! - The state is that of the last record before any damage, unless a snapshot replaces what is
-//!   missing.
-//! - Records that were not read are not reported as valid: the caller learns from which record on the
-//!   log was read.
+//! - The state is the one after the last record before any damage, unless a snapshot replaces the
+//!   missing records.
+//! - Records that were not read are not reported as valid: the result has the first record that was
+//!   read.
 
 use std::ops::ControlFlow;
 
@@ -22,8 +22,8 @@ use super::codec::event::decode;
 use super::snapshot::load::{load, load_validated};
 use super::snapshot::store;
 
-/// How many snapshots [`fold_recent`] tries, newest first, before it reads everything: as many as a
-/// damaged base can have on top of it, that base, and one more.
+/// How many snapshots [`fold_recent`] tries, newest first, before it reads everything. A damaged
+/// base affects itself and at most 16 deltas, so that is 16 + 1, and one more.
 const SNAPSHOTS_TRIED_MAX: usize = 18;
 
 /// The state from which a fold began.
@@ -35,11 +35,12 @@ pub enum FoldOrigin {
     Anchor(u64),
     /// The snapshot at this record. Records before it were not read.
     Snapshot(u64),
-    /// The log is pruned and no state is left to begin with: the reason.
+    /// The log is pruned, and no snapshot remains from which the fold could begin, for this reason.
     Missing(String),
 }
 
-/// A callback that sees a fold after each durable record, and may end it.
+/// A callback that is called with the fold after each durable record. If it returns `Break`, the
+/// fold stops.
 pub type FoldObserver<'a> = &'a mut dyn FnMut(&Fold, RecordStatus) -> ControlFlow<()>;
 
 /// The result of folding a log.
@@ -53,9 +54,9 @@ pub struct Fold {
     pub derived: Vec<DerivedDamage>,
     /// Intact records after damage. They are not part of the state.
     pub after_damage: u64,
-    /// Records after the durable end that HEAD names: a write in progress, or one that was cut short
-    /// and will be judged when the ledger is opened. They are not part of the state, unless HEAD is
-    /// lost.
+    /// Records after the durable end that HEAD names: a write in progress, or an interrupted write
+    /// that recovery classifies when the ledger is opened. They are not part of the state, unless
+    /// HEAD is lost.
     pub unproven: u64,
     /// All intact records, before and after damage.
     pub records: u64,
@@ -63,20 +64,21 @@ pub struct Fold {
     pub last: Option<LoggedRecord>,
     /// The state from which the fold began.
     pub origin: FoldOrigin,
-    /// The record of the snapshot from which the fold went on after damage.
+    /// The record of the snapshot from which the fold continued after damage.
     pub from_snapshot: Option<u64>,
-    /// Why other snapshots could not be used for that.
+    /// The errors of the snapshots that could not be used for that.
     pub ignored_snapshots: Vec<String>,
-    /// Why the fold ended early although the bytes are intact: a record of a newer program.
+    /// The reason why the fold ended early although the bytes are intact: a newer program wrote a
+    /// record.
     pub unreadable: Option<String>,
-    /// A record before the last one is missing in the state.
-    is_after_damage: bool,
+    /// Whether the state lacks a record before the last one.
+    has_missing_records: bool,
 }
 
-/// Fold everything that can be trusted up to record `seq`. `observe` sees each durable record.
+/// Fold all valid records up to record `seq`. `observe` is called after each durable record.
 ///
 /// # Errors
-/// `Io`. Damage is no error here.
+/// `Io`. Damage is not an error here.
 pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
     let mut fold = Fold::new(State::default(), FoldOrigin::Start);
     fold.begin(reader, seq);
@@ -89,7 +91,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
             LogItem::DerivedDamage(damage) => fold.derived.push(damage),
             LogItem::Damage(damage) if damage.first_seq > seq => break,
             LogItem::Damage(damage) => {
-                fold.is_after_damage |= fold.is_affected_by(&damage);
+                fold.has_missing_records |= fold.is_affected_by(&damage);
                 fold.damage.push(damage);
             }
             LogItem::OpenEnd { .. } => {}
@@ -100,7 +102,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
             }
             LogItem::Record(record, proof) => {
                 fold.add(record, proof);
-                if fold.is_after_damage {
+                if fold.has_missing_records {
                     let names = snapshots.get_or_insert_with(|| fold.list_snapshots(reader));
                     fold.resume_from_snapshot(reader, names);
                 }
@@ -118,7 +120,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
 /// the whole log is read.
 ///
 /// # Errors
-/// `Io`. Damage is no error here.
+/// `Io`. Damage is not an error here.
 pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
     if reader.first_seq() == 1 && reader.head_names_present_segment() && reader.segments_intact()? {
         let names = store::names::<State>(reader).unwrap_or_default();
@@ -177,11 +179,11 @@ impl Fold {
             from_snapshot: None,
             ignored_snapshots: Vec::new(),
             unreadable: None,
-            is_after_damage: false,
+            has_missing_records: false,
         }
     }
 
-    /// A state that was folded elsewhere, without any known damage.
+    /// A fold with a state that was computed elsewhere, without known damage.
     #[must_use]
     pub fn of(state: State) -> Self {
         let origin = FoldOrigin::Snapshot(state.seq);
@@ -203,7 +205,7 @@ impl Fold {
         }
     }
 
-    /// In a pruned log, begin with a snapshot.
+    /// If the log is pruned, begin with a snapshot.
     fn begin(&mut self, reader: &LogReader, seq: u64) {
         if reader.first_seq() == 1 {
             return;
@@ -217,14 +219,14 @@ impl Fold {
         }
         let first = reader.first_seq();
         let what = format!("the log begins at record {first}, and no earlier state is left");
-        // An archive has no snapshots, and is complete without.
+        // An archive has no snapshots and needs none.
         if reader.manifest().is_none() {
             self.unreadable = Some(what.clone());
         }
         self.origin = FoldOrigin::Missing(what);
     }
 
-    /// Whether damage lies between the origin and the records after it.
+    /// Whether the damage affects the state, since it is after the origin.
     fn is_affected_by(&self, damage: &Damage) -> bool {
         match self.origin {
             FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => {
@@ -246,10 +248,10 @@ impl Fold {
             record.copy_into(&mut self.last);
             return;
         }
-        // After a snapshot nothing is missing, although the chain has a gap before it.
+        // A snapshot replaces the missing records before it, although the chain has a gap there.
         let is_bridged = self.from_snapshot.is_some() || self.origin != FoldOrigin::Start;
-        self.is_after_damage |= proof == RecordStatus::AfterDamage && !is_bridged;
-        if self.is_after_damage {
+        self.has_missing_records |= proof == RecordStatus::AfterDamage && !is_bridged;
+        if self.has_missing_records {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {
             match decode(&record) {
@@ -268,8 +270,8 @@ impl Fold {
         })
     }
 
-    /// Go on from a valid snapshot at the last record, if there is one: it replaces everything that is
-    /// missing before.
+    /// Continue from a valid snapshot at the last record, if there is one: it replaces all missing
+    /// records before it.
     fn resume_from_snapshot(&mut self, reader: &LogReader, names: &[SnapshotName]) {
         let Some(seq) = self.last.as_ref().map(|last| last.seq) else { return };
         for name in names.iter().filter(|name| name.seq == seq) {
@@ -277,7 +279,7 @@ impl Fold {
                 Ok((state, _)) => {
                     self.state = state;
                     self.from_snapshot = Some(seq);
-                    self.is_after_damage = false;
+                    self.has_missing_records = false;
                     self.after_damage = 0;
                     self.unreadable = None;
                     return;

@@ -1,4 +1,5 @@
-//! The public interface of a ledger that is only read: live, closed or damaged. Reads take no lock.
+//! The public interface for reading a ledger, which may be open elsewhere, closed or damaged. Reads
+//! take no lock.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -19,12 +20,12 @@ use super::history::run_history::{self, RunHistory};
 use super::history::trace::{self, PartialTrace, Trace};
 use super::projection::Projection;
 use super::replay::{self, Fold, FoldObserver};
-use super::retention::prune::{self, PrunePlan, RetentionLimit};
+use super::retention::prune::{self, PrunePreview, RetentionLimit};
 use super::snapshot::{load, store};
 use super::transfer::export::{self, DescribeRecord, ExportReport};
 
-/// A read-only view of a ledger. It shows the ledger as it was when the view was opened; records that
-/// are appended later are seen by opening another view, or by following the log.
+/// A read-only view of a ledger. It shows the ledger as it was when the view was opened; to see
+/// later records, open a new view or follow the log.
 #[derive(Debug, Clone)]
 pub struct LedgerView {
     reader: LogReader,
@@ -34,7 +35,7 @@ impl LedgerView {
     /// Open a view of a ledger.
     ///
     /// # Errors
-    /// `NotALedger`, and `Io`. Damage is no error here.
+    /// `NotALedger`, and `Io`. Damage is not an error here.
     pub fn open(dir: &Path, environment: &Environment) -> Result<Self> {
         Ok(Self { reader: LogReader::open(&environment.storage, dir)? })
     }
@@ -45,7 +46,7 @@ impl LedgerView {
         &self.reader
     }
 
-    /// The state after record `seq`: the newest valid snapshot up to it, and the records since.
+    /// The state after record `seq`, folded from the newest valid snapshot up to it.
     ///
     /// # Errors
     /// `OutOfRange` past the last durable record; `Corrupt` for damage between the two.
@@ -61,19 +62,18 @@ impl LedgerView {
         Ok(store::project_at(&self.reader, seq)?.value)
     }
 
-    /// Fold everything that can be trusted up to record `seq`, and report what cannot. A valid snapshot
-    /// after damage replaces what is missing: the fold goes on from it, and the damage is still
-    /// reported.
+    /// Fold all valid records up to record `seq`, and report the damage. After damage the fold
+    /// continues from the next valid snapshot, which replaces the missing records.
     ///
     /// # Errors
-    /// `Io`. Damage is no error here.
+    /// `Io`. Damage is not an error here.
     pub fn fold(&self, seq: u64) -> Result<Fold> {
         self.fold_with(seq, &mut |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`LedgerView::fold`]. `observe` sees the fold after each durable record, which is then the
-    /// last one, and may end it early. The state is the one after that record, unless it comes after
-    /// damage.
+    /// As [`LedgerView::fold`]. `observe` is called with the fold after each durable record; if it
+    /// returns `Break`, the fold stops. Its state is the one after that record, unless the record
+    /// comes after damage.
     ///
     /// # Errors
     /// As [`LedgerView::fold`].
@@ -86,14 +86,14 @@ impl LedgerView {
     /// snapshot, the whole log is read.
     ///
     /// # Errors
-    /// `Io`. Damage is no error here.
+    /// `Io`. Damage is not an error here.
     pub fn fold_recent(&self) -> Result<Fold> {
         replay::fold_recent(&self.reader)
     }
 
-    /// Check a snapshot as far as this program can: the file, that it belongs to this log, and for the
-    /// ledger's own state its content. Runs that it takes from its base are checked with the base. The
-    /// names are in [`LogReader::snapshots`].
+    /// Check a snapshot as far as this program can: its file, whether it belongs to this log, and,
+    /// for the ledger's own state, its content. The runs that it shares with its base are checked
+    /// with the base. [`LogReader::snapshots`] lists the names.
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Unsupported`; `Io`.
@@ -101,7 +101,7 @@ impl LedgerView {
         load::check(&self.reader, name)
     }
 
-    /// A complete run, as [`super::Ledger::run`] returns it, after the last durable record.
+    /// A full run, as [`super::Ledger::run`] returns it, after the last durable record.
     ///
     /// # Errors
     /// `Rejected` with `NoSuchRun`; `Corrupt` for damage.
@@ -112,14 +112,14 @@ impl LedgerView {
     /// The records of a run, up to record `last`.
     ///
     /// # Errors
-    /// `Io`. Damage is no error here.
+    /// `Io`. Damage is not an error here.
     pub fn run_history(&self, run: RunId, last: u64) -> Result<RunHistory> {
         run_history::run_history(&self.reader, run, last)
     }
 
-    /// The state after record `seq`, with this run alone: without other runs and without the ledger's
-    /// caps. `None` if not every record of the run can be read; [`LedgerView::state_at`] then reports
-    /// why.
+    /// The state after record `seq` with this run only, without other runs and the ledger's caps.
+    /// `None` if some record of the run cannot be read; [`LedgerView::state_at`] then reports the
+    /// reason.
     ///
     /// # Errors
     /// `Io`.
@@ -135,7 +135,7 @@ impl LedgerView {
         run_history::step_records(&self.reader, run, step)
     }
 
-    /// Every record of a run, and what it changed.
+    /// Every record of a run, with the fields that it changed.
     ///
     /// # Errors
     /// As [`super::Ledger::trace`].
@@ -191,7 +191,7 @@ impl LedgerView {
         blobs::blob_state(&self.reader, output)
     }
 
-    /// All blobs: the stored ones and the ones that records name. Damage is no error here.
+    /// All blobs that are stored or that a record references. Damage is not an error here.
     ///
     /// # Errors
     /// `Io`.
@@ -199,21 +199,21 @@ impl LedgerView {
         blobs::survey_with(&self.reader, check)
     }
 
-    /// What a prune would remove now. It writes nothing and takes no lock.
+    /// The files that a prune would remove now. This writes nothing and takes no lock.
     ///
     /// # Errors
     /// As [`super::Ledger::prune`].
-    pub fn plan_prune(&self, limit: RetentionLimit) -> Result<PrunePlan> {
-        prune::plan(&self.reader, limit)
+    pub fn preview_prune(&self, limit: RetentionLimit) -> Result<PrunePreview> {
+        prune::preview(&self.reader, limit)
     }
 
-    /// Write records `from` to `to` (by default the last durable one), and the blobs that they name, as
-    /// lines. `describe` adds a description of each record.
+    /// Write records `from` to `to` (by default the last durable one), and the blobs that they
+    /// reference, as JSON Lines. `describe` adds a description of each record.
     ///
     /// # Errors
-    /// `OutOfRange` past the last durable record, or if `to` is in the middle of a batch; `Pruned` for
-    /// pruned records; `Corrupt` at the first damage, naming the place; `Ambiguous` if the durable end of
-    /// the log is unknown and needed; `Io`, of the ledger and of `out`.
+    /// `OutOfRange` past the last durable record, or if `to` is in the middle of a batch; `Pruned`
+    /// for pruned records; `Corrupt` at the first damage, with its location; `Ambiguous` if the
+    /// durable end of the log is unknown and needed; `Io` for the ledger or for `out`.
     pub fn export(
         &self,
         from: u64,

@@ -83,7 +83,7 @@ fn state_is_the_same_from_a_delta_snapshot() {
         assert_eq!(state_hash(&view.state_at(seq).unwrap()), *hash, "{seq}");
     }
     assert_eq!(opened(&disk, &environment), (hashes[hashes.len() - 1], Some(100), vec![]));
-    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
     let lengths: Vec<_> =
         names(&disk).iter().map(|name| view.check_snapshot(name).unwrap().body_length).collect();
     assert!(lengths[1] < lengths[0] && lengths[2] < lengths[0], "{lengths:?}");
@@ -182,7 +182,7 @@ fn missing_or_replaced_base_is_detected() {
         assert_eq!((hash, from), (hashes[hashes.len() - 1], Some(60)), "{story}: {notes:?}");
         let is_said = notes[0].contains(&names[2].to_string());
         assert!(is_said && notes[0].contains("its base"), "{story}: {notes:?}");
-        assert_ne!(replayed(&environment).condition(), LedgerCondition::Whole, "{story}");
+        assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid, "{story}");
         let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
         let made = ledger.snapshot::<State>().unwrap();
         ledger.close().unwrap();
@@ -231,7 +231,7 @@ fn full_snapshot_replaces_a_delta() {
     view.check_snapshot(&names[2]).unwrap();
     write(&disk, &environment, &names[0], 80);
     assert_eq!(base_at(80), None);
-    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
 }
 
 /// A ledger that grew past several delta intervals, with open runs at each.
@@ -293,10 +293,10 @@ fn prune_leaves_no_snapshot_without_its_base() {
         play(&ledger, seed, ledger.head().seq + 20);
     }
     let pruned = ledger.prune(through, None, "ann").unwrap();
-    assert!((28 * STEP + 1..30 * STEP).contains(&pruned.plan.last_seq), "{pruned:?}");
-    assert_eq!(pruned.plan.snapshots, pruned.removal.snapshots);
+    assert!((28 * STEP + 1..30 * STEP).contains(&pruned.preview.last_seq), "{pruned:?}");
+    assert_eq!(pruned.preview.snapshots, pruned.removal.snapshots);
     // Those after that record are based on removed ones, directly or not.
-    assert_eq!(pruned.plan.snapshots.len(), 30);
+    assert_eq!(pruned.preview.snapshots.len(), 30);
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let view = LedgerView::open(&dir(), &environment).unwrap();
@@ -346,7 +346,7 @@ fn large_base_of_small_snapshots_is_kept() {
     });
     let expected = [(16, false), (20, true), (21, false), (22, false), (23, false)];
     assert_eq!(lengths.take(5).collect::<Vec<_>>(), expected);
-    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
 }
 
 /// Story: a requested snapshot was removed two intervals later, and a prune, which needs two

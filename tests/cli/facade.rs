@@ -446,8 +446,11 @@ fn forked_process_does_not_wait_for_parent_threads() {
                 may_go.lock().unwrap().recv().unwrap();
                 Ok(Command::Tick)
             };
-            let wish: Transaction<'_, plan_ledger::Error> =
-                Transaction { key: None, command: CommandSource::FromState(&make), and_then: None };
+            let wish: Transaction<'_, plan_ledger::Error> = Transaction {
+                key: None,
+                command: CommandSource::FromState(&make),
+                follow_up: None,
+            };
             ledger.transact(&wish, |_, _| ()).map(drop)
         });
         is_inside.recv().unwrap();

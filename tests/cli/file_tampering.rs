@@ -260,7 +260,7 @@ impl Specimen {
         }
         match (missing.is_empty(), report.condition()) {
             (false, _) => outcomes.lossy += 1,
-            (true, LedgerCondition::Whole) => outcomes.harmless += 1,
+            (true, LedgerCondition::Valid) => outcomes.harmless += 1,
             (true, _) => outcomes.reported += 1,
         }
     }

@@ -355,7 +355,7 @@ fn pruned() -> Place {
     ledger.snapshot::<State>().unwrap();
     ledger.set_variable(run, "v", Json::new(&2.into()), None, "ann").unwrap();
     let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
-    assert!(pruned.plan.last_seq > 10, "{pruned:?}");
+    assert!(pruned.preview.last_seq > 10, "{pruned:?}");
     ledger.close().unwrap();
     place
 }

@@ -134,7 +134,7 @@ fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
         let report = verified(disk, *level);
         assert_eq!(
             report.condition(),
-            LedgerCondition::Whole,
+            LedgerCondition::Valid,
             "{story}: {:?}",
             report.log.findings
         );
@@ -169,9 +169,9 @@ fn fold_from_an_anchor_equals_the_fold_from_the_start() {
     let hashes = truth(&disk);
     let before = held(&disk);
     let segments = log_files(&disk);
-    let plan = view(&disk).plan_prune(RetentionLimit::Record(u64::MAX)).unwrap_err();
+    let plan = view(&disk).preview_prune(RetentionLimit::Record(u64::MAX)).unwrap_err();
     assert_eq!(plan.kind(), ErrorKind::Rejected, "{plan}");
-    let plan = view(&disk).plan_prune(RetentionLimit::EndedRuns).unwrap();
+    let plan = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap();
     assert!(plan.open_runs.is_empty() && plan.segments.len() >= 2, "{plan:?}");
 
     let ledger = open(&disk);
@@ -448,7 +448,7 @@ fn segment_without_records_is_not_pruned_alone() {
         ledger.snapshot::<State>().unwrap();
     }
     let pruned = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap();
-    assert_eq!((pruned.plan.first_seq, pruned.removal.segments.len()), (1, 2));
+    assert_eq!((pruned.preview.first_seq, pruned.removal.segments.len()), (1, 2));
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "two were pruned");
 }
@@ -692,7 +692,7 @@ fn forged_snapshot_is_no_anchor() {
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
     plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
-    let error = view(&disk).plan_prune(RetentionLimit::EndedRuns).unwrap_err();
+    let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
 }
 
@@ -936,8 +936,7 @@ fn output_pruned_during_verification_is_no_damage() {
         let is_lost = matches!(fate, Fate::Lost | Fate::LostThoughNamedAgain);
         let watch = |progress: VerifyProgress| {
             // Snapshots are checked before outputs.
-            let is_before =
-                progress.phase == VerifyPhase::Derived && reader(&disk).first_seq() == 1;
+            let is_before = progress.phase == VerifyPhase::Files && reader(&disk).first_seq() == 1;
             if is_before && fate != Fate::Lost {
                 ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
             }
@@ -947,7 +946,7 @@ fn output_pruned_during_verification_is_no_damage() {
                 disk.remove(&blob).unwrap();
             }
             let is_at_the_end =
-                progress.phase == VerifyPhase::Derived && progress.done == progress.total;
+                progress.phase == VerifyPhase::Files && progress.done == progress.total;
             if is_at_the_end && fate == Fate::CollectedAndBack {
                 name_again();
             }
@@ -1005,7 +1004,7 @@ fn archive_is_a_readable_ledger() {
                 let jobs = std::num::NonZeroUsize::MIN;
                 let request = VerifyRequest { level, jobs, expected: None, watch };
                 let report = verify(&path, &environment, request).unwrap();
-                assert_eq!(report.condition(), LedgerCondition::Whole, "{:?}", report.log.findings);
+                assert_eq!(report.condition(), LedgerCondition::Valid, "{:?}", report.log.findings);
                 assert_eq!(report.log.last.unwrap().seq, manifest.last_seq);
             }
             let view = LedgerView::open(&path, &environment).unwrap();
@@ -1053,7 +1052,7 @@ fn every_flipped_byte_of_an_archive_is_detected() {
     }
     assert!(noticed > 300, "{noticed}");
     let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
-    assert_eq!(report.condition(), LedgerCondition::Whole);
+    assert_eq!(report.condition(), LedgerCondition::Valid);
     // Truncated, or extended.
     let whole = disk.read(&tar()).unwrap();
     for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
@@ -1078,7 +1077,7 @@ fn pruned_log_is_archived_from_its_first_record() {
     assert_eq!(made.manifest.first_seq, first + 1);
     assert_eq!(made.manifest.chain_before, plan.chain.to_string());
     let report = verified_file(&disk, VerifyLevel::Replay).unwrap();
-    assert_eq!((report.condition(), report.state), (LedgerCondition::Whole, None));
+    assert_eq!((report.condition(), report.state), (LedgerCondition::Valid, None));
     let inside = archive_environment(&tar(), &quiet(&disk)).unwrap();
     let fold = LedgerView::open(&tar(), &inside).unwrap().fold(u64::MAX).unwrap();
     assert!(matches!(fold.origin, FoldOrigin::Missing(_)) && fold.unreadable.is_none());
@@ -1105,7 +1104,7 @@ fn crash_during_an_archive_leaves_none_or_a_complete_one() {
             let disk = Restart::Power(loss).of(&disk);
             if disk.read(&tar()).is_ok() {
                 let report = verified_file(&disk, VerifyLevel::Chain).unwrap();
-                assert_eq!(report.condition(), LedgerCondition::Whole, "{crash} {loss:?}");
+                assert_eq!(report.condition(), LedgerCondition::Valid, "{crash} {loss:?}");
                 made += 1;
             } else {
                 archived(&disk, None);
@@ -1267,7 +1266,7 @@ fn follower_overtaken_by_a_prune_is_told() {
     };
     assert_eq!(error.kind(), ErrorKind::Pruned, "{error}");
     // It may read the segment that it has open to the end.
-    assert!(last <= pruned.plan.last_seq, "{last}");
+    assert!(last <= pruned.preview.last_seq, "{last}");
     assert_eq!(ahead.next(zero).unwrap().unwrap().seq, pruned.note_seq);
 }
 
@@ -1311,7 +1310,7 @@ fn readers_during_a_prune_see_no_damage() {
                 Ok(report) => {
                     assert_eq!(
                         report.condition(),
-                        LedgerCondition::Whole,
+                        LedgerCondition::Valid,
                         "{:?}",
                         report.log.findings
                     );

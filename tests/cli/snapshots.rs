@@ -599,7 +599,7 @@ fn snapshots_of_another_version_are_ignored() {
     let then = truth(&disk)[usize::try_from(older.seq).unwrap()];
     assert_eq!(state_hash(&view.state_at(older.seq).unwrap()), then);
     let report = replayed(&environment);
-    assert_eq!((report.condition(), report.snapshots), (LedgerCondition::Whole, 1), "{report:?}");
+    assert_eq!((report.condition(), report.snapshots), (LedgerCondition::Valid, 1), "{report:?}");
     // The ledger continues: the next snapshot has this version, beside the old one.
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
     let made = ledger.snapshot::<State>().unwrap();
@@ -635,7 +635,7 @@ fn run_with_a_wrong_hash_is_never_used() {
     let found = view.log().snapshots().unwrap().names;
     let name = found.iter().find(|name| name.seq == forged.seq).unwrap();
     assert_eq!(view.check_snapshot(name).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert_ne!(replayed(&environment).condition(), LedgerCondition::Whole);
+    assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid);
 
     disk.remove(&forged.path).unwrap();
     let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
@@ -1116,5 +1116,5 @@ fn plan_with_long_numbers_round_trips_in_a_snapshot() {
     let state = ledger.state().unwrap();
     assert_eq!(state.runs.unpack_all(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);
-    assert_eq!(replayed(&environment).condition(), LedgerCondition::Whole);
+    assert_eq!(replayed(&environment).condition(), LedgerCondition::Valid);
 }

@@ -329,7 +329,7 @@ fn sweep_every_flipped_bit_of_a_snapshot_is_located() {
         verify_ledger(&dir(), &environment, request).unwrap()
     };
     let clean = look();
-    assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, LedgerCondition::Whole));
+    assert_eq!((clean.snapshots, clean.notes, clean.condition()), (1, 1, LedgerCondition::Valid));
     let length = u64::try_from(disk.read(&path).unwrap().len()).unwrap();
     let stride = usize::try_from(stride()).unwrap();
     for bit in (0..length * 8).step_by(stride) {
@@ -343,7 +343,7 @@ fn sweep_every_flipped_bit_of_a_snapshot_is_located() {
             FindingClass::DerivedDamage
         };
         assert_eq!(finding.class, class, "bit {bit}: {finding}");
-        assert_ne!(found.condition(), LedgerCondition::Whole, "bit {bit}");
+        assert_ne!(found.condition(), LedgerCondition::Valid, "bit {bit}");
         if bit % 64 == 0 {
             let view = LedgerView::open(&dir(), &environment).unwrap();
             let fold = view.fold(u64::MAX).unwrap();

@@ -460,7 +460,7 @@ fn replay_reaches_the_live_state() {
     let dir = folder.path().join("a.ledger");
     let environment = ledger(&dir);
     let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
-    assert_eq!(report.condition(), LedgerCondition::Whole);
+    assert_eq!(report.condition(), LedgerCondition::Valid);
     let (live, _) = Ledger::open(&dir, &environment).unwrap();
     assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
 }
@@ -541,7 +541,7 @@ fn lost_blob_is_damage() {
     ledger.close().unwrap();
     let look = |level| verify_ledger(&dir, &environment, request(level)).unwrap();
     let whole = look(VerifyLevel::Replay);
-    assert_eq!((whole.blobs, whole.condition()), (2, LedgerCondition::Whole));
+    assert_eq!((whole.blobs, whole.condition()), (2, LedgerCondition::Valid));
     let mut blobs: Vec<PathBuf> = Vec::new();
     for inner in fs::read_dir(dir.join("blob")).unwrap() {
         for file in fs::read_dir(inner.unwrap().path()).unwrap() {
@@ -552,7 +552,7 @@ fn lost_blob_is_damage() {
     fs::write(&blobs[1], "x".repeat(502)).unwrap();
     assert_eq!(
         look(VerifyLevel::Chain).condition(),
-        LedgerCondition::Whole,
+        LedgerCondition::Valid,
         "no records were checked"
     );
     let found = look(VerifyLevel::Replay);

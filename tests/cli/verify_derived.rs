@@ -110,7 +110,7 @@ fn parallel_verification_finds_all_damage_beside_the_log() {
     let whole = found(&environment, VerifyLevel::Replay);
     assert_eq!(
         (whole.condition(), whole.blobs),
-        (LedgerCondition::Whole, 4),
+        (LedgerCondition::Valid, 4),
         "{:?}",
         whole.log.findings
     );

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - A kind's number and its bytes never change their meaning; golden ledgers in `format/` fix them.
 //!   A new field needs a new schema number.
-//! - Payloads are bincode without trailing bytes; plans are canonical JSON, the form in which they
-//!   are hashed.
+//! - Payloads are bincode without trailing bytes; plans are canonical JSON, which is also what
+//!   their hash covers.
 //! - A payload that does not fit its kind is an error, never a missing event.
 
 use serde::de::DeserializeOwned;
@@ -195,7 +195,7 @@ fn of_step<T: DeserializeOwned>(
 }
 
 fn json<T: DeserializeOwned>(payload: &[u8]) -> std::result::Result<T, String> {
-    // Validated in one go: a plan has many short strings.
+    // Validate the whole text at once: a plan has many short strings.
     let text = std::str::from_utf8(payload).map_err(|error| error.to_string())?;
     serde_json::from_str(text).map_err(|error| error.to_string())
 }

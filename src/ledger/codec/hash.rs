@@ -1,5 +1,5 @@
-//! BLAKE3 hashes of plans, steps and files. The plan rules use them but, being pure, do not compute
-//! them.
+//! BLAKE3 hashes of plans, steps and files. `crate::plan` takes hashes as arguments and never
+//! computes them.
 
 use std::io;
 
@@ -29,7 +29,7 @@ pub(crate) fn output_hash(output: &Output) -> ContentHash {
     }
 }
 
-/// Hash of all bytes of a reader: of a file, as receipts and hand-offs name it.
+/// Hash of all bytes of a reader: the hash of a file in receipts and hand-offs.
 ///
 /// # Errors
 /// Those of the reader.
@@ -44,15 +44,15 @@ pub(crate) fn hash_of(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) 
     hash_of_pieces(|out| write(out))
 }
 
-/// As [`hash_of`], with a writer of a known type: encoders write millions of pieces.
+/// As [`hash_of`], without dynamic dispatch: encoders call the writer millions of times.
 pub(crate) fn hash_of_pieces(
     write: impl FnOnce(&mut HashBuffer<'_>) -> io::Result<()>,
 ) -> ContentHash {
     let mut hasher = HashWriter(ContentHasher::default());
-    // Encoders write a few bytes at a time; a hasher is fast with many.
+    // Encoders write a few bytes at a time; a hasher is fast only with large pieces.
     let mut out = io::BufWriter::with_capacity(PIECE, &mut hasher);
-    // A hasher accepts everything. If a value cannot be encoded, the hash covers what came before it,
-    // and there is no snapshot: writing one fails in the same place.
+    // The hasher itself never fails. If the encoder fails, this is the hash of the bytes before the
+    // failure. It is never stored: writing a snapshot fails at the same value.
     let _ = write(&mut out);
     let _ = io::Write::flush(&mut out);
     drop(out);

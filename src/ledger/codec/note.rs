@@ -1,5 +1,5 @@
-//! Notes by people: a comment about a step, a run or the ledger, kept beside the records. A note
-//! changes no state.
+//! Notes by people: a comment about a step, a run or the ledger, stored as a record of its own. A
+//! note changes no state.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,7 @@ impl Note {
         Ok(NewRecord { kind: Kind::Note.number(), codec: Codec::Json, schema: 1, payload })
     }
 
-    /// The note in a record; `None` if the record is no note, or one of a newer program.
+    /// The note in a record; `None` if the record is not a note, or a newer program wrote it.
     #[must_use]
     pub fn in_record(record: &LoggedRecord) -> Option<Self> {
         let is_note =
@@ -62,7 +62,7 @@ mod tests {
     use crate::ledger::{Environment, Ledger, LedgerView};
     use crate::log::BatchKey;
 
-    /// Goal: a note is kept once, is read back, changes no state, and has a limit.
+    /// Goal: a note is stored once per key, can be read, changes no state, and has a limit.
     #[test]
     fn note_is_kept_once_and_changes_no_state() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! The stream of a record: that of the run that its event is about. Notes, and events about no run,
-//! belong to no stream.
+//! Assigns each record to the stream of its event's run. Notes and events without a run belong to
+//! no stream.
 //!
-//! Invariant: the rule never changes its meaning, since its number is in the footer of every sealed
-//! segment. Another rule gets another number.
+//! Invariant: the rule never changes, since its number is in the footer of every sealed segment. A
+//! different rule needs a new number.
 
 use crate::log::{LoggedRecord, StreamRule};
 

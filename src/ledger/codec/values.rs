@@ -1,9 +1,9 @@
-//! Values as bincode 1.3 with variable-length integers: the only module that names `bincode`.
+//! Values as bincode 1.3 with variable-length integers: the only module that uses `bincode`.
 //!
 //! Record payloads have a size limit and no trailing bytes. Snapshot bodies are a sequence of
 //! values: [`put`] and [`take`] stream them, [`Values`] reads them from memory.
 //!
-//! Invariant: decoding trusts no length beyond the bytes that are there, or the limit of a record.
+//! Invariant: decoding never allocates more than the bytes that are left, or the limit of a record.
 
 use std::io;
 
@@ -13,19 +13,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::PAYLOAD_LENGTH_MAX;
 
-/// The value that a payload encodes, to its last byte.
+/// The value that a payload encodes. The payload has no further bytes.
 pub(crate) fn value<T: DeserializeOwned>(payload: &[u8]) -> Result<T, String> {
     options().deserialize(payload).map_err(|error| error.to_string())
 }
 
-/// The payload that encodes a value. There is no limit here: the log rejects what is too long.
+/// The payload that encodes a value. It has no limit here: the log rejects a payload that is too
+/// long.
 pub(crate) fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
     bincode::DefaultOptions::new()
         .serialize(value)
         .expect("events are plain structs of integers, strings and vectors, which always encode")
 }
 
-/// With a limit, a length inside a payload cannot ask for more memory than a record may hold.
+/// The limit: a length inside a payload cannot request more memory than a record may have.
 fn options() -> impl bincode::Options {
     bincode::DefaultOptions::new().with_limit(u64::from(PAYLOAD_LENGTH_MAX))
 }
@@ -38,7 +39,7 @@ pub(crate) fn encoded_length<T: Serialize>(value: &T) -> u64 {
 /// Write one value of a snapshot's body.
 ///
 /// # Errors
-/// Those of the writer, and a value that is longer than a reader accepts.
+/// Those of the writer; `InvalidData` for a value that is longer than a reader accepts.
 pub(crate) fn put<T: Serialize + ?Sized>(
     out: &mut (impl io::Write + ?Sized),
     value: &T,
@@ -46,16 +47,16 @@ pub(crate) fn put<T: Serialize + ?Sized>(
     options().serialize_into(out, value).map_err(io_error)
 }
 
-/// Read one value of a snapshot's body. No length in it is trusted beyond that of a record.
+/// Read one value of a snapshot's body. A length in it that exceeds a record's limit is rejected.
 ///
 /// # Errors
-/// Those of the reader, and bytes that encode no such value.
+/// Those of the reader; `InvalidData` for bytes that encode no such value.
 pub(crate) fn take<T: DeserializeOwned>(input: &mut (impl io::Read + ?Sized)) -> io::Result<T> {
     options().deserialize_from(input).map_err(io_error)
 }
 
-/// Reads one value after another from bytes in memory. No length in them is trusted beyond the
-/// bytes that are left.
+/// Reads one value after another from bytes in memory. A length that exceeds the bytes that are
+/// left is rejected.
 pub(crate) struct Values<'a>(
     bincode::Deserializer<bincode::de::read::SliceReader<'a>, bincode::DefaultOptions>,
 );
@@ -73,7 +74,7 @@ impl<'a> Values<'a> {
         T::deserialize(&mut self.0).map_err(io_error)
     }
 
-    /// A count, and that many values.
+    /// A count, then that many values.
     ///
     /// # Errors
     /// As [`Values::take`].

@@ -10,7 +10,7 @@ use crate::plan::{
 
 use super::step_events::step_events;
 
-/// The most earlier attempts that a task contains, the newest ones.
+/// The maximum number of earlier attempts in a task; the newest ones are kept.
 pub const EARLIER_ATTEMPTS_MAX: usize = 20;
 
 /// An earlier attempt at a step.
@@ -26,7 +26,7 @@ pub struct EarlierAttempt {
     pub dispatched: Micros,
     /// How it ended.
     pub end: EarlierAttemptEnd,
-    /// Why, for people: the message of its receipt, or how it was lost.
+    /// The reason for people: the message of its receipt, or how it was lost.
     pub message: String,
     /// The failed verdicts.
     pub failed_criteria: Vec<Verdict>,
@@ -43,24 +43,24 @@ pub enum EarlierAttemptEnd {
     Failed(FailureClass),
     /// It reported success, but failed a criterion.
     Rejected,
-    /// It asked for another plan.
+    /// It requested a new plan version.
     ReplanRequested,
-    /// It succeeded, but a new plan or a person wants the step done again.
+    /// It succeeded, but a new plan version invalidated the step or a person reopened it.
     Succeeded,
 }
 
 /// The attempts before the one that record `dispatched` began, the oldest first.
 pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAttempt> {
     let mut found = Vec::new();
-    let mut summary = AttemptSummary::default();
+    let mut builder = AttemptBuilder::default();
     for read in step_events(log, dispatched.0) {
         let Ok((record, event)) = read else { break };
         match event {
             StepEvent::Dispatched(_) if record.seq == dispatched.0 => {}
             StepEvent::Dispatched(event) => {
                 let token = AttemptToken(record.seq);
-                let AttemptSummary { end, message, mut verdicts, log_tail } =
-                    std::mem::take(&mut summary);
+                let AttemptBuilder { end, message, mut verdicts, log_tail } =
+                    std::mem::take(&mut builder);
                 verdicts.reverse();
                 found.push(EarlierAttempt {
                     attempt: event.attempt,
@@ -76,23 +76,23 @@ pub(crate) fn before(log: &LogReader, dispatched: AttemptToken) -> Vec<EarlierAt
                     break;
                 }
             }
-            event => summary.add(event),
+            event => builder.add(event),
         }
     }
     found.reverse();
     found
 }
 
-/// What is known about an attempt so far, while its records are read from the last to the first.
+/// Collects the end of an attempt while its records are read from the last to the first.
 #[derive(Default)]
-struct AttemptSummary {
+struct AttemptBuilder {
     end: Option<EarlierAttemptEnd>,
     message: String,
     verdicts: Vec<Verdict>,
     log_tail: String,
 }
 
-impl AttemptSummary {
+impl AttemptBuilder {
     fn add(&mut self, event: StepEvent) {
         match event {
             StepEvent::AttemptLost(lost) => {
@@ -102,7 +102,7 @@ impl AttemptSummary {
             StepEvent::VerdictRecorded(recorded) if recorded.verdict.ruling == Ruling::Fail => {
                 self.verdicts.push(recorded.verdict);
             }
-            // The class that the decision used counts, not the one that the worker reported.
+            // Show the class that the decision used, not the one that the worker reported.
             StepEvent::FailureDecided(decided) => {
                 self.end = Some(EarlierAttemptEnd::Failed(decided.class));
             }

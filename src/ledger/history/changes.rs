@@ -2,9 +2,9 @@
 //! it.
 //!
 //! Invariants:
-//! - Applying the changes to the state at the first record gives the state at the second, except for
-//!   fields that are not compared. A field that was changed and changed back has no change.
-//! - Every change names the records that touched the field, oldest first.
+//! - Applying the changes to the state at the first record gives the state at the second, except
+//!   for fields that are not compared. A field that was changed and changed back is not reported.
+//! - Every change names the records that changed the field, oldest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +16,16 @@ use crate::ledger::snapshot::store::{self, out_of_range};
 use crate::log::LogReader;
 use crate::plan::{RunId, State};
 
-use super::run_diff::{RunDiff, ValueChange, differences, ledger_fields};
+use super::run_diff::{ComparedRun, ValueChange, differences, ledger_fields};
 
-/// A field that changed over some records, and those that touched it.
+/// A field that changed between two records, and the records that changed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangedField {
     /// The run of the field; `None` for a ledger-wide field.
     pub run: Option<RunId>,
     /// Its old and new value.
     pub change: ValueChange,
-    /// The records that touched it.
+    /// The records that changed it, or a part of it.
     pub by: Vec<u64>,
 }
 
@@ -59,21 +59,21 @@ pub(crate) fn changes(
     Ok((tracker.finish(&state), state))
 }
 
-/// The changes so far.
+/// Collects the changes, record by record.
 #[derive(Debug, Default)]
 struct ChangeTracker {
     first: Value,
     last: Value,
-    runs: BTreeMap<RunId, RunDiffs>,
-    /// The records that touched each field, or a part of it.
+    runs: BTreeMap<RunId, RunEnds>,
+    /// The records that changed each field, or a part of it.
     touched: BTreeMap<Option<RunId>, BTreeMap<Vec<String>, Vec<u64>>>,
 }
 
-/// A run before its first record, and after the last one so far.
+/// A run before its first record in the range, and after its last one so far.
 #[derive(Debug)]
-struct RunDiffs {
-    first: RunDiff,
-    last: RunDiff,
+struct RunEnds {
+    first: ComparedRun,
+    last: ComparedRun,
 }
 
 impl ChangeTracker {
@@ -82,12 +82,12 @@ impl ChangeTracker {
         Self { first: fields.clone(), last: fields, ..Self::default() }
     }
 
-    /// Keep a run as it is before its first record.
+    /// Keep a copy of a run before its first record in the range.
     fn begin(&mut self, state: &State, run: RunId) {
         self.runs.entry(run).or_insert_with(|| {
-            let mut diff = RunDiff::default();
-            state.runs.get(&run).map(|run| diff.update(run));
-            RunDiffs { first: diff.clone(), last: diff }
+            let mut compared = ComparedRun::default();
+            state.runs.get(&run).map(|run| compared.update(run));
+            RunEnds { first: compared.clone(), last: compared }
         });
     }
 
@@ -98,7 +98,7 @@ impl ChangeTracker {
         }
         self.last = fields;
         let of_run = run.and_then(|id| Some((self.runs.get_mut(&id)?, state.runs.get(&id)?)));
-        let changes = of_run.map(|(diffs, run)| diffs.last.update(run)).unwrap_or_default();
+        let changes = of_run.map(|(ends, run)| ends.last.update(run)).unwrap_or_default();
         for change in changes {
             self.touch(run, change, seq);
         }
@@ -108,12 +108,12 @@ impl ChangeTracker {
         self.touched.entry(run).or_default().entry(change.path).or_default().push(seq);
     }
 
-    /// The fields that differ in the end.
+    /// The fields that differ between the first and the last state.
     fn finish(mut self, state: &State) -> Vec<ChangedField> {
         let of_ledger = differences(&self.first, &self.last).into_iter();
         let mut found: Vec<_> = of_ledger.map(|change| (None, change)).collect();
-        for (id, diffs) in &mut self.runs {
-            let of_run = state.runs.get(id).map(|run| diffs.first.update(run));
+        for (id, ends) in &mut self.runs {
+            let of_run = state.runs.get(id).map(|run| ends.first.update(run));
             found.extend(of_run.into_iter().flatten().map(|change| (Some(*id), change)));
         }
         let changed = found.into_iter().map(|(run, change)| {
@@ -123,7 +123,7 @@ impl ChangeTracker {
         changed.collect()
     }
 
-    /// The records that touched a field, a part of it, or the field that contains it.
+    /// The records that changed a field, a part of it, or the field that contains it.
     fn by(&self, run: Option<RunId>, path: &[String]) -> Vec<u64> {
         let touched = self.touched.get(&run).into_iter().flatten();
         let of_field =

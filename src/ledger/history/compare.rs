@@ -1,8 +1,8 @@
 //! Compares two runs: where they diverge, and how their results differ.
 //!
 //! Invariants:
-//! - Steps correspond by id, attempts by number. The order in which independent steps were dispatched
-//!   is no difference.
+//! - Steps correspond by id, attempts by number. The order in which independent steps were
+//!   dispatched is not a difference.
 //! - The records of a fork begin with those of its parent.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub struct RunComparison {
     pub versions: Vec<Pair<Option<ContentHash>>>,
     /// The difference between their active plans.
     pub plan: PlanDiff,
-    /// What they spent; for a fork, including its parent.
+    /// Their spending; for a fork, including its parent's.
     pub spent: Pair<Cost>,
 }
 
@@ -64,7 +64,7 @@ pub enum DivergenceCause {
         /// The attempt's number.
         attempt: u32,
     },
-    /// A version of the plan.
+    /// A version of the plan differs.
     Version(u32),
 }
 
@@ -94,7 +94,7 @@ pub struct AttemptEnd {
     pub receipt: Option<Receipt>,
 }
 
-/// The way in which an attempt ended.
+/// The class of the end of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum AttemptEndKind {
     /// It is still in flight.
@@ -154,7 +154,7 @@ struct RunOutcomes {
     ends: BTreeMap<(String, u32), AttemptEnd>,
     /// Activated versions: hash and record, by number.
     versions: BTreeMap<u32, (ContentHash, u64)>,
-    /// The rank of each record that `ends` and `versions` name.
+    /// The position, among all outcomes, of each record that `ends` and `versions` name.
     order: BTreeMap<u64, usize>,
 }
 
@@ -166,7 +166,7 @@ impl RunOutcomes {
         for record in &lineage.records {
             match &record.event {
                 Some(Event::Step(event)) => outcomes.add_step(run, record.seq, event, &mut keys),
-                // A fork repeats the versions of its parent.
+                // A fork activates the versions of its parent again.
                 Some(Event::PlanActivated(event))
                     if !outcomes.versions.contains_key(&event.version) =>
                 {
@@ -254,7 +254,7 @@ fn attempts(outcomes: &Pair<RunOutcomes>) -> Vec<AttemptDifference> {
     found.collect()
 }
 
-/// The difference that came first, by the number of outcomes before it in its run.
+/// The earliest difference: the one with the fewest outcomes before it in its run.
 fn divergence(outcomes: &Pair<RunOutcomes>, attempts: &[AttemptDifference]) -> Option<Divergence> {
     let of_attempts = attempts.iter().map(|each| Divergence {
         seqs: each.ends.each_ref().map(|end| end.as_ref().map(|end| end.seq)),

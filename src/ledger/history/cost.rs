@@ -19,11 +19,11 @@ pub struct StepCost {
     pub attempts: u64,
     /// Their cost.
     pub spent: Cost,
-    /// The part of it that is estimated: no receipt or correction confirms it.
+    /// The estimated part of it, which no receipt or correction confirms.
     pub estimated: Cost,
 }
 
-/// The costs of the steps of a run, as its records add up.
+/// The cost of each step of a run, summed over its records.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CostReport {
     pub(crate) steps: BTreeMap<StepNumber, StepCost>,
@@ -34,15 +34,15 @@ pub(crate) struct CostReport {
 }
 
 impl CostReport {
-    /// A report that begins after the current state of a run: it knows what is reserved for attempts in
-    /// flight and what lost attempts are charged with, but does not include what was spent before.
+    /// A report on the records after the current state of a run. It knows the reservations of
+    /// attempts in flight and the charges for lost attempts, but does not include earlier spending.
     pub(crate) fn starting_from(run: Option<&Run>) -> Self {
         let Some(run) = run else { return Self::default() };
         let attempts = run.steps.iter().filter_map(|step| step.attempt());
         let in_flight = attempts.filter(|attempt| attempt.receipt.is_none());
         let mut reserved: BTreeMap<_, _> =
             in_flight.map(|attempt| (attempt.token, attempt.reserved)).collect();
-        // Also of attempts that were lost between the first record and this state.
+        // Include attempts that were lost between the first record and this state.
         reserved.extend(run.estimates.iter().map(|(token, cost)| (*token, *cost)));
         Self { reserved, estimates: run.estimates.clone(), ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl StepCost {
 enum Charge {
     /// A receipt or a correction reported the cost.
     Reported(Cost),
-    /// What was reserved for it: its cost is unknown.
+    /// The amount that was reserved for it, since its cost is unknown.
     Estimate(Cost),
 }
 

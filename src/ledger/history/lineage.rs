@@ -1,4 +1,4 @@
-//! A run with all of its records, and for a fork those of the runs it descends from.
+//! A run with all of its records and, for a fork, the records of its ancestors.
 //!
 //! Invariant: of a sealed segment, only the records that its footer lists for the run are read.
 
@@ -20,7 +20,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// The run, complete, and all of its records.
+    /// The full run and all of its records.
     ///
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if its first records were pruned;
@@ -29,7 +29,7 @@ impl Lineage {
         let run = run_of(reader, id)?;
         let mut records = records(reader, id, u64::MAX)?;
         let (mut child, mut forked) = (id, run.fork.clone());
-        // A parent has a lower number than its fork, so this ends.
+        // A parent has a lower number than its fork, so the loop ends.
         while let Some(fork) = forked.filter(|fork| fork.parent < child) {
             let mut ancestor = self::records(reader, fork.parent, fork.at_seq)?;
             child = fork.parent;
@@ -48,7 +48,7 @@ impl Lineage {
 /// later.
 ///
 /// # Errors
-/// `Pruned` if a part of the run's records was pruned.
+/// `Pruned` if some of the run's records were pruned.
 pub(crate) fn complete_from(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
     let (first, before) = foldable_from(reader)?;
     if before.runs.contains_key(&id) || before.summaries.contains_key(&id) {
@@ -67,7 +67,7 @@ pub(crate) fn foldable_from(reader: &LogReader) -> Result<(u64, State)> {
     if first <= 1 {
         return Ok((1, State::default()));
     }
-    // The older anchor is the oldest state.
+    // The oldest state is the one of the older anchor.
     let anchors = reader.retention().map(|retention| &retention.note.anchors);
     let anchor = anchors.and_then(|anchors| anchors.first()).map(|anchor| anchor.seq);
     let last = anchor.unwrap_or_else(|| first.saturating_sub(1));

@@ -1,7 +1,7 @@
 //! Metrics of plans and policies: counts over the records of runs.
 //!
 //! Invariants:
-//! - Every figure is a ratio of two counts, so that those of several runs can be added up.
+//! - Every figure is a ratio of two counts, so that the figures of several runs can be added up.
 //! - [`Metrics`] is a pure fold of the records. Trust and budgets are read from the state.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,18 +23,18 @@ use crate::plan::{
 
 use super::run::run_of;
 
-/// The field of a step's `extra` with its author's estimate of the duration in seconds.
+/// The field of a step's `extra` with the author's estimate of its duration, in seconds.
 pub const ESTIMATE_FIELD: &str = "estimate_seconds";
 
 /// Counters of all runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    runs: BTreeMap<RunId, RunCounters>,
+    runs: BTreeMap<RunId, MetricCounters>,
 }
 
 /// Counters of one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct RunCounters {
+struct MetricCounters {
     attempts: u64,
     replans: u64,
     /// The open replan request asks for an extension.
@@ -53,9 +53,9 @@ struct RunCounters {
 struct StepCounters {
     dispatched: Micros,
     /// Time from dispatch to receipt, of all attempts.
-    took: Micros,
+    total_duration: Micros,
     /// The class of its first failure since it was last accepted, skipped or invalidated.
-    first: Option<FailureClass>,
+    first_failure: Option<FailureClass>,
     is_contradicted: bool,
     is_exhausted: bool,
     /// Hash of the output in its last receipt.
@@ -87,8 +87,8 @@ pub struct RunMetrics {
     /// the attempts were used up; or if it was `deterministic` or `assumption_broken` and the same
     /// work was accepted in the end.
     pub first_classification: Ratio,
-    /// Steps with a different output than before / steps that were accepted, invalidated by a replan
-    /// and accepted again. The others were repeated for nothing.
+    /// Steps whose output changed / steps that were accepted, invalidated by a replan and accepted
+    /// again. The other steps were repeated unnecessarily.
     pub replan_precision: Ratio,
     /// Trusted variables / variables.
     pub state_trust: Ratio,
@@ -121,7 +121,7 @@ impl Metrics {
     /// The metrics of a run, after the last counted record.
     #[must_use]
     pub fn of(&self, run: &Run) -> RunMetrics {
-        let none = RunCounters::default();
+        let none = MetricCounters::default();
         let counts = self.runs.get(&run.id).unwrap_or(&none);
         let trusted = run.variables.values().filter(|variable| variable.is_trusted).count();
         RunMetrics {
@@ -158,18 +158,18 @@ fn budget_use(run: &Run) -> BTreeMap<BudgetPart, Ratio> {
     used.map(|(part, limit, spent)| (part, Ratio::new(spent, limit))).collect()
 }
 
-impl RunCounters {
+impl MetricCounters {
     fn step(&mut self, number: StepNumber) -> &mut StepCounters {
         self.steps.entry(number).or_default()
     }
 
     fn step_time(&self, run: &Run) -> Ratio {
         let mut ratio = Ratio::default();
-        for (number, step) in self.steps.iter().filter(|(_, step)| step.took > 0) {
+        for (number, step) in self.steps.iter().filter(|(_, step)| step.total_duration > 0) {
             let plan = run.plan_step(*number);
             let estimate = plan.and_then(|plan| plan.extra().get(ESTIMATE_FIELD)?.as_u64());
             if let Some(seconds) = estimate {
-                ratio.part = ratio.part.saturating_add(step.took);
+                ratio.part = ratio.part.saturating_add(step.total_duration);
                 ratio.of = ratio.of.saturating_add(seconds.saturating_mul(1_000_000));
             }
         }
@@ -192,13 +192,13 @@ impl RunCounters {
     }
 
     fn decided(&mut self, number: StepNumber, decided: &FailureDecided) {
-        // The failure was counted when the question about it was asked.
+        // The failure was already counted when its question was asked.
         if decided.rule.starts_with("answer:") {
             return;
         }
         let step = self.step(number);
-        let is_first = step.first.is_none();
-        let first = *step.first.get_or_insert(decided.class);
+        let is_first = step.first_failure.is_none();
+        let first = *step.first_failure.get_or_insert(decided.class);
         let is_known = first != FailureClass::Unknown;
         let is_exhausted = decided.is_exhausted() && !step.is_exhausted;
         step.is_exhausted |= decided.is_exhausted();
@@ -224,7 +224,8 @@ impl RunCounters {
             AcceptedBasis::Receipt | AcceptedBasis::Verdicts | AcceptedBasis::WorkersWord
         );
         let hopeless = [FailureClass::Deterministic, FailureClass::AssumptionBroken];
-        if is_work && self.step(number).first.is_some_and(|first| hopeless.contains(&first)) {
+        if is_work && self.step(number).first_failure.is_some_and(|first| hopeless.contains(&first))
+        {
             self.contradict(number);
         }
         let step = self.step(number);
@@ -247,7 +248,8 @@ impl RunCounters {
             StepEvent::ReceiptRecorded(recorded) => {
                 let step = self.step(number);
                 step.output = output_hash(&recorded.receipt.output);
-                step.took = step.took.saturating_add(time.saturating_sub(step.dispatched));
+                step.total_duration =
+                    step.total_duration.saturating_add(time.saturating_sub(step.dispatched));
             }
             StepEvent::FailureDecided(decided) => self.decided(number, decided),
             StepEvent::Accepted(accepted) => self.accepted(number, accepted),
@@ -258,9 +260,9 @@ impl RunCounters {
 }
 
 impl StepCounters {
-    /// The next failure counts as the first again.
+    /// Start again: the next failure is a first failure.
     fn close(&mut self) {
-        self.first = None;
+        self.first_failure = None;
         self.is_contradicted = false;
         self.is_exhausted = false;
     }
@@ -305,8 +307,8 @@ pub(crate) fn metrics_of(reader: &LogReader, run: RunId) -> Result<RunMetrics> {
     Ok(count_run(reader, run)?.of(&found))
 }
 
-/// The counters of a run: with those of all runs from a snapshot if there is one, or else only of this
-/// one from its records.
+/// The counters of a run: from a snapshot of all metrics if there is one, or else from the records
+/// of this run.
 fn count_run(reader: &LogReader, run: RunId) -> Result<Metrics> {
     let has_snapshot = store::names::<Metrics>(reader).is_ok_and(|names| !names.is_empty());
     if !has_snapshot && let Some(counted) = count_records_of(reader, run)? {
@@ -318,7 +320,7 @@ fn count_run(reader: &LogReader, run: RunId) -> Result<Metrics> {
 /// The counters of one run from its records; `None` if some may be missing because of damage.
 ///
 /// # Errors
-/// `Pruned` if a part of its records was pruned.
+/// `Pruned` if some of its records were pruned.
 fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
     let mut counted = Metrics::default();
     let mut is_first = reader.first_seq() > 1;
@@ -339,7 +341,7 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
             LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
     }
-    // A run that was not pruned has at least one record.
+    // A run without any record was pruned.
     if is_first { Err(pruned_run(reader, run)) } else { Ok(Some(counted)) }
 }
 
@@ -352,7 +354,7 @@ fn pruned_run(reader: &LogReader, run: RunId) -> Error {
     Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
 }
 
-/// Whether a run begins with this record.
+/// Whether this record begins a run.
 fn begins_run(record: &RecordedEvent) -> bool {
     matches!(record.event, Some(Event::RunStarted(_) | Event::RunForked(_)))
 }

@@ -1,8 +1,13 @@
-//! What happened: the records of a run or a step, read from the log, and what they add up to.
+//! The history of runs and steps: their records, read from the log, and summaries of them.
 //!
-//! `lineage` and `run_history` collect a run's records; `timeline`, `cost`, `attempts` and `metrics`
-//! summarize them; `trace`, `changes` and `compare` show what differs. All functions read through a
-//! `LogReader` and change nothing.
+//! All functions read through a `LogReader` and change nothing. The modules:
+//! - `run_history`: the records of one run, with its progress over time.
+//! - `lineage`: the same for a fork, including the records of its ancestors.
+//! - `trace`: each record of a run, with the fields that it changed.
+//! - `changes`: the fields that differ between two records of the log.
+//! - `compare`: the differences between two runs.
+//! - `run_diff`: the differences between two states of a run, for `trace` and `changes`.
+//! - `timeline`, `cost`, `attempts`, `metrics`: summaries of a run's records.
 
 pub(crate) mod attempts;
 pub(crate) mod changes;

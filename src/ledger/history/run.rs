@@ -1,15 +1,16 @@
-//! A complete run, also one that ended so long ago that the state has only a summary of it.
+//! A full run, even if the state has only a summary of it because it ended long ago.
 //!
-//! Invariant: a run that has ended does not change, so the state at the record that ended it shows it
-//! as it is.
+//! Invariant: a run that has ended does not change, so the state at the record that ended it has
+//! its final form.
 
 use crate::error::Result;
-use crate::ledger::snapshot::load::expect_sound;
+use crate::ledger::snapshot::load::expect_valid;
 use crate::ledger::snapshot::store;
 use crate::log::LogReader;
 use crate::plan::{Rejection, Run, RunId, State};
 
-/// A run of a state, or of the state at the record that ended it.
+/// A run from a state or, if that has only a summary, from the state at the record that ended the
+/// run.
 ///
 /// # Errors
 /// `Rejected` with `NoSuchRun`; those of `state_at`.
@@ -21,14 +22,14 @@ pub(crate) fn whole_run(
     if let Some(run) = state.runs.get(&run) {
         return Ok(run.clone());
     }
-    expect_sound(state)?;
+    expect_valid(state)?;
     let summary = state.summaries.get(&run).ok_or(Rejection::NoSuchRun)?;
     let mut then = state_at(summary.seq)?;
-    // The run that ended last is still complete.
+    // The state at that record still has the full run.
     then.runs.remove(&run).ok_or_else(|| Rejection::NoSuchRun.into())
 }
 
-/// A complete run, after the last durable record.
+/// A full run, after the last durable record.
 ///
 /// # Errors
 /// As [`whole_run`].

@@ -1,7 +1,7 @@
-//! The difference between two states of a run, field by field. Lists that follow from the rest
-//! (queues, lanes, timers, what is due) are not compared.
+//! The difference between two states of a run, field by field. Derived lists (queues, lanes,
+//! timers, due dates) are not compared.
 //!
-//! Invariant: applying all reported changes in order leads from nothing to the run as it is.
+//! Invariant: applying all reported changes in order leads from an empty run to its current state.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::plan::{AttemptToken, Run, State, StepState};
 /// The change of a field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ValueChange {
-    /// The path of the field: the names of the fields and entries that lead to it.
+    /// The path of the field: the names of the enclosing fields and entries, then its own.
     pub path: Vec<String>,
     /// Its old value; `None` if it did not exist.
     pub before: Option<Value>,
@@ -22,27 +22,27 @@ pub struct ValueChange {
     pub after: Option<Value>,
 }
 
-/// An earlier state of a run, in the form in which it is compared.
+/// The last compared state of a run, as values.
 #[derive(Debug, Clone)]
-pub(crate) struct RunDiff {
-    head: Value,
+pub(crate) struct ComparedRun {
+    scalars: Value,
     lists: BTreeMap<&'static str, BTreeMap<String, Value>>,
     steps: Vec<StepState>,
 }
 
-impl Default for RunDiff {
+impl Default for ComparedRun {
     fn default() -> Self {
-        Self { head: json!({}), lists: BTreeMap::new(), steps: Vec::new() }
+        Self { scalars: json!({}), lists: BTreeMap::new(), steps: Vec::new() }
     }
 }
 
-impl RunDiff {
-    /// The changes since the last call.
+impl ComparedRun {
+    /// The changes since the previous call.
     pub(crate) fn update(&mut self, run: &Run) -> Vec<ValueChange> {
         let mut changes = Vec::new();
-        let head = head(run);
-        compare(&[], Some(&self.head), Some(&head), &mut changes);
-        self.head = head;
+        let scalars = scalars(run);
+        compare(&[], Some(&self.scalars), Some(&scalars), &mut changes);
+        self.scalars = scalars;
         for (name, after) in lists(run) {
             let before = self.lists.insert(name, after.clone()).unwrap_or_default();
             for key in before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))) {
@@ -71,8 +71,8 @@ fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
 
-/// The fields with single values.
-fn head(run: &Run) -> Value {
+/// The fields that are not maps.
+fn scalars(run: &Run) -> Value {
     json!({
         "name": run.name,
         "status": value(&run.status),

@@ -1,13 +1,13 @@
-//! The history of a run: its records, what they cost, and its progress over time.
+//! The history of a run: its records, its costs, and its progress over time.
 //!
 //! Invariants:
 //! - Of a sealed segment, only the records that its footer lists for the run are read.
-//! - Damage is reported, and the intact records after it are included. Pruned records are missing, and
-//!   [`RunHistory::since`] shows that.
+//! - Damage is reported, and the intact records after it are included. Pruned records are missing:
+//!   [`RunHistory::since`] is then greater than 1.
 //! - The final figures come from the run's state, not from sums over the records: if records are
-//!   missing, the progress begins with the difference.
+//!   missing, the first point of the progress includes the missing amount.
 //!
-//! The history of a fork does not include the records of its parent; `compare` follows those.
+//! The history of a fork does not include the records of its parent; `compare` includes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,18 +22,18 @@ use super::lineage::foldable_from;
 use super::step_events::step_events;
 use super::timeline::{StepTimeline, timelines};
 
-/// What the log has about a run.
+/// The records of a run, and damage that may have lost some of them.
 #[derive(Debug, Clone)]
 pub struct RunHistory {
     /// The first record of the log: 1, unless earlier ones were pruned.
     pub since: u64,
     /// The records about the run, in order.
     pub records: Vec<RecordedEvent>,
-    /// Damage that may have cost some of them.
+    /// Damage that may have destroyed some of them.
     pub damage: Vec<Damage>,
     /// Intact records that this program cannot read.
     pub unreadable: Vec<u64>,
-    /// What was reserved before the first record.
+    /// The costs that were reserved before the first record.
     before: CostReport,
 }
 
@@ -57,7 +57,7 @@ pub struct ProgressPoint {
 /// The records of a run, up to record `last`; see [`crate::LedgerView::run_history`].
 pub(crate) fn run_history(reader: &LogReader, run: RunId, last: u64) -> Result<RunHistory> {
     let since = reader.first_seq();
-    // A log that cannot be folded still has records to show.
+    // The records of a log that cannot be folded can still be shown.
     let before = foldable_from(reader).ok();
     let before =
         CostReport::starting_from(before.as_ref().and_then(|(_, state)| state.runs.get(&run)));
@@ -133,7 +133,7 @@ impl RunHistory {
         progress.ending_with(run)
     }
 
-    /// What each step did over time.
+    /// The timeline of each step.
     #[must_use]
     pub fn timelines(&self) -> BTreeMap<StepNumber, StepTimeline> {
         timelines(&self.records)
@@ -191,8 +191,8 @@ impl ProgressFold {
         }
     }
 
-    /// The points, shifted so that the last one is the current state of the run: what is missing
-    /// happened before the first one.
+    /// The points, shifted so that the last one is the current state of the run. The missing amount
+    /// is added to all points, as if it came before the first one.
     fn ending_with(self, run: &Run) -> Vec<ProgressPoint> {
         let mut points = self.points;
         let Some(last) = points.last().copied() else { return points };

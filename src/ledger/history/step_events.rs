@@ -1,11 +1,11 @@
-//! The events of one step, newest first: each names the previous one.
+//! The events of one step, newest first. Each event names the record of the previous one.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::codec::event::decode;
 use crate::log::{LogReader, LoggedRecord};
 use crate::plan::{Event, StepEvent, StepRecord};
 
-/// The events of a step from record `last` back, as far as the log reaches.
+/// The events of a step from record `last` backwards, down to the first record that is not pruned.
 pub(crate) fn step_events(
     log: &LogReader,
     last: u64,
@@ -37,7 +37,7 @@ pub(crate) fn step_events(
 /// The event of a step in a record, and the record of the step's previous event (0 for none).
 ///
 /// # Errors
-/// `Corrupt` if the record holds no event of a step.
+/// `Corrupt` if the record is not an event of a step.
 pub(crate) fn step_event(record: &LoggedRecord) -> Result<(u64, StepEvent)> {
     let seq = record.seq;
     let Some(Event::Step(StepRecord { previous, event, .. })) = decode(record)? else {

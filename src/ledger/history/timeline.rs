@@ -1,5 +1,5 @@
-//! Timelines: when each step was worked on, and what it waited for in between. The wait before the
-//! first dispatch is not included; the plan explains it.
+//! Timelines: the attempts of each step, and its waits between them. The wait before the first
+//! dispatch is not included; see `explain`.
 //!
 //! Invariant: the intervals of a step do not overlap and are in order of time; at most the last one is
 //! open.
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::ledger::projection::RecordedEvent;
 use crate::plan::{AfterLoss, Decision, Event, Micros, Outcome, StepEvent, StepNumber};
 
-/// What a step did over time.
+/// The timeline of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepTimeline {
     /// Its intervals, in order.
@@ -18,22 +18,22 @@ pub struct StepTimeline {
     pub attempts: u32,
 }
 
-/// An interval in which a step did, or waited for, one thing.
+/// An attempt at a step, or a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineInterval {
     /// Its start.
     pub from: Micros,
     /// Its end; `None` while it is open.
     pub until: Option<Micros>,
-    /// What the step did or waited for.
+    /// An outcome of an attempt, or the cause of a wait.
     pub kind: IntervalKind,
     /// The record that began it.
     pub seq: u64,
-    /// The worker of the attempt, if it is one.
+    /// The worker, if the interval is an attempt.
     pub worker: Option<String>,
 }
 
-/// What a step does or waits for in an interval.
+/// The outcome of an attempt, or the cause of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntervalKind {
     /// An attempt that has not ended.
@@ -120,7 +120,7 @@ impl StepTimeline {
         }
     }
 
-    /// Set the outcome of the attempt in flight.
+    /// End the attempt in flight with this outcome.
     fn finish_attempt(&mut self, kind: IntervalKind) {
         let open = self.intervals.last_mut().filter(|last| last.until.is_none());
         if let Some(last) = open.filter(|last| last.kind == IntervalKind::InFlight) {
@@ -133,7 +133,7 @@ impl StepTimeline {
             return;
         };
         last.until = Some(time);
-        // Drop a wait of no duration.
+        // Drop a wait that lasted no time.
         if last.from == time && !last.kind.is_attempt() {
             self.intervals.pop();
         }
@@ -147,7 +147,7 @@ impl StepTimeline {
 }
 
 impl IntervalKind {
-    /// Whether it is an attempt.
+    /// Whether the interval is an attempt.
     #[must_use]
     pub fn is_attempt(self) -> bool {
         matches!(

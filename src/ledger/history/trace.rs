@@ -1,9 +1,9 @@
 //! The trace of a run: every record, and what it changed.
 //!
 //! Invariants:
-//! - Applying the changes of all records in order leads from nothing to the run as it is.
+//! - Applying the changes of all records in order leads from an empty run to its current state.
 //! - The costs of all steps add up to what the run spent.
-//! - For a partial trace, both hold from the state with which it begins.
+//! - For a partial trace, both statements hold relative to the state with which it begins.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::plan::{Event, Micros, PlanDiff, Rejection, Run, RunId, State, StepNum
 
 use super::cost::{CostReport, StepCost};
 use super::lineage::{complete_from, foldable_from};
-use super::run_diff::{RunDiff, ValueChange};
+use super::run_diff::{ComparedRun, ValueChange};
 
 /// Every record of a run, and what it changed.
 #[derive(Debug, Clone)]
@@ -30,8 +30,8 @@ pub struct Trace {
 /// The trace of a run in a log that was pruned or is damaged.
 #[derive(Debug)]
 pub struct PartialTrace {
-    /// The changes begin with the run after this record; earlier records were pruned. 0 if none is
-    /// missing.
+    /// The last record before the trace: earlier records were pruned, and the changes are relative
+    /// to the state after it. 0 if no record is missing.
     pub after: u64,
     /// Its records, in order.
     pub records: Vec<TracedRecord>,
@@ -93,15 +93,15 @@ fn trace_rest(reader: &LogReader, id: RunId) -> Result<PartialTrace> {
 struct Tracer {
     id: RunId,
     state: State,
-    diff: RunDiff,
+    diff: ComparedRun,
     costs: CostReport,
     records: Vec<TracedRecord>,
 }
 
 impl Tracer {
-    /// A tracer that begins with the run as it is in a state.
+    /// A tracer that begins with the run in this state.
     fn new(id: RunId, state: State) -> Self {
-        let mut diff = RunDiff::default();
+        let mut diff = ComparedRun::default();
         let run = state.runs.get(&id);
         if let Some(run) = run {
             diff.update(run);
@@ -110,11 +110,11 @@ impl Tracer {
         Self { id, state, diff, costs, records: Vec::new() }
     }
 
-    /// Trace every record from `first` on, which follows the state.
+    /// Trace every record from `first` on, which is the record after the state.
     fn follow(&mut self, reader: &LogReader, first: u64) -> Result<()> {
         for record in reader.records(first) {
             self.add(&decode_record(&record?)?);
-            // A run that is only a summary does not change any more.
+            // A run of which the state has only a summary no longer changes.
             if !self.state.runs.contains_key(&self.id)
                 && self.state.summaries.contains_key(&self.id)
             {

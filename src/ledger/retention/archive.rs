@@ -1,10 +1,11 @@
-//! Archives: the oldest segments of a ledger and the blobs that they name, in one file
+//! Archives: the oldest segments of a ledger and the blobs that they reference, in one file
 //! (`format/retention.md`, section 5).
 //!
 //! Invariants:
-//! - The file gets its name only after it was read back and verified.
+//! - The file has a temporary name until it was read back and verified.
 //! - The ledger is only read; no file is removed or overwritten except the archive's own temporary one.
-//! - A blob that cannot be read is an error; only one that is missing or damaged is listed as missing.
+//! - A blob that cannot be read is an error; a blob that is missing or damaged is listed as
+//!   missing.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
-use crate::ledger::blobs::named_up_to;
+use crate::ledger::blobs::referenced_up_to;
 use crate::ledger::environment::Environment;
 use crate::ledger::verify::archive::{Content, SequentialReader, measure};
 use crate::ledger::verify::report::{LedgerCondition, VerifyLevel, VerifyRequest};
@@ -26,7 +27,7 @@ use crate::storage::{Access, Storage, StorageFile, TarStorage, TarWriter};
 
 use super::prune::{RetentionLimit, SegmentPrefix};
 
-/// How many temporary names are tried.
+/// The maximum number of temporary names that are tried.
 const TEMPORARY_NAMES_MAX: u32 = 1000;
 
 /// A new archive.
@@ -45,12 +46,12 @@ pub struct ArchiveReport {
 /// All entries except the manifest, in order.
 type Contents = Vec<(String, Content)>;
 
-/// Make an archive of the oldest segments of the ledger `dir`: those whose runs have all ended, up to
-/// record `through`. The file `to` must not exist.
+/// Make an archive of the oldest segments of the ledger `dir`: the segments whose runs have all
+/// ended, up to record `through`. The file `to` must not exist.
 ///
 /// # Errors
-/// `Rejected` if there is no such segment, naming the open run; `Corrupt` if a segment is damaged; `Io`,
-/// also for a blob that cannot be read; `DiskFull`. No file is left.
+/// `Rejected` if there is no such segment, naming the open run; `Corrupt` if a segment is damaged;
+/// `Io`, also for a blob that cannot be read; `DiskFull`. No file remains after an error.
 pub fn archive(
     dir: &Path,
     to: &Path,
@@ -75,7 +76,7 @@ pub fn archive(
         .and_then(|()| read_back(&temporary, environment))
         .and_then(|()| {
             let (length, blake3) = measure(&**storage, &Content::File(temporary.clone()))?;
-            give_name(&**storage, &temporary, to)?;
+            publish(&**storage, &temporary, to)?;
             Ok(ArchiveReport { path: to.to_owned(), length, blake3, manifest })
         });
     if made.is_err() {
@@ -98,7 +99,7 @@ fn contents(reader: &LogReader, prefix: &SegmentPrefix) -> Result<(Contents, Vec
         contents.push((format!("log/{}", header.name()), Content::File(path.clone())));
     }
     let (blobs, mut missing) = (reader.blobs(), Vec::new());
-    for id in named_up_to(reader, prefix.next.prev_last_seq)? {
+    for id in referenced_up_to(reader, prefix.next.prev_last_seq)? {
         let (path, hex) = (blobs.path(&id), id.hex());
         match blobs.check(&id) {
             BlobState::Intact => {
@@ -184,7 +185,7 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
         watch: &|_| ControlFlow::Continue(()),
     };
     let report = verify(path, &inside, request)?;
-    if report.condition() == LedgerCondition::Whole {
+    if report.condition() == LedgerCondition::Valid {
         return Ok(());
     }
     let found = report.log.findings.iter().find(|finding| finding.class != FindingClass::Warning);
@@ -193,11 +194,11 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
     Err(Error::new(ErrorKind::Corrupt, message).at_path(path))
 }
 
-/// An environment in which the archive in a file is a readable ledger at the file's path.
+/// An environment in which an archive file can be read as a ledger at the file's path.
 ///
 /// # Errors
-/// `NotALedger` for a file that is not an archive; `Corrupt` if a byte outside of the archived files is
-/// wrong; `Io`.
+/// `NotALedger` for a file that is not an archive; `Corrupt` if a byte of the archive outside of
+/// the archived files is invalid; `Io`.
 pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Environment> {
     let storage = TarStorage::open(&environment.storage, path, MANIFEST_NAME);
     let storage = storage.map_err(|error| match error.kind() {
@@ -214,8 +215,8 @@ pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Env
     Ok(Environment { storage: Arc::new(storage), ..environment.clone() })
 }
 
-/// Create a temporary file beside the archive, under an unused name: existing files, also those that a
-/// killed process left, are not touched.
+/// Create a temporary file beside the archive, under an unused name. Existing files are not
+/// touched, even if a killed process left them.
 fn create_beside(storage: &dyn Storage, to: &Path) -> Result<(PathBuf, Box<dyn StorageFile>)> {
     let mut number = 0;
     loop {
@@ -234,11 +235,9 @@ fn is_taken(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::AlreadyExists
 }
 
-/// Rename the file, durably.
-fn give_name(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {
-    storage
-        .rename(temporary, to)
-        .map_err(|error| Error::io("give the archive its name", to, error))?;
+/// Rename the temporary file durably.
+fn publish(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {
+    storage.rename(temporary, to).map_err(|error| Error::io("rename the archive", to, error))?;
     let folder = to.parent().unwrap_or(Path::new(""));
     storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))
 }

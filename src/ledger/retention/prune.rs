@@ -1,5 +1,5 @@
 //! Prunes a log: removes the oldest segments, which two verified snapshots, the anchors, replace
-//! (`format/retention.md`). It happens on request only.
+//! (`format/retention.md`). Nothing is pruned without a request.
 //!
 //! Invariants:
 //! - Nothing is removed before the retention note is durable and the anchors that it names were
@@ -24,14 +24,14 @@ use crate::ledger::snapshot::state_hash::state_hash;
 use crate::ledger::snapshot::store;
 use crate::ledger::transaction::engine::Engine;
 
-/// The limit of a prune or an archive.
+/// The segments that a prune or an archive may include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionLimit {
-    /// All whole segments up to this record.
+    /// All segments whose last record is at most this one.
     Record(u64),
     /// All segments before the first one with a record of an open run.
     EndedRuns,
-    /// As `EndedRuns`, and only whole segments up to this record.
+    /// Both limits: the segments must satisfy `EndedRuns` and `Record`.
     EndedRunsUpTo(u64),
 }
 
@@ -53,9 +53,9 @@ impl RetentionLimit {
     }
 }
 
-/// What a prune would remove, and the anchors that would replace it.
+/// The files that a prune would remove, and the anchors that would replace them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrunePlan {
+pub struct PrunePreview {
     /// The first record that would be removed: the first of the log.
     pub first_seq: u64,
     /// The last record that would be removed.
@@ -70,17 +70,17 @@ pub struct PrunePlan {
     pub bytes: u64,
     /// The anchors. Each was compared with a fold of the log.
     pub anchors: Vec<Anchor>,
-    /// Snapshots that would be removed, since no fold could begin with them.
+    /// Snapshots that would be removed, since no fold could begin with them after the prune.
     pub snapshots: Vec<PathBuf>,
     /// Open runs that would lose a part of their history.
     pub open_runs: Vec<String>,
 }
 
-/// What a prune removed.
+/// The result of a prune.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneReport {
-    /// The plan, as the note records it.
-    pub plan: PrunePlan,
+    /// The preview, as the retention note records it.
+    pub preview: PrunePreview,
     /// The record of the retention note.
     pub note_seq: u64,
     /// The removed files.
@@ -111,11 +111,11 @@ pub(crate) fn prune(
     let _guard = lock.lock();
     let reader = log.reader()?;
     if let Some(interrupted) = reader.retention() {
-        // If that prune cannot be finished, the note of this one replaces its note.
+        // If the interrupted prune cannot be finished, the note of this prune replaces its note.
         let _ = log.remove_pruned(interrupted);
     }
     let reader = log.reader()?;
-    let plan = plan(&reader, limit)?;
+    let preview = preview(&reader, limit)?;
     let folder = reader.dir().join("snap");
     engine
         .environment
@@ -123,11 +123,11 @@ pub(crate) fn prune(
         .sync_dir(&folder)
         .map_err(|error| Error::io("sync the folder", &folder, error))?;
     let note = RetentionNote {
-        first_seq: plan.first_seq,
-        last_seq: plan.last_seq,
-        last_ordinal: plan.last_ordinal,
-        chain: plan.chain.to_string(),
-        anchors: plan.anchors.clone(),
+        first_seq: preview.first_seq,
+        last_seq: preview.last_seq,
+        last_ordinal: preview.last_ordinal,
+        chain: preview.chain.to_string(),
+        anchors: preview.anchors.clone(),
         archive,
         by: by.to_owned(),
     };
@@ -135,16 +135,16 @@ pub(crate) fn prune(
     mutant!(PruneBeforeNote => log.remove_pruned(&LoggedRetentionNote { seq: 0, note: note.clone() })?);
     let note_seq = engine.append_note(note.record(), None)?.seq;
     let removal = log.remove_pruned(&LoggedRetentionNote { seq: note_seq, note })?;
-    Ok(PruneReport { plan, note_seq, removal })
+    Ok(PruneReport { preview, note_seq, removal })
 }
 
-/// Plan a prune; see [`crate::LedgerView::plan_prune`].
-pub(crate) fn plan(reader: &LogReader, limit: RetentionLimit) -> Result<PrunePlan> {
+/// Preview a prune; see [`crate::LedgerView::preview_prune`].
+pub(crate) fn preview(reader: &LogReader, limit: RetentionLimit) -> Result<PrunePreview> {
     let prefix = SegmentPrefix::of(reader, limit)?;
     let last_seq = prefix.next.prev_last_seq;
     expect_no_keys(reader, last_seq)?;
     let anchors = anchors(reader, last_seq)?;
-    Ok(PrunePlan {
+    Ok(PrunePreview {
         first_seq: reader.first_seq(),
         last_seq,
         last_ordinal: prefix.next.ordinal.saturating_sub(1),
@@ -162,7 +162,7 @@ fn rejected(reader: &LogReader, message: String) -> Error {
 }
 
 impl SegmentPrefix {
-    /// The oldest segments, as far as the limit allows.
+    /// The oldest segments, up to the limit.
     ///
     /// # Errors
     /// `Rejected` if there is none; `Corrupt` if one is damaged.
@@ -246,7 +246,7 @@ fn open_runs(reader: &LogReader, state: &State, first: u64, last: u64) -> Result
     Ok(open.into_iter().collect())
 }
 
-/// Reject a prune of idempotency keys that the writer still compares.
+/// Reject a prune that would remove idempotency keys that the writer still needs.
 fn expect_no_keys(reader: &LogReader, last_seq: u64) -> Result<()> {
     let durable = reader.head().map_or(0, |head| head.durable_seq);
     let from = durable.saturating_add(1).saturating_sub(KEY_WINDOW).max(reader.first_seq());
@@ -293,7 +293,7 @@ fn anchors(reader: &LogReader, last_seq: u64) -> Result<Vec<Anchor>> {
     ))
 }
 
-/// A search for anchors along a fold.
+/// Searches anchors during a fold.
 struct AnchorSearch<'a> {
     reader: &'a LogReader,
     /// Candidates, oldest first.
@@ -337,7 +337,7 @@ impl AnchorSearch<'_> {
         Err(why.unwrap_or_else(|| self.reader.pruned(1)))
     }
 
-    /// Take a snapshot at the current record of the fold as an anchor, if one has the same state.
+    /// If a candidate at the current record has the state of the fold, add it as an anchor.
     fn compare(&mut self, state: &State) {
         for name in self.names.iter().filter(|name| name.seq == state.seq) {
             match self.check(name, state) {

@@ -1,7 +1,7 @@
 //! Compression of single runs and plans: `packed` of `format/snapshot.md`, section 3.
 //!
-//! Invariant: decompression never fails with a panic, and never allocates more than what was
-//! decompressed so far plus one part, whatever length the bytes claim. A hash checks the result.
+//! Invariant: decompression never panics, and never allocates more than the bytes decompressed so
+//! far plus one part, whatever length the input claims. The caller checks the hash of the result.
 
 use std::io;
 

@@ -1,6 +1,7 @@
 //! The distances between the state's snapshots: full snapshots and, between two of them, delta
-//! snapshots. Every fourth delta is the base of those after it, and the full snapshot is the base of
-//! these (`format/snapshot.md`, section 6).
+//! snapshots. A full interval has 16 delta intervals. Deltas 4, 8 and 12 are based on the full
+//! snapshot; each other delta is based on the nearest of these snapshots before it
+//! (`format/snapshot.md`, section 6).
 
 /// The smallest distance between delta snapshots, in records.
 const DELTA_INTERVAL_MIN: u64 = 4096;
@@ -25,13 +26,13 @@ impl SnapshotIntervals {
         Self { full, delta: if has_deltas { delta } else { full } }
     }
 
-    /// The last place of a full snapshot up to a record.
-    pub(crate) fn full_before(self, seq: u64) -> u64 {
+    /// The last record up to `seq` at which a full snapshot is due.
+    pub(crate) fn last_full_seq(self, seq: u64) -> u64 {
         seq - seq % self.full
     }
 
-    /// The last place of a full or delta snapshot up to a record.
-    pub(crate) fn any_before(self, seq: u64) -> u64 {
+    /// The last record up to `seq` at which any snapshot is due.
+    pub(crate) fn last_due_seq(self, seq: u64) -> u64 {
         seq - seq % self.delta
     }
 
@@ -45,12 +46,12 @@ impl SnapshotIntervals {
         seq.is_multiple_of(self.delta) && !self.is_full(seq)
     }
 
-    /// The number of records between a delta snapshot and the place of its base.
+    /// The number of records between a delta snapshot and its base.
     pub(crate) fn span(self, seq: u64) -> u64 {
         self.base_seqs(seq).into_iter().map(|base| seq - base).find(|span| *span > 0).unwrap_or(0)
     }
 
-    /// The places of possible bases of a delta snapshot, the nearest first.
+    /// The records of the possible bases of a delta snapshot, the nearest first.
     pub(crate) fn bases(self, seq: u64) -> impl Iterator<Item = u64> {
         let (is_delta, [near, far]) = (self.is_delta(seq), self.base_seqs(seq));
         let seqs = [Some(near), Some(far).filter(|far| *far != near)].into_iter().flatten();
@@ -58,13 +59,13 @@ impl SnapshotIntervals {
     }
 
     fn base_seqs(self, seq: u64) -> [u64; 2] {
-        [seq - seq % (self.delta * DELTAS_PER_BASE).min(self.full), self.full_before(seq)]
+        [seq - seq % (self.delta * DELTAS_PER_BASE).min(self.full), self.last_full_seq(seq)]
     }
 
-    /// The first record whose delta snapshots retention has to examine again, given one of the newest
-    /// snapshots: earlier ones were examined while they were newer.
+    /// The first record from which retention examines delta snapshots again, given the record of
+    /// one of the newest snapshots. It examined all earlier ones when it kept them.
     pub(crate) fn recheck_from(self, newest: u64) -> u64 {
-        self.full_before(newest).saturating_sub(self.full)
+        self.last_full_seq(newest).saturating_sub(self.full)
     }
 }
 
@@ -72,7 +73,8 @@ impl SnapshotIntervals {
 mod tests {
     use super::*;
 
-    /// Goal: full snapshots that are closer together than deltas may be have no deltas between them.
+    /// Goal: there are no deltas between full snapshots that are closer than the smallest delta
+    /// interval.
     #[test]
     fn deltas_exist_only_between_distant_full_snapshots() {
         assert_eq!(SnapshotIntervals::new(65_536).delta, DELTA_INTERVAL_MIN);
@@ -83,8 +85,8 @@ mod tests {
         }
     }
 
-    /// Goal: the base of a delta is a fourth one, the base of that is a full snapshot, and a full
-    /// snapshot has no base.
+    /// Goal: the base of a delta is a fourth delta or a full snapshot, the base of a fourth delta
+    /// is a full snapshot, and a full snapshot has no base.
     #[test]
     fn bases_of_deltas() {
         let intervals = SnapshotIntervals::new(65_536);

@@ -1,9 +1,9 @@
 //! Loads a snapshot and its bases, and validates them.
 //!
 //! Invariants:
-//! - A loaded value has the state hash of its header, its file's checksums are valid, and it fits the
-//!   log. The hash also covers what the bases contributed.
-//! - A chain of bases is limited, whatever the headers claim.
+//! - A loaded value has the state hash of its header, the checksums of its file are valid, and it
+//!   belongs to the log. The hash also covers the parts that come from the bases.
+//! - The number of bases has a limit that no header can exceed.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -25,8 +25,8 @@ pub(crate) fn is_supported<P: Projection>(name: &SnapshotName) -> bool {
     name.projection == P::NAME && name.version == P::VERSION
 }
 
-/// The value of a snapshot, after every check except two: whether a later snapshot note contradicts
-/// it, and what decoding deferred.
+/// The value of a snapshot, after every check except two: later snapshot notes may contradict it,
+/// and runs whose decoding was deferred may be invalid.
 ///
 /// # Errors
 /// `Corrupt` with file and offset; `Unsupported`; `Io`.
@@ -65,15 +65,15 @@ fn read<P: Projection>(
     Ok((value, header))
 }
 
-/// A loaded snapshot that was not yet checked against the log.
+/// A loaded snapshot that has not been checked against the log.
 #[derive(Debug)]
-pub(crate) struct UnboundSnapshot<P> {
+pub(crate) struct UncheckedSnapshot<P> {
     name: SnapshotName,
     value: P,
     header: SnapshotHeader,
 }
 
-impl<P: Projection> UnboundSnapshot<P> {
+impl<P: Projection> UncheckedSnapshot<P> {
     /// The newest snapshot in a folder, if it is valid.
     pub(crate) fn newest(folder: SnapshotFolder<'_>) -> Option<Self> {
         let names = folder.list().ok()?.names;
@@ -90,7 +90,7 @@ impl<P: Projection> UnboundSnapshot<P> {
     ///
     /// # Errors
     /// As [`load`].
-    pub(crate) fn bind(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
+    pub(crate) fn check_against(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
         reader.check_matching(&self.header, &path_of(reader, &self.name))?;
         Ok((self.value, self.header))
     }
@@ -156,7 +156,7 @@ fn decode<P: Projection>(mut file: SnapshotReader, base: Option<P>) -> Result<(P
     Ok((value, file.check()?))
 }
 
-/// As [`load`], and decode everything.
+/// As [`load`], with nothing deferred.
 ///
 /// # Errors
 /// As [`load`].
@@ -171,7 +171,7 @@ pub(crate) fn load_validated<P: Projection>(
     }
 }
 
-/// Damage that the reader found explains the error; otherwise the bytes never encoded a state.
+/// Report the damage that the reader found, if any; otherwise the bytes never encoded a state.
 fn decode_error(mut file: SnapshotReader, path: &Path, error: &std::io::Error) -> Error {
     let what = format!("checksums match but the body cannot be decoded: {error}");
     file.take_fault().or_else(|| file.check().err()).unwrap_or_else(|| unusable(path, &what))
@@ -186,8 +186,9 @@ pub(crate) fn path_of(reader: &LogReader, name: &SnapshotName) -> PathBuf {
     reader.dir().join("snap").join(name.to_string())
 }
 
-/// Check a snapshot as far as this program can: its file, that it belongs to the log, and for the
-/// ledger's own state its content. Runs that it takes from its base are checked with the base.
+/// Check a snapshot as far as this program can: its file, whether it belongs to the log, and, for
+/// the ledger's own state, its content. The runs that it shares with its base are checked with the
+/// base.
 pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotHeader> {
     if is_supported::<State>(name) {
         let mut in_base = BTreeMap::new();
@@ -217,7 +218,7 @@ pub(crate) fn check(reader: &LogReader, name: &SnapshotName) -> Result<SnapshotH
     file.check()
 }
 
-/// The runs of a state that were not decompressed yet.
+/// The runs of a state that have not been decompressed.
 fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
     state.runs.stored().filter_map(|(id, form)| match form {
         StoredRun::Packed(packed) => Some((id, Arc::clone(packed))),
@@ -225,10 +226,9 @@ fn packed_runs(state: &State) -> impl Iterator<Item = (RunId, Arc<PackedRun>)> {
     })
 }
 
-/// Fail if a run in the state turned out to be invalid when it was decompressed: nothing may be
-/// decided from such a state.
+/// Return an error if decompressing found an invalid run: such a state must not be used.
 #[doc(hidden)]
-pub fn expect_sound(state: &State) -> Result<()> {
+pub fn expect_valid(state: &State) -> Result<()> {
     mutant!(RunDecodeErrorIgnored => return Ok(()));
     let Some(fault) = state.runs.fault() else { return Ok(()) };
     let message = format!(

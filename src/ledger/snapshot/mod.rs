@@ -1,5 +1,5 @@
-//! Snapshots: states of a projection in files of their own, so that opening and looking back do not
-//! fold the whole log.
+//! Snapshots: states of a projection in separate files, so that opening and time travel do not fold
+//! the whole log.
 //!
 //! `store` folds from the best snapshot and makes new ones; `load` reads and validates one;
 //! `scheduler` decides when the state's snapshots are made, `intervals` how far apart, and

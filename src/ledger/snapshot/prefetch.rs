@@ -2,8 +2,8 @@
 //! needs the other until both are done.
 //!
 //! Invariants:
-//! - The result is used only if it fits the recovered log and is the snapshot that would be read
-//!   anyway. Errors are ignored here: the regular read meets and reports them.
+//! - The result is used only if it fits the recovered log and is the snapshot that the regular read
+//!   would choose. Errors are ignored here: the regular read encounters and reports them.
 //! - The thread writes nothing, and it ends before the `Prefetch` is dropped.
 
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::plan::State;
 
 use crate::ledger::environment::Environment;
 
-use super::load::UnboundSnapshot;
+use super::load::UncheckedSnapshot;
 
 #[derive(Debug)]
-pub(crate) struct Prefetch(Option<JoinHandle<Option<UnboundSnapshot<State>>>>);
+pub(crate) struct Prefetch(Option<JoinHandle<Option<UncheckedSnapshot<State>>>>);
 
 impl Prefetch {
     /// Start to read the newest snapshot of the ledger in `dir`, unless background work runs
@@ -27,19 +27,19 @@ impl Prefetch {
             return Self(None);
         }
         let (storage, dir) = (environment.storage.clone(), dir.to_owned());
-        let work = move || UnboundSnapshot::newest(SnapshotFolder::of(&*storage, &dir));
+        let work = move || UncheckedSnapshot::newest(SnapshotFolder::of(&*storage, &dir));
         Self(std::thread::Builder::new().name("newest-snapshot".to_owned()).spawn(work).ok())
     }
 
     /// The snapshot, if a valid one was found.
-    pub(crate) fn wait(mut self) -> Option<UnboundSnapshot<State>> {
+    pub(crate) fn wait(mut self) -> Option<UncheckedSnapshot<State>> {
         self.0.take()?.join().ok().flatten()
     }
 }
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        // After a panic, the regular read does the work again.
+        // If the thread panicked, the regular read does its work.
         let _ = self.0.take().map(JoinHandle::join);
     }
 }

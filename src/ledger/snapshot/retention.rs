@@ -1,5 +1,5 @@
-//! Removes old snapshots. Kept are: full snapshots, small deltas, the newest two of a projection, the
-//! newest two on request, the anchors of a pruned log, and the bases of all of these.
+//! Removes old snapshots. It keeps full snapshots, small deltas, the newest two of a projection,
+//! the newest two made on request, the anchors of a pruned log, and the bases of all of these.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,15 @@ use crate::ledger::projection::Projection;
 use super::intervals::SnapshotIntervals;
 use super::load::is_supported;
 
-/// How many of a projection's newest snapshots are kept wherever they are, and how many of those made
+/// How many of a projection's newest snapshots are kept at any record, and how many of those made
 /// on request.
 const NEWEST_KEPT: usize = 2;
 /// A delta snapshot is kept if its file has at most this many bytes for each record of its span: an
-/// eighth of what the records take.
+/// eighth of the size of the records.
 const KEPT_BYTES_PER_RECORD: u64 = 64;
 
-/// Remove the snapshots of a projection that need not be kept. `reader` must know of every prune.
+/// Remove the snapshots of a projection that need not be kept. `reader` must be newer than the last
+/// prune.
 ///
 /// Nothing is removed while the newest retention note is not durable according to HEAD: it may be lost
 /// in the next crash, and then the log needs the anchors of the previous note.
@@ -33,7 +34,7 @@ pub(crate) fn remove_old_snapshots<P: Projection>(
     intervals: SnapshotIntervals,
 ) -> Result<()> {
     let list = list_snapshots(storage, reader.dir())?;
-    // Snapshots beyond the log do not count.
+    // Ignore snapshots after the durable end of the log.
     let durable = reader.head().map_or(u64::MAX, |head| head.durable_seq);
     if reader.retention().is_some_and(|note| note.seq > durable) {
         return Ok(());
@@ -43,13 +44,13 @@ pub(crate) fn remove_old_snapshots<P: Projection>(
     let from = names.get(NEWEST_KEPT).map_or(0, |name| intervals.recheck_from(name.seq));
     let (mut old, mut unread) = removable(reader, intervals, &names, from);
     if old.iter().any(|(name, _)| name.seq < from) {
-        // They were made at other intervals before: any of them may be a base.
+        // Earlier snapshots were made at other intervals: any of them may be a base.
         (old, unread) = removable(reader, intervals, &names, 0);
     }
     let (folder, mut bases) = (&list.folder, BTreeSet::new());
     for (name, base) in old {
         if bases.contains(name) {
-            // A base is removed only after the snapshots based on it are durably gone.
+            // Remove a base only after the removal of the snapshots based on it is durable.
             let io = |error| Error::io("sync the folder", folder, error);
             storage.sync_dir(folder).map_err(io)?;
         }
@@ -63,7 +64,7 @@ pub(crate) fn remove_old_snapshots<P: Projection>(
 /// A snapshot to remove, and its base.
 type Removable<'a> = (&'a SnapshotName, Option<SnapshotName>);
 
-/// The snapshots to remove, newest first, and the first error met. Full snapshots and deltas before
+/// The snapshots to remove, newest first, and the first error. Full snapshots and deltas before
 /// record `from` are skipped.
 fn removable<'a>(
     reader: &LogReader,
@@ -82,7 +83,7 @@ fn removable<'a>(
         let header = match reader.snapshot_folder().header(name) {
             Ok(header) => header,
             Err(error) => {
-                // While it cannot be read it is kept, and so are its possible bases.
+                // Keep a snapshot that cannot be read, and its possible bases.
                 base_seqs.extend(intervals.bases(name.seq));
                 unread = unread.or(Some(error));
                 continue;
@@ -117,10 +118,10 @@ mod tests {
     use crate::plan::{Plan, RunPolicy, State, Step};
     use crate::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 
-    /// Goal: the anchors of a pruned log survive whatever happens to the next prune.
-    /// Story: the sync of a retention note failed. The snapshot thread could read the note, trusted it,
-    /// and removed the anchors of the previous prune. After a power loss the note was gone, and no
-    /// state could be folded from the rest.
+    /// Goal: the anchors of a pruned log survive every outcome of the next prune. Story: the sync
+    /// of a retention note failed. The snapshot thread could read the note, trusted it, and removed
+    /// the anchors of the previous prune. After a power loss the note was gone, and no state could
+    /// be folded from the rest.
     #[test]
     fn retention_note_that_is_not_durable_removes_no_older_anchor() {
         let (disk, dir) = (SimDisk::new(), Path::new("/ledger"));

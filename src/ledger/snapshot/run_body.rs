@@ -24,9 +24,9 @@ use crate::ledger::codec::values::{Values, put};
 
 use super::compression::decompress;
 
-/// A run's fields that are single values.
+/// The fields of a run that are not collections.
 #[derive(Serialize, Deserialize)]
-struct RunHead {
+struct RunScalars {
     id: RunId,
     name: String,
     policy: RunPolicy,
@@ -46,7 +46,7 @@ struct RunHead {
     counters: RunCounters,
 }
 
-impl RunHead {
+impl RunScalars {
     fn of(run: &Run) -> Self {
         Self {
             id: run.id,
@@ -90,7 +90,7 @@ impl RunHead {
 
 /// Write a run without the plans of its versions.
 pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
-    put(out, &RunHead::of(run))?;
+    put(out, &RunScalars::of(run))?;
     put_count(out, run.versions.len())?;
     run.versions.iter().try_for_each(|version| encode_version(version, out))?;
     put_many(out, &run.steps)?;
@@ -124,7 +124,7 @@ pub(crate) fn decode<'a>(
     input: &mut Values<'a>,
     mut version: impl FnMut(&mut Values<'a>) -> io::Result<PlanVersion>,
 ) -> io::Result<Run> {
-    let mut run = input.take::<RunHead>()?.into_run();
+    let mut run = input.take::<RunScalars>()?.into_run();
     for _ in 0..input.take::<u64>()? {
         run.versions.push(version(input)?);
     }
@@ -139,7 +139,7 @@ pub(crate) fn decode<'a>(
         let lane = input.take()?;
         run.lanes.insert(lane, input.take_many()?);
     }
-    // The queue is encoded twice, and kept once.
+    // The queue is encoded twice but stored once in memory.
     if run.lanes.values().any(Queue::is_empty) || !run.ready().eq(ready) {
         return Err(invalid("the queue differs from its lanes"));
     }
@@ -158,9 +158,9 @@ pub(crate) fn decode<'a>(
     Ok(run)
 }
 
-/// A version's fields that are single values.
+/// The fields of a version except its plan.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct VersionHead {
+pub(crate) struct VersionScalars {
     pub(crate) hash: ContentHash,
     pub(crate) reason: String,
     pub(crate) review: Option<Review>,
@@ -170,7 +170,7 @@ pub(crate) struct VersionHead {
 fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result<()> {
     put(
         out,
-        &VersionHead {
+        &VersionScalars {
             hash: version.hash,
             reason: version.reason.clone(),
             review: version.review,
@@ -181,14 +181,14 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
     put_many(out, &version.numbers)
 }
 
-/// The version with that plan.
+/// The version with this plan.
 pub(crate) fn version_of(
-    head: VersionHead,
+    scalars: VersionScalars,
     step_hashes: Vec<ContentHash>,
     plan: &Arc<CompactPlan>,
     numbers: Vec<StepNumber>,
 ) -> PlanVersion {
-    let VersionHead { hash, reason, review, step_count } = head;
+    let VersionScalars { hash, reason, review, step_count } = scalars;
     let plan = Arc::clone(plan);
     PlanVersion { hash, reason, review, plan, step_hashes, numbers, step_count }
 }
@@ -215,8 +215,8 @@ pub(crate) fn plan_of(header: &str, steps: &[&str]) -> io::Result<Plan> {
 /// An empty list of steps in a plan's canonical text.
 const NO_STEPS: &str = r#""steps":[]"#;
 
-/// The hash of a plan, from the parts of its text: far cheaper than encoding the plan again. `None`
-/// if the place of its steps is ambiguous.
+/// The hash of a plan, from the parts of its text: much cheaper than encoding the plan again.
+/// `None` if the position of the steps is ambiguous.
 fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
     let (before, after) = header.split_once(NO_STEPS)?;
     if after.contains(NO_STEPS) {
@@ -234,11 +234,15 @@ fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
     Some(ContentHash(text.finish()))
 }
 
-/// Reject a complete plan that does not have its version's hash. Only in the middle of a batch does a
-/// version lack steps.
-pub(crate) fn expect_plan(head: &VersionHead, steps: usize, hash: ContentHash) -> io::Result<()> {
+/// Reject a complete plan whose hash is not its version's. A version lacks steps only in the middle
+/// of a batch.
+pub(crate) fn expect_plan(
+    scalars: &VersionScalars,
+    steps: usize,
+    hash: ContentHash,
+) -> io::Result<()> {
     let count = u32::try_from(steps).unwrap_or(u32::MAX);
-    if count == head.step_count && hash != head.hash {
+    if count == scalars.step_count && hash != scalars.hash {
         return Err(invalid("a plan differs from its hash"));
     }
     Ok(())
@@ -248,16 +252,19 @@ fn unpack_version(
     input: &mut Values<'_>,
     plan: Option<&Arc<PackedPlan>>,
 ) -> io::Result<PlanVersion> {
-    let head: VersionHead = input.take()?;
+    let scalars: VersionScalars = input.take()?;
     let step_hashes: Vec<ContentHash> = input.take()?;
     let count = u64::try_from(step_hashes.len()).unwrap_or(u64::MAX);
-    let plan = plan.filter(|plan| plan.key == (head.hash, count));
+    let plan = plan.filter(|plan| plan.key == (scalars.hash, count));
     let plan = plan.ok_or_else(|| invalid("a version has no plan"))?;
-    let plan = unpack_plan(plan, &head)?;
-    Ok(version_of(head, step_hashes, plan, input.take_many()?))
+    let plan = unpack_plan(plan, &scalars)?;
+    Ok(version_of(scalars, step_hashes, plan, input.take_many()?))
 }
 
-fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a Arc<CompactPlan>> {
+fn unpack_plan<'a>(
+    packed: &'a PackedPlan,
+    scalars: &VersionScalars,
+) -> io::Result<&'a Arc<CompactPlan>> {
     if let Some(plan) = packed.plan.get() {
         return Ok(plan);
     }
@@ -267,8 +274,8 @@ fn unpack_plan<'a>(packed: &'a PackedPlan, head: &VersionHead) -> io::Result<&'a
     let plan = plan_of(header, &steps)?;
     expect_end(&mut input)?;
     // Text with this hash is the text of the plan with this hash.
-    if hash_of_text(header, &steps) != Some(head.hash) {
-        expect_plan(head, steps.len(), plan_hash(&plan))?;
+    if hash_of_text(header, &steps) != Some(scalars.hash) {
+        expect_plan(scalars, steps.len(), plan_hash(&plan))?;
     }
     Ok(packed.plan.get_or_init(|| Arc::new(plan.into())))
 }
@@ -285,7 +292,7 @@ fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
 /// Decode a packed run.
 ///
 /// # Errors
-/// Why the bytes are not the run with its hash.
+/// The reason why the bytes do not encode the run with this hash.
 pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
     let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
     let run = || {

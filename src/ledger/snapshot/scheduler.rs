@@ -1,9 +1,10 @@
-//! Makes the state's snapshots in the background: a full snapshot at every interval and, between two
-//! of them, delta snapshots as long as they are small compared to the records that they save folding.
+//! Makes the state's snapshots in the background: a full snapshot at every interval and, between
+//! two of them, delta snapshots as long as they are small compared to the records that need not be
+//! folded because of them.
 //!
 //! Invariants:
-//! - An error here is only a warning. No command fails because of a snapshot, and with
-//!   [`BackgroundWork::Thread`] none waits for one.
+//! - An error here becomes a warning. No command fails because of a snapshot, and with
+//!   [`BackgroundWork::Thread`] no command waits for one.
 //! - A note is returned only after the file of its snapshot is durable.
 //! - The thread ends before the scheduler is dropped.
 
@@ -26,8 +27,8 @@ use super::intervals::SnapshotIntervals;
 use super::retention::remove_old_snapshots;
 use super::store::{SnapshotLock, Validation, make, names};
 
-/// The next delta snapshot is skipped if the file of the newest one has more than this many bytes for
-/// each record of its span: about as much as the records themselves.
+/// The next delta snapshot is skipped if the file of the newest one has more than this many bytes
+/// for each record of its span: about the size of the records themselves.
 const WORTHWHILE_BYTES_PER_RECORD: u64 = 512;
 /// How many different warnings are kept.
 const WARNINGS_MAX: usize = 256;
@@ -38,9 +39,9 @@ pub(crate) struct SnapshotScheduler {
     writer: SnapshotWriter,
     background_work: BackgroundWork,
     trigger: SnapshotTrigger,
-    /// The last place that has a snapshot, or for which one was tried.
+    /// The last record for which a snapshot was made or tried.
     tried: u64,
-    worker: Option<SnapshotThread>,
+    thread: Option<SnapshotThread>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +59,7 @@ struct SnapshotWriter {
     lock: SnapshotLock,
 }
 
-/// Notes and warnings that were not collected yet.
+/// Notes and warnings that have not been collected.
 #[derive(Debug, Default)]
 struct SnapshotResults {
     notes: Vec<SnapshotNote>,
@@ -66,7 +67,7 @@ struct SnapshotResults {
 }
 
 impl SnapshotResults {
-    /// Keep each warning once: every time travel meets the same damaged snapshot.
+    /// Keep each warning once: every read of the past encounters the same damaged snapshot.
     fn warn(&mut self, warning: String) {
         if self.warnings.len() < WARNINGS_MAX && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
@@ -83,7 +84,7 @@ impl SnapshotResults {
 #[derive(Debug)]
 struct SnapshotThread {
     storage: Arc<dyn Storage>,
-    /// The process in which the thread runs: a forked process does not have it.
+    /// The process in which the thread runs: after `fork` the child process has no such thread.
     process: u32,
     /// Dropped first, which ends the thread.
     queue: Option<Sender<u64>>,
@@ -110,17 +111,18 @@ impl SnapshotScheduler {
                 SnapshotTrigger::OnRequest
             },
             tried: newest,
-            worker: None,
+            thread: None,
         }
     }
 
-    /// The log has reached record `last`: make the last full snapshot and the last delta, if they are
-    /// due. A log that grew a lot at once skips others.
+    /// Request the snapshots that are due now that the log has reached record `last`: the last full
+    /// one and the last delta. If one commit passes several due records, the earlier ones get no
+    /// snapshot.
     pub(crate) fn on_commit(&mut self, last: u64) {
         if self.trigger == SnapshotTrigger::Interval {
             let intervals = self.writer.intervals;
-            self.request(intervals.full_before(last));
-            self.request(intervals.any_before(last));
+            self.request(intervals.last_full_seq(last));
+            self.request(intervals.last_due_seq(last));
         }
     }
 
@@ -136,16 +138,16 @@ impl SnapshotScheduler {
     }
 
     fn enqueue(&mut self, seq: u64) {
-        if self.worker.is_none() {
+        if self.thread.is_none() {
             match SnapshotThread::start(self.writer.clone()) {
-                Ok(worker) => self.worker = Some(worker),
+                Ok(thread) => self.thread = Some(thread),
                 Err(error) => {
                     self.warn(format!("cannot start the snapshot thread: {error}"));
                 }
             }
         }
-        let queue = self.worker.as_ref().and_then(|worker| worker.queue.as_ref());
-        // A thread that has ended left a warning.
+        let queue = self.thread.as_ref().and_then(|thread| thread.queue.as_ref());
+        // If the thread has ended, it left a warning.
         let _ = queue.map(|queue| queue.send(seq));
     }
 
@@ -178,7 +180,7 @@ impl SnapshotScheduler {
 
     /// Wait for the snapshot in progress, and end the thread.
     pub(crate) fn finish(&mut self) {
-        self.worker = None;
+        self.thread = None;
     }
 }
 
@@ -207,7 +209,7 @@ impl SnapshotWriter {
             names.iter().filter(is_base).cloned()
         };
         let bases: Vec<_> = self.intervals.bases(seq).flat_map(at).collect();
-        // Full validation would decompress every run that ever was.
+        // Full validation would decompress every run of the ledger.
         let validation = Validation::Deferred;
         let (_, note, ignored) =
             make::<State>(&*self.storage, &reader, seq, validation, &bases, &guard)?;
@@ -218,7 +220,8 @@ impl SnapshotWriter {
         remove_old_snapshots::<State>(&*self.storage, &reader, self.intervals)
     }
 
-    /// Whether another delta is worth its bytes, judged by the newest snapshot.
+    /// Whether another delta is small enough to be useful, according to the size of the newest
+    /// snapshot.
     fn is_worthwhile(&self, reader: &LogReader, newest: Option<&SnapshotName>) -> bool {
         newest.filter(|name| self.intervals.is_delta(name.seq)).is_none_or(|name| {
             // A snapshot that cannot be opened does not prevent another one.
@@ -229,7 +232,7 @@ impl SnapshotWriter {
     }
 
     fn results(&self) -> MutexGuard<'_, SnapshotResults> {
-        // Two lists that only grow: a panic between two calls leaves them usable.
+        // The two lists stay valid after a panic, since each call only appends.
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -240,7 +243,7 @@ impl SnapshotThread {
         let (storage, process) = (writer.storage.clone(), writer.storage.process());
         let work = move || {
             while let Ok(mut seq) = requests.recv() {
-                // If requests piled up, skip deltas that a newer request replaces.
+                // If several requests are queued, skip the deltas that a newer request replaces.
                 while !writer.intervals.is_full(seq)
                     && let Ok(newer) = requests.try_recv()
                 {
@@ -260,7 +263,7 @@ impl Drop for SnapshotThread {
         if self.storage.process() != self.process {
             return;
         }
-        // Panics are caught in the thread and become warnings.
+        // The thread catches panics and turns them into warnings.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -9,7 +9,8 @@
 //! - Invalid bytes are an error, never a panic, and no count or length in them is trusted before that
 //!   much has been read.
 //! - A run that was not decompressed is written as it was read, or omitted where the base has it.
-//! - The state hash decides whether the result is the right state; the body does not.
+//! - The state hash alone proves that the result is the right state; decoding the body proves
+//!   nothing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ fn encode(state: &State, base: &State, out: &mut dyn io::Write) -> io::Result<()
         put(out, &(id, hash, overview, plan_keys(&form).map(index_of).collect::<Vec<u32>>()))?;
         match form {
             StoredRun::Packed(packed) => {
-                // It may never have been decompressed since it was read.
+                // The bytes may not have been validated since they were read.
                 if !run_body::has_own_hash(packed) {
                     return Err(invalid("the bytes of a run do not have its hash"));
                 }
@@ -127,7 +128,7 @@ fn run_entries(state: &State) -> impl Iterator<Item = RunEntry<'_>> {
     entries.map(|(((id, form), (_, hash)), (_, overview))| RunEntry { id, hash, overview, form })
 }
 
-/// The runs that the base does not have, or has in another form.
+/// The runs that the base does not have, or has with another content.
 fn changed_runs<'a>(state: &'a State, base: &State) -> Vec<RunEntry<'a>> {
     let in_base: BTreeMap<_, _> =
         run_entries(base).map(|entry| (entry.id, (entry.hash, entry.overview))).collect();
@@ -175,7 +176,7 @@ fn encode_plans(
             put(out, &None::<&[u8]>)?;
             continue;
         }
-        // `Some` of a text, which may be longer than a single value.
+        // The tag of `Some`; the text is written in pieces, since it may be longer than one value.
         put(out, &1_u8)?;
         match form {
             StoredRun::Packed(packed) => {

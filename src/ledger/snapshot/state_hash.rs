@@ -1,5 +1,5 @@
-//! The state hash: over everything in the state except the insides of runs, each of which is covered
-//! by its own hash (`format/snapshot.md`, section 3).
+//! The state hash: it covers the whole state, and each run through the run's own hash
+//! (`format/snapshot.md`, section 3).
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::plan::{ContentHash, Run, State};
 
 use super::run_body::{self, put_count, put_many};
 
-/// Hash of a state. The live state, and replay from the start or from any snapshot, have the same
-/// hash at every record.
+/// Hash of a state. At each record the live state has the same hash as a fold from the start or
+/// from any snapshot.
 #[must_use]
 pub fn state_hash(state: &State) -> ContentHash {
     hash_of_pieces(|out| write_values(state, out))

@@ -1,8 +1,8 @@
 //! Folds a projection from its best snapshot, and makes new snapshots.
 //!
 //! Invariants:
-//! - A snapshot is used only if every check of `format/snapshot.md` holds. A bad one is reported and
-//!   never fatal: the next older one is tried, and finally record 1.
+//! - A snapshot is used only if every check of `format/snapshot.md` holds. A bad one is reported
+//!   and is not an error: the next older one is tried, and finally a fold from record 1.
 //! - A fold reads the log through a [`LogReader`] and does not touch the live state.
 
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use crate::storage::Storage;
 
 use crate::ledger::projection::{Projection, decode_record, is_valid_name};
 
-use super::load::{UnboundSnapshot, is_supported, load, load_validated, path_of, unusable};
+use super::load::{UncheckedSnapshot, is_supported, load, load_validated, path_of, unusable};
 
-/// Held while a snapshot is made or removed, or becomes an anchor: a writer removes unfinished files
-/// and cannot tell a left-over from another writer's file in progress. It also limits the memory and
-/// CPU that snapshots take to one at a time.
+/// The lock for making, removing and anchoring snapshots. A snapshot writer removes unfinished
+/// files and cannot distinguish an abandoned file from one that another thread is writing. The lock
+/// also limits memory and CPU to one snapshot at a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SnapshotLock(Arc<Mutex<()>>);
 
@@ -29,7 +29,7 @@ pub(crate) type SnapshotGuard<'a> = MutexGuard<'a, ()>;
 
 impl SnapshotLock {
     pub(crate) fn lock(&self) -> SnapshotGuard<'_> {
-        // It guards files, each of which is complete or absent whatever panicked.
+        // The lock protects files, and each file is complete or absent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -53,7 +53,8 @@ pub(crate) struct Projected<P> {
     pub(crate) seq: u64,
     pub(crate) time: Micros,
     pub(crate) chain: Chain,
-    /// The record of the snapshot from which the fold began; `None` for the start of the log.
+    /// The record of the snapshot from which the fold began; `None` if it began at the start of the
+    /// log.
     pub(crate) from: Option<u64>,
     /// Why other snapshots were not used.
     pub(crate) ignored: Vec<Error>,
@@ -71,19 +72,20 @@ pub(crate) enum Validation {
 /// A projection after record `seq`, or after the last durable one if there are fewer.
 ///
 /// # Errors
-/// `Corrupt` for damage after the newest valid snapshot; `Unsupported`; `Io`. A bad snapshot is no
-/// error.
+/// `Corrupt` for damage after the newest valid snapshot; `Unsupported`; `Io`. A bad snapshot is not
+/// an error.
 pub(crate) fn project<P: Projection>(reader: &LogReader, seq: u64) -> Result<Projected<P>> {
     project_with(reader, seq, Validation::Deferred, None)
 }
 
-/// As [`project`], after the last durable record, with a snapshot that was already loaded.
+/// As [`project`], after the last durable record, from a snapshot that was already loaded, if it is
+/// valid.
 ///
 /// # Errors
 /// As [`project`].
 pub(crate) fn project_newest<P: Projection>(
     reader: &LogReader,
-    newest: Option<UnboundSnapshot<P>>,
+    newest: Option<UncheckedSnapshot<P>>,
 ) -> Result<Projected<P>> {
     project_with(reader, u64::MAX, Validation::Deferred, newest)
 }
@@ -92,10 +94,10 @@ fn project_with<P: Projection>(
     reader: &LogReader,
     seq: u64,
     validation: Validation,
-    loaded: Option<UnboundSnapshot<P>>,
+    loaded: Option<UncheckedSnapshot<P>>,
 ) -> Result<Projected<P>> {
-    // Listing thousands of snapshots takes as long as reading one, so try the cached list first. If
-    // one of it cannot be used, it may have been removed since.
+    // Listing thousands of snapshots takes as long as reading one, so try the cached list first. A
+    // snapshot in it that cannot be used may have been removed since.
     if let Some(list) = reader.cached_snapshots()
         && let Ok(projected) = project_from(reader, seq, validation, None, &list, Vec::new())
         && projected.from.is_some()
@@ -115,13 +117,13 @@ fn project_from<P: Projection>(
     reader: &LogReader,
     seq: u64,
     validation: Validation,
-    mut loaded: Option<UnboundSnapshot<P>>,
+    mut loaded: Option<UncheckedSnapshot<P>>,
     list: &SnapshotList,
     mut ignored: Vec<Error>,
 ) -> Result<Projected<P>> {
     for name in of_projection::<P>(reader, list).rev().filter(|name| name.seq <= seq) {
         let loaded = match (loaded.take_if(|loaded| loaded.has_name(name)), validation) {
-            (Some(loaded), Validation::Deferred) => loaded.bind(reader),
+            (Some(loaded), Validation::Deferred) => loaded.check_against(reader),
             (_, Validation::Deferred) => load::<P>(reader, name),
             (_, Validation::Full) => load_validated::<P>(reader, name),
         };
@@ -195,7 +197,7 @@ fn project_at_with<P: Projection>(
 /// The error for a record past the end of the log.
 pub(crate) fn out_of_range(reader: &LogReader, last: u64, found: u64) -> Error {
     let what = match (last, reader.head_names_present_segment()) {
-        (0, false) => "HEAD vouches for no record; `ledger verify` shows what is there",
+        (0, false) => "HEAD confirms no durable record; `ledger verify` lists the records",
         _ => "ask for that record or an earlier one",
     };
     let message = format!("expected a record up to {last}, found {found}; {what}");
@@ -225,7 +227,7 @@ impl<P: Projection> Projected<P> {
 enum FoldError {
     /// A snapshot note in the log contradicts the snapshot.
     Contradicted(Error),
-    /// The log cannot be read: another snapshot would not help.
+    /// The log cannot be read, so no other snapshot would help.
     Failed(Error),
 }
 
@@ -277,12 +279,12 @@ fn of_projection<'a, P: Projection>(
     list.names.iter().filter(move |name| is_supported::<P>(name) && is_reachable(name))
 }
 
-/// Make a durable snapshot of a projection at a record, based on the first usable one of `bases`, and
-/// the note that goes with it. With [`Validation::Deferred`], runs that were not decompressed since the
+/// Make a durable snapshot of a projection at a record, based on the first usable one of `bases`,
+/// and its snapshot note. With [`Validation::Deferred`], runs that were not decompressed since the
 /// previous snapshot are copied after a check of their hash.
 ///
 /// # Errors
-/// Those of folding and writing; then no file is left.
+/// Those of folding and writing; no file remains after an error.
 pub(crate) fn make<P: Projection>(
     storage: &dyn Storage,
     reader: &LogReader,
@@ -312,7 +314,7 @@ pub(crate) fn make<P: Projection>(
         base: None,
     };
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
-    // A bad anchor is replaced by one of the same form.
+    // An anchor has no base, and neither has the snapshot that replaces it.
     let bases = if is_anchor(&header.name()) { &[] } else { bases };
     let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
         Ok((base, header)) => {

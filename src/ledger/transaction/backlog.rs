@@ -1,8 +1,9 @@
-//! Whether consequences of earlier commands did not fit into their batches, so that a tick is due.
+//! The backlog: consequences of earlier commands that did not fit into their batches. While there
+//! is one, a tick is due.
 
 use crate::plan::{Command, Event, MAX_BATCH_EVENTS};
 
-/// Consequences that are not recorded yet.
+/// Whether some consequences have not been recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backlog {
     Empty,
@@ -18,7 +19,7 @@ impl Backlog {
     /// The backlog after a command with these events.
     pub(crate) fn after(self, command: &Command, events: &[Event]) -> Self {
         match (command, Self::of(events)) {
-            // Only a tick settles all runs.
+            // Only a tick settles all runs; other commands keep an existing backlog.
             (Command::Tick, backlog) | (_, backlog @ Self::Pending) => backlog,
             (_, Self::Empty) => self,
         }

@@ -1,4 +1,4 @@
-//! The result of a command, and the step of an attempt.
+//! The result of a command, and the step of an attempt in a state.
 
 use crate::log::Ack;
 use crate::plan::{AttemptToken, Event, State, StepEvent, StepState, StepStatus};
@@ -6,14 +6,14 @@ use crate::plan::{AttemptToken, Event, State, StepEvent, StepState, StepStatus};
 /// The result of a command.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// Of the last event; of the last durable record if there is no event.
+    /// The acknowledgement of the last event, or of the last durable record if there is no event.
     pub ack: Ack,
     /// The events, each with its sequence number.
     pub events: Vec<(u64, Event)>,
 }
 
 impl Commit {
-    /// Whether it rejected a receipt.
+    /// Whether the command was a receipt that was recorded as rejected.
     pub(crate) fn rejects_receipt(&self) -> bool {
         self.events.iter().any(|(_, event)| {
             matches!(event, Event::Step(record)

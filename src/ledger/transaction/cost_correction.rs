@@ -1,12 +1,12 @@
-//! Corrections of what an attempt cost, checked against the attempt's records.
+//! Corrections of the cost of an attempt, checked against the attempt's records.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::history::cost::charged;
 use crate::plan::{AttemptToken, Command, Cost, Rejection, State};
 
 use super::commit::{Commit, step_of_attempt};
+use super::definition::{CommandSource, Transaction};
 use super::engine::Engine;
-use super::spec::{CommandSource, Transaction};
 
 /// See [`crate::Ledger::correct_cost`].
 pub(crate) fn correct_cost(
@@ -30,7 +30,7 @@ pub(crate) fn correct_cost(
             _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
         };
         let command = CommandSource::FromState(&build);
-        let transaction = Transaction { key: None, command, and_then: None };
+        let transaction = Transaction { key: None, command, follow_up: None };
         match engine.transact(&transaction, |_, _| ()) {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             corrected => return corrected.map(|(commit, ())| commit),

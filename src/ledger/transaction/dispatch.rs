@@ -1,7 +1,7 @@
 //! Dispatches steps to workers.
 //!
-//! Invariant: what is due, and the backlog of earlier commands, is recorded first, so that a worker is
-//! never told that nothing is ready while a consequence is outstanding.
+//! Invariant: everything that is due, and the backlog of earlier commands, is recorded first. A
+//! worker therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::Result;
 use crate::plan::{
@@ -11,8 +11,8 @@ use crate::plan::{
 
 use super::backlog::Backlog;
 use super::commit::status_of_attempt;
+use super::definition::{CommandSource, Transaction};
 use super::engine::Engine;
-use super::spec::{CommandSource, Transaction};
 use super::task::{self, Task};
 use super::tick::tick;
 
@@ -45,7 +45,7 @@ pub(crate) fn dispatch_if(
     }
 }
 
-/// Dispatch one particular step; see [`crate::Ledger::claim`].
+/// Dispatch one given step; see [`crate::Ledger::claim`].
 pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
     let build = |_: &State| {
         let worker = worker.to_owned();
@@ -65,8 +65,8 @@ pub(crate) fn record_receipt_and_dispatch(
     worker: &str,
 ) -> Result<(StepStatus, Option<Task>)> {
     let command = Command::RecordReceipt { token, receipt };
-    let and_then = |state: &State, events: &[Event]| next_dispatch(state, events, token, worker);
-    let transaction = Transaction { and_then: Some(&and_then), ..Transaction::of(&command) };
+    let follow_up = |state: &State, events: &[Event]| next_dispatch(state, events, token, worker);
+    let transaction = Transaction { follow_up: Some(&follow_up), ..Transaction::of(&command) };
     let (commit, (status, task)) = engine.transact(&transaction, |state, events| {
         (status_of_attempt(state, token), Task::dispatched(state, events))
     })?;
@@ -94,7 +94,8 @@ pub fn next_dispatch(
     Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
 }
 
-/// Execute a dispatch after everything that is due. `read` gets the task, if a step was dispatched.
+/// Record everything that is due, then execute a dispatch. `read` gets the task, if a step was
+/// dispatched.
 fn dispatch<T>(
     engine: &Engine,
     build: &dyn Fn(&State) -> Result<Command>,
@@ -103,7 +104,7 @@ fn dispatch<T>(
     loop {
         tick(engine)?;
         let command = CommandSource::FromState(build);
-        let transaction = Transaction { key: None, command, and_then: None };
+        let transaction = Transaction { key: None, command, follow_up: None };
         let (_, (value, backlog)) = engine.transact(&transaction, |state, events| {
             let task = Task::dispatched(state, events);
             let backlog = if task.is_some() { Backlog::Empty } else { Backlog::of(events) };
@@ -115,7 +116,8 @@ fn dispatch<T>(
     }
 }
 
-/// Why a claim that was not rejected dispatched nothing: it found that a budget is used up.
+/// The rejection of a claim that was accepted but dispatched nothing, usually because it found that
+/// a budget is used up and paused the run.
 fn not_dispatched(state: &State, run: RunId, step: StepNumber) -> Rejection {
     let Some(run) = state.runs.get(&run) else { return Rejection::NoSuchRun };
     match (&run.pause, run.step(step)) {

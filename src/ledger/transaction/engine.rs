@@ -1,12 +1,13 @@
-//! The writer of a ledger: commands are judged and applied under a lock, and made durable outside of
-//! it, so that concurrent commands share syncs.
+//! The writer of a ledger. It decides and applies commands under a lock and waits for the sync
+//! outside of the lock, so that concurrent commands share syncs.
 //!
-//! A command goes through three steps: `submit` decides it on the state, applies its events and gives
-//! them a place in the log; the log's group commit syncs them; `wait` returns once they are durable.
+//! A command goes through three steps: `submit` decides it on the state, applies its events and
+//! assigns their sequence numbers; the log's group commit syncs them; `wait` returns once they are
+//! durable.
 //!
 //! Invariants:
-//! - No result is returned before it, and everything it was judged by, is durable. This includes
-//!   rejections.
+//! - No result is returned before its own records and all records that it depends on are durable.
+//!   This includes rejections.
 //! - The state is ahead of the durable records by exactly the submitted ones. If a write fails, the
 //!   state is folded again from the log before it is used.
 
@@ -19,7 +20,7 @@ use crate::ledger::blobs::OutputStore;
 use crate::ledger::codec::event::{decode, encode};
 use crate::ledger::codec::values::encoded_length;
 use crate::ledger::environment::Environment;
-use crate::ledger::snapshot::load::expect_sound;
+use crate::ledger::snapshot::load::expect_valid;
 use crate::ledger::snapshot::scheduler::SnapshotScheduler;
 use crate::ledger::snapshot::store;
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, LogReader, Ticket};
@@ -27,14 +28,14 @@ use crate::plan::{AttemptToken, Command, Event, MAX_BATCH_EVENTS, Micros, Receip
 
 use super::backlog::Backlog;
 use super::commit::Commit;
+use super::definition::{CommandSource, FollowUp, Transaction};
 use super::planned_files::PlannedFilesCache;
-use super::spec::{CommandSource, FollowUp, Transaction};
 use super::state_cache::StateCache;
 
 /// An open ledger.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Dropped first: a snapshot in progress ends while the ledger is still locked.
+    /// Dropped first, so that a snapshot in progress ends while the ledger is still locked.
     scheduler: Mutex<SnapshotScheduler>,
     pub(crate) log: Log,
     shared: Mutex<SharedState>,
@@ -43,10 +44,10 @@ pub(crate) struct Engine {
     pub(crate) planned_files: PlannedFilesCache,
 }
 
-/// What the threads that use a ledger share, besides its log.
+/// The data that all threads of a ledger share, besides its log.
 #[derive(Debug)]
 pub(crate) struct SharedState {
-    /// The writer's own: readers get copies.
+    /// The writer's own state; readers get copies.
     pub(crate) state: State,
     cache: StateCache,
     freshness: Freshness,
@@ -57,40 +58,40 @@ pub(crate) struct SharedState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Freshness {
     Current,
-    /// It contains events without a place in the log, or a fold did not finish.
+    /// The state contains events that are not in the log, or a fold did not finish.
     Stale,
-    /// The log accepts no more records, and this is the fold of the durable ones.
+    /// The log accepts no more records, and the state is the fold of the durable ones.
     Final,
 }
 
-/// A transaction whose events have their place in the log, and may not be durable yet.
-pub(crate) struct Submitted<T> {
+/// A transaction that was submitted to the log; it may not be durable yet.
+pub(crate) struct SubmittedTransaction<T> {
     pub(crate) ticket: Ticket,
     events: Vec<(u64, Event)>,
     /// What the caller read from the state.
     pub(crate) value: T,
 }
 
-/// The outcome of submitting; `R` reads the value from the state.
-pub(crate) enum Submission<T, E, R> {
-    Submitted(Submitted<T>),
+/// The outcome of submitting a transaction; `R` reads the value from the state.
+pub(crate) enum SubmitOutcome<T, E, R> {
+    Submitted(SubmittedTransaction<T>),
     NotSubmitted(SubmitError<E>),
-    /// It was submitted before, under the same key.
+    /// A transaction with the same key was already submitted.
     AlreadySubmitted(Ticket, R),
 }
 
-/// Why a transaction was not submitted.
+/// The reason why a transaction was not submitted.
 pub(crate) enum SubmitError<E> {
-    /// It was rejected, judged by a state that may not be durable yet.
+    /// It was rejected. The state that it was decided on may not be durable yet.
     Rejected(E),
     /// The log failed.
     Failed(E),
 }
 
-/// A command on its way into the log: its outputs are stored.
+/// A transaction that is ready to be submitted: its outputs are stored.
 pub(crate) struct Prepared<'a, 'c, E> {
     pub(crate) build: &'a dyn Fn(&State) -> std::result::Result<Cow<'c, Command>, E>,
-    pub(crate) and_then: Option<FollowUp<'a>>,
+    pub(crate) follow_up: Option<FollowUp<'a>>,
     pub(crate) key: Option<&'a BatchKey>,
 }
 
@@ -104,9 +105,10 @@ impl<E> Prepared<'_, '_, E> {
         now: Micros,
         mut events: Vec<Event>,
     ) -> Vec<Event> {
-        // A follow-up that may not fit into the batch is left to the caller's next command.
-        if let Some(and_then) = self.and_then.filter(|_| events.len() < MAX_BATCH_EVENTS / 2)
-            && let Some(command) = and_then(state, &events)
+        // Skip a follow-up that may not fit into the batch; the caller executes it as its next
+        // command.
+        if let Some(build) = self.follow_up.filter(|_| events.len() < MAX_BATCH_EVENTS / 2)
+            && let Some(command) = build(state, &events)
         {
             let next = first.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
             events.extend(crate::plan::execute(state, next, now, &command).unwrap_or_default());
@@ -125,7 +127,8 @@ impl SharedState {
     /// Fold the state again if it is stale.
     pub(crate) fn refresh(&mut self, log: &Log) -> Result<()> {
         if self.freshness == Freshness::Stale {
-            // A reader sees the durable records. If the flush fails, no others will follow.
+            // A reader sees only durable records. If the flush fails, no further records become
+            // durable.
             let flushed = log.flush();
             let projected = store::project::<State>(&log.reader()?, u64::MAX)?;
             self.state = projected.value;
@@ -135,7 +138,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// Pass the records of a batch on to the cache: that of its key, if it has one, and its events.
+    /// Add the records of a batch to the cache: the record of its key, if any, and its events.
     fn cache_records(&mut self, key: Option<u64>, first: u64, events: &[Event]) {
         let time = self.state.time;
         if let Some(seq) = key {
@@ -146,7 +149,7 @@ impl SharedState {
         }
     }
 
-    /// A copy of the state, which is not stale.
+    /// A copy of the state, which must not be stale.
     fn copy(&mut self) -> Arc<State> {
         self.cache.get(&self.state)
     }
@@ -170,9 +173,9 @@ impl Engine {
         }
     }
 
-    /// Execute a transaction, and read a value from the state right after it. A transaction that was
-    /// committed under its key before is not judged again: its commit is returned, and `read` sees the
-    /// current state.
+    /// Execute a transaction, and read a value from the state right after it. If a transaction was
+    /// already committed under its key, this one is not executed: that commit is returned, and
+    /// `read` gets the current state.
     ///
     /// # Errors
     /// Those of building the command; as [`crate::Ledger::execute_once`].
@@ -185,9 +188,9 @@ impl Engine {
         let _reservation = self.outputs.reserve();
         let command = self.prepare(transaction)?;
         match self.submit(transaction, command.as_deref(), read) {
-            Submission::Submitted(submitted) => self.wait(Ok(submitted)),
-            Submission::NotSubmitted(error) => self.wait(Err(error)),
-            Submission::AlreadySubmitted(ticket, read) => self.wait_for_earlier(ticket, read),
+            SubmitOutcome::Submitted(submitted) => self.wait(Ok(submitted)),
+            SubmitOutcome::NotSubmitted(error) => self.wait(Err(error)),
+            SubmitOutcome::AlreadySubmitted(ticket, read) => self.wait_for_earlier(ticket, read),
         }
     }
 
@@ -200,7 +203,8 @@ impl Engine {
         self.transact(&Transaction::of(command), read)
     }
 
-    /// The command of a transaction if it is given, with its large output stored.
+    /// The command of a transaction with its large output stored, if the command is
+    /// [`CommandSource::Given`].
     pub(crate) fn prepare<'a, E>(
         &self,
         transaction: &Transaction<'a, E>,
@@ -215,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// The command with its output in the right place: a large inline output becomes a blob.
+    /// The command with its large inline output replaced by a blob.
     fn store_output<'a>(&self, command: &'a Command) -> Result<Cow<'a, Command>> {
         let Command::RecordReceipt { token, receipt } = command else {
             return Ok(Cow::Borrowed(command));
@@ -242,19 +246,19 @@ impl Engine {
         Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
     }
 
-    /// Give a transaction its place in the log, unless it has one.
+    /// Submit a transaction to the log, unless one with its key was already submitted.
     pub(crate) fn submit<T, E: From<Error>, R>(
         &self,
         transaction: &Transaction<'_, E>,
         command: Option<&Command>,
         read: R,
-    ) -> Submission<T, E, R>
+    ) -> SubmitOutcome<T, E, R>
     where
         R: FnOnce(&State, &[(u64, Event)]) -> T,
     {
         let mut shared = match self.lock() {
             Ok(shared) => shared,
-            Err(error) => return Submission::NotSubmitted(SubmitError::Failed(error.into())),
+            Err(error) => return SubmitOutcome::NotSubmitted(SubmitError::Failed(error.into())),
         };
         match transaction
             .key
@@ -262,8 +266,8 @@ impl Engine {
             .transpose()
             .map(Option::flatten)
         {
-            Err(error) => return Submission::NotSubmitted(SubmitError::Failed(error.into())),
-            Ok(Some(ticket)) => return Submission::AlreadySubmitted(ticket, read),
+            Err(error) => return SubmitOutcome::NotSubmitted(SubmitError::Failed(error.into())),
+            Ok(Some(ticket)) => return SubmitOutcome::AlreadySubmitted(ticket, read),
             Ok(None) => {}
         }
         let build = |state: &State| match (command, &transaction.command) {
@@ -272,10 +276,10 @@ impl Engine {
             (None, CommandSource::Given(command)) => Ok(Cow::Borrowed(*command)),
         };
         let prepared =
-            Prepared { build: &build, and_then: transaction.and_then, key: transaction.key };
+            Prepared { build: &build, follow_up: transaction.follow_up, key: transaction.key };
         match self.submit_prepared(&mut shared, &prepared, read) {
-            Ok(submitted) => Submission::Submitted(submitted),
-            Err(error) => Submission::NotSubmitted(error),
+            Ok(submitted) => SubmitOutcome::Submitted(submitted),
+            Err(error) => SubmitOutcome::NotSubmitted(error),
         }
     }
 
@@ -284,7 +288,7 @@ impl Engine {
         shared: &mut SharedState,
         prepared: &Prepared<'_, '_, E>,
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
-    ) -> std::result::Result<Submitted<T>, SubmitError<E>> {
+    ) -> std::result::Result<SubmittedTransaction<T>, SubmitError<E>> {
         let failed = |error: Error| SubmitError::Failed(E::from(error));
         loop {
             self.log.check_status().map_err(failed)?;
@@ -294,15 +298,15 @@ impl Engine {
             // The record of the key comes before the events.
             let first = expected + u64::from(prepared.key.is_some());
             let command = (prepared.build)(&shared.state);
-            expect_sound(&shared.state).map_err(failed)?;
+            expect_valid(&shared.state).map_err(failed)?;
             let command = command.map_err(SubmitError::Rejected)?;
-            // Until the events have their place, the state is ahead of the log. Whatever ends this
-            // early, a panic included, leaves it marked as stale.
+            // From here until the log accepts the events, the state is ahead of the log. If
+            // anything fails before that, even by a panic, the state stays marked as stale.
             shared.freshness = Freshness::Stale;
             let state = &mut shared.state;
             let decided = crate::plan::execute(state, first, now, &command)
                 .map(|events| prepared.follow_up(state, first, now, events));
-            expect_sound(state).map_err(failed)?;
+            expect_valid(state).map_err(failed)?;
             let events = match decided {
                 Ok(events) => events,
                 Err(rejection) => {
@@ -321,7 +325,7 @@ impl Engine {
                 key: prepared.key.cloned(),
             };
             let ticket = match self.log.submit(&batch) {
-                // A note of the ledger itself came in between: judge again.
+                // The ledger appended a note of its own in the meantime: decide again.
                 Err(error) if error.kind() == ErrorKind::Conflict => continue,
                 submitted => submitted.map_err(failed)?,
             };
@@ -330,16 +334,16 @@ impl Engine {
             shared.cache_records(prepared.key.map(|_| expected), first, &events);
             let events: Vec<_> = (first..).zip(events).collect();
             let value = read(&shared.state, &events);
-            return Ok(Submitted { ticket, events, value });
+            return Ok(SubmittedTransaction { ticket, events, value });
         }
     }
 
     /// Wait until a submitted transaction is durable. No lock is held.
     pub(crate) fn wait<T, E: From<Error>>(
         &self,
-        submitted: std::result::Result<Submitted<T>, SubmitError<E>>,
+        submitted: std::result::Result<SubmittedTransaction<T>, SubmitError<E>>,
     ) -> std::result::Result<(Commit, T), E> {
-        let Submitted { ticket, events, value } = match submitted {
+        let SubmittedTransaction { ticket, events, value } = match submitted {
             Ok(submitted) => submitted,
             Err(SubmitError::Rejected(error)) => {
                 mutant!(RejectionBeforeDurable => return Err(error));
@@ -352,7 +356,8 @@ impl Engine {
         Ok((Commit { ack, events }, value))
     }
 
-    /// Wait for a transaction that was submitted before, and read a value from the current state.
+    /// Wait for the transaction that was already submitted under this key, and read a value from
+    /// the current state.
     pub(crate) fn wait_for_earlier<T, E: From<Error>>(
         &self,
         ticket: Ticket,
@@ -365,7 +370,7 @@ impl Engine {
         Ok((commit, value))
     }
 
-    /// The commit of a batch that was submitted before, read from the log.
+    /// The commit of an earlier batch, read from the log.
     fn earlier_commit(&self, ticket: Ticket) -> Result<Commit> {
         let (first, last) = (ticket.first_seq(), ticket.last_seq());
         let ack = self.log.wait(ticket)?;
@@ -393,15 +398,15 @@ impl Engine {
         }
     }
 
-    /// Fail if a write has failed; otherwise everything submitted so far is durable.
+    /// Wait until everything submitted so far is durable.
     ///
     /// # Errors
-    /// As [`crate::Ledger::execute`], about the disk.
+    /// The write errors of [`crate::Ledger::execute`].
     pub(crate) fn flush(&self) -> Result<()> {
         self.log.flush().map(drop).map_err(|error| self.write_failed(error))
     }
 
-    /// The error for a caller that wrote nothing itself, after the write of another failed.
+    /// The error for a caller that wrote nothing itself, after another caller's write failed.
     fn write_failed(&self, error: Error) -> Error {
         self.mark_stale();
         match error.kind() {
@@ -410,8 +415,8 @@ impl Engine {
         }
     }
 
-    /// The ledger's time, by which everything is judged: the clock's, but never before the last
-    /// record, durable or not. If the clock goes back, an expired lease stays expired.
+    /// The ledger's time, which all decisions use: the time of the clock, or of the last submitted
+    /// record if that is later. If the clock goes back, an expired lease therefore stays expired.
     pub(crate) fn now(&self) -> Micros {
         self.environment.clock.now().max(self.log.last_submitted_time())
     }
@@ -438,26 +443,27 @@ impl Engine {
         self.log.reader()
     }
 
-    /// The shared state. A forked process does not wait for threads of its parent.
+    /// The shared state. A forked process gets an error, since the threads of its parent could hold
+    /// the lock.
     ///
     /// # Errors
     /// `Fenced` in a forked process.
     pub(crate) fn lock(&self) -> Result<MutexGuard<'_, SharedState>> {
         self.log.check_process()?;
-        // A thread that panicked left the state marked as stale, and it is folded again.
+        // A thread that panicked left the state marked as stale, so it is folded again.
         Ok(self.shared.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Have the state folded again before it is used.
+    /// Mark the state as stale, so that it is folded again before the next use.
     fn mark_stale(&self) {
-        // A forked process uses no state.
+        // In a forked process the state is not used, so the error is ignored.
         if let Ok(mut shared) = self.lock() {
             shared.freshness = Freshness::Stale;
         }
     }
 
     pub(crate) fn scheduler(&self) -> MutexGuard<'_, SnapshotScheduler> {
-        // A thread that panicked may have left a snapshot undone, and nothing else.
+        // A thread that panicked here can at most have skipped a snapshot.
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -467,7 +473,7 @@ impl Engine {
 
     /// Append the notes of snapshots that were made.
     fn append_snapshot_notes(&self) {
-        // The scheduler is not locked while a note waits for the disk.
+        // Do not hold the scheduler's lock while a note waits for the disk.
         let notes = self.scheduler().take_notes();
         for note in notes {
             if let Err(error) = self.append_note(note.record(), None) {
@@ -534,8 +540,9 @@ impl Engine {
     }
 }
 
-/// Reject a payload that no record has room for before it is applied: the log rejects it too, but then
-/// the state has to be folded again. Other commands that are too large are rare.
+/// Reject a payload that exceeds a record's limit. The log would reject it too, but only after its
+/// events were applied, and the state would have to be folded again. Other commands that are too
+/// large are rare.
 fn expect_fitting(command: &Command) -> Result<()> {
     let (what, length) = match command {
         Command::RecordReceipt { receipt, .. } => ("receipt", encoded_length(receipt)),

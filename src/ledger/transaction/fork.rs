@@ -16,11 +16,11 @@ use super::time_travel::project;
 pub enum ForkPoint {
     /// After this record.
     After(u64),
-    /// Before this step was dispatched for the first time; now, if it never was.
+    /// Before this step was dispatched for the first time; after the last record if it never was.
     Before(StepNumber),
 }
 
-/// A complete run of an open ledger; see [`crate::Ledger::run`].
+/// A full run of an open ledger; see [`crate::Ledger::run`].
 pub(crate) fn current_run(engine: &Engine, run: RunId) -> Result<Run> {
     whole_run(&*engine.state()?, run, |seq| project::<State>(engine, seq))
 }
@@ -46,13 +46,14 @@ fn fork_seq(engine: &Engine, parent: RunId, point: ForkPoint) -> Result<u64> {
         ForkPoint::After(seq) => return Ok(seq),
         ForkPoint::Before(step) => step,
     };
-    // The run first: the reader, made later, then sees all of its records.
+    // Read the run before creating the reader, so that the reader has all of its records.
     let (run, last) = (current_run(engine, parent)?, engine.log.last_durable().seq);
     let dispatched = first_dispatch(&engine.reader()?, &run, step)?;
     Ok(dispatched.map_or(last, |seq| seq.saturating_sub(1)))
 }
 
-/// The record that dispatched a step for the first time: each event of a step names the previous one.
+/// The record that dispatched a step for the first time, found by following the links from each
+/// event of the step to the previous one.
 fn first_dispatch(reader: &LogReader, run: &Run, step: StepNumber) -> Result<Option<u64>> {
     let mut seq = run.step(step).ok_or(Rejection::NoSuchStep(step))?.last_seq;
     let mut first = None;

@@ -1,37 +1,37 @@
-//! Deferred commits: one thread submits the transactions of many requests, and waits for all of them
-//! afterwards, so that they share one sync.
+//! Deferred commits: one thread submits the transactions of many requests and then waits for all of
+//! them, so that they share one sync.
 //!
 //! Invariants:
-//! - No result, not even a rejection, may be revealed before [`PendingCommits::wait`]: the state that
-//!   it was judged by is ahead of what is durable.
+//! - No result, not even a rejection, may be revealed before [`PendingCommits::wait`]: the state
+//!   that it was decided on is ahead of the durable records.
 //! - A record that names a blob is never deferred: the blob is reserved until the record is durable.
 
 use std::cell::{Cell, RefCell};
 
 use crate::error::{Error, Result};
-use crate::ledger::snapshot::load::expect_sound;
+use crate::ledger::snapshot::load::expect_valid;
 use crate::log::Ticket;
 use crate::plan::{Command, Event, Output, State};
 
-use super::engine::{Engine, Submission, SubmitError};
-use super::spec::Transaction;
+use super::definition::Transaction;
+use super::engine::{Engine, SubmitError, SubmitOutcome};
 use super::tick;
 
-/// What must be durable before the answer to a request is given.
+/// The commits that must be durable before the response to a request is sent.
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct PendingCommits {
-    /// What the request wrote.
+    /// The request's own commits.
     tickets: RefCell<Vec<Ticket>>,
     depends_on: Cell<DependsOn>,
 }
 
-/// What the answer depends on, besides the request's own records.
+/// The dependency of the response, besides the request's own records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum DependsOn {
     #[default]
     Nothing,
-    /// The state as it was.
+    /// The state at the time of the read.
     State,
 }
 
@@ -47,7 +47,7 @@ impl PendingCommits {
     /// Wait until everything is durable.
     ///
     /// # Errors
-    /// As [`crate::Ledger::execute`], about the disk. This error is then the answer.
+    /// The write errors of [`crate::Ledger::execute`]. The server then responds with this error.
     pub(crate) fn wait(&self, engine: &Engine) -> Result<()> {
         let tickets = self.tickets.take();
         tickets.into_iter().try_for_each(|ticket| engine.wait_durable(ticket).map(drop))?;
@@ -57,7 +57,7 @@ impl PendingCommits {
     }
 }
 
-/// As [`Engine::transact`], with the wait deferred.
+/// As [`Engine::transact`], without the wait.
 ///
 /// # Errors
 /// Those of building the command; `Rejected`, `DiskFull` and `TooLarge`.
@@ -72,12 +72,12 @@ pub(crate) fn transact_deferred<T, E: From<Error>>(
     let command = engine.prepare(transaction)?;
     let reservation = command.as_deref().is_some_and(names_blob).then_some(reservation);
     let submitted = match engine.submit(transaction, command.as_deref(), read) {
-        Submission::Submitted(submitted) => submitted,
-        Submission::AlreadySubmitted(ticket, read) => {
+        SubmitOutcome::Submitted(submitted) => submitted,
+        SubmitOutcome::AlreadySubmitted(ticket, read) => {
             return engine.wait_for_earlier(ticket, read).map(|(_, value)| value);
         }
-        Submission::NotSubmitted(SubmitError::Failed(error)) => return Err(error),
-        Submission::NotSubmitted(SubmitError::Rejected(error)) => {
+        SubmitOutcome::NotSubmitted(SubmitError::Failed(error)) => return Err(error),
+        SubmitOutcome::NotSubmitted(SubmitError::Rejected(error)) => {
             pending.depend_on_state();
             return Err(error);
         }
@@ -90,7 +90,7 @@ pub(crate) fn transact_deferred<T, E: From<Error>>(
     Ok(submitted.value)
 }
 
-/// One batch of [`tick::tick`], with the wait deferred.
+/// One batch of [`tick::tick`], without the wait.
 ///
 /// # Errors
 /// As [`tick::tick`], except for the wait.
@@ -103,7 +103,7 @@ pub(crate) fn tick_deferred(engine: &Engine, pending: &PendingCommits) -> Result
     Ok(())
 }
 
-/// Read from the state without a copy. The result depends on the pending commits.
+/// Read from the state without copying it. The result depends on the pending commits.
 ///
 /// # Errors
 /// `Corrupt` if a run that was read is invalid.
@@ -115,7 +115,7 @@ pub(crate) fn read_deferred<T>(
     let mut shared = engine.lock()?;
     shared.refresh(&engine.log)?;
     let value = read(&shared.state);
-    expect_sound(&shared.state)?;
+    expect_valid(&shared.state)?;
     pending.depend_on_state();
     Ok(value)
 }
@@ -127,7 +127,8 @@ fn names_blob(command: &Command) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: no answer is given that may not be durable, and deferred commits share one sync.
+    //! Goal: no response depends on records that are not durable, and deferred commits share one
+    //! sync.
 
     use std::path::Path;
 
@@ -201,7 +202,7 @@ mod tests {
             let error = ledger.wait_pending(pending).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         }
-        // The rejected one wrote nothing, but the state that it was judged by is not durable.
+        // The rejected command wrote nothing, but the state that it was decided on is not durable.
         let error = ledger.wait_pending(&rejected).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
     }

@@ -1,8 +1,8 @@
-//! The files that a plan's steps are expected to change, as they were when the plan was made. They
-//! are one variable of the run, [`PLANNED_FILES`], which is set when a version is proposed from the
-//! command line, or else by a runner before it dispatches a step of the version.
+//! The files that a plan's steps are expected to change, with their hashes at the time of the plan.
+//! They are stored in one variable of the run, [`PLANNED_FILES`]. The command line sets it when it
+//! proposes a version; otherwise a runner sets it before it dispatches a step of the version.
 //!
-//! A value of another form is ignored.
+//! A value with another structure is ignored.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{ContentHash, Json, Run, RunId};
 
-/// The name of the variable. It is no identifier, so no expression of a plan can name it.
+/// The name of the variable. It is not an identifier, so no expression of a plan can use it.
 pub const PLANNED_FILES: &str = "ledger.files";
 
 /// The files of a plan version as they were when it became active.
@@ -19,7 +19,7 @@ pub const PLANNED_FILES: &str = "ledger.files";
 pub struct PlannedFiles {
     /// The version.
     pub version: u32,
-    /// The hash of each file by its path; `None` if it did not exist, or was no regular file.
+    /// The hash of each file by its path; `None` if it did not exist or was not a regular file.
     pub files: BTreeMap<String, Option<ContentHash>>,
 }
 
@@ -28,7 +28,7 @@ pub struct PlannedFiles {
 pub struct PlannedFile {
     /// Its path, as in the plan.
     pub path: String,
-    /// The hash of its bytes; `None` if it did not exist, or was no regular file.
+    /// The hash of its bytes; `None` if it did not exist, or was not a regular file.
     pub hash: Option<ContentHash>,
 }
 
@@ -43,12 +43,13 @@ impl PlannedFiles {
     /// The value of the variable.
     #[must_use]
     pub fn to_json(&self) -> Json {
-        // Only map keys that are not strings could fail, and there are none.
+        // This cannot fail: all map keys are strings.
         Json::from(serde_json::to_value(self).unwrap_or_default())
     }
 }
 
-/// The parsed newest value of the variable. The value may be long, so it is not parsed for every step.
+/// A cache of the parsed newest value of the variable, which may be too long to parse for every
+/// step.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedFilesCache(Mutex<Option<CachedFiles>>);
 
@@ -62,7 +63,7 @@ struct CachedFiles {
 
 impl PlannedFilesCache {
     fn lock(&self) -> MutexGuard<'_, Option<CachedFiles>> {
-        // The value is set in one assignment, so a panic leaves it complete.
+        // The value is set in one assignment, so it is valid even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,11 +1,11 @@
-//! Copies of the writer's state for readers, kept up to date by applying the records since.
+//! Copies of the writer's state for readers, updated by applying the newer records.
 //!
-//! The writer's own state is never shared, so a reader that keeps an old copy costs the next command
-//! nothing. A copy that no reader uses any longer is brought up to date with the events since; the
-//! state is cloned only if all copies are in use, or too much has happened.
+//! The writer's own state is never shared, so a reader that keeps an old copy does not slow down
+//! the next command. A copy that no reader uses is updated with the newer events; the state is
+//! cloned only if all copies are in use or there are too many newer events.
 //!
 //! Invariants:
-//! - A copy is the fold of the same records as the writer's state had at its sequence number.
+//! - A copy equals the writer's state at the copy's sequence number.
 //! - `recent` holds every record after the oldest copy, and nothing if there is no copy.
 //! - Durability is the caller's concern: a copy may contain records that are not durable yet.
 
@@ -16,10 +16,10 @@ use crate::plan::{Event, Micros, RunId, State, StepEvent};
 
 /// How many unused copies are kept.
 const IDLE_KEPT: usize = 2;
-/// The limit of records kept for the copies: about this many steps and events.
+/// The limit of the records that are kept for the copies, as the sum of their weights.
 const RECENT_WEIGHT_MAX: usize = 65_536;
 
-/// A record that is not in every copy yet.
+/// A record that some copy does not contain yet.
 #[derive(Debug)]
 struct RecentRecord {
     seq: u64,
@@ -40,7 +40,7 @@ pub(crate) struct StateCache {
 }
 
 impl StateCache {
-    /// Drop all copies: the writer's state no longer follows from them.
+    /// Drop all copies, since the writer's state was replaced.
     pub(crate) fn clear(&mut self) {
         self.copies.clear();
         self.trim();
@@ -61,7 +61,7 @@ impl StateCache {
         }
     }
 
-    /// A copy of the state, to be kept as long as the reader likes.
+    /// A copy of the state. The reader may keep it for any time.
     pub(crate) fn get(&mut self, state: &State) -> Arc<State> {
         let copy = self.current(state).unwrap_or_else(|| {
             self.clones = self.clones.saturating_add(1);
@@ -88,7 +88,7 @@ impl StateCache {
         let idle = self.copies.iter().enumerate().filter(is_idle);
         let (at, _) = idle.max_by_key(|(_, copy)| copy.seq)?;
         let mut copy = self.copies.swap_remove(at);
-        // It was only in the list, so no reader can have it.
+        // Only the list has this copy, so no reader can see the change.
         self.update(Arc::get_mut(&mut copy)?, state);
         Some(copy)
     }
@@ -112,7 +112,7 @@ impl StateCache {
         }
     }
 
-    /// Drop the records that every copy has.
+    /// Drop the records that every copy contains.
     fn trim(&mut self) {
         let oldest = self.copies.iter().map(|copy| copy.seq).min().unwrap_or(u64::MAX);
         while self.recent.front().is_some_and(|record| record.seq <= oldest) {

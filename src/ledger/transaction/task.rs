@@ -1,4 +1,4 @@
-//! The task that a worker gets when a step is dispatched to it.
+//! The task of a worker: a dispatched step, with everything that the worker needs.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub struct Task {
     /// The whole plan.
     pub plan: Arc<CompactPlan>,
     /// The neighbours of the step in the plan.
-    pub near: Neighbours,
-    /// The secret that proves the claim.
+    pub neighbours: Neighbours,
+    /// The token of the attempt: the sequence number of the record that dispatched it.
     pub token: AttemptToken,
     /// The attempt's number at this step, from 1.
     pub attempt: u32,
@@ -42,14 +42,14 @@ pub struct Task {
     pub failed_criteria: Vec<Verdict>,
     /// The earlier attempts, the oldest first.
     pub earlier: Vec<EarlierAttempt>,
-    /// The files that the step is expected to change, as they were when the plan was made, as far as
-    /// that was recorded.
+    /// The files that the step is expected to change, as they were when the plan was made, if they
+    /// were recorded.
     pub planned_files: Vec<PlannedFile>,
 }
 
 impl Task {
-    /// The task that a batch of events dispatched, if any, as far as the state knows it: [`complete`]
-    /// adds the rest.
+    /// The task that a batch of events dispatched, if any, with the data that the state has;
+    /// [`complete`] adds the rest.
     #[doc(hidden)]
     pub fn dispatched(state: &State, events: &[(u64, Event)]) -> Option<Self> {
         let (seq, run, number, dispatched) =
@@ -75,7 +75,7 @@ impl Task {
             number,
             inputs: step.inputs.iter().map(value).collect(),
             planned_files: Vec::new(),
-            near: run.neighbours(number),
+            neighbours: run.neighbours(number),
             step,
             plan,
             token: AttemptToken(seq),
@@ -89,7 +89,7 @@ impl Task {
     }
 }
 
-/// Add what is read without the lock: the earlier attempts, as far as the log has them, and the
+/// Add the data that is read without the lock: the earlier attempts that the log still has, and the
 /// planned files.
 pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
     task.planned_files = planned_files(engine, task.run, &task.step);

@@ -1,4 +1,5 @@
-//! Records what is due: expired leases, delays, deadlines, and the backlog of earlier commands.
+//! Records everything that is due: expired leases, delays, deadlines, and the backlog of earlier
+//! commands.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Command, State};
 
 use super::backlog::Backlog;
-use super::engine::{Engine, Prepared, SubmitError, Submitted};
+use super::engine::{Engine, Prepared, SubmitError, SubmittedTransaction};
 
 /// See [`crate::Ledger::tick`].
 pub(crate) fn tick(engine: &Engine) -> Result<()> {
@@ -18,10 +19,10 @@ pub(crate) fn tick(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Submit one batch of what is due; `None` if nothing is.
+/// Submit one batch of due events; `None` if nothing is due.
 pub(crate) fn submit(
     engine: &Engine,
-) -> Option<std::result::Result<Submitted<Backlog>, SubmitError<Error>>> {
+) -> Option<std::result::Result<SubmittedTransaction<Backlog>, SubmitError<Error>>> {
     let mut shared = match engine.lock() {
         Ok(shared) => shared,
         Err(error) => return Some(Err(SubmitError::Failed(error))),
@@ -32,6 +33,6 @@ pub(crate) fn submit(
         return None;
     }
     let build = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
-    let prepared = Prepared { build: &build, and_then: None, key: None };
+    let prepared = Prepared { build: &build, follow_up: None, key: None };
     Some(engine.submit_prepared(&mut shared, &prepared, |_, events| Backlog::of(events)))
 }

@@ -1,6 +1,7 @@
-//! The past of an open ledger: a projection at any record, and snapshots on request.
+//! Reads the past of an open ledger: a projection at any record. It also makes snapshots on
+//! request.
 //!
-//! Invariant: whatever happens to a snapshot, no command and no result is affected.
+//! Invariant: a failure with a snapshot never affects a command or a result.
 
 use crate::error::Result;
 use crate::ledger::projection::Projection;
@@ -32,7 +33,7 @@ pub(crate) fn make_snapshot<P: Projection>(engine: &Engine) -> Result<Snapshot> 
     let (last, reader) = (engine.log.last_durable().seq, engine.reader()?);
     let (snapshot, note, ignored) =
         store::make::<P>(storage, &reader, last, Validation::Full, &[], &guard)?;
-    // A thread may have locked the scheduler and wait for this guard.
+    // Release the guard first: a thread that has locked the scheduler may be waiting for it.
     drop(guard);
     engine.scheduler().warn_all(&ignored);
     engine.append_note(note.record(), None)?;

@@ -1,7 +1,7 @@
 //! Reads a damaged log as a sequence of records that can be salvaged and ranges that cannot.
 //!
-//! Invariants: the items are in the order of sequence numbers, and cover each number exactly once. A
-//! read error costs the rest of its segment, and no other segment.
+//! Invariants: the items are in the order of sequence numbers, and cover each number exactly once.
+//! A read error loses the rest of its segment, but no other segment.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::ledger::codec::event::decode;
 pub(crate) enum SalvageItem {
     /// A record to salvage.
     Record(LoggedRecord, RecordStatus),
-    /// Lost records; `last_seq` is below `first_seq` if the damage cost none.
+    /// Lost records; `last_seq` is below `first_seq` if no record was lost.
     Lost(Damage),
     /// An intact record that is not salvaged.
     Excluded(Damage),
@@ -29,7 +29,7 @@ pub(crate) struct DamagedLogReader<'a> {
     reader: &'a LogReader,
     walk: Walk<'a>,
     next_seq: u64,
-    /// A record after a gap that was reported first.
+    /// The record after a gap, to be returned after the gap.
     pending: Option<(LoggedRecord, RecordStatus)>,
     is_at_end: bool,
 }
@@ -43,7 +43,7 @@ impl<'a> DamagedLogReader<'a> {
         if record.seq > self.next_seq {
             let last = record.seq - 1;
             self.pending = Some((record, proof));
-            return self.lost(&self.folder(), last, "these records are missing without a trace");
+            return self.lost(&self.folder(), last, "no trace of these records was found");
         }
         self.next_seq = record.seq.saturating_add(1);
         match exclusion_reason(&record) {
@@ -52,7 +52,7 @@ impl<'a> DamagedLogReader<'a> {
         }
     }
 
-    /// The records from the next one to `last` are lost, somewhere in a file.
+    /// Report the records from the next one to `last` as lost, at an unknown place in a file.
     fn lost(&mut self, path: &Path, last: u64, what: &str) -> SalvageItem {
         let first_seq = self.next_seq;
         self.next_seq = last.saturating_add(1);
@@ -67,7 +67,7 @@ impl<'a> DamagedLogReader<'a> {
     fn damage(&mut self, damage: Damage) -> SalvageItem {
         let first_seq = self.next_seq;
         self.next_seq = first_seq.max(damage.last_seq.saturating_add(1));
-        // Records that were returned already are not lost.
+        // Records that were already returned are not lost.
         SalvageItem::Lost(Damage { first_seq, ..damage })
     }
 
@@ -111,7 +111,7 @@ impl Iterator for DamagedLogReader<'_> {
                     let what = "acknowledged according to HEAD, but missing";
                     return Some(self.lost(&self.folder(), last, what));
                 }
-                // It was returned, or reported as lost, before.
+                // The record was already returned, or reported as lost.
                 Some(Ok(LogItem::Record(record, _))) if record.seq < self.next_seq => {}
                 Some(Ok(LogItem::Record(record, proof))) => {
                     return Some(self.record(record, proof));
@@ -147,7 +147,7 @@ fn folder(reader: &LogReader) -> PathBuf {
     folder.unwrap_or(Path::new("log")).to_owned()
 }
 
-/// Why an intact record is not salvaged, if so.
+/// The reason why an intact record is not salvaged, if there is one.
 fn exclusion_reason(record: &LoggedRecord) -> Option<String> {
     if record.kind == KIND_SNAPSHOT_NOTE {
         return Some("a note about a snapshot, which is not salvaged".to_owned());

@@ -29,7 +29,8 @@ pub struct ExportReport {
     pub last_seq: u64,
     /// Chain value of the last record.
     pub chain: Chain,
-    /// Complete records after the last one that are not exported, since they were not acknowledged.
+    /// Complete records after the last one that are not exported because they were not
+    /// acknowledged.
     pub unexported: Option<UnacknowledgedTail>,
     /// The number of exported blobs.
     pub blobs: u64,
@@ -80,7 +81,7 @@ struct Export<'a> {
     out: &'a mut dyn Write,
     done: ExportReport,
     named: BTreeSet<BlobId>,
-    /// Of the last record.
+    /// The number of records that the current batch still lacks, according to the last record.
     batch_left: u16,
 }
 
@@ -95,16 +96,16 @@ impl Export<'_> {
         let mut records: Box<dyn Iterator<Item = _>> =
             Box::new(log.records(from.saturating_sub(1)));
         if from > 1 && from == log.first_seq() {
-            // Only the first segment's header has the chain of the previous record.
+            // The chain of the previous record is in the header of the first segment.
             records = Box::new(log.records(from));
             self.done.chain = log.chain_before().ok_or_else(|| out_of_range(from, 0))?;
         } else if from > 1 {
-            // The previous record has the chain that the first one continues.
+            // The first record continues the chain of the previous one.
             let before = records.next().transpose()?.filter(|record| record.seq == from - 1);
             self.done.chain = before.ok_or_else(|| out_of_range(from, 0))?.chain;
         }
         self.header(log)?;
-        // Read nothing after the last record: it may be damaged.
+        // Read nothing after the last record, since later bytes may be damaged.
         let count = to.map_or(u64::MAX, |to| to.saturating_add(1).saturating_sub(from));
         for record in records.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             self.record(&record?, describe)?;

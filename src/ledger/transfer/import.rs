@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Every chain value is computed from the record and compared; the first difference ends the import.
-//! - A failed import leaves no file.
+//! - After a failed import no file remains.
 //! - A line is validated before it is used: its length, then its content, then its consequences. One
 //!   record or blob and one line are in memory at a time.
 
@@ -35,9 +35,9 @@ pub struct ImportReport {
 /// Create the ledger `dir`, which must not exist, from an export.
 ///
 /// # Errors
-/// `Corrupt` for an invalid line, and `Tampered` for a record with a wrong chain, both naming the line;
-/// `OutOfRange` for an export that does not begin at record 1; `Unsupported` for one of a newer program;
-/// `Io`, `DiskFull`, `Locked`. No file is left.
+/// `Corrupt` for an invalid line, and `Tampered` for a record with a wrong chain, both naming the
+/// line; `OutOfRange` for an export that does not begin at record 1; `Unsupported` for one of a
+/// newer program; `Io`, `DiskFull`, `Locked`. No file remains after an error.
 pub fn import(
     dir: &Path,
     input: &mut dyn BufRead,
@@ -81,7 +81,7 @@ impl Default for ImportReport {
 /// The lines of an export.
 struct Input<'a> {
     lines: &'a mut dyn BufRead,
-    /// The number of the last line, from 1.
+    /// The number of the last line that was read, from 1.
     number: u64,
 }
 
@@ -202,7 +202,7 @@ impl Input<'_> {
     /// Read `length` bytes, from `first` and the data lines after it.
     fn bytes(&mut self, length: u64, first: Option<String>) -> Result<Vec<u8>> {
         let count = usize::try_from(length).unwrap_or(usize::MAX);
-        // Grows as the pieces arrive: a length alone allocates at most one of them.
+        // Grow with the pieces that arrive, so that a length alone allocates at most one piece.
         let mut bytes = Vec::with_capacity(count.min(lines::PIECE));
         let mut text = first;
         loop {

@@ -1,4 +1,4 @@
-//! The lines of an export (`format/export.md`). This is the only module that names `base64`.
+//! The lines of an export (`format/export.md`). This is the only module that uses `base64`.
 //!
 //! Invariants: a line is at most [`LINE_LENGTH_MAX`] bytes long, which limits the memory of a reader;
 //! the members have a fixed order.
@@ -16,9 +16,9 @@ pub(crate) const FORMAT: &str = "plan-ledger export";
 pub(crate) const VERSION: u32 = 1;
 /// The longest line, including its end.
 pub(crate) const LINE_LENGTH_MAX: u64 = 4 << 20;
-/// The most bytes of a payload, or a blob, in one line.
+/// The maximum number of bytes of a payload or a blob in one line.
 pub(crate) const PIECE: usize = 1 << 20;
-/// A decoded event that is longer or nested deeper than this is omitted.
+/// The maximum length of a decoded event; a longer or too deeply nested event is omitted.
 const EVENT_LENGTH_MAX: usize = 1 << 20;
 const EVENT_DEPTH_MAX: usize = 64;
 
@@ -55,9 +55,9 @@ pub(crate) enum Line<E> {
     },
     /// More bytes of the preceding record or blob.
     Data { data: String },
-    /// A blob that a record names.
+    /// A blob that a record references.
     Blob { hash: String, length: u64 },
-    /// A named blob that is missing or damaged.
+    /// A referenced blob that is missing or damaged.
     BlobMissing { hash: String, length: u64 },
     /// The last line.
     End { records: u64, last_seq: u64, chain: String, blobs: u64, blobs_missing: u64 },
@@ -92,7 +92,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes from exactly as many lower-case hexadecimal digits.
+/// The bytes of exactly `2 * N` lower-case hexadecimal digits.
 pub(crate) fn bytes<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
     let wrong = || format!("expected {} lower-case hexadecimal digits, found {text:.80?}", 2 * N);

@@ -1,5 +1,5 @@
-//! Finds evidence that a damaged log was pruned although it has no retention note: the note may be what
-//! is damaged. Without evidence, the first segments count as lost.
+//! Finds evidence that a damaged log was pruned although it has no readable retention note, since
+//! the note itself may be damaged. Without evidence, the first segments are treated as lost.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ use super::damaged_log::{DamagedLogReader, SalvageItem};
 enum PruneEvidence {
     /// The header of a damaged record has the kind of a retention note.
     Note(Damage),
-    /// All snapshots of the state are after the beginning of the log, the oldest two at these records,
-    /// and a record after them is damaged.
+    /// All snapshots of the state are after the first record of the log, the oldest two at these
+    /// records, and a record after them is damaged.
     Anchors(u64, u64, Damage),
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn find(reader: &LogReader, storage: &dyn Storage) -> Option<Error> {
         }
         PruneEvidence::Anchors(older, newer, damage) => (
             format!(
-                "no snapshot is older, those at records {older} and {newer} may be its anchors, and \
-                 record {}, which is damaged, may be its retention note",
+                "the damaged record {} may be its retention note, and the snapshots at records \
+                 {older} and {newer} its anchors",
                 place(&damage)
             ),
             "; if nothing was ever pruned, move the folder `snap` away and try again",
@@ -70,8 +70,8 @@ fn evidence(reader: &LogReader, storage: &dyn Storage, first: u64) -> Option<Pru
     after.map(|damage| PruneEvidence::Anchors(older, newer, damage))
 }
 
-/// Whether a frame has the kind of a retention note. Its checksums are wrong, or it would not be
-/// damaged.
+/// Whether the header of a damaged frame has the kind of a retention note. The checksums of the
+/// frame are known to be invalid.
 fn is_note(storage: &dyn Storage, path: &Path, offset: u64) -> bool {
     let mut bytes = [0; FRAME_HEADER_SIZE];
     let read = storage.open(path, Access::Read).and_then(|file| file.read_at(&mut bytes, offset));

@@ -5,9 +5,9 @@
 //! - The damaged ledger is only read.
 //! - Sequence numbers are kept, since they are attempt tokens. A gap record replaces each record that
 //!   cannot be salvaged.
-//! - A complete batch stays a batch. If a record of a batch is missing, those before it become single
-//!   records and those after it stay together. The batch loses its idempotency key, which would claim
-//!   that all of it is there.
+//! - A complete batch stays a batch. If a record of a batch is missing, those before it become
+//!   single records and those after it stay together. The batch loses its idempotency key, which
+//!   would imply that the batch is complete.
 //! - The new ledger has its own uid and genesis, so that it cannot be mistaken for the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,11 +28,12 @@ use crate::ledger::environment::Environment;
 use super::damaged_log::{DamagedLogReader, SalvageItem, excluded};
 use super::prune_evidence;
 
-/// The most gap records of a salvaged ledger. A header that implies more is not trusted.
+/// The maximum number of gap records in a salvaged ledger. If a header implies more, the salvage
+/// stops before the gap.
 pub const GAP_RECORDS_MAX: u64 = 1 << 22;
-/// Why an idempotency key is not salvaged.
+/// The reason why an idempotency key is not salvaged.
 const KEY_OF_INCOMPLETE_BATCH: &str = "the key of a batch with a missing record";
-/// The most ranges in a report.
+/// The maximum number of ranges in a report.
 const RANGES_MAX: usize = 1000;
 
 /// The result of a salvage.
@@ -43,21 +44,22 @@ pub struct SalvageReport {
     pub ack: Option<Ack>,
     /// Salvaged records.
     pub records: u64,
-    /// Those of them that were part of an incomplete batch.
+    /// Salvaged records that were part of an incomplete batch.
     pub unbatched: u64,
-    /// Those of them that were not acknowledged according to HEAD.
+    /// Salvaged records that were not acknowledged according to HEAD.
     pub unproven: u64,
     /// Lost records.
     pub lost: u64,
-    /// The first 1,000 damaged ranges, each with its first record, also those that cost no record.
+    /// The first 1,000 damaged ranges, each with its first record. Ranges without lost records are
+    /// included.
     pub ranges: Vec<(u64, LostRange)>,
-    /// The number of further ranges.
-    pub ranges_more: u64,
+    /// The number of ranges that are not listed.
+    pub omitted_ranges: u64,
     /// A range that needs too many gap records: the salvage ended before it.
-    pub not_bridged: Option<(u64, u64)>,
+    pub unbridged_range: Option<(u64, u64)>,
     /// Copied blobs.
     pub blobs: u64,
-    /// Named blobs that are missing or damaged.
+    /// Referenced blobs that are missing or damaged.
     pub blobs_lost: u64,
 }
 
@@ -77,8 +79,8 @@ fn check_unpruned(reader: &LogReader, storage: &dyn Storage) -> Result<()> {
 /// Create the ledger `to`, which must not exist, from the intact records of the ledger `from`.
 ///
 /// # Errors
-/// `NotALedger`; `Rejected` for a pruned log; `Io`, `DiskFull` and `Locked`. Damage is no error. An error
-/// leaves no file.
+/// `NotALedger`; `Rejected` for a pruned log; `Io`, `DiskFull` and `Locked`. Damage is not an
+/// error. After an error no file remains.
 pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<SalvageReport> {
     let reader = LogReader::open(&environment.storage, from)?;
     check_unpruned(&reader, &*environment.storage)?;
@@ -100,7 +102,7 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
             SalvageItem::Record(record, proof) => salvager.record(record, proof)?,
             SalvageItem::Lost(damage) | SalvageItem::Excluded(damage) => salvager.lost(damage)?,
         }
-        if salvager.report.not_bridged.is_some() {
+        if salvager.report.unbridged_range.is_some() {
             break;
         }
     }
@@ -113,7 +115,7 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
     Ok(report)
 }
 
-/// Runs of records whose batch lacks a later record: the first and last of each.
+/// Ranges of records whose batch lacks a later record, by first and last record.
 fn incomplete_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
     let mut incomplete = BTreeMap::new();
     let mut open: Option<(u64, u64, u16)> = None;
@@ -145,7 +147,8 @@ struct Salvager<'a> {
     incomplete: BTreeMap<u64, u64>,
     /// Chain value of the previous record in the damaged ledger.
     before: Option<Chain>,
-    /// A range whose gap records are not written yet, since the chain after it is unknown.
+    /// A lost range whose gap records have not been written, since the chain after it is not known
+    /// yet.
     pending: Option<(u64, LostRange)>,
     named: BTreeSet<BlobId>,
     report: SalvageReport,
@@ -193,7 +196,7 @@ impl Salvager<'_> {
         self.close_gap(None)?;
         let count = last.saturating_sub(first).saturating_add(1);
         if self.report.lost.saturating_add(count) > GAP_RECORDS_MAX {
-            self.report.not_bridged = Some((first, last));
+            self.report.unbridged_range = Some((first, last));
             self.report_range(first, range);
             return Ok(());
         }
@@ -203,7 +206,7 @@ impl Salvager<'_> {
         Ok(())
     }
 
-    /// Write the gap records of the last range. `after` is the chain of the record after it.
+    /// Write the gap records of the pending range. `after` is the chain value of the next record.
     fn close_gap(&mut self, after: Option<Chain>) -> Result<()> {
         let Some((first, mut range)) = self.pending.take() else { return Ok(()) };
         range.chain_after = after.map(|chain| chain.to_string());
@@ -220,11 +223,11 @@ impl Salvager<'_> {
         if self.report.ranges.len() < RANGES_MAX {
             self.report.ranges.push((first, range));
         } else {
-            self.report.ranges_more += 1;
+            self.report.omitted_ranges += 1;
         }
     }
 
-    /// Copy the blobs that are intact.
+    /// Copy the intact blobs.
     fn blobs(&mut self) -> Result<()> {
         let (blobs, store) = (self.reader.blobs(), self.builder.blobs());
         for blob in blobs.list().unwrap_or_default().blobs {
@@ -249,15 +252,15 @@ impl SalvageReport {
             unproven: 0,
             lost: 0,
             ranges: Vec::new(),
-            ranges_more: 0,
-            not_bridged: None,
+            omitted_ranges: 0,
+            unbridged_range: None,
             blobs: 0,
             blobs_lost: 0,
         }
     }
 }
 
-/// A path relative to the damaged ledger, in the same form on every machine.
+/// A path relative to the damaged ledger, with the same separator on every platform.
 fn relative(path: &Path, dir: &Path) -> String {
     let path = path.strip_prefix(dir).unwrap_or(path);
     let parts = path.components().map(|part| part.as_os_str().to_string_lossy());

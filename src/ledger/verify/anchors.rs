@@ -11,8 +11,8 @@ use crate::log::{
 use super::findings::at_record;
 use super::report::VerifyReport;
 
-/// Compare the retention notes with the log, as far as it reaches back.
-pub(crate) fn notes(
+/// Compare the retention notes with the records that the log still has.
+pub(crate) fn check_retention_notes(
     reader: &LogReader,
     notes: &[LoggedRecord],
     report: &mut VerifyReport,
@@ -25,7 +25,7 @@ pub(crate) fn notes(
             report.log.add_findings([finding("intact retention note with invalid content")]);
             continue;
         };
-        // An unreadable record was reported already.
+        // An unreadable record was already reported.
         let chain = reader.chain_at(note.last_seq)?;
         if chain.is_some_and(|chain| note.chain() != Some(chain)) {
             let what = format!(
@@ -40,7 +40,7 @@ pub(crate) fn notes(
 
 /// Check the anchors of a pruned log, and return the bad ones. `open` makes a reader of the log as it
 /// is now: a prune in progress replaces anchors by newer ones.
-pub(crate) fn files(
+pub(crate) fn check_anchor_files(
     open: &dyn Fn() -> Result<LogReader>,
     report: &mut VerifyReport,
 ) -> Result<Vec<Anchor>> {

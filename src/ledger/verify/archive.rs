@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, ContentHasher, content_hash};
-use crate::ledger::blobs::named_up_to;
+use crate::ledger::blobs::referenced_up_to;
 use crate::ledger::environment::Environment;
 use crate::log::{
     ArchiveManifest, BlobId, FindingClass, LogReader, MANIFEST_NAME, VerifyFinding, uid_text,
@@ -65,7 +65,7 @@ impl Read for SequentialReader {
     }
 }
 
-/// If the ledger is an archive, check that its manifest is right, and that there is no other file.
+/// If the ledger is an archive, check its manifest, and that it has no other files.
 pub(crate) fn check(
     dir: &Path,
     environment: &Environment,
@@ -159,8 +159,8 @@ fn disagreements(reader: &LogReader, manifest: &ArchiveManifest) -> impl Iterato
         Some(format!("{field}: the manifest has {claimed}, the log {found}"))
     });
     let names: BTreeSet<_> = manifest.files.iter().map(|file| file.name.as_str()).collect();
-    // If a record cannot be read, that was reported, and its blobs are unknown.
-    let missing = named_up_to(reader, manifest.last_seq).ok().map(|blobs| {
+    // An unreadable record was already reported. Its blobs are unknown, so this check is skipped.
+    let missing = referenced_up_to(reader, manifest.last_seq).ok().map(|blobs| {
         let is_missing = |id: &&BlobId| {
             let hex = id.hex();
             !names.contains(format!("blob/{}/{hex}", hex.get(..2).unwrap_or_default()).as_str())
@@ -169,6 +169,6 @@ fn disagreements(reader: &LogReader, manifest: &ArchiveManifest) -> impl Iterato
     });
     let differ = missing.is_some_and(|missing| missing != manifest.missing_blobs);
     let blobs =
-        differ.then(|| "missing_blobs: not the missing ones that the records name".to_owned());
+        differ.then(|| "missing_blobs does not match the missing blobs of the records".to_owned());
     differs.chain(blobs).collect::<Vec<_>>().into_iter()
 }

@@ -12,22 +12,22 @@ use crate::log::{
 };
 use crate::storage::{Access, Storage};
 
-use super::claims::StateClaim;
+use super::expected_hashes::ExpectedStateHash;
 
 /// Checks the snapshots of a ledger one by one.
 pub(crate) struct SnapshotVerifier<'a> {
     pub(crate) reader: &'a LogReader,
     pub(crate) storage: &'a Arc<dyn Storage>,
     pub(crate) list: &'a SnapshotList,
-    /// Bad anchors, which were reported already.
+    /// Bad anchors, which were already reported.
     pub(crate) bad: &'a [Anchor],
 }
 
 /// The result of checking a snapshot.
 pub(crate) enum SnapshotCheck {
-    Valid(StateClaim),
+    Valid(ExpectedStateHash),
     Bad(VerifyFinding),
-    /// It was reported already, or removed in the meantime.
+    /// It was already reported, or was removed in the meantime.
     Skipped,
 }
 
@@ -45,7 +45,7 @@ impl SnapshotVerifier<'_> {
         self.list.folder.join(name.to_string())
     }
 
-    /// A reader of the log as it is now.
+    /// A new reader of the log in its current state.
     pub(crate) fn reader_now(&self) -> Result<LogReader> {
         LogReader::open(self.storage, self.reader.dir())
     }
@@ -55,10 +55,10 @@ impl SnapshotVerifier<'_> {
         name.seq.saturating_add(1) < self.reader.first_seq()
     }
 
-    /// The finding about such a snapshot.
+    /// The finding about a snapshot whose record was pruned.
     pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> VerifyFinding {
-        let what = "the record of this snapshot was pruned, so the snapshot is of no use; it may be \
-                    deleted";
+        let what =
+            "the record of this snapshot was pruned, so the snapshot is useless; it may be deleted";
         finding(FindingClass::Warning, self.path(name), 0..0, what.to_owned())
     }
 
@@ -73,10 +73,13 @@ impl SnapshotVerifier<'_> {
         match load::check(self.reader, name) {
             Ok(header) => {
                 let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
-                SnapshotCheck::Valid(StateClaim { place, claimed: SnapshotNote::of(&header) })
+                SnapshotCheck::Valid(ExpectedStateHash {
+                    place,
+                    expected: SnapshotNote::of(&header),
+                })
             }
             Err(error) => match self.length_of(&path) {
-                // A writer that made a newer one may have removed it in the meantime.
+                // A writer may have removed it after making a newer snapshot.
                 Err(gone) if gone.kind() == std::io::ErrorKind::NotFound => SnapshotCheck::Skipped,
                 length => {
                     SnapshotCheck::Bad(bad_snapshot(class, path, length.unwrap_or(0), &error))
@@ -112,8 +115,8 @@ fn bad_snapshot(class: FindingClass, path: PathBuf, length: u64, error: &Error) 
     finding(class, path, range, error.message().to_owned())
 }
 
-/// The finding about a blob that a record names, unless it is intact. A lost blob is damage, since it
-/// cannot be made again. A fold does not need it.
+/// The finding about a blob that a record references, unless it is intact. A lost blob is damage,
+/// since it cannot be made again, although a fold does not need it.
 pub(crate) fn blob_finding(
     log: &LogReader,
     blob: &BlobUse,
@@ -122,7 +125,7 @@ pub(crate) fn blob_finding(
     let seq = blob.first_seq.filter(|_| *state != BlobState::Intact)?;
     let length = blob.id.length;
     let what = format!("output of record {seq}, {length} bytes: {state}");
-    // A blob that was missing when an archive was made is no damage of the archive.
+    // A blob that was already missing when an archive was made is not damage of the archive.
     let missing = log.manifest().map(|manifest| manifest.missing_blobs.as_slice());
     let was_missing = missing.unwrap_or_default().contains(&blob.id.hex());
     let class = if was_missing { FindingClass::Warning } else { FindingClass::Damage };

@@ -4,12 +4,12 @@
 //! Invariants:
 //! - Verification writes nothing and takes no lock.
 //! - Each level includes the previous ones.
-//! - A finding does not end the verification.
+//! - The verification continues after a finding.
 
 pub(crate) mod anchors;
 pub(crate) mod archive;
-pub(crate) mod claims;
 pub(crate) mod derived;
+pub(crate) mod expected_hashes;
 pub(crate) mod files;
 pub(crate) mod findings;
 pub(crate) mod replay;

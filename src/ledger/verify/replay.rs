@@ -1,5 +1,4 @@
-//! Folds the log up to the first damage, and records the state hash at every record that a claim is
-//! about.
+//! Folds the log up to the first damage, and records the state hash at every requested record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +14,7 @@ use super::findings::at_record;
 /// The result of the fold.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayResult {
-    /// The requested hashes, as far as the fold went.
+    /// The requested hashes up to the end of the fold.
     pub(crate) hashes: BTreeMap<u64, ContentHash>,
     /// The last folded record and the state hash there; `None` if the fold was stopped, or had no state
     /// to begin with.
@@ -24,7 +23,7 @@ pub(crate) struct ReplayResult {
     pub(crate) fault: Option<VerifyFinding>,
 }
 
-/// How many records are folded between two checks whether to stop.
+/// The number of records that are folded between two checks for a stop request.
 const STEP: u64 = 1024;
 
 /// Fold everything up to the first damage.
@@ -34,7 +33,7 @@ const STEP: u64 = 1024;
 pub(crate) fn replay(
     reader: &LogReader,
     wanted: BTreeSet<u64>,
-    tally: &ProgressCounter<'_>,
+    progress: &ProgressCounter<'_>,
 ) -> Result<ReplayResult> {
     let mut replayed = ReplayResult::default();
     let Some(mut state) = first_state(reader) else { return Ok(replayed) };
@@ -54,13 +53,13 @@ pub(crate) fn replay(
         let record = match item? {
             LogItem::Record(record, RecordStatus::Durable) => record,
             LogItem::DerivedDamage(_) => continue,
-            // Damage was reported already; the fold ends there.
+            // Damage was already reported, and ends the fold.
             _ => break,
         };
         match decode_record(&record) {
             Ok(decoded) => apply_owned_record(&mut state, decoded),
             Err(error) => {
-                // A record of a newer program was reported already.
+                // A record of a newer program was already reported.
                 let is_new = error.kind() != ErrorKind::Unsupported;
                 replayed.fault = is_new.then(|| at_record(reader, &record, error.to_string()));
                 break;
@@ -69,13 +68,13 @@ pub(crate) fn replay(
         record_hashes(&state, &mut replayed.hashes);
         done = done.saturating_add(record.size);
         if record.seq.is_multiple_of(STEP) {
-            tally.advance(std::mem::take(&mut done));
-            if tally.is_stopped() {
+            progress.advance(std::mem::take(&mut done));
+            if progress.is_stopped() {
                 return Ok(replayed);
             }
         }
     }
-    tally.advance(done);
+    progress.advance(done);
     replayed.state = Some((state.seq, state_hash(&state)));
     Ok(replayed)
 }
@@ -85,6 +84,6 @@ fn first_state(reader: &LogReader) -> Option<State> {
     if reader.first_seq() == 1 {
         return Some(State::default());
     }
-    // Bad snapshots are reported by their own check.
+    // The check of snapshots reports bad ones.
     Some(store::oldest_state(reader, u64::MAX).0?.0)
 }

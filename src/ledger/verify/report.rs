@@ -1,4 +1,4 @@
-//! What to verify, how far it is, and what was found.
+//! The request, the progress and the result of a verification.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -36,8 +36,8 @@ pub struct VerifyProgress {
 pub enum VerifyPhase {
     /// Reading the log.
     Log,
-    /// Checking snapshots and blobs, and folding the log.
-    Derived,
+    /// Checking snapshots and blobs, and folding the log if requested.
+    Files,
 }
 
 /// How to verify a ledger.
@@ -49,14 +49,16 @@ pub struct VerifyRequest<'a> {
     pub jobs: NonZeroUsize,
     /// A chain value that must be in the log.
     pub expected: Option<ExpectedChain>,
-    /// Called with the progress from any of the threads; may ask to stop.
+    /// Called with the progress from any of the threads. If it returns `Break`, the verification
+    /// stops.
     pub watch: &'a (dyn Fn(VerifyProgress) -> ControlFlow<()> + Sync),
 }
 
-/// The findings of a verification.
+/// The result of a verification.
 #[derive(Debug)]
 pub struct VerifyReport {
-    /// The findings: in the log first, then in derived files.
+    /// The result for the log, with all findings: those in the log first, then those in other
+    /// files.
     pub log: log::Verification,
     /// The number of checked snapshots.
     pub snapshots: u64,
@@ -71,12 +73,12 @@ pub struct VerifyReport {
 /// The overall result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LedgerCondition {
-    /// Everything that was checked is valid.
-    Whole,
+    /// All checked bytes are valid.
+    Valid,
     /// Something is damaged, or the expected chain value is missing.
     Damaged,
-    /// Everything that this program can read is valid; a newer program wrote the rest.
-    Newer,
+    /// All bytes that this program can read are valid; a newer program wrote the rest.
+    NewerFormat,
     /// It was stopped before anything was found.
     Stopped,
 }
@@ -89,11 +91,11 @@ impl VerifyReport {
         if self.log.is_damaged() || !is_as_expected {
             LedgerCondition::Damaged
         } else if self.log.count(FindingClass::NewerFormat) > 0 {
-            LedgerCondition::Newer
+            LedgerCondition::NewerFormat
         } else if self.is_stopped() {
             LedgerCondition::Stopped
         } else {
-            LedgerCondition::Whole
+            LedgerCondition::Valid
         }
     }
 

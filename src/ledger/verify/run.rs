@@ -1,11 +1,11 @@
-//! Runs a verification: the log first, then what lies beside it.
+//! Runs a verification: the log first, then the other files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
-use crate::ledger::blobs::{self, NamedBlobs};
+use crate::ledger::blobs::{self, ReferencedBlobs};
 use crate::ledger::codec::event::kind_of;
 use crate::ledger::environment::Environment;
 use crate::log::{
@@ -15,12 +15,12 @@ use crate::log::{
 
 use super::files::SnapshotVerifier;
 use super::report::{VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest};
-use super::{anchors, archive, claims, derived};
+use super::{anchors, archive, derived, expected_hashes};
 
 /// Verify a ledger.
 ///
 /// # Errors
-/// `NotALedger`; `Io` if not even names and headers can be read. Damage is no error.
+/// `NotALedger`; `Io` if even the names or headers cannot be read. Damage is not an error.
 pub fn verify(
     dir: &Path,
     environment: &Environment,
@@ -51,8 +51,9 @@ pub fn verify(
     let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
     let retention: Vec<_> = noted.retention.into_values().collect();
     let view = LogReader::open(&environment.storage, dir)?;
-    anchors::notes(&view, &retention, &mut report)?;
-    let bad = anchors::files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
+    anchors::check_retention_notes(&view, &retention, &mut report)?;
+    let bad =
+        anchors::check_anchor_files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
     archive::check(dir, environment, &view, &mut report)?;
     if request.level < VerifyLevel::Snapshots {
         return Ok(report);
@@ -60,20 +61,20 @@ pub fn verify(
     // List the names first: a reader that is opened later knows every record they refer to.
     let list = LogReader::open(&environment.storage, dir)?.snapshots()?;
     let reader = LogReader::open(&environment.storage, dir)?;
-    let claims = claims::of_notes(&reader, noted.snapshots.values(), &mut report)?;
+    let expected = expected_hashes::from_notes(&reader, noted.snapshots.values(), &mut report)?;
     let storage = &environment.storage;
     let snapshots = SnapshotVerifier { reader: &reader, storage, list: &list, bad: &bad };
-    let mut named = NamedBlobs::anchored(&reader);
+    let mut named = ReferencedBlobs::anchored(&reader);
     for ((seq, ..), id) in noted.blobs {
         named.add(id, seq);
     }
     let survey = blobs::survey(&reader, named)?;
-    derived::check(&snapshots, &survey, claims, request, &mut report)?;
+    derived::check(&snapshots, &survey, expected, request, &mut report)?;
     Ok(report)
 }
 
-/// Records that later checks need. They are collected while the log is read; a part of it may be read
-/// twice.
+/// Records that later checks need. They are collected while the log is read; parts of the log may
+/// be read twice.
 #[derive(Default)]
 struct NotedRecords {
     retention: BTreeMap<RecordPlace, LoggedRecord>,
@@ -86,7 +87,7 @@ type RecordPlace = (u64, u64, u64);
 
 impl NotedRecords {
     fn add(all: &Mutex<Self>, record: &LoggedRecord<&[u8]>, level: VerifyLevel) {
-        // The lock is rarely taken: few records are noted.
+        // The lock is rarely contended: few records are collected.
         let all = || all.lock().unwrap_or_else(PoisonError::into_inner);
         let is_deep = level >= VerifyLevel::Snapshots;
         let place = (record.seq, record.segment, record.offset);
@@ -98,7 +99,7 @@ impl NotedRecords {
                 all().snapshots.insert(place, record.clone().into_owned());
             }
             _ if is_deep => {
-                if let Ok(Some(id)) = blobs::named_in(record) {
+                if let Ok(Some(id)) = blobs::blob_of_record(record) {
                     all().blobs.insert(place, id);
                 }
             }
@@ -107,7 +108,8 @@ impl NotedRecords {
     }
 }
 
-/// The last durable record of a ledger: its root, to be kept elsewhere.
+/// The root of a ledger: the sequence number and chain value of its last durable record. A copy
+/// that is stored elsewhere can later prove that no earlier record was changed.
 ///
 /// # Errors
 /// `NotALedger`; `Ambiguous` and `Corrupt` if it is unknown; `Io`.

@@ -76,7 +76,7 @@ pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
 }
 
 fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
-    let plan = LedgerView::open(dir, environment)?.plan_prune(extent(args).into())?;
+    let plan = LedgerView::open(dir, environment)?.preview_prune(extent(args).into())?;
     print_plan(&plan, args.json)?;
     if !args.json {
         print_message("nothing was archived or pruned: add --yes to do both");
@@ -96,7 +96,7 @@ fn archive_and_prune(
 ) -> Result<Code, Failure> {
     // Plan first: an obstacle to the prune is reported before the archive is written.
     let view = LedgerView::open(dir, environment)?;
-    let last = view.plan_prune(extent(args).into())?.last_seq;
+    let last = view.preview_prune(extent(args).into())?.last_seq;
     let archived = ledger::archive(dir, &args.to, Some(last), environment)?;
     report(args, &archived)?;
     expect_complete(&archived)?;

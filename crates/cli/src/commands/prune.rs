@@ -5,7 +5,7 @@
 
 use clap::Args;
 
-use plan_ledger::ledger::{Environment, LedgerView, PrunePlan};
+use plan_ledger::ledger::{Environment, LedgerView, PrunePreview};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
@@ -64,7 +64,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
         let request = Request::Prune { extent, archive: None, by: args.by.clone() };
         return print_answer(args.json, &hand_over(&dir, &request, &environment())?);
     }
-    let plan = LedgerView::open(&dir, &Environment::system())?.plan_prune(extent.into())?;
+    let plan = LedgerView::open(&dir, &Environment::system())?.preview_prune(extent.into())?;
     print_plan(&plan, args.json)?;
     if !args.json {
         print_message("nothing was deleted: add --yes to delete it");
@@ -73,7 +73,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
 }
 
 /// Prints what would be deleted.
-pub(super) fn print_plan(plan: &PrunePlan, as_json: bool) -> Result<(), Failure> {
+pub(super) fn print_plan(plan: &PrunePreview, as_json: bool) -> Result<(), Failure> {
     if as_json {
         print_json(&prune_json(plan, Prune::Planned))
     } else {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::expect_sound;
+use plan_ledger::ledger::expect_valid;
 use plan_ledger::plan::State;
 
 use crate::output::Failure;
@@ -22,7 +22,7 @@ pub(crate) fn read_state<T>(
 ) -> Result<T, Failure> {
     let (state, unread) = newest_state(dir, &environment())?;
     let found = look(&state);
-    expect_sound(&state)?;
+    expect_valid(&state)?;
     let Some(unread) = unread else { return found };
     let message = match found {
         // What was not found may be in the records that cannot be read.

@@ -119,10 +119,10 @@ fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
     for (first, range) in &salvaged.ranges {
         text.push_str(&range_text(*first, range));
     }
-    if salvaged.ranges_more > 0 {
-        let _ = writeln!(text, "  and {} more ranges", salvaged.ranges_more);
+    if salvaged.omitted_ranges > 0 {
+        let _ = writeln!(text, "  and {} more ranges", salvaged.omitted_ranges);
     }
-    if let Some((first, last)) = salvaged.not_bridged {
+    if let Some((first, last)) = salvaged.unbridged_range {
         let _ = writeln!(
             text,
             "too many lost records ({first} to {last}): nothing after them was salvaged"
@@ -150,7 +150,7 @@ fn salvaged_json(salvaged: &SalvageReport) -> serde_json::Value {
         })
     };
     let not_bridged =
-        salvaged.not_bridged.map(|(first, last)| json!({ "first": first, "last": last }));
+        salvaged.unbridged_range.map(|(first, last)| json!({ "first": first, "last": last }));
     json!({
         "type": "salvaged",
         "last_seq": salvaged.ack.map(|ack| ack.seq),
@@ -160,7 +160,7 @@ fn salvaged_json(salvaged: &SalvageReport) -> serde_json::Value {
         "unproven": salvaged.unproven,
         "lost": salvaged.lost,
         "ranges": salvaged.ranges.iter().map(range).collect::<Vec<_>>(),
-        "ranges_more": salvaged.ranges_more,
+        "ranges_more": salvaged.omitted_ranges,
         "not_bridged": not_bridged,
         "blobs": salvaged.blobs,
         "blobs_lost": salvaged.blobs_lost,

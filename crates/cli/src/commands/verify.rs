@@ -117,7 +117,7 @@ pub(super) fn verify_ledger(
     let watch = |progress: VerifyProgress| {
         let message = match progress.phase {
             VerifyPhase::Log => "reading",
-            VerifyPhase::Derived => "comparing",
+            VerifyPhase::Files => "comparing",
         };
         task.show(message, progress.done, progress.total);
         if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -134,9 +134,9 @@ pub(super) fn verify_ledger(
         print_raw_to(out, &escape_lines(&text(&report, target)))?;
     }
     Ok(match report.condition() {
-        LedgerCondition::Whole => Code::Fine,
+        LedgerCondition::Valid => Code::Fine,
         LedgerCondition::Damaged => Code::Damaged,
-        LedgerCondition::Newer => Code::Refused,
+        LedgerCondition::NewerFormat => Code::Refused,
         LedgerCondition::Stopped => Code::Waiting,
     })
 }
@@ -161,9 +161,9 @@ fn class_name(class: FindingClass) -> &'static str {
 
 fn condition_name(condition: LedgerCondition) -> &'static str {
     match condition {
-        LedgerCondition::Whole => "whole",
+        LedgerCondition::Valid => "whole",
         LedgerCondition::Damaged => "damaged",
-        LedgerCondition::Newer => "newer",
+        LedgerCondition::NewerFormat => "newer",
         LedgerCondition::Stopped => "stopped",
     }
 }
@@ -204,9 +204,9 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     }
     let dir = target.dir.display();
     let condition = match report.condition() {
-        LedgerCondition::Whole => "whole",
+        LedgerCondition::Valid => "whole",
         LedgerCondition::Damaged => "damaged",
-        LedgerCondition::Newer => "partly written by a newer program; use a newer `ledger`",
+        LedgerCondition::NewerFormat => "partly written by a newer program; use a newer `ledger`",
         LedgerCondition::Stopped => "unknown: the check was stopped",
     };
     lines.push(format!("ledger {dir}: {condition}"));

@@ -186,7 +186,7 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<us
     let wish = Transaction {
         key: None,
         command: CommandSource::<Error>::FromState(&command),
-        and_then: None,
+        follow_up: None,
     };
     match ledger.transact(&wish, |_, events| events.iter().filter(is_taken).count()) {
         Ok((_, count)) => Ok(count),

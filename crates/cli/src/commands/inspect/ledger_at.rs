@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_sound};
+use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_valid};
 use plan_ledger::log::Damage;
 use plan_ledger::plan::{Micros, Run, RunId, RunSummary, State, StepNumber};
 
@@ -170,7 +170,7 @@ impl<'a> LedgerAt<'a> {
     pub(crate) fn run(&self, id: RunId) -> Result<&Run, Failure> {
         let missing = || not_found(format!("there is no run {id}"), self.code());
         let run = self.state.runs.get(&id);
-        expect_sound(&self.state)?;
+        expect_valid(&self.state)?;
         run.ok_or_else(missing)
     }
 
@@ -237,7 +237,7 @@ impl<'a> LedgerAt<'a> {
 
     /// Prints what could not be read and, in JSON, the record of the state.
     pub(crate) fn finish(&self, out: &mut Output<'_>) -> Result<Code, Failure> {
-        expect_sound(&self.state)?;
+        expect_valid(&self.state)?;
         match self.context.form {
             Form::Json => {
                 for damage in &self.damage {

@@ -2,7 +2,7 @@
 //! or retries failed steps.
 
 use plan_ledger::files::{PlanFile, PlanFormat};
-use plan_ledger::ledger::{Ledger, expect_sound, plan_hash};
+use plan_ledger::ledger::{Ledger, expect_valid, plan_hash};
 use plan_ledger::plan::{
     Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
     RunPolicy, RunStatus, TextPolicy, diff,
@@ -36,7 +36,7 @@ pub(super) fn prepare(
     let policy = policy(imported.format, args);
     let state = ledger.state()?;
     let run = state.run_named(name);
-    expect_sound(&state)?;
+    expect_valid(&state)?;
     let Some(run) = run else {
         return Ok(PreparedRun::Active(ledger.start_run(name, &imported.plan, policy)?));
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use plan_ledger::ledger::{Environment, LedgerView, expect_sound};
+use plan_ledger::ledger::{Environment, LedgerView, expect_valid};
 use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 
 use crate::output::{Code, Failure};
@@ -160,6 +160,6 @@ impl Worker<'_> {
 
 fn find_run<'a>(state: &'a State, name: &str) -> Result<Option<&'a Run>, Failure> {
     let run = state.run_named(name);
-    expect_sound(state)?;
+    expect_valid(state)?;
     Ok(run)
 }

@@ -178,7 +178,7 @@ impl<'a> HandOff<'a> {
                 outcome: &plan.header().outcome,
                 goal: &plan.header().goal,
                 context: &plan.header().context,
-                near: Nearby::of(plan, &task.near),
+                near: Nearby::of(plan, &task.neighbours),
                 full: (context == PlanContext::Full).then_some(&**plan),
             },
             step: &task.step,

@@ -81,7 +81,7 @@ fn task(token: u64, step: Step) -> Task {
         }],
         earlier: Vec::new(),
         planned_files: Vec::new(),
-        near: Neighbours::default(),
+        neighbours: Neighbours::default(),
     }
 }
 

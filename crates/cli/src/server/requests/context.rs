@@ -24,7 +24,7 @@ impl RequestContext<'_> {
         read: impl FnOnce(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
         let command = CommandSource::FromState(make);
-        let transaction = Transaction { key: self.key, command, and_then: None };
+        let transaction = Transaction { key: self.key, command, follow_up: None };
         self.ledger.transact_deferred(&transaction, read, self.commits)
     }
 

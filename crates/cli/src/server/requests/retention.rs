@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::{CollectedBlobs, PrunePlan};
+use plan_ledger::ledger::{CollectedBlobs, PrunePreview};
 use plan_ledger::log::ArchiveReference;
 
 use super::context::RequestContext;
@@ -44,7 +44,7 @@ pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failu
 }
 
 /// The segments and snapshots that a prune deletes, as text.
-pub(crate) fn prune_text(plan: &PrunePlan, prune: Prune) -> String {
+pub(crate) fn prune_text(plan: &PrunePreview, prune: Prune) -> String {
     let mut text = String::new();
     let verb = match prune {
         Prune::Planned => "would prune",
@@ -69,7 +69,7 @@ pub(crate) fn prune_text(plan: &PrunePlan, prune: Prune) -> String {
 }
 
 /// The same as JSON.
-pub(crate) fn prune_json(plan: &PrunePlan, prune: Prune) -> Value {
+pub(crate) fn prune_json(plan: &PrunePreview, prune: Prune) -> Value {
     let text = |paths: &[PathBuf]| {
         paths.iter().map(|path| Path::display(path).to_string()).collect::<Vec<_>>()
     };

@@ -218,11 +218,11 @@ pub(crate) fn receipt(
         None => String::new(),
     };
     let command = Command::RecordReceipt { token, receipt };
-    let and_then = |state: &State, events: &[Event]| next_dispatch(state, events, token, &worker);
+    let follow_up = |state: &State, events: &[Event]| next_dispatch(state, events, token, &worker);
     let transaction = Transaction::<Failure> {
         key: context.key,
         command: CommandSource::Given(&command),
-        and_then: next.is_some().then_some(&and_then),
+        follow_up: next.is_some().then_some(&follow_up),
     };
     let read = |state: &State, events: &[(u64, Event)]| {
         if let Some(reason) = refused(events) {

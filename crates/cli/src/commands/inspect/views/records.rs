@@ -11,7 +11,7 @@ use serde_json::json;
 
 use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::format::FrameFault;
-use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_sound, parse_time, time_text};
+use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_valid, parse_time, time_text};
 use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::{Event, Micros, RunId, StepNumber, parse_number};
 
@@ -508,7 +508,7 @@ fn step_in(
     let code = if health.is_good() { Code::Fine } else { Code::Damaged };
     let state = view.fold_recent()?.state;
     let run = state.runs.get(&run);
-    expect_sound(&state)?;
+    expect_valid(&state)?;
     let Some(run) = run else {
         let what = "the run ended long ago, and only its sums are kept: name the step by its \
                     number (#37)";

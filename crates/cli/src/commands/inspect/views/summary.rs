@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use plan_ledger::ledger::{FoldOrigin, expect_sound, state_hash, time_text};
+use plan_ledger::ledger::{FoldOrigin, expect_valid, state_hash, time_text};
 use plan_ledger::log::TailVerdict;
 use plan_ledger::plan::{
     BarrierStatus, Run, RunId, RunOverview, RunStatus, RunSummary, State, StepNumber, StepStatus,
@@ -35,7 +35,7 @@ pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Resu
         Form::Json => print_json(&overview, dir, holder.as_deref(), out)?,
         Form::Text => print(&overview, dir, holder.as_deref(), out)?,
     }
-    expect_sound(&overview.fold.state)?;
+    expect_valid(&overview.fold.state)?;
     Ok(overview.code())
 }
 

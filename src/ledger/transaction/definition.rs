@@ -1,4 +1,4 @@
-//! A transaction: a command, given or built from the state, and an optional command that follows it
+//! A transaction: a command, which is given or built from the state, and an optional second command
 //! in the same commit.
 //!
 //! Invariant: both commands are one atomic batch. If the second is rejected, the first is committed
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::log::BatchKey;
 use crate::plan::{Command, Event, State};
 
-/// Commands that are judged on one state and committed together.
+/// Commands that are decided on one state and committed together.
 pub struct Transaction<'a, E = Error> {
     /// An idempotency key: the transaction is committed once per key; see
     /// [`super::super::Ledger::execute_once`].
@@ -16,15 +16,15 @@ pub struct Transaction<'a, E = Error> {
     /// The command.
     pub command: CommandSource<'a, E>,
     /// Builds a second command for the same commit after the first was executed.
-    pub and_then: Option<FollowUp<'a>>,
+    pub follow_up: Option<FollowUp<'a>>,
 }
 
 /// The origin of a command.
 pub enum CommandSource<'a, E = Error> {
-    /// A given command. A receipt must be given, since a large output is stored before the command is
-    /// judged.
+    /// A given command. A command with a receipt must be given, since a large output is stored
+    /// before the command is decided.
     Given(&'a Command),
-    /// Built from the state on which it is judged. It may be called more than once.
+    /// Built from the state on which it is decided. The function may be called more than once.
     FromState(&'a dyn Fn(&State) -> std::result::Result<Command, E>),
 }
 
@@ -35,7 +35,7 @@ impl<'a> Transaction<'a> {
     /// One given command.
     #[must_use]
     pub fn of(command: &'a Command) -> Self {
-        Transaction { key: None, command: CommandSource::Given(command), and_then: None }
+        Transaction { key: None, command: CommandSource::Given(command), follow_up: None }
     }
 }
 
