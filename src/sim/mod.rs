@@ -3,7 +3,7 @@
 //!
 //! [`SimDisk`] implements the storage port in memory, loses what was not synced, and injects
 //! faults. [`lab`] crashes ledgers on simulated disks at every call and checks the engine's
-//! promises. `mutants` holds the bugs that the test suite must find.
+//! guarantees. `mutants` holds the bugs that the test suite must find.
 
 mod disk;
 pub mod lab;

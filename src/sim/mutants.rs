@@ -1,6 +1,6 @@
 //! Mutants: seeded bugs that test the tests.
 //!
-//! Each mutant is one line marked `mutant!` in the code under test, and breaks one promise. Most
+//! Each mutant is one line marked `mutant!` in the code under test, and violates one guarantee. Most
 //! reproduce a bug that cost another storage engine data. The lines are empty in every build
 //! except one with `--cfg mutants`; there, the environment variable [`CHOICE`] enables at most one
 //! of them, so that the processes that a test starts have it as well. `tests/integration/mutants.rs`
@@ -39,7 +39,7 @@ macro_rules! mutants {
             }
 
             /// The hazards that it represents: H1 to H66 are durability bugs of other engines
-            /// (`tests/hazards.md`), P is a promise about plans, S a promise of the server.
+            /// (`tests/hazards.md`), P is a guarantee about plans, S a guarantee of the server.
             #[must_use]
             pub fn hazard(self) -> &'static str {
                 match self { $(Self::$name => $hazard,)+ }

@@ -526,7 +526,7 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
         !place.state().in_flight.keys().any(|each| each.0.to_string() == token)
     });
     let late = place.ledger(&format!("receipt {token} --output done --next")).code(6);
-    late.complains(&["is not active", "the receipt was recorded as refused"]);
+    late.complains(&["is not active", "the receipt was recorded as rejected"]);
     let records = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
     assert_eq!(records.iter().filter(|line| line["type"] == "record").count(), 1);
 }

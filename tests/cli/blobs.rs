@@ -397,7 +397,7 @@ fn collecting_removes_only_unnamed_blobs() {
     std::fs::write(place.join("notes.txt"), "mine").unwrap();
     let dir = path.to_str().unwrap();
     let ended = run_ledger(&["blobs", dir]);
-    assert!(ended.out.contains("1 not named by any record"), "{}", ended.out);
+    assert!(ended.out.contains("1 not referenced by any record"), "{}", ended.out);
     let ended = run_ledger(&["blobs", dir, "--collect", "--json"]);
     assert_eq!(ended.code, 0, "{}", ended.err);
     let last = super::command::json_lines(&["blobs".to_owned()], &ended.out).pop().unwrap();

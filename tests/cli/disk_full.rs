@@ -93,7 +93,7 @@ fn run_on_a_full_disk_resumes_when_there_is_space() {
     let line = "run plan.yaml --ledger disk/ledger --max-parallel 2";
     let ended = place.ledger(line).code(7);
     let ended = ended.complains(&["disk/ledger", "No space left on device"]);
-    let ended = ended.says(&["run plan: stopped", "run it again"]);
+    let ended = ended.says(&["run plan: stopped", "repeat the command"]);
     let accepted = accepted(place);
     // The rejected record may be a claim, and a running step may still find space for its receipt.
     let is_all_kept = place.tally().len() == accepted.len();

@@ -343,7 +343,8 @@ fn leftover_processes_are_ended_and_named() {
     let record = records.iter().find(|line| line["type"] == "record").unwrap();
     let receipt = &record["event"]["receipt"];
     let notes = receipt["log_tail"].as_str().unwrap();
-    for words in ["left 1 process running, now ended: ", "the artifact none is not there"] {
+    for words in ["left 1 process running, which were killed: ", "the artifact none does not exist"]
+    {
         assert!(notes.contains(words), "{notes}");
     }
     assert_eq!(receipt["artifacts"][0]["hash"].as_str().unwrap().len(), 64, "{receipt}");

@@ -74,7 +74,7 @@ fn failure(message: &str) -> Receipt {
     Receipt { outcome, ..Receipt::default() }
 }
 
-pub(crate) fn deal(ledger: &Ledger, run: RunId) -> AttemptToken {
+pub(crate) fn dispatch(ledger: &Ledger, run: RunId) -> AttemptToken {
     ledger.dispatch(run, "worker-1").unwrap().unwrap().token
 }
 
@@ -82,19 +82,19 @@ pub(crate) fn deal(ledger: &Ledger, run: RunId) -> AttemptToken {
 /// that waits for a verdict, a refused receipt, a closed barrier.
 fn fill(ledger: &Ledger) -> RunId {
     let run = ledger.start_run("small", &plan(), RunPolicy::default()).unwrap();
-    let flaky = deal(ledger, run);
+    let flaky = dispatch(ledger, run);
     ledger.record_receipt(flaky, failure("no space left")).unwrap();
-    let flaky = deal(ledger, run);
+    let flaky = dispatch(ledger, run);
     ledger.renew(flaky).unwrap();
     ledger.record_receipt(flaky, success(&json!({"binary": "a.out \u{1b}]0;x\u{7}"}))).unwrap();
-    let slow = deal(ledger, run);
+    let slow = dispatch(ledger, run);
     ledger.report_lost(slow, LostCause::RunnerDied, "the runner was killed").unwrap();
     ledger.record_receipt(slow, success(&json!("late"))).unwrap_err();
-    let slow = deal(ledger, run);
+    let slow = dispatch(ledger, run);
     ledger.record_receipt(slow, success(&json!("in time"))).unwrap();
-    let mail = deal(ledger, run);
+    let mail = dispatch(ledger, run);
     ledger.report_lost(mail, LostCause::RunnerDied, "the runner was killed").unwrap();
-    let never = deal(ledger, run);
+    let never = dispatch(ledger, run);
     ledger.record_receipt(never, failure("never works")).unwrap();
     run
 }
@@ -130,7 +130,7 @@ pub(crate) fn large() -> Place {
     let plan: Plan = serde_json::from_value(json!({"title": "Large", "steps": steps})).unwrap();
     let run = ledger.start_run("large", &plan, RunPolicy::default()).unwrap();
     for n in 0..10 {
-        let token = deal(&ledger, run);
+        let token = dispatch(&ledger, run);
         let output = json!(format!("{n}").repeat(400_000));
         ledger
             .record_receipt(
@@ -261,7 +261,7 @@ fn the_summary_shows_what_is_in_flight_and_what_is_next() {
     let place = place();
     let ledger = Ledger::create(&place.dir, &environment()).unwrap();
     let run = ledger.start_run("small", &plan(), RunPolicy::default()).unwrap();
-    deal(&ledger, run);
+    dispatch(&ledger, run);
     let look = look(&place.dir, &[]);
     assert_eq!(look.code, 0, "{look:?}");
     look.has("writer  open in a process, or the process was killed; last opened by the test")
@@ -270,7 +270,7 @@ fn the_summary_shows_what_is_in_flight_and_what_is_next() {
         .has("wait for 1 attempt in flight");
     let run = &look_live(&place.dir, &["--json"]).of_type("run")[0];
     assert_eq!(run["in_flight"][0]["id"], "flaky");
-    assert_eq!(run["next"][0]["action"], "deal");
+    assert_eq!(run["next"][0]["action"], "dispatch");
     assert_eq!(run["next"][0]["step"], 3);
 }
 
@@ -332,14 +332,14 @@ fn the_story_of_a_step() {
         .has("  command  make")
         .has("attempt 1 (token @6)")
         .has("@6 receipt: failed (transient): no space left")
-        .has("to be tried again by retry.attempts_left")
+        .has("to be retried by retry.attempts_left")
         .has("attempt 2 (token @9)")
         .has("@9 lease renewed until")
         .has("@9 receipt: succeeded")
         .has("\"binary\": \"a.out \\u001b]0;x\\u0007\"")
         .has("duration: 1s 500ms")
         .has("warning: \\u{1b}[2J\n")
-        .has("it has no criteria, the receipt is enough");
+        .has("the step has no criteria; its receipt suffices");
     let slow = look(&place.dir, &["step", "#1", "#2"]);
     slow.has("step #2 slow of run small: reported")
         .has("waits for verdicts on criteria 1")
@@ -349,7 +349,7 @@ fn the_story_of_a_step() {
         .has("output: late");
     let last = look(&place.dir, &["step", "small", "last"]);
     last.has("barrier gate is not released: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")
-        .has("nothing has happened to it yet");
+        .has("no events yet");
     let numeric = look(&place.dir, &["step", "small", "3"]);
     numeric
         .has("step #6 3 of run small: waiting")
@@ -516,7 +516,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
         .has("health  damaged")
         .has(&format!(": bytes {offset} to {}: record 10 is missing", offset + size))
         .has("intact records after the damage")
-        .has("opening it for writing is refused")
+        .has("it cannot be opened for writing")
         .has("run small (1): running")
         .has("#1 flaky   2        worker-1");
     let records = look(&place.dir, &["records"]);
@@ -589,7 +589,7 @@ fn strangers_are_told_and_are_no_damage() {
     fs::write(place.dir.join("log/notes\u{1b}.txt"), "hello").unwrap();
     let look = look(&place.dir, &[]);
     assert_eq!(look.code, 0);
-    look.has("log/notes\\u{1b}.txt: this file does not belong there");
+    look.has("log/notes\\u{1b}.txt: this file does not belong here");
 }
 
 /// A closed pipe is not an error.

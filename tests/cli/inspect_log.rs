@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::command::{Place, report_skipped, start, wait_until};
 use crate::file_tampering::{on_disk, specimen};
 use crate::inspect::{
-    change, deal, environment, frame_of, large, last_seq, look, look_live, reopen, segments, small,
-    success,
+    change, dispatch, environment, frame_of, large, last_seq, look, look_live, reopen, segments,
+    small, success,
 };
 use crate::lab::dir;
 
@@ -328,7 +328,7 @@ fn the_newest_state_is_the_same_from_a_snapshot() {
     let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
     let mut fast = 0;
     for _ in 0..12 {
-        let token = deal(&ledger, run);
+        let token = dispatch(&ledger, run);
         ledger.record_receipt(token, success(&json!(1))).unwrap();
         let view = LedgerView::open(&dir(), &environment).unwrap();
         let (all, recent) = (view.fold(u64::MAX).unwrap(), view.fold_recent().unwrap());

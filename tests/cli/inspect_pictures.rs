@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use plan_ledger::{Ledger, Plan, Receipt, RunPolicy};
 use serde_json::{Value, json};
 
-use super::inspect::{Place, deal, environment, look, place, small};
+use super::inspect::{Place, dispatch, environment, look, place, small};
 
 /// Goal: each attempt has its place in the picture, and how it ended shows without colour.
 #[test]
@@ -62,9 +62,9 @@ fn nasty() -> Place {
     }))
     .unwrap();
     let run = ledger.start_run("nasty", &plan, RunPolicy::default()).unwrap();
-    let token = deal(&ledger, run);
+    let token = dispatch(&ledger, run);
     ledger.record_receipt(token, Receipt::default()).unwrap();
-    deal(&ledger, run);
+    dispatch(&ledger, run);
     ledger.close().unwrap();
     place
 }
@@ -117,7 +117,7 @@ fn what_is_left_goes_down_to_what_the_books_say() {
     let run = ledger.start_run("dear", &plan, RunPolicy::default()).unwrap();
     for tokens in [100, 200, 300] {
         let cost = plan_ledger::plan::Cost { money_micros: 0, tokens };
-        let token = deal(&ledger, run);
+        let token = dispatch(&ledger, run);
         ledger.record_receipt(token, Receipt { cost, ..Receipt::default() }).unwrap();
     }
     ledger.close().unwrap();
@@ -131,9 +131,9 @@ fn what_is_left_goes_down_to_what_the_books_say() {
     let text = look(&place.dir, &["budget", "--chart"]);
     text.has("tokens     600    -          -          1,000     400")
         .has("[#########-------]")
-        .has("what is left of tokens")
-        .has("what is left of attempts")
+        .has("remaining tokens")
+        .has("remaining attempts")
         .has("  1,000 |###");
-    assert!(!text.out.contains("what is left of money"), "money has no limit");
+    assert!(!text.out.contains("remaining money"), "money has no limit");
     look(&place.dir, &["progress"]).has("] 3/8 accepted, 5 ready").has("  8 |##");
 }

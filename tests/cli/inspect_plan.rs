@@ -13,7 +13,7 @@ use plan_ledger::{Environment, Ledger, LedgerView, Plan, Receipt, RunPolicy, Sta
 use serde_json::{Value, json};
 
 use super::inspect::{
-    Place, change, deal, documented, environment, large, look, place, reopen, segments, small,
+    Place, change, dispatch, documented, environment, large, look, place, reopen, segments, small,
 };
 
 /// What is published of the lines.
@@ -129,14 +129,14 @@ fn people_are_told_what_they_came_for() {
     tell(&["cost"]).has("#1 flaky  2").has("all       6");
     tell(&["metrics"]).has("retry exhaustion").has("1 of 2");
     tell(&["view", "operator"])
-        .has("6; 2 failed, 1 tried again")
+        .has("6; 2 failed, 1 retried")
         .has("outcome unknown  attempt  token  worker")
         .has("last failure  #4 transient: never works");
     tell(&["view", "debug"]).has("steps.1.status: \"Ready\" -> \"Dispatched\"");
     tell(&["view", "user"])
         .has("1 of 6 steps")
         .has("a person must find out whether step 3 was done");
-    tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("steps that were left");
+    tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("remaining steps");
 }
 
 /// Goal: `ledger status` is the view of `inspect`, and nothing else.
@@ -219,7 +219,7 @@ fn a_run_is_guessed_only_where_there_is_one() {
         let both = look(&place.dir, &[command, "flaky"]);
         assert!(both.code == 2 && both.err.contains("which run?"), "{both:?}");
     }
-    let token = deal(&ledger, second);
+    let token = dispatch(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();
     look(&place.dir, &["queue"]).has("queue of run small (1): running");
     for command in ["step", "why", "history"] {
@@ -247,7 +247,7 @@ fn damage_ends_no_answer() {
         let text = look(&place.dir, &args);
         assert_eq!(text.code, if is_before { 0 } else { 4 }, "{args:?}: {text:?}");
         if !is_before {
-            text.has("not all of the ledger could be read; shown is the state of record 13")
+            text.has("not all of the ledger can be read; this is the state after record 13")
                 .has("damage: ")
                 .has("record 14 is missing");
         }
@@ -273,7 +273,7 @@ fn many() -> Place {
     for number in 1..=66 {
         let run = ledger.start_run(&format!("run-{number}"), &plan, RunPolicy::default()).unwrap();
         let output = Json::new(&json!({ "x": number })).into();
-        let token = deal(&ledger, run);
+        let token = dispatch(&ledger, run);
         ledger.record_receipt(token, Receipt { output, ..Receipt::default() }).unwrap();
     }
     ledger.close().unwrap();
@@ -293,7 +293,7 @@ fn a_run_that_ended_long_ago_is_shown_as_it_was() {
         ("variables run-1", "x         1        yes      #1 a"),
         ("plan #1", "#1    a   accepted"),
         ("step run-1 a", "attempt 1 (token @"),
-        ("why run-1 a", "it counts as done"),
+        ("why run-1 a", "it is accepted"),
         ("timeline run-1", "[+] #1 a |"),
         ("cost run-1", "#1 a  1"),
         ("graph run-1", "[+] #1 a"),
@@ -306,7 +306,7 @@ fn a_run_that_ended_long_ago_is_shown_as_it_was() {
         if command != "view debug run-1" {
             look.has(text);
         }
-        look.has("it ended at record").has("and is shown as it was then");
+        look.has("it ended at record").has("and is shown in its final state");
     }
 }
 
@@ -315,7 +315,7 @@ fn a_run_that_ended_long_ago_is_shown_as_it_was() {
 fn the_summary_lists_the_sums_of_runs_that_ended_long_ago() {
     let place = many();
     let summary = look(&place.dir, &[]);
-    summary.has("2 runs that ended before, of which only the sums are kept:");
+    summary.has("2 runs that ended earlier, of which only summaries are kept:");
     summary.has("more runs: ").has(" done; `ledger inspect ").has("` lists all");
     assert_eq!(summary.out.matches("\nrun run-").count(), 8, "so many are shown in full");
     summary.has("  run-2: done ").has("version 1, 1 of 1 accepted, 0 skipped; 1 attempt, cost ");
@@ -345,7 +345,7 @@ fn pruned() -> Place {
         let run = ledger.start_run(name, &plan, RunPolicy::default()).unwrap();
         for _ in 0..(if name == "old" { 10 } else { 4 }) {
             let output = Json::new(&json!("x".repeat(400_000))).into();
-            let token = deal(&ledger, run);
+            let token = dispatch(&ledger, run);
             ledger.record_receipt(token, Receipt { output, ..Receipt::default() }).unwrap();
         }
     }

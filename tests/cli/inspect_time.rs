@@ -9,7 +9,7 @@ use plan_ledger::plan::{Json, explain};
 use plan_ledger::{Ledger, LedgerView, Plan, Receipt, RunPolicy, StepNumber, state_hash};
 use serde_json::{Value, json};
 
-use super::inspect::{deal, environment, look, place, reopen, small};
+use super::inspect::{dispatch, environment, look, place, reopen, small};
 
 fn view(dir: &std::path::Path) -> LedgerView {
     LedgerView::open(dir, &environment()).unwrap()
@@ -100,7 +100,7 @@ fn why_agrees_with_the_rules_at_every_record() {
         .has("small slow --by WHO");
     look(&place.dir, &["why", "small", "flaky", "--at", "6"])
         .has("worker-1 holds the lease of step 1 (flaky), until 2027-01-15T08:")
-        .has("as it was after record 6");
+        .has("the state after record 6");
     look(&place.dir, &["why", "small", "flaky", "--at", "5"])
         .has("it can be dispatched: place 1 of 3");
 }
@@ -215,7 +215,7 @@ fn two_runs_are_told_apart() {
     for (name, steps) in [("one", 2), ("two", 1)] {
         let run = ledger.start_run(name, &plan, RunPolicy::default()).unwrap();
         for _ in 0..steps {
-            let token = deal(&ledger, run);
+            let token = dispatch(&ledger, run);
             ledger.record_receipt(token, Receipt::default()).unwrap();
         }
     }
@@ -228,7 +228,7 @@ fn two_runs_are_told_apart() {
     assert_eq!(found["runs"], json!([1, 2]));
     assert_eq!(found["parting"]["step"], "b");
     assert_eq!(found["steps"][0]["status"], json!(["accepted", "ready"]));
-    look(&place.dir, &["diff", "one", "one"]).has("nothing that was decided differs");
+    look(&place.dir, &["diff", "one", "one"]).has("no decision differs");
 }
 
 /// Goal: what is asked of the past does not see what came later.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
 use plan_ledger::sim::lab::{
-    Ambiguity, Case, Depth, ExploreReport, ExploreScope, Model, Op, Promise, dir, environment,
+    Ambiguity, Case, Depth, ExploreReport, ExploreScope, Guarantee, Model, Op, dir, environment,
     every_crash, examine, explore, explore_one, inject_faults, inject_into, replay, soak,
 };
 use plan_ledger::sim::{Profile, SimDisk};
@@ -14,10 +14,10 @@ fn continue_always(_: &ExploreReport) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Goal: no crash of a workload of one operation, nor of its recovery, breaks a promise; and the same
+/// Goal: no crash of a workload of one operation, nor of its recovery, violates a guarantee; and the same
 /// seed gives the same images with any number of threads.
 #[test]
-fn one_operation_workloads_keep_promises_deterministically() {
+fn one_operation_workloads_keep_guarantees_deterministically() {
     let run = |jobs| {
         let jobs = NonZeroUsize::new(jobs).unwrap();
         let scope = ExploreScope { ops: 1, jobs, ..ExploreScope::FULL };
@@ -31,9 +31,9 @@ fn one_operation_workloads_keep_promises_deterministically() {
     assert_eq!(one.ambiguous, 0, "an image was reported as ambiguous");
 }
 
-/// Goal: some longer workloads keep every promise, among them a crashed prune.
+/// Goal: some longer workloads keep every guarantee, among them a crashed prune.
 #[test]
-fn longer_workloads_keep_every_promise() {
+fn longer_workloads_keep_every_guarantee() {
     let scope = ExploreScope { samples: 3, subsets: 3, subsets_again: 2, ..ExploreScope::FULL };
     // A kill leaves nothing in the cache alone: few images differ.
     let workloads =
@@ -46,7 +46,7 @@ fn longer_workloads_keep_every_promise() {
 
 /// Goal: failing calls lose no acknowledged record, and with lying devices no record is invented.
 #[test]
-fn failing_and_lying_disks_keep_promises() {
+fn failing_and_lying_disks_keep_guarantees() {
     let report =
         inject_faults(0, 1, &|_| ControlFlow::Continue(())).unwrap_or_else(|it| panic!("{it}"));
     assert_eq!((report.workloads, report.workloads_all), (1, 1));
@@ -79,9 +79,9 @@ fn recovery_note_of_an_earlier_state_is_not_invented() {
     assert!(report.classes["lost write"].earlier > 0, "{report:?}");
 }
 
-/// Goal: on devices that tear sectors the engine may ask a person, and keeps every promise otherwise.
+/// Goal: on devices that tear sectors the engine may ask a person, and keeps every guarantee otherwise.
 #[test]
-fn sector_tearing_devices_keep_promises() {
+fn sector_tearing_devices_keep_guarantees() {
     for device in [Profile::OrderedAppend, Profile::Psow512, Profile::Psow4096] {
         let scope = ExploreScope { ops: 1, samples: 4, device, ..ExploreScope::FULL };
         let report = explore(&scope, &|_| ControlFlow::Continue(()))
@@ -93,10 +93,10 @@ fn sector_tearing_devices_keep_promises() {
     }
 }
 
-/// Goal: a long history with crashes of operations and recoveries and an open reader keeps every promise,
+/// Goal: a long history with crashes of operations and recoveries and an open reader keeps every guarantee,
 /// and the same seed gives the same history.
 #[test]
-fn soak_test_keeps_promises_deterministically() {
+fn soak_test_keeps_guarantees_deterministically() {
     let run = || soak(400, 5, &mut |_| ()).unwrap_or_else(|broken| panic!("{broken}"));
     let report = run();
     assert!(report.crashes > 30 && report.reads > 200 && report.records > 200, "{report:?}");
@@ -118,12 +118,12 @@ fn acknowledged() -> (SimDisk, Model) {
 }
 
 /// Goal: the oracle can fail. A missing record, a record that was never requested, a changed byte and a
-/// missing ledger each break the expected promise.
+/// missing ledger each violate the expected guarantee.
 #[test]
-fn oracle_detects_broken_promises() {
+fn oracle_detects_violated_guarantees() {
     let examined = |disk: &SimDisk, model: &Model| {
         let result = examine(&disk.fork(), model, Depth::Full, Ambiguity::Forbidden);
-        result.map(|_| ()).map_err(|violation| violation.promise)
+        result.map(|_| ()).map_err(|violation| violation.guarantee)
     };
     let (disk, model) = acknowledged();
     assert_eq!(examined(&disk, &model), Ok(()));
@@ -132,24 +132,24 @@ fn oracle_detects_broken_promises() {
     let mut next = (**more.acked.last().unwrap()).clone();
     next.seq += 1;
     more.acked.push(next.into());
-    assert_eq!(examined(&disk, &more), Err(Promise::AckedKept));
+    assert_eq!(examined(&disk, &more), Err(Guarantee::AckedKept));
 
     let mut less = model.clone();
     less.acked.pop();
-    assert_eq!(examined(&disk, &less), Err(Promise::PrefixOfIssued));
+    assert_eq!(examined(&disk, &less), Err(Guarantee::PrefixOfIssued));
 
     let mut other = model.clone();
     let mut last = (**other.acked.last().unwrap()).clone();
     last.payload.push(1);
     *other.acked.last_mut().unwrap() = last.into();
-    assert_eq!(examined(&disk, &other), Err(Promise::PrefixOfIssued));
+    assert_eq!(examined(&disk, &other), Err(Guarantee::PrefixOfIssued));
 
     let damaged = disk.fork();
     let segment = damaged.files(&dir().join("log")).remove(0);
     damaged.overwrite(&segment, 4096 + 60, &[0xFF; 8]).unwrap();
     assert!(examined(&damaged, &model).is_err());
 
-    assert_eq!(examined(&SimDisk::new(), &model), Err(Promise::AckedKept));
+    assert_eq!(examined(&SimDisk::new(), &model), Err(Guarantee::AckedKept));
 }
 
 /// Goal: a case and its line convert into each other, and a line can be replayed.

@@ -105,7 +105,7 @@ fn runner_waits_for_backoff_delays() {
     let begun = Instant::now();
     let ended = place.ledger("run plan.yaml").code(0);
     assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
-    ended.complains(&["waiting until", "step 1 (flaky) is tried again then"]);
+    ended.complains(&["waiting until", "step 1 (flaky) is retried then"]);
     assert_eq!(place.tally().len(), 3);
     let place = Place::new();
     place.write(
@@ -193,7 +193,7 @@ fn waiting_run_can_be_interrupted() {
         "after: exit status 1",
     ]);
     step("next").says(&["waiting", "precondition 1 `rows > 0` does not hold"]);
-    let words = ["1 delayed", "wait until", "when #1 slow is tried again"];
+    let words = ["1 delayed", "wait until", "when #1 slow is retried"];
     place.ledger("inspect .ledger").code(0).says(&words);
 }
 
@@ -549,7 +549,7 @@ fn probe_does_not_accept_a_rejected_attempt() {
     place
         .ledger("run plan.yaml")
         .code(3)
-        .says(&["the outcome of step 1 (pay) is unknown: an attempt may have done it"]);
+        .says(&["the outcome of step 1 (pay) is unknown: a lost attempt may have done it"]);
     assert!(!place.path("probed").exists(), "the outcome is known, so no probe is needed");
     place.ledger("answer plan pay landed --by ana").code(0);
     place.ledger("run plan.yaml").code(0);

@@ -171,7 +171,7 @@ fn continuing_plan_asks_for_more_steps() {
     let place = Place::new();
     let first = "continues: true\nsteps:\n  - {id: a, command: 'echo a >> $TALLY'}\n";
     place.write("plan.yaml", first);
-    let words = ["the planner is asked for more steps", "ledger plan withdraw plan --by WHO"];
+    let words = ["the plan needs more steps", "ledger plan withdraw plan --by WHO"];
     place.ledger("run plan.yaml").code(3).says(&words);
     place.write("plan.yaml", format!("{first}  - {{id: b, command: 'echo b >> $TALLY'}}\n"));
     place.ledger("run plan.yaml --replan").code(3).says(&words);

@@ -1150,10 +1150,11 @@ fn commands_plan_first_and_execute_with_yes() {
     assert_eq!(said[0]["chain"], plan["chain"]);
     place.ledger("verify l --level replay").code(0).says(&["ledger l: whole"]);
     place.ledger("verify old.tar --level replay").code(0).says(&["whole", "opening  refused"]);
-    place.ledger("inspect old.tar").code(0).says(&["run run-0", "an archive, which is only read"]);
+    place.ledger("inspect old.tar").code(0).says(&["run run-0", "a read-only archive"]);
     place.ledger("inspect old.tar records --to 2 --json").code(0);
     let last = plan["last_seq"].as_u64().unwrap();
-    let words = [format!("records 1 to {last} were pruned, lastly by ana"), "old.tar".to_owned()];
+    let words =
+        [format!("records 1 to {last} were pruned, most recently by ana"), "old.tar".to_owned()];
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     place.ledger("inspect l").code(0).says(&words);
     place.ledger("inspect l records").code(0).says(&words);

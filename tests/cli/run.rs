@@ -245,7 +245,11 @@ fn first_interrupt_drains_and_second_kills() {
     place.write("open", "");
     let ended = running.end().code(3);
     let ended = ended.complains(&["stopping: no more steps are dispatched; 2 still running"]);
-    ended.says(&["run plan: interrupted", "2 of 6 steps accepted", "run it again to continue"]);
+    ended.says(&[
+        "run plan: interrupted",
+        "2 of 6 steps accepted",
+        "repeat the command to continue",
+    ]);
     assert_eq!(place.tally().len(), 2);
     assert!(place.state().in_flight.is_empty());
 
@@ -369,7 +373,7 @@ steps:
     command: cat > hand-off.json; env > environment; test $LEDGER_ATTEMPT = 2 || exit 75
 "#,
     );
-    place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted", "1 to retry"]);
+    place.ledger("run plan.yaml").code(0).says(&["2 of 2 steps accepted", "1 to be retried"]);
     let text = place.read("hand-off.json");
     let hand_off: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(text.ends_with('\n'));

@@ -72,11 +72,11 @@ Examples:
 #[command(name = "ledger", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) task: Task,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Task {
+pub(crate) enum CliCommand {
     /// Create an empty ledger
     Init(InitArgs),
     /// Open a ledger and serve the commands of other processes
@@ -153,7 +153,7 @@ pub(crate) enum Task {
     Archive(ArchiveArgs),
     /// Delete the oldest segments
     Prune(PruneArgs),
-    /// Crash the engine on a simulated disk and check its promises
+    /// Crash the engine on a simulated disk and check its guarantees
     Lab(LabArgs),
     /// Check every byte of a ledger, and list all damage
     Verify(VerifyArgs),

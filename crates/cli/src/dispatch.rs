@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 
 use plan_ledger::ledger::Environment;
 
-use crate::cli::{Cli, Task};
+use crate::cli::{Cli, CliCommand};
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
     export, fork, get, import, init, inspect, lab, man, next, note, pause, plan, prune, questions,
@@ -15,54 +15,54 @@ use crate::commands::{
 };
 use crate::output::{Code, Failure};
 
-pub(crate) fn dispatch(task: Task) -> Result<Code, Failure> {
-    match task {
-        Task::Init(args) => init::init(&args),
-        Task::Serve(args) => serve::serve(&args),
-        Task::Run(args) => run::run(&args),
-        Task::Work(args) => work::work(&args),
-        Task::Claim(args) => claim::claim(&args),
-        Task::Renew(args) => renew::renew(&args),
-        Task::Release(args) => release::release(&args),
-        Task::Receipt(args) => receipt::receipt(&args),
-        Task::Effect(args) => effect::effect(&args),
-        Task::Drill(args) => drill::drill(&args),
-        Task::Inspect(args) => {
+pub(crate) fn dispatch(command: CliCommand) -> Result<Code, Failure> {
+    match command {
+        CliCommand::Init(args) => init::init(&args),
+        CliCommand::Serve(args) => serve::serve(&args),
+        CliCommand::Run(args) => run::run(&args),
+        CliCommand::Work(args) => work::work(&args),
+        CliCommand::Claim(args) => claim::claim(&args),
+        CliCommand::Renew(args) => renew::renew(&args),
+        CliCommand::Release(args) => release::release(&args),
+        CliCommand::Receipt(args) => receipt::receipt(&args),
+        CliCommand::Effect(args) => effect::effect(&args),
+        CliCommand::Drill(args) => drill::drill(&args),
+        CliCommand::Inspect(args) => {
             inspect::inspect(&args, &Environment::system(), &mut io::stdout().lock())
         }
-        Task::Status(args) => {
+        CliCommand::Status(args) => {
             inspect::status(&args, &Environment::system(), &mut io::stdout().lock())
         }
-        Task::Accept(args) => accept::accept(&args),
-        Task::Reject(args) => accept::reject(&args),
-        Task::Questions(args) => questions::questions(&args),
-        Task::Answer(args) => answer::answer(&args),
-        Task::Decide(args) => decide::decide(&args),
-        Task::Retry(args) => retry::retry(&args),
-        Task::Skip(args) => skip::skip(&args),
-        Task::Set(args) => set::set(&args),
-        Task::Get(args) => get::get(&args),
-        Task::Note(args) => note::note(&args),
-        Task::Next(args) => next::next(&args),
-        Task::Tick(args) => tick::tick(&args),
-        Task::Plan(args) => plan::plan(&args),
-        Task::Pause(args) => pause::pause(&args),
-        Task::Resume(args) => resume::resume(&args),
-        Task::Cancel(args) => cancel::cancel(&args),
-        Task::Budget(args) => budget::budget(&args),
-        Task::Fork(args) => fork::fork(&args),
-        Task::Cap(args) => cap::cap(&args),
-        Task::Export(args) => export::export(&args),
-        Task::Import(args) => import::import(&args),
-        Task::Recover(args) => recover::recover(&args),
-        Task::Blobs(args) => blobs::blobs(&args),
-        Task::Snapshot(args) => snapshot::snapshot(&args),
-        Task::Archive(args) => archive::archive(&args),
-        Task::Prune(args) => prune::prune(&args),
-        Task::Lab(args) => lab::lab(&args),
-        Task::Verify(args) => verify::verify(&args),
-        Task::Root(args) => root::root(&args),
-        Task::Completions(args) => completions::completions(&args, Cli::command()),
-        Task::Man(args) => man::man(&args, Cli::command()),
+        CliCommand::Accept(args) => accept::accept(&args),
+        CliCommand::Reject(args) => accept::reject(&args),
+        CliCommand::Questions(args) => questions::questions(&args),
+        CliCommand::Answer(args) => answer::answer(&args),
+        CliCommand::Decide(args) => decide::decide(&args),
+        CliCommand::Retry(args) => retry::retry(&args),
+        CliCommand::Skip(args) => skip::skip(&args),
+        CliCommand::Set(args) => set::set(&args),
+        CliCommand::Get(args) => get::get(&args),
+        CliCommand::Note(args) => note::note(&args),
+        CliCommand::Next(args) => next::next(&args),
+        CliCommand::Tick(args) => tick::tick(&args),
+        CliCommand::Plan(args) => plan::plan(&args),
+        CliCommand::Pause(args) => pause::pause(&args),
+        CliCommand::Resume(args) => resume::resume(&args),
+        CliCommand::Cancel(args) => cancel::cancel(&args),
+        CliCommand::Budget(args) => budget::budget(&args),
+        CliCommand::Fork(args) => fork::fork(&args),
+        CliCommand::Cap(args) => cap::cap(&args),
+        CliCommand::Export(args) => export::export(&args),
+        CliCommand::Import(args) => import::import(&args),
+        CliCommand::Recover(args) => recover::recover(&args),
+        CliCommand::Blobs(args) => blobs::blobs(&args),
+        CliCommand::Snapshot(args) => snapshot::snapshot(&args),
+        CliCommand::Archive(args) => archive::archive(&args),
+        CliCommand::Prune(args) => prune::prune(&args),
+        CliCommand::Lab(args) => lab::lab(&args),
+        CliCommand::Verify(args) => verify::verify(&args),
+        CliCommand::Root(args) => root::root(&args),
+        CliCommand::Completions(args) => completions::completions(&args, Cli::command()),
+        CliCommand::Man(args) => man::man(&args, Cli::command()),
     }
 }

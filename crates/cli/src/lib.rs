@@ -26,7 +26,7 @@ use clap::Parser as _;
 
 use plan_ledger::ledger::Environment;
 
-use cli::{Cli, Task};
+use cli::{Cli, CliCommand};
 use output::{Code, Failure, print_error, print_json};
 
 /// Runs the command line of this process.
@@ -45,12 +45,12 @@ pub fn main() -> ExitCode {
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     fail(&Failure::Output(error))
                 }
-                _ => Code::Fine.into(),
+                _ => Code::Success.into(),
             };
         }
     };
     signals::survive_file_size_limit();
-    match dispatch::dispatch(cli.task) {
+    match dispatch::dispatch(cli.command) {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),
     }
@@ -76,7 +76,7 @@ fn fail(failure: &Failure) -> ExitCode {
 pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
     let arguments = ["ledger", "inspect"].iter().chain(arguments);
     let outcome = match Cli::try_parse_from(arguments) {
-        Ok(Cli { task: Task::Inspect(args) }) => {
+        Ok(Cli { command: CliCommand::Inspect(args) }) => {
             commands::inspect::inspect(&args, environment, out)
         }
         Ok(_) => Ok(Code::Usage),

@@ -28,7 +28,7 @@
 //!
 //! Faults that break the contract ([`InjectedFault::is_violation`]): syncs that lie, lost or
 //! misdirected writes, bit rot, short reads, and devices that damage the neighbours of a write
-//! ([`Profile::NonPsow`]). No engine can keep its promises then. It must report what is missing or
+//! ([`Profile::NonPsow`]). No engine can keep its guarantees then. It must report what is missing or
 //! refuse to continue, and it must never invent records.
 //!
 //! The same calls and seeds give the same bytes. A fork shares what it does not change.

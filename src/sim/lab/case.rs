@@ -59,14 +59,14 @@ impl fmt::Display for Case {
     }
 }
 
-/// A case that breaks a promise.
+/// A case that violates a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailingCase {
     /// The case, with as few operations as were found to be enough.
     pub case: String,
     /// The arguments of `ledger` that reproduce it.
     pub replay: String,
-    /// The broken promise.
+    /// The violated guarantee.
     pub violation: Violation,
     /// The injected faults and restarts, in order.
     pub history: Vec<String>,

@@ -124,7 +124,7 @@ pub fn explore(
 /// Replay one case.
 ///
 /// # Errors
-/// The case breaks a promise.
+/// The case violates a guarantee.
 pub fn replay(case: &Case) -> Result<(), FailingCase> {
     let failed = |violation, disk: Option<&SimDisk>| failing_case(case, violation, disk);
     let (points, models) = crash_points(case).map_err(|violation| failed(violation, None))?;

@@ -17,7 +17,7 @@ use crate::storage::Storage;
 
 use super::case::{Case, FailingCase};
 use super::explore::{ExploreScope, crash_points, model_of};
-use super::model::{Model, Promise, Violation};
+use super::model::{Guarantee, Model, Violation};
 use super::op::{Op, workload_name};
 use super::oracle::{Ambiguity, Depth, ImageOutcome, examine};
 use super::restart::Restart;
@@ -293,7 +293,7 @@ fn check_fail_closed(
         return if opened.is_err() {
             Ok(())
         } else {
-            Err(Violation::new(Promise::ErrorKinds, "opened, but not readable"))
+            Err(Violation::new(Guarantee::ErrorKinds, "opened, but not readable"))
         };
     };
     model.check_known(served.proven.iter().chain(&served.others))?;

@@ -1,5 +1,5 @@
 //! The crash laboratory: crashes ledgers on simulated disks at every call and in every way, and checks
-//! that the engine keeps its promises.
+//! that the engine keeps its guarantees.
 //!
 //! A [`Model`] records what was requested and acknowledged. After each crash, [`examine`] restarts
 //! the engine on the resulting disk image and compares it with the model. [`explore`] enumerates
@@ -29,7 +29,7 @@ pub use every_crash::{
 };
 pub use explore::{ExploreScope, ExploreWatch, explore, explore_one, replay};
 pub use faults::{FaultCounts, FaultReport, FaultWatch, inject_faults, inject_into};
-pub use model::{Model, Promise, Violation};
+pub use model::{Guarantee, Model, Violation};
 pub use op::{Op, workload_name};
 pub use oracle::{Ambiguity, Depth, ExaminedImage, ImageOutcome, examine};
 pub use report::ExploreReport;

@@ -1,4 +1,4 @@
-//! The model: what was requested and acknowledged, and the promises that the ledger must keep.
+//! The model: what was requested and acknowledged, and the guarantees that the ledger must keep.
 //!
 //! Invariant: the model knows every acknowledged record with its chain value, and every payload of the
 //! batches that were requested and not acknowledged.
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::format::{ContentHasher, NewRecord};
 use crate::log::{KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRecord};
 
-/// A promise of the engine.
+/// A guarantee of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Promise {
+pub enum Guarantee {
     /// I1: acknowledged records exist, or exactly the missing ones are reported.
     AckedKept,
     /// I2: every record was requested: in order, without gaps, byte for byte.
@@ -38,7 +38,7 @@ pub enum Promise {
     ReportIsVerdict,
 }
 
-impl fmt::Display for Promise {
+impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AckedKept => "I1, acknowledged records are kept",
@@ -57,25 +57,25 @@ impl fmt::Display for Promise {
     }
 }
 
-/// A broken promise.
+/// A violation of a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The promise.
-    pub promise: Promise,
+    /// The guarantee.
+    pub guarantee: Guarantee,
     /// What was expected and what was found.
     pub what: String,
 }
 
 impl Violation {
-    /// Report a broken promise.
-    pub fn new(promise: Promise, what: impl Into<String>) -> Self {
-        Self { promise, what: what.into() }
+    /// Report a violation.
+    pub fn new(guarantee: Guarantee, what: impl Into<String>) -> Self {
+        Self { guarantee, what: what.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.promise, self.what)
+        write!(f, "{}: {}", self.guarantee, self.what)
     }
 }
 
@@ -107,7 +107,7 @@ impl Model {
     /// Check the records of a ledger.
     ///
     /// # Errors
-    /// The broken promise.
+    /// The violated guarantee.
     pub fn check(&self, found: &[LoggedRecord]) -> Result<(), Violation> {
         let last = found.last().map_or(0, |record| record.seq);
         self.check_prefix(found)?;
@@ -116,7 +116,7 @@ impl Model {
                 "expected {} acknowledged records, found records up to {last}",
                 self.last_acked()
             );
-            return Err(Violation::new(Promise::AckedKept, what));
+            return Err(Violation::new(Guarantee::AckedKept, what));
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Model {
     /// Check the records that a reader serves: they may be stale, but not wrong.
     ///
     /// # Errors
-    /// The broken promise.
+    /// The violated guarantee.
     pub fn check_prefix(&self, found: &[LoggedRecord]) -> Result<(), Violation> {
         if let Some(first) = found.first()
             && first.seq > 1
@@ -132,12 +132,12 @@ impl Model {
         {
             let what =
                 format!("the first record is {}, expected at most {}", first.seq, self.pruned + 1);
-            return Err(Violation::new(Promise::AckedKept, what));
+            return Err(Violation::new(Guarantee::AckedKept, what));
         }
         for (before, after) in found.iter().zip(found.iter().skip(1)) {
             if after.seq != before.seq + 1 {
                 let what = format!("record {} follows record {}", after.seq, before.seq);
-                return Err(Violation::new(Promise::PrefixOfIssued, what));
+                return Err(Violation::new(Guarantee::PrefixOfIssued, what));
             }
         }
         let base = self.acked.first().map_or(1, |record| record.seq);
@@ -171,7 +171,7 @@ impl Model {
             if !(is_known || is_pending || is_pruned) {
                 let what =
                     format!("record {}, kind {}, was never requested", record.seq, record.kind);
-                return Err(Violation::new(Promise::PrefixOfIssued, what));
+                return Err(Violation::new(Guarantee::PrefixOfIssued, what));
             }
         }
         Ok(())
@@ -199,11 +199,11 @@ impl Model {
             for expected in batch {
                 let Some(record) = beyond.next() else {
                     let what = format!("a batch of {} records is incomplete", batch.len());
-                    return Err(Violation::new(Promise::BatchesWhole, what));
+                    return Err(Violation::new(Guarantee::BatchesWhole, what));
                 };
                 if (record.kind, &record.payload) != (expected.kind, &expected.payload) {
                     let what = format!("record {} is not the requested one", record.seq);
-                    return Err(Violation::new(Promise::PrefixOfIssued, what));
+                    return Err(Violation::new(Guarantee::PrefixOfIssued, what));
                 }
             }
         }
@@ -212,7 +212,7 @@ impl Model {
             Some(record) => {
                 let what =
                     format!("record {}, kind {}, was never requested", record.seq, record.kind);
-                Err(Violation::new(Promise::PrefixOfIssued, what))
+                Err(Violation::new(Guarantee::PrefixOfIssued, what))
             }
         }
     }
@@ -246,7 +246,7 @@ impl Model {
 fn expect_same(known: &LoggedRecord, found: &LoggedRecord) -> Result<(), Violation> {
     if known.chain != found.chain || known.kind != found.kind || known.payload != found.payload {
         let what = format!("record {} is not the acknowledged one", found.seq);
-        return Err(Violation::new(Promise::PrefixOfIssued, what));
+        return Err(Violation::new(Guarantee::PrefixOfIssued, what));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The oracle: examines a disk image after a crash against the model.
 //!
-//! Invariant: an image that passes keeps every promise (I1 to I12) that is visible in one image. The
+//! Invariant: an image that passes keeps every guarantee (I1 to I12) that is visible in one image. The
 //! oracle takes nothing from the engine that the model knows. Memory use is tested elsewhere
 //! (`tests/memory`).
 
@@ -21,7 +21,7 @@ use crate::plan::{ContentHash, State};
 use crate::sim::disk::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use crate::storage::Storage;
 
-use super::model::{Model, Promise, Violation};
+use super::model::{Guarantee, Model, Violation};
 use super::op::Op;
 use super::trial::{ReadRecords, dir, environment, read, read_all};
 
@@ -71,7 +71,7 @@ type CheckResult<T> = Result<T, Violation>;
 /// Examine an image against a model. The image is modified.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violation.
 pub fn examine(
     image: &SimDisk,
     model: &Model,
@@ -85,11 +85,11 @@ pub fn examine(
     let result = result.unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().cloned();
         let message = message.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-        Err(Violation::new(Promise::Ends, format!("panic: {}", message.unwrap_or_default())))
+        Err(Violation::new(Guarantee::Ends, format!("panic: {}", message.unwrap_or_default())))
     });
     if image.is_down() {
         let what = format!("more than {CALLS_MAX} calls of the disk");
-        return Err(Violation::new(Promise::Ends, what));
+        return Err(Violation::new(Guarantee::Ends, what));
     }
     result
 }
@@ -119,7 +119,7 @@ impl Examination<'_> {
                     "record {} was served with another chain value before recovery",
                     served.seq
                 );
-                return Err(Violation::new(Promise::ReadersOnlyRead, what));
+                return Err(Violation::new(Guarantee::ReadersOnlyRead, what));
             }
         }
         let ledger = self.reopen(&recovered)?;
@@ -146,12 +146,12 @@ impl Examination<'_> {
         let served = match read(&storage, 1) {
             Err(error) if error.kind() == ErrorKind::NotALedger => ReadRecords::default(),
             Err(error) => {
-                return Err(Violation::new(Promise::ErrorKinds, format!("a reader: {error}")));
+                return Err(Violation::new(Guarantee::ErrorKinds, format!("a reader: {error}")));
             }
             Ok(served) => {
                 self.model.check_prefix(&served.proven)?;
                 let verified = verify(&storage, &dir(), VerifyOptions::DEFAULT)
-                    .map_err(|error| Violation::new(Promise::ErrorKinds, error.to_string()))?;
+                    .map_err(|error| Violation::new(Guarantee::ErrorKinds, error.to_string()))?;
                 let same = match (&verified.opening, &verdict) {
                     (Ok(one), Ok(other)) => one == other,
                     (Err(one), Err(other)) => one.kind() == other.kind(),
@@ -160,13 +160,13 @@ impl Examination<'_> {
                 let damage = verified.findings.iter().find(|it| it.class == FindingClass::Damage);
                 if let (false, _) | (_, Some(_)) = (same, damage) {
                     let what = format!("verify: {damage:?}, opening {:?}", verified.opening);
-                    return Err(Violation::new(Promise::ReportIsVerdict, what));
+                    return Err(Violation::new(Guarantee::ReportIsVerdict, what));
                 }
                 served
             }
         };
         if self.image.digest() != before {
-            return Err(Violation::new(Promise::ReadersOnlyRead, "a reader changed the disk"));
+            return Err(Violation::new(Guarantee::ReadersOnlyRead, "a reader changed the disk"));
         }
         Ok(Before { verdict, served })
     }
@@ -184,7 +184,7 @@ impl Examination<'_> {
             (opened, expected) => {
                 let opened = opened.as_ref().map(|(_, report)| report.verdict);
                 let what = format!("opening gave {opened:?}, expected {expected:?}");
-                return Err(Violation::new(Promise::ReportIsVerdict, what));
+                return Err(Violation::new(Guarantee::ReportIsVerdict, what));
             }
         }
         let (log, report) = match opened {
@@ -192,19 +192,20 @@ impl Examination<'_> {
             Err(error) => return self.not_opened(&error).map(Recovered::Not),
         };
         let read = log.reader().and_then(|reader| read_all(&reader, 1));
-        let read = read.map_err(|error| Violation::new(Promise::ChainHolds, error.to_string()))?;
+        let read =
+            read.map_err(|error| Violation::new(Guarantee::ChainHolds, error.to_string()))?;
         if !read.damage.is_empty() || !read.others.is_empty() {
             let what = format!(
                 "after recovery: {:?}, {} records without proof",
                 read.damage,
                 read.others.len()
             );
-            return Err(Violation::new(Promise::ChainHolds, what));
+            return Err(Violation::new(Guarantee::ChainHolds, what));
         }
         let last = read.proven.last().map_or(0, |record| record.seq);
         if log.last_durable().seq != last {
             let what = format!("recovered up to {}, readers see {last}", log.last_durable().seq);
-            return Err(Violation::new(Promise::PrefixOfIssued, what));
+            return Err(Violation::new(Guarantee::PrefixOfIssued, what));
         }
         self.expect_unchanged(&files)?;
         // Kill the process, and lose power: nothing may depend on the cache.
@@ -218,14 +219,17 @@ impl Examination<'_> {
         match error.kind() {
             ErrorKind::NotALedger if !self.model.is_created => {
                 Ledger::create(&dir(), &environment(self.image)).map_err(|error| {
-                    Violation::new(Promise::ErrorKinds, format!("cannot create it again: {error}"))
+                    Violation::new(
+                        Guarantee::ErrorKinds,
+                        format!("cannot create it again: {error}"),
+                    )
                 })?;
                 Ok(ImageOutcome::Absent)
             }
             ErrorKind::Ambiguous if self.ambiguity == Ambiguity::Allowed => {
                 Ok(ImageOutcome::Ambiguous)
             }
-            _ => Err(Violation::new(Promise::AckedKept, format!("refused: {error}"))),
+            _ => Err(Violation::new(Guarantee::AckedKept, format!("refused: {error}"))),
         }
     }
 
@@ -245,7 +249,7 @@ impl Examination<'_> {
                     continue;
                 }
                 let what = format!("{} is gone", path.display());
-                return Err(Violation::new(Promise::RecoveryIdempotent, what));
+                return Err(Violation::new(Guarantee::RecoveryIdempotent, what));
             };
             let changed = old
                 .iter()
@@ -254,7 +258,7 @@ impl Examination<'_> {
                 .find(|(at, byte)| **byte != 0 && new.get(*at) != Some(byte));
             if let Some((at, _)) = changed {
                 let what = format!("{}: byte {at} was changed", path.display());
-                return Err(Violation::new(Promise::RecoveryIdempotent, what));
+                return Err(Violation::new(Guarantee::RecoveryIdempotent, what));
             }
         }
         Ok(())
@@ -276,7 +280,7 @@ impl Examination<'_> {
     /// Open the ledger again after the second crash (I5, I6).
     fn reopen(&self, recovered: &[LoggedRecord]) -> CheckResult<Ledger> {
         let files: Vec<PathBuf> = self.segments().into_keys().collect();
-        let lost = |what: String| Violation::new(Promise::RecoveredKept, what);
+        let lost = |what: String| Violation::new(Guarantee::RecoveredKept, what);
         let (ledger, report) = Ledger::open(&dir(), &environment(self.image))
             .map_err(|error| lost(format!("reopening: {error}")))?;
         let returned = recovered.last().map(|record| (record.seq, record.chain));
@@ -287,14 +291,14 @@ impl Examination<'_> {
         let now: Vec<PathBuf> = self.segments().into_keys().collect();
         if now.len() > files.len() || report.verdict != "clean" {
             let what = format!("reopening was {}, files {now:?}", report.verdict);
-            return Err(Violation::new(Promise::RecoveryIdempotent, what));
+            return Err(Violation::new(Guarantee::RecoveryIdempotent, what));
         }
         Ok(ledger)
     }
 
     /// Check the state at every record, with and without snapshots (I7).
     fn check_states(&self, ledger: &Ledger, recovered: &[LoggedRecord]) -> CheckResult<()> {
-        let wrong = |what: String| Violation::new(Promise::StateSame, what);
+        let wrong = |what: String| Violation::new(Guarantee::StateSame, what);
         let failed = |error: Error| wrong(error.to_string());
         let first = recovered.first().map_or(1, |record| record.seq);
         let has_snapshots = !self.image.files(&dir().join("snap")).is_empty();
@@ -331,7 +335,7 @@ impl Examination<'_> {
         found.ok_or_else(|| {
             let what =
                 format!("no state from record {before} to {last}, model {}", self.model.pruned);
-            Violation::new(Promise::StateSame, what)
+            Violation::new(Guarantee::StateSame, what)
         })
     }
 
@@ -339,7 +343,7 @@ impl Examination<'_> {
     fn check_appends(&self, ledger: Ledger, recovered: &[LoggedRecord]) -> CheckResult<()> {
         let batch = Op::Append.batches(recovered.len().try_into().unwrap_or(0)).concat();
         let time = environment(self.image).clock.now();
-        let wrong = |what: String| Violation::new(Promise::PoisonHolds, what);
+        let wrong = |what: String| Violation::new(Guarantee::PoisonHolds, what);
         let last = recovered.last().map_or(0, |record| record.seq);
         if last % 2 == 1 {
             let action = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
@@ -365,7 +369,7 @@ impl Examination<'_> {
         match self.verdict() {
             Ok(TailVerdict::Clean) => Ok(()),
             other => Err(Violation::new(
-                Promise::ReportIsVerdict,
+                Guarantee::ReportIsVerdict,
                 format!("after a close the verdict is {other:?}"),
             )),
         }
@@ -388,7 +392,7 @@ fn expect_same(seq: u64, state: &State, found: ContentHash) -> CheckResult<()> {
         return Ok(());
     }
     let what = format!("record {seq}: replay gave {folded}, found {found}");
-    Err(Violation::new(Promise::StateSame, what))
+    Err(Violation::new(Guarantee::StateSame, what))
 }
 
 fn log_options(environment: &Environment) -> LogOptions {

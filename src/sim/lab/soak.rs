@@ -26,7 +26,7 @@ const CRASH_EVERY: u64 = 8;
 /// A crash happens within so many calls.
 const CRASH_CALLS_MAX: u64 = 60;
 
-/// How many events are reported when a promise breaks.
+/// How many events are reported when a guarantee is violated.
 const EVENTS_MAX: usize = 24;
 
 /// The counts of a soak test.
@@ -45,7 +45,7 @@ pub struct SoakReport {
 /// Run a number of operations; `watch` is called after each.
 ///
 /// # Errors
-/// The first broken promise, with the seed and the number of the operation.
+/// The first violation, with the seed and the number of the operation.
 pub fn soak(
     ops: u64,
     seed: u64,

@@ -19,7 +19,7 @@ use crate::plan::State;
 use crate::sim::disk::{Random, SimDisk};
 use crate::storage::Storage;
 
-use super::model::{Model, Promise, Violation};
+use super::model::{Guarantee, Model, Violation};
 use super::op::{Op, SEGMENT};
 use super::restart::Restart;
 
@@ -185,7 +185,7 @@ impl Trial {
         if is_right || self.disk.is_down() {
             return Ok(());
         }
-        Err(Violation::new(Promise::ErrorKinds, format!("unexpected: {error}")))
+        Err(Violation::new(Guarantee::ErrorKinds, format!("unexpected: {error}")))
     }
 
     /// Run one operation. `Ok` also if the disk failed and the engine reported it correctly.
@@ -281,7 +281,7 @@ impl Trial {
             Err(error) if matches!(error.kind(), ErrorKind::Poisoned | ErrorKind::Fenced) => Ok(()),
             other => {
                 let what = format!("an append after an unknown outcome: {other:?}");
-                Err(Violation::new(Promise::PoisonHolds, what))
+                Err(Violation::new(Guarantee::PoisonHolds, what))
             }
         }
     }
@@ -342,17 +342,20 @@ impl Trial {
             return self.acknowledge_on_lying_disk(&storage);
         }
         let found = read(&storage, 1).map_err(|error| {
-            Violation::new(Promise::AckedKept, format!("cannot read acknowledged records: {error}"))
+            Violation::new(
+                Guarantee::AckedKept,
+                format!("cannot read acknowledged records: {error}"),
+            )
         })?;
         if let Some((_, _, damage)) = found.damage.first() {
-            return Err(Violation::new(Promise::AckedKept, format!("damage: {damage}")));
+            return Err(Violation::new(Guarantee::AckedKept, format!("damage: {damage}")));
         }
         self.model.check(&found.proven)?;
         let head = self.ledger.as_ref().map_or(0, |ledger| ledger.head().seq);
         let last = found.proven.last().map_or(0, |record| record.seq);
         if head != last {
             let what = format!("acknowledged up to record {head}, readers see {last}");
-            return Err(Violation::new(Promise::AckedKept, what));
+            return Err(Violation::new(Guarantee::AckedKept, what));
         }
         self.model.adopt(found.proven);
         self.publish();

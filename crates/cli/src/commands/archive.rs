@@ -16,7 +16,7 @@ use crate::options::{LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
 };
-use crate::protocol::{Extent, Request, counted, size};
+use crate::protocol::{PruneLimit, Request, counted, size};
 use crate::server::hand_over;
 
 use super::prune::print_plan;
@@ -72,7 +72,7 @@ pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
         (true, false) => show_plan(args, &dir, &environment)?,
         (true, true) => return archive_and_prune(args, &dir, &environment),
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
@@ -85,8 +85,8 @@ fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Resul
 }
 
 /// What to archive and prune.
-fn extent(args: &ArchiveArgs) -> Extent {
-    args.through.map_or(Extent::Ended, Extent::EndedUpTo)
+fn extent(args: &ArchiveArgs) -> PruneLimit {
+    args.through.map_or(PruneLimit::Ended, PruneLimit::EndedUpTo)
 }
 
 fn archive_and_prune(
@@ -103,7 +103,7 @@ fn archive_and_prune(
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
-    let extent = Extent::EndedUpTo(archived.manifest.last_seq);
+    let extent = PruneLimit::EndedUpTo(archived.manifest.last_seq);
     let request = Request::Prune { extent, archive, by: args.by.clone() };
     print_answer(args.json, &hand_over(dir, &request, environment)?)
 }

@@ -47,7 +47,7 @@ pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     let mut collected = None;
     if args.collect {
         let answer = hand_over(&dir, &Request::CollectBlobs {}, &environment)?;
-        if answer.code != Code::Fine.number() {
+        if answer.code != Code::Success.number() {
             return print_answer(args.json, &answer);
         }
         answer.messages.iter().for_each(|line| print_message(line));
@@ -80,7 +80,7 @@ pub(super) fn list(
         print_raw_to(out, &escape_lines(&text(&survey, &totals, collected)))?;
     }
     let is_good = totals.bad == 0 && survey.is_complete;
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 #[derive(Debug, Default)]
@@ -109,8 +109,8 @@ impl BlobTotals {
 
 fn damage_text(blob: &BlobUse) -> String {
     let by = match blob.first_seq {
-        Some(seq) => format!("first named by record {seq}"),
-        None => "no record names it".to_owned(),
+        Some(seq) => format!("first referenced by record {seq}"),
+        None => "not referenced by any record".to_owned(),
     };
     format!("{}: {} (expected {} bytes, {by})", blob.path.display(), blob.state, blob.id.length)
 }
@@ -122,10 +122,13 @@ fn text(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) ->
     }
     let count = counted(totals.stored, "blob");
     let _ = writeln!(text, "{count}, {}", size(totals.bytes));
-    let _ = writeln!(text, "  {} named by records", totals.named);
+    let _ = writeln!(text, "  {} referenced by records", totals.named);
     if totals.unnamed > 0 {
-        let _ =
-            writeln!(text, "  {} not named by any record; --collect removes them", totals.unnamed);
+        let _ = writeln!(
+            text,
+            "  {} not referenced by any record; --collect removes them",
+            totals.unnamed
+        );
     }
     if totals.bad > 0 {
         let _ = writeln!(text, "  {} missing or damaged", totals.bad);
@@ -139,7 +142,7 @@ fn text(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) ->
         }
     }
     if !survey.is_complete {
-        text.push_str("  the log is damaged: records that cannot be read may name other blobs\n");
+        text.push_str("  the log is damaged: unreadable records may reference other blobs\n");
     }
     text
 }

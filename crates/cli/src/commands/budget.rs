@@ -97,7 +97,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         let request = Request::Budget { run: run.clone(), change, by };
         let answer = hand_over(&args.ledger.dir, &request, &environment())?;
         // People see the whole budget instead of the answer.
-        if args.ledger.json || answer.code != Code::Fine.number() {
+        if args.ledger.json || answer.code != Code::Success.number() {
             return args.ledger.print(&answer);
         }
         answer.messages.iter().for_each(|line| print_message(line));
@@ -185,5 +185,5 @@ fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Fai
         "is_paused": pause.is_some(),
     });
     print_result(args.ledger.json, &value, &text)?;
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

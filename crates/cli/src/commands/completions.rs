@@ -25,5 +25,5 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "ledger", &mut script);
     print_raw(&String::from_utf8_lossy(&script))?;
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

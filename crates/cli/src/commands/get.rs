@@ -39,6 +39,6 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
             "version": variable.map_or(0, |variable| variable.version),
         });
         print_result(args.ledger.json, &line, &value.to_string())?;
-        Ok(Code::Fine)
+        Ok(Code::Success)
     })
 }

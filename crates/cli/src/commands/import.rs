@@ -54,5 +54,5 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
         imported.ack.seq,
         imported.ack.chain
     ))?;
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

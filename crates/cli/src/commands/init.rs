@@ -40,7 +40,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
         format!("{shown}: already a ledger")
     };
     print_result(args.ledger.json, &line, &text)?;
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 /// Creates a ledger if there is none. Returns whether it did.

@@ -1,7 +1,7 @@
 //! `ledger lab`: the engine's crash laboratory.
 //!
 //! It runs workloads on a simulated disk, crashes them, and checks that the engine keeps its
-//! promises.
+//! guarantees.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -97,7 +97,7 @@ struct LabEndureArgs {
     json: bool,
 }
 
-/// A device on which the engine promises everything.
+/// A device on which all guarantees apply.
 fn parse_device(name: &str) -> Result<Profile, String> {
     let devices = || Profile::ALL.into_iter().filter(|it| *it != Profile::NonPsow);
     devices().find(|it| it.name() == name).ok_or_else(|| {
@@ -124,8 +124,8 @@ fn replay_case(args: &LabReplayArgs) -> Result<Code, Failure> {
     };
     match replay(&case) {
         Ok(()) => {
-            print_text("every promise was kept\n")?;
-            Ok(Code::Fine)
+            print_text("all guarantees hold\n")?;
+            Ok(Code::Success)
         }
         Err(broken) => report_broken(&broken),
     }
@@ -149,15 +149,15 @@ fn run_endurance(args: &LabEndureArgs) -> Result<Code, Failure> {
     } else {
         print_text(&format!(
             "{}, seed {seed}: {crashes} crashes, {records} records, {reads} reads of an open \
-             reader, {seconds:.0} s\nevery promise was kept\n",
+             reader, {seconds:.0} s\nall guarantees hold\n",
             counted(ops, "operation")
         ))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 fn report_broken(broken: &FailingCase) -> Result<Code, Failure> {
-    print_text(&format!("a promise was broken: {broken}\n"))?;
+    print_text(&format!("a guarantee was violated: {broken}\n"))?;
     Ok(Code::Failed)
 }
 
@@ -193,7 +193,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         print_text(&(tally_text(&tally, args, seconds).join("\n") + "\n"))?;
     }
     match args.faults {
-        None => Ok(Code::Fine),
+        None => Ok(Code::Success),
         Some(ops) => inject_faults(args, ops, &is_late),
     }
 }
@@ -219,7 +219,7 @@ fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Res
     } else {
         print_text(&faults_text(&faults, ops, seconds))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -287,7 +287,7 @@ fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<Str
             tally.clean, tally.unproven, tally.torn, tally.absent, tally.ambiguous
         ),
         format!("  digest         {}", hex(&tally.digest)),
-        "every promise was kept".to_owned(),
+        "all guarantees hold".to_owned(),
     ]
 }
 
@@ -314,6 +314,6 @@ fn faults_text(faults: &FaultReport, ops: u32, seconds: f64) -> String {
     let FaultReport { workloads, workloads_all, .. } = faults;
     format!(
         "failing and lying disks: every call of {workloads} of {workloads_all} workloads of up to \
-         {ops} operations, {seconds:.0} s\n{lines}every promise was kept\n"
+         {ops} operations, {seconds:.0} s\n{lines}all guarantees hold\n"
     )
 }

@@ -28,7 +28,7 @@ pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<Code, Failure>
     command.build();
     let Some(folder) = &args.to else {
         print_raw(&String::from_utf8_lossy(&page(&command).map_err(Failure::Output)?))?;
-        return Ok(Code::Fine);
+        return Ok(Code::Success);
     };
     let failed = |path: &Path, error| Failure::Ledger(Error::io("write the manual", path, error));
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
@@ -40,7 +40,7 @@ pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<Code, Failure>
         std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
     }
     print_message(&format!("wrote {} pages to {}", commands.len(), folder.display()));
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {

@@ -43,7 +43,7 @@ fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = json!({
-        "type": "next", "run": run.name, "action": next.word, "step": step,
+        "type": "next", "run": run.name, "action": next.action, "step": step,
         "number": next.step, "why": next.text, "command": next.commands.first(),
         "commands": next.commands,
         "next_due_micros": due, "seq": state.seq,
@@ -53,14 +53,14 @@ fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
         text.push_str("\n  ");
         text.push_str(command);
     }
-    if let Some(due) = due.filter(|_| next.word == "wait") {
+    if let Some(due) = due.filter(|_| next.action == "wait") {
         text.push_str("\n  until ");
         text.push_str(&time_text(due));
     }
     print_result(args.ledger.json, &line, &text)?;
-    Ok(match (run.status, next.word) {
+    Ok(match (run.status, next.action) {
         (RunStatus::Ended(_), _) => Code::Failed,
         (_, "wait" | "none" | "capped" | "stop") => Code::Waiting,
-        _ => Code::Fine,
+        _ => Code::Success,
     })
 }

@@ -9,7 +9,7 @@ use plan_ledger::ledger::{Environment, LedgerView, PrunePreview};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
-use crate::protocol::{Extent, Request};
+use crate::protocol::{PruneLimit, Request};
 use crate::server::{Prune, hand_over, prune_json, prune_text};
 
 const EXAMPLES: &str = "\
@@ -59,7 +59,7 @@ struct ExtentArgs {
 /// `ledger prune`.
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
-    let extent = args.extent.through.map_or(Extent::Ended, Extent::Record);
+    let extent = args.extent.through.map_or(PruneLimit::Ended, PruneLimit::Record);
     if args.yes {
         let request = Request::Prune { extent, archive: None, by: args.by.clone() };
         return print_answer(args.json, &hand_over(&dir, &request, &environment())?);
@@ -69,7 +69,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     if !args.json {
         print_message("nothing was deleted: add --yes to delete it");
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 /// Prints what would be deleted.

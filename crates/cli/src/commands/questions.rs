@@ -38,7 +38,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     if args.ledger.json {
         items.iter().try_for_each(|(run, item)| print_json(&item_json(run, item)))?;
         print_json(&json!({ "type": "summary", "waiting": items.len() }))?;
-        return Ok(Code::Fine);
+        return Ok(Code::Success);
     }
     if items.is_empty() {
         print_text("nothing waits for a person\n")?;
@@ -47,7 +47,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         let text = pending_text(item, &run.name, &args.ledger.dir);
         print_text(&format!("run {}: {text}\n", run.name))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 /// What a run waits for that a person can resolve.

@@ -68,13 +68,13 @@ fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
     } else {
         print_text(&salvaged_text(&salvaged, to))?;
     }
-    Ok(if salvaged.ack.is_some() { Code::Fine } else { Code::Damaged })
+    Ok(if salvaged.ack.is_some() { Code::Success } else { Code::Damaged })
 }
 
 fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     if !args.yes {
         return Err(Failure::Usage(format!(
-            "--fence discards what cannot be read at the end of {}, acknowledged or not\nhint: \
+            "--fence discards the unreadable bytes at the end of {}, acknowledged or not\nhint: \
              copy the folder, look at it with `ledger inspect`, then add --yes; intact records are \
              kept, and the other bytes stay in the file",
             dir.display()
@@ -90,7 +90,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     } else {
         print_text(&format!("{}: opened; the last record is {}\n", dir.display(), head.seq))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 fn range_text(first: u64, range: &LostRange) -> String {
@@ -132,7 +132,7 @@ fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
         (salvaged.unbatched, "records of incomplete batches were kept as single records"),
         (salvaged.unproven, "records are intact but, according to HEAD, not acknowledged"),
         (salvaged.blobs, "blobs copied"),
-        (salvaged.blobs_lost, "blobs named by records are missing or damaged"),
+        (salvaged.blobs_lost, "referenced blobs are missing or damaged"),
     ] {
         if count > 0 {
             let _ = writeln!(text, "  {count} {what}");

@@ -38,5 +38,5 @@ pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     } else {
         print_raw(&format!("{}:{}\n", root.seq, root.chain))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

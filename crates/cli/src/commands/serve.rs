@@ -50,7 +50,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
             ledger.flush()?;
             std::thread::sleep(TICK_INTERVAL);
         }
-        Ok(Code::Fine)
+        Ok(Code::Success)
     });
     match ledger.close() {
         Err(error) if served.is_ok() => Err(error.into()),

@@ -134,9 +134,9 @@ pub(super) fn verify_ledger(
         print_raw_to(out, &escape_lines(&text(&report, target)))?;
     }
     Ok(match report.condition() {
-        LedgerCondition::Valid => Code::Fine,
+        LedgerCondition::Valid => Code::Success,
         LedgerCondition::Damaged => Code::Damaged,
-        LedgerCondition::NewerFormat => Code::Refused,
+        LedgerCondition::NewerFormat => Code::Rejected,
         LedgerCondition::Stopped => Code::Waiting,
     })
 }

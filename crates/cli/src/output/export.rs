@@ -45,9 +45,9 @@ pub(crate) fn write_export(
     match outcome? {
         ExportOutcome::Done(exported) => {
             report(&exported, output);
-            Ok(Code::Fine)
+            Ok(Code::Success)
         }
-        ExportOutcome::ReaderClosed => Ok(Code::Fine),
+        ExportOutcome::ReaderClosed => Ok(Code::Success),
         ExportOutcome::Stopped => {
             let rest = if output.is_some() { "nothing was written" } else { "it is incomplete" };
             print_message(&format!("export stopped: {rest}"));

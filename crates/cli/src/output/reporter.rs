@@ -83,7 +83,7 @@ impl RunReporter {
     }
 
     /// Reports what the run waits for, unless that was reported last.
-    pub(crate) fn waits(
+    pub(crate) fn report_waiting(
         &mut self,
         run: &str,
         items: &[Pending],

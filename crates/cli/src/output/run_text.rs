@@ -129,7 +129,7 @@ fn steps(summary: &RunSummary) -> String {
         let _ = write!(line, "; {} were already done in the plan file", counts.taken_over);
     }
     if counts.trusted > 0 {
-        let _ = write!(line, "; {} of {} on the worker's word", counts.trusted, counts.steps);
+        let _ = write!(line, "; {} of {} trusted without a check", counts.trusted, counts.steps);
     }
     line.push('\n');
     line
@@ -138,15 +138,17 @@ fn steps(summary: &RunSummary) -> String {
 fn attempts(summary: &RunSummary) -> String {
     let (counts, session) = (&summary.counts, &summary.session);
     let total = counted(counts.attempts, "attempt");
-    let mut line = format!("  {total} in total; this session dispatched {}", session.dispatched);
+    let duration = seconds(session.duration);
+    let mut line =
+        format!("  {total} in total; this session ({duration}): {} dispatched", session.dispatched);
     for (count, what) in
-        [(session.retries, "to retry"), (session.lost, "lost"), (session.refused, "rejected")]
+        [(session.retries, "to be retried"), (session.lost, "lost"), (session.refused, "rejected")]
     {
         if count > 0 {
             let _ = write!(line, ", {count} {what}");
         }
     }
-    let _ = writeln!(line, " in {}; cost {}", seconds(session.duration), cost_text(counts.cost));
+    let _ = writeln!(line, "; cost {}", cost_text(counts.cost));
     line
 }
 
@@ -158,11 +160,11 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
             items.iter().map(|item| pending_text(item, run, ledger)).collect()
         }
         RunOutcome::Interrupted => {
-            vec!["stopped with work left; run it again to continue".to_owned()]
+            vec!["stopped with work left; repeat the command to continue".to_owned()]
         }
         RunOutcome::Failed => vec![
-            "to continue, add --retry-failed to retry the failed steps, or change the plan and add \
-             --replan"
+            "to continue, repeat the command with --retry-failed, or change the plan and repeat it \
+             with --replan"
                 .to_owned(),
         ],
         RunOutcome::Stopped { unrecorded, .. } => {
@@ -174,7 +176,7 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
                 )
             };
             let mut lines: Vec<String> = unrecorded.iter().map(lost).collect();
-            lines.push("once the cause is gone, run it again to continue".to_owned());
+            lines.push("fix the cause, then repeat the command to continue".to_owned());
             lines
         }
         RunOutcome::Done | RunOutcome::Cancelled | RunOutcome::Aborted => Vec::new(),
@@ -230,8 +232,8 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
         ),
         Pending::OutcomeUnknown { step } => (
             format!(
-                "the outcome of {step} is unknown: an attempt may have done it, and it must not be \
-                 done twice"
+                "the outcome of {step} is unknown: a lost attempt may have done it, and the step \
+                 must not be done twice"
             ),
             ["landed", "did-not-happen"]
                 .map(|finding| line("answer", &[run, &step_argument(step), finding, "--by", "WHO"]))
@@ -261,25 +263,25 @@ fn counted_of(number: u32, one: &str, many: &str) -> String {
 }
 
 fn question(id: QuestionId, step: Option<&StepName>, asked: &QuestionBody) -> String {
-    let about = step.map(|step| format!("{step}: ")).unwrap_or_default();
-    let to = asked.to.as_ref().map(|to| format!(", for {to}")).unwrap_or_default();
+    let about = step.map(|step| format!("{step}, ")).unwrap_or_default();
+    let to = asked.to.as_ref().map(|to| format!(" for {to}")).unwrap_or_default();
     let until =
         asked.deadline.map(|time| format!(", until {}", time_text(time))).unwrap_or_default();
     let subject = question_subject_text(&asked.subject);
-    format!("question {}, {about}{subject}{to}{until}: {}", id.0, asked.text)
+    format!("question {}{to}{until}: {about}{subject}: {}", id.0, asked.text)
 }
 
 fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> String {
     if *trigger == ReplanTrigger::Extension {
         return format!(
-            "the planner is asked for more steps ({reason}): add them to the plan and run it with \
-             --replan, or withdraw the request"
+            "the plan needs more steps ({reason}): add them and repeat the command with --replan, \
+             or withdraw the request"
         );
     }
     let from = from.map(|step| format!(" from {step} on")).unwrap_or_default();
     format!(
-        "a new plan version is needed{from}: {reason}; change the plan and run it with --replan, \
-         or withdraw the request"
+        "a new plan version is needed{from}: {reason}; change the plan and repeat the command \
+         with --replan, or withdraw the request"
     )
 }
 

@@ -24,8 +24,8 @@ pub struct Answer {
 impl Answer {
     /// Success, as one JSON line and a text.
     #[must_use]
-    pub fn fine(line: Value, text: String) -> Self {
-        Self { code: Code::Fine.number(), lines: vec![line], text, messages: Vec::new() }
+    pub fn success(line: Value, text: String) -> Self {
+        Self { code: Code::Success.number(), lines: vec![line], text, messages: Vec::new() }
     }
 
     /// This answer followed by another one, whose exit code counts.
@@ -47,7 +47,7 @@ const BUSY: &str = "busy";
 impl Answer {
     /// The server has no room for another client.
     pub(crate) fn busy(clients: usize) -> Self {
-        let code = Code::Held.number();
+        let code = Code::Locked.number();
         let message = format!("the server is busy with {clients} clients; try again");
         let line = json!({
             "type": "error", "kind": BUSY, "rejection": null, "message": message, "exit_code": code,

@@ -16,7 +16,7 @@ use plan_ledger::plan::{Rejection, find_long_number};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// Success.
-    Fine,
+    Success,
     /// The run failed, or there is no more work.
     Failed,
     /// Wrong usage or a bad plan.
@@ -26,43 +26,43 @@ pub enum Code {
     /// The ledger is damaged.
     Damaged,
     /// Another process has the lock.
-    Held,
+    Locked,
     /// The ledger's rules reject it.
-    Refused,
+    Rejected,
     /// Input or output failed.
-    Machine,
+    Io,
 }
 
 impl Code {
     const ALL: [Self; 8] = [
-        Self::Fine,
+        Self::Success,
         Self::Failed,
         Self::Usage,
         Self::Waiting,
         Self::Damaged,
-        Self::Held,
-        Self::Refused,
-        Self::Machine,
+        Self::Locked,
+        Self::Rejected,
+        Self::Io,
     ];
 
-    /// The code with a number. An unknown number, from a newer program, becomes `Machine`.
+    /// The code with a number. An unknown number, from a newer program, becomes `Io`.
     #[must_use]
     pub fn of(number: u8) -> Self {
-        Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Machine)
+        Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Io)
     }
 
     /// The exit code of the process.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
-            Self::Fine => 0,
+            Self::Success => 0,
             Self::Failed => 1,
             Self::Usage => 2,
             Self::Waiting => 3,
             Self::Damaged => 4,
-            Self::Held => 5,
-            Self::Refused => 6,
-            Self::Machine => 7,
+            Self::Locked => 5,
+            Self::Rejected => 6,
+            Self::Io => 7,
         }
     }
 }
@@ -79,7 +79,7 @@ pub enum Failure {
     /// Wrong usage.
     Usage(String),
     /// The ledger's rules reject it.
-    Refused(String),
+    Rejected(String),
     /// An error of the library.
     Ledger(Error),
     /// Standard output cannot be written.
@@ -92,9 +92,9 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Self::Usage(_) => Code::Usage,
-            Self::Refused(_) => Code::Refused,
+            Self::Rejected(_) => Code::Rejected,
             Self::Ledger(error) => code_of(error),
-            Self::Output(_) => Code::Machine,
+            Self::Output(_) => Code::Io,
         }
     }
 
@@ -113,14 +113,14 @@ pub fn code_of(error: &Error) -> Code {
             Code::Usage
         }
         ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous => Code::Damaged,
-        ErrorKind::Locked | ErrorKind::Fenced => Code::Held,
+        ErrorKind::Locked | ErrorKind::Fenced => Code::Locked,
         ErrorKind::Rejected
         | ErrorKind::Conflict
         | ErrorKind::TooLarge
         | ErrorKind::Unencodable
-        | ErrorKind::Unsupported => Code::Refused,
+        | ErrorKind::Unsupported => Code::Rejected,
         // A kind that this program does not know yet comes from the engine, and so from I/O.
-        _ => Code::Machine,
+        _ => Code::Io,
     }
 }
 
@@ -130,7 +130,7 @@ impl Failure {
     pub fn json(&self) -> Value {
         let (kind, rejection) = match self {
             Self::Usage(_) => ("usage".to_owned(), None),
-            Self::Refused(_) => ("rejected".to_owned(), None),
+            Self::Rejected(_) => ("rejected".to_owned(), None),
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
@@ -160,7 +160,7 @@ impl From<Error> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Refused(message) => f.write_str(message),
+            Self::Usage(message) | Self::Rejected(message) => f.write_str(message),
             Self::Ledger(error) => match error.rejection() {
                 // The library formats no times.
                 Some(Rejection::Leased { step, worker, lease_until }) => {

@@ -16,7 +16,7 @@ pub(crate) use failure::{expect_short_numbers, plan_too_long, too_long};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub use request::{
-    Approval, BudgetChange, EffectState, Extent, NextStep, OnFailureWord, Policy, Request,
-    RulingWord, Scope, TextWord, Word, Work,
+    Approval, BudgetChange, EffectState, NextStep, OnFailureWord, Policy, PruneLimit, Request,
+    ReviewDecision, RulingWord, Scope, TextWord, Work,
 };
 pub(crate) use units::{count, counted, size};

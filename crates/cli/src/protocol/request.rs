@@ -38,7 +38,7 @@ pub enum Request {
     /// Approve or reject a version that waits for review.
     Review {
         run: String,
-        review: Word,
+        review: ReviewDecision,
         by: String,
         #[serde(default)]
         note: String,
@@ -217,7 +217,7 @@ pub enum Request {
     Snapshot {},
     /// Delete the oldest segments.
     Prune {
-        extent: Extent,
+        extent: PruneLimit,
         /// The archive that contains them, if there is one.
         #[serde(default)]
         archive: Option<ArchiveReference>,
@@ -275,7 +275,7 @@ pub enum OnFailureWord {
 /// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
+pub enum ReviewDecision {
     /// The version becomes active.
     Approved,
     /// The version is rejected.
@@ -345,7 +345,7 @@ pub enum BudgetChange {
 /// How far a prune goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Extent {
+pub enum PruneLimit {
     /// All whole segments up to this record.
     Record(u64),
     /// All segments before the first one with a record of a run that has not ended.
@@ -354,13 +354,15 @@ pub enum Extent {
     EndedUpTo(u64),
 }
 
-impl From<Extent> for RetentionLimit {
-    fn from(extent: Extent) -> Self {
+impl From<PruneLimit> for RetentionLimit {
+    fn from(extent: PruneLimit) -> Self {
         match extent {
-            Extent::Record(_) if plan_ledger::mutant!(PruneLimitIgnored) => Self::Record(u64::MAX),
-            Extent::Record(last) => Self::Record(last),
-            Extent::Ended => Self::EndedRuns,
-            Extent::EndedUpTo(last) => Self::EndedRunsUpTo(last),
+            PruneLimit::Record(_) if plan_ledger::mutant!(PruneLimitIgnored) => {
+                Self::Record(u64::MAX)
+            }
+            PruneLimit::Record(last) => Self::Record(last),
+            PruneLimit::Ended => Self::EndedRuns,
+            PruneLimit::EndedUpTo(last) => Self::EndedRunsUpTo(last),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::runner::process::workers::{ProcessOptions, ProcessWorkers};
 use crate::runner::workers::{Report, StartFailure, Workers as _};
 
 /// How often a running process checks for a stop request.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An attempt and the command that executes it.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct ExternalWork<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Keep running.
-    GoOn,
+    Continue,
     /// End the process.
     Stop,
 }
@@ -105,7 +105,7 @@ pub(crate) fn check_external(
     let mut workers = ProcessWorkers::within(folder.join("checks"), options);
     workers.check(&check)?;
     loop {
-        if let Some(Report::Checked(checked)) = workers.next(LOOK_AGAIN) {
+        if let Some(Report::Checked(checked)) = workers.next(POLL_INTERVAL) {
             return Ok(Some(checked));
         }
         if order() == Order::Stop {
@@ -151,13 +151,13 @@ impl ExternalWork<'_> {
                 return Ok(End::Returned(Box::new(receipt)));
             }
         };
-        while ended.recv_timeout(LOOK_AGAIN).is_err() {
+        while ended.recv_timeout(POLL_INTERVAL).is_err() {
             job.enforce();
             if order() == Order::Stop {
                 job.end(EndedBy::Stop);
             }
         }
-        self.end(&scratch, &stem, job, order).map_err(StartFailure::Begun)
+        self.end(&scratch, &stem, job, order).map_err(StartFailure::AfterStart)
     }
 
     fn end(
@@ -191,7 +191,7 @@ impl ExternalWork<'_> {
         });
         // Hashing large artifacts takes long, and the lease must be renewed meanwhile.
         let (artifacts, noticed) = loop {
-            match examined.recv_timeout(LOOK_AGAIN) {
+            match examined.recv_timeout(POLL_INTERVAL) {
                 Ok(examined) => break examined,
                 Err(RecvTimeoutError::Timeout) => _ = order(),
                 Err(RecvTimeoutError::Disconnected) => {

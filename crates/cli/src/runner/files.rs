@@ -112,10 +112,10 @@ pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<Str
             Some(hash)
                 if ContentHash::parse(&artifact.hash).is_some_and(|reported| reported != hash) =>
             {
-                notes.push(format!("the artifact {} has another hash: {hash}", artifact.path));
+                notes.push(format!("the artifact {} has a different hash: {hash}", artifact.path));
             }
             None if state == FileState::Absent => {
-                notes.push(format!("the artifact {} is not there", artifact.path));
+                notes.push(format!("the artifact {} does not exist", artifact.path));
             }
             _ => {}
         }

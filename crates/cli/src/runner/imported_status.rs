@@ -129,7 +129,7 @@ impl fmt::Display for ImportResult {
             (done, 0) => write!(f, "{} done already", are(done))?,
             (0, skipped) => write!(f, "{} skipped", are(skipped))?,
             (done, skipped) => {
-                write!(f, "{} done already and {} skipped", are(done), are(skipped))?;
+                write!(f, "{} already done and {} skipped", are(done), are(skipped))?;
             }
         }
         f.write_str(", as the file says")

@@ -80,7 +80,7 @@ impl Workers for StubWorkers {
             // As for `resolve_outcome`.
             Subject::Probe(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
             Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
-                (Ruling::Pass, "not run: stub workers take every command as passed")
+                (Ruling::Pass, "not run: with stub workers every command passes")
             }
         };
         self.ready.push_back(Report::Checked(Checked {

@@ -13,9 +13,9 @@ use super::helpers::Helpers;
 #[derive(Debug)]
 pub enum StartFailure {
     /// The worker did not start.
-    NotBegun(Error),
+    BeforeStart(Error),
     /// The worker started and was ended; it may have changed the world.
-    Begun(Error),
+    AfterStart(Error),
 }
 
 impl StartFailure {
@@ -23,14 +23,14 @@ impl StartFailure {
     #[must_use]
     pub fn into_error(self) -> Error {
         match self {
-            Self::NotBegun(error) | Self::Begun(error) => error,
+            Self::BeforeStart(error) | Self::AfterStart(error) => error,
         }
     }
 }
 
 impl From<Error> for StartFailure {
     fn from(error: Error) -> Self {
-        Self::NotBegun(error)
+        Self::BeforeStart(error)
     }
 }
 

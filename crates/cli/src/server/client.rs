@@ -133,7 +133,7 @@ impl Client {
     /// As [`hand_over`].
     pub fn repeat(&mut self, request: &mut KeyedRequest<'_>) -> Result<Answer, Failure> {
         let outcome = self.put(request);
-        let is_held = |failure: &Failure| failure.code() == Code::Held;
+        let is_held = |failure: &Failure| failure.code() == Code::Locked;
         if !outcome.as_ref().is_err_and(is_held) {
             // The client is done: other clients may have the ledger.
             request.ticket = QueueTicket::None;

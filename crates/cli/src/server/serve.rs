@@ -36,7 +36,9 @@ pub fn while_serving<T>(
     let (socket, waker) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            warn(&format!("other processes cannot use the ledger meanwhile: {error}"));
+            warn(&format!(
+                "no server: other processes cannot use the ledger while this one runs: {error}"
+            ));
             return work();
         }
     };
@@ -46,7 +48,9 @@ pub fn while_serving<T>(
         let _shutdown = ShutdownOnDrop { shared: &shared };
         if let Err(error) = start(&shared, scope) {
             shared.socket.unlink();
-            warn(&format!("other processes cannot use the ledger meanwhile: {error}"));
+            warn(&format!(
+                "no server: other processes cannot use the ledger while this one runs: {error}"
+            ));
         }
         work()
     })

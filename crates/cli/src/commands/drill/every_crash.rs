@@ -41,7 +41,7 @@ const ATTEMPTS_NEEDED: u32 = 3;
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let drill = Drill { plan, args };
-    let failed = |what: String| Failure::Refused(format!("the run without a crash: {what}"));
+    let failed = |what: String| Failure::Rejected(format!("the run without a crash: {what}"));
     let (first, images) =
         lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
     let bar = progress_bar(images.len());

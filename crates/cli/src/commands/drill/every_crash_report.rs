@@ -34,7 +34,7 @@ pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Fa
 }
 
 fn code(crashes: &CrashReport) -> Code {
-    if crashes.tried.is_ok() { Code::Fine } else { Code::Failed }
+    if crashes.tried.is_ok() { Code::Success } else { Code::Failed }
 }
 
 fn json(crashes: &CrashReport, args: &DrillArgs) -> serde_json::Value {

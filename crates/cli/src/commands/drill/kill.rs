@@ -149,7 +149,7 @@ impl DrillFolder {
             }
             name = format!("{child}-{round}");
         }
-        Err(Failure::Refused("the plan asks questions without end".to_owned()))
+        Err(Failure::Rejected("the plan asks questions without end".to_owned()))
     }
 
     /// Answers all open questions of a ledger. Returns how many there were.
@@ -196,12 +196,13 @@ impl DrillFolder {
 
     fn child_failed(&self, child: &str, status: ExitStatus) -> Failure {
         if let Some(what) = self.waited_for(child) {
-            let message = format!("process {child} waits for what a drill cannot resolve: {what}");
-            return Failure::Refused(message);
+            let message =
+                format!("process {child} waits for something that a drill cannot resolve: {what}");
+            return Failure::Rejected(message);
         }
         let stderr = fs::read_to_string(self.stderr(child)).unwrap_or_default();
         let message = format!("process {child} of the drill ended with {status}: {stderr}");
-        Failure::Refused(message.trim_end().to_owned())
+        Failure::Rejected(message.trim_end().to_owned())
     }
 
     /// What a run waits for at the end of a process.

@@ -71,7 +71,7 @@ fn checks(evidence: &KillEvidence, runs: &DrillRuns) -> [DrillCheck; 7] {
 }
 
 fn code(checks: &[DrillCheck]) -> Code {
-    if checks.iter().all(|check| check.holds) { Code::Fine } else { Code::Failed }
+    if checks.iter().all(|check| check.holds) { Code::Success } else { Code::Failed }
 }
 
 fn json_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<Value> {
@@ -114,7 +114,7 @@ impl DrillRuns {
             state
                 .run_named(RUN)
                 .cloned()
-                .ok_or_else(|| Failure::Refused("the drill started no run".into()))
+                .ok_or_else(|| Failure::Rejected("the drill started no run".into()))
         };
         Ok(Self {
             at_kill: run(&evidence.at_kill)?,

@@ -84,7 +84,7 @@ fn faults(falsify: impl FnOnce(&mut KillEvidence)) -> Vec<&'static str> {
     falsify(&mut evidence);
     let checks = checks(&evidence, &DrillRuns::of(&evidence).ok().unwrap());
     let names: Vec<_> = checks.iter().filter(|each| !each.holds).map(|each| each.name).collect();
-    let expected = if names.is_empty() { Code::Fine } else { Code::Failed };
+    let expected = if names.is_empty() { Code::Success } else { Code::Failed };
     assert_eq!(code(&checks), expected);
     names
 }

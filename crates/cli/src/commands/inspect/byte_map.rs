@@ -192,11 +192,13 @@ impl ScanResult {
                 file.add(
                     damage.offset,
                     RegionClass::Unread,
-                    "the index cannot be found without footer",
+                    "the index cannot be found without the footer",
                 );
                 file.add(file.length, RegionClass::Damaged, &damage.what);
             }
-            SegmentState::Fenced => file.add(file.length, RegionClass::Dead, "after the fence"),
+            SegmentState::Fenced => {
+                file.add(file.length, RegionClass::Dead, "after the logical end")
+            }
             SegmentState::Full => file.add(file.length, RegionClass::Free, ""),
             SegmentState::Active => file.tail(diagnosis),
             SegmentState::Unknown => file.add(file.length, RegionClass::Unread, ""),

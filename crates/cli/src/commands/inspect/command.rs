@@ -194,7 +194,9 @@ pub(crate) fn status(
             let code = print(&mut text)?;
             match out.write_all(&text).and_then(|()| out.flush()) {
                 // The reader closed the output.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Code::Fine),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    return Ok(Code::Success);
+                }
                 written => written.map_err(Failure::Output)?,
             }
             if !has_open_runs {
@@ -226,7 +228,9 @@ fn with_output(
     let form = if as_json { Form::Json } else { Form::Text };
     let result = view(InspectContext { dir, form, environment }, &mut out);
     match result.and_then(|code| out.flush().map(|()| code)) {
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Code::Fine),
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(Code::Success)
+        }
         result => result,
     }
 }

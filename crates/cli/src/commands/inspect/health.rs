@@ -61,7 +61,7 @@ impl LedgerOverview {
     }
 
     pub(crate) fn code(&self) -> Code {
-        if self.is_good() { Code::Fine } else { Code::Damaged }
+        if self.is_good() { Code::Success } else { Code::Damaged }
     }
 
     /// The first problem, in one line.
@@ -72,7 +72,7 @@ impl LedgerOverview {
         let what = what.or_else(|| self.health.refusal())?;
         let seq = state.seq;
         Some(format!(
-            "not all of the ledger can be read, and this is its state after record {seq}: {what}; \
+            "not all of the ledger can be read; this is the state after record {seq}: {what}; \
              `ledger inspect` shows what is wrong"
         ))
     }
@@ -88,7 +88,7 @@ impl LedgerOverview {
         if self.fold.after_damage > 0 {
             let records = counted(self.fold.after_damage, "intact record");
             let text = format!(
-                "{records} after the damage: `records` shows them, no state can be built on them"
+                "{records} after the damage: `records` shows them, but they are not part of the state"
             );
             out.painted(Paint::Notice, &text)?;
         }
@@ -193,7 +193,7 @@ impl Health {
     /// Why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
-        Some(format!("opening it for writing is refused: {}", escape_control(&error.to_string())))
+        Some(format!("it cannot be opened for writing: {}", escape_control(&error.to_string())))
     }
 
     pub(crate) fn print(&self, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -208,7 +208,7 @@ fn notes(log: &LogReader) -> Vec<String> {
     let mut notes: Vec<_> = first_record_note(log).into_iter().collect();
     if log.head().is_some() && !log.head_slots().is_whole() {
         notes.push(
-            "one of the two slots of HEAD is not valid: a write of it was cut short, or it is \
+            "one of the two slots of HEAD is not valid: a write of it was interrupted, or it is \
              damaged; the other one counts"
                 .to_owned(),
         );
@@ -217,9 +217,9 @@ fn notes(log: &LogReader) -> Vec<String> {
         let name = escape_control(name);
         let is_unfinished = name.strip_suffix(".tmp").is_some();
         notes.push(if is_unfinished {
-            format!("log/{name}: a segment that never got its name; opening the ledger removes it")
+            format!("log/{name}: an unfinished segment; opening the ledger removes it")
         } else {
-            format!("log/{name}: this file does not belong there; it is left alone")
+            format!("log/{name}: this file does not belong here; it is ignored")
         });
     }
     notes
@@ -240,9 +240,9 @@ pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
         Some(archive) => {
             format!("the last of them are in the archive {}", escape_control(&archive.file))
         }
-        None => "the last of them were given up".to_owned(),
+        None => "the last of them were not archived".to_owned(),
     };
-    Some(format!("records 1 to {before} were pruned, lastly by {by}; {kept}"))
+    Some(format!("records 1 to {before} were pruned, most recently by {by}; {kept}"))
 }
 
 /// A damage in one line: file, bytes, records, problem.
@@ -275,7 +275,9 @@ pub(crate) fn damage_json(damage: &Damage) -> Value {
 pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
     let DerivedDamage { path, offset, end, what } = damage;
     let (path, what) = (escape_path(path), escape_control(what));
-    format!("derived damage: {path}: bytes {offset} to {end}: {what}; every record is read without")
+    format!(
+        "derived damage: {path}: bytes {offset} to {end}: {what}; every record can be read without it"
+    )
 }
 
 pub(crate) fn derived_json(damage: &DerivedDamage) -> Value {

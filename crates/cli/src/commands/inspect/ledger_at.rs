@@ -89,7 +89,7 @@ impl<'a> LedgerAt<'a> {
         let mut unread: Vec<String> =
             unreadable.or(error).iter().map(|what| escape_control(what)).collect();
         unread.extend(refusal);
-        let past = at.at.map(|_| format!("as it was after record {}", state.seq));
+        let past = at.at.map(|_| format!("the state after record {}", state.seq));
         let now = if past.is_some() {
             state.time
         } else {
@@ -157,12 +157,12 @@ impl<'a> LedgerAt<'a> {
                 .map_err(|error| summary_only_error(&summary, &error))?,
         };
         if !self.state.runs.contains_key(&id) {
-            let what = "the state at its end does not hold it";
+            let what = "the state at its end does not contain it";
             return Err(summary_only_error(&summary, &Error::new(ErrorKind::Corrupt, what)).into());
         }
         self.now = self.state.time;
         self.past =
-            Some(format!("it ended at record {}, and is shown as it was then", summary.seq));
+            Some(format!("it ended at record {} and is shown in its final state", summary.seq));
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl<'a> LedgerAt<'a> {
 
     /// The exit code: `Damaged` if anything could not be read.
     pub(crate) fn code(&self) -> Code {
-        if self.unread.is_empty() && self.damage.is_empty() { Code::Fine } else { Code::Damaged }
+        if self.unread.is_empty() && self.damage.is_empty() { Code::Success } else { Code::Damaged }
     }
 
     /// Prints the heading of a view: `queue of run demo (1): running`.
@@ -259,13 +259,13 @@ impl<'a> LedgerAt<'a> {
     }
 
     fn print_unread(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        if self.code() == Code::Fine {
+        if self.code() == Code::Success {
             return Ok(());
         }
         out.line("")?;
         let seq = self.state.seq;
         let text =
-            format!("not all of the ledger could be read; shown is the state of record {seq}");
+            format!("not all of the ledger can be read; this is the state after record {seq}");
         out.painted(Paint::Bad, &text)?;
         let damage = self.damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
         let mut all = damage.chain(self.unread.iter().cloned());
@@ -278,7 +278,7 @@ impl<'a> LedgerAt<'a> {
         if first == 1 || self.context.form == Form::Json {
             return Ok(());
         }
-        let text = format!("the log begins at record {first}; what happened before was pruned");
+        let text = format!("the log begins at record {first}; earlier records were pruned");
         out.painted(Paint::Notice, &text)
     }
 }

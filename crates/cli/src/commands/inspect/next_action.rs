@@ -22,8 +22,8 @@ use super::style::moment;
 /// One action that moves a run forward.
 #[derive(Debug)]
 pub(crate) struct NextAction {
-    /// The JSON word.
-    pub(crate) word: &'static str,
+    /// The JSON action.
+    pub(crate) action: &'static str,
     /// The step concerned.
     pub(crate) step: Option<StepNumber>,
     pub(crate) text: String,
@@ -32,22 +32,22 @@ pub(crate) struct NextAction {
 }
 
 impl NextAction {
-    fn new(word: &'static str, text: String) -> Self {
-        Self { word, step: None, text, commands: Vec::new() }
+    fn new(action: &'static str, text: String) -> Self {
+        Self { action, step: None, text, commands: Vec::new() }
     }
 
-    fn about(self, step: StepNumber) -> Self {
+    fn for_step(self, step: StepNumber) -> Self {
         Self { step: Some(step), ..self }
     }
 
-    fn by(mut self, command: String) -> Self {
+    fn with_command(mut self, command: String) -> Self {
         self.commands.push(command);
         self
     }
 
     pub(crate) fn json(&self) -> Value {
         json!({
-            "action": self.word,
+            "action": self.action,
             "step": self.step,
             "text": self.text,
             "command": self.commands.first(),
@@ -73,7 +73,7 @@ pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<
 }
 
 fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
-    let actions = asks(run, dir);
+    let actions = person_actions(run, dir);
     if actions.is_empty() {
         return vec![NextAction::new("propose", "no version of the plan was approved".to_owned())];
     }
@@ -81,9 +81,9 @@ fn proposed(run: &Run, dir: &Path) -> Vec<NextAction> {
 }
 
 /// Actions for a person about the whole run: questions, reviews, pauses and replans.
-fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
+fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
     let action = |item: &Pending| {
-        let (word, step) = match item {
+        let (action, step) = match item {
             Pending::Question { step, .. } => ("question", step.as_ref()),
             Pending::Review { .. } => ("review", None),
             Pending::Paused { .. } => ("resume", None),
@@ -101,15 +101,15 @@ fn asks(run: &Run, dir: &Path) -> Vec<NextAction> {
         let commands =
             commands.first().map(|command| escape_control(command)).into_iter().collect();
         let step = step.map(|step| step.number);
-        Some(NextAction { word, step, text: escape_control(&text), commands })
+        Some(NextAction { action, step, text: escape_control(&text), commands })
     };
     pending(run).iter().filter_map(action).collect()
 }
 
 fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
-    let mut actions = asks(run, dir);
-    few(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
-    few(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
+    let mut actions = person_actions(run, dir);
+    push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
+    push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
     actions.extend(judge_plan(run, dir));
     actions.extend(dispatch_action(state, run, now));
     actions.extend(delayed(run, now));
@@ -118,9 +118,9 @@ fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction>
         actions.push(NextAction::new("wait", text));
     }
     let failed = failed_steps(run);
-    few(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
+    push_limited(&mut actions, failed.iter(), |number| failed_step(run, *number, dir));
     if actions.is_empty() {
-        let text = "nothing can continue by itself; `ledger run PLAN` checks again".to_owned();
+        let text = "no automatic progress is possible; `ledger run PLAN` checks again".to_owned();
         actions.push(NextAction::new("none", text));
     }
     actions
@@ -139,29 +139,28 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
     }
     let all = escape_control(&shell_command("retry", dir, &[&run.name]));
     let mut names: Vec<String> =
-        failed.iter().take(FEW).map(|number| step_name(run, *number)).collect();
+        failed.iter().take(LISTED_MAX).map(|number| step_name(run, *number)).collect();
     let rest = failed.len().saturating_sub(names.len());
     if rest > 0 {
         names.push(format!("{rest} more"));
     }
     let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
     let text = format!(
-        "the run failed by {what}; let it be tried again, or with `ledger run PLAN \
-         --retry-failed` all that failed"
+        "the run failed because of {what}; retry it, or retry all failed steps with `ledger run \
+         PLAN --retry-failed`"
     );
     let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };
-    let single = failed.iter().take(FEW).map(|number| retry(run, *number, dir));
-    let action = single.fold(action, NextAction::by);
-    if failed.len() == 1 { action } else { action.by(all) }
+    let single = failed.iter().take(LISTED_MAX).map(|number| retry(run, *number, dir));
+    let action = single.fold(action, NextAction::with_command);
+    if failed.len() == 1 { action } else { action.with_command(all) }
 }
 
 /// A failed run that only a new plan version can continue.
 fn other_plan(run: &Run, dir: &Path) -> NextAction {
     let why = run.why_stopping().unwrap_or_else(|| "no step can continue".to_owned());
-    let text =
-        format!("the run failed: {}; change its plan, and propose that", escape_control(&why));
+    let text = format!("the run failed: {}; change the plan and propose it", escape_control(&why));
     let command = shell_command("plan propose", dir, &["PLAN", "--run", &run.name]);
-    NextAction::new("replan", text).by(escape_control(&command))
+    NextAction::new("replan", text).with_command(escape_control(&command))
 }
 
 /// A step that failed permanently blocks its dependents.
@@ -172,16 +171,16 @@ pub(crate) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> NextActi
         // Only a failed run can be reopened.
         RunStatus::Ended(ending) if ending != Ending::Failed => {
             let text = format!("{name} failed permanently, and the run has ended");
-            return NextAction::new("none", text).about(number);
+            return NextAction::new("none", text).for_step(number);
         }
-        _ => action.about(number).by(retry(run, number, dir)),
+        _ => action.for_step(number).with_command(retry(run, number, dir)),
     };
     if matches!(run.status, RunStatus::Ended(_)) {
         // Steps of an ended run cannot be skipped.
         return action;
     }
     let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
-    action.by(format!("{} --reason WHY", escape_control(&skip)))
+    action.with_command(format!("{} --reason WHY", escape_control(&skip)))
 }
 
 fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
@@ -199,21 +198,21 @@ fn delayed(run: &Run, now: Micros) -> Option<NextAction> {
         _ => String::new(),
     };
     let more = if count > 1 { format!(" ({} more wait)", count - 1) } else { String::new() };
-    Some(NextAction::new("wait", format!("wait until {until}, when {step} is tried again{more}")))
+    Some(NextAction::new("wait", format!("wait until {until}, when {step} is retried{more}")))
 }
 
 /// Maximum number of actions of one type.
-const FEW: usize = 5;
+const LISTED_MAX: usize = 5;
 
-fn few<'a>(
+fn push_limited<'a>(
     actions: &mut Vec<NextAction>,
     steps: impl ExactSizeIterator<Item = &'a StepNumber>,
     action: impl Fn(&StepNumber) -> NextAction,
 ) {
-    let rest = steps.len().saturating_sub(FEW);
-    actions.extend(steps.take(FEW).map(&action));
+    let rest = steps.len().saturating_sub(LISTED_MAX);
+    actions.extend(steps.take(LISTED_MAX).map(&action));
     if let (Some(last), true) = (actions.last(), rest > 0) {
-        actions.push(NextAction::new(last.word, format!("and {rest} more of these")));
+        actions.push(NextAction::new(last.action, format!("and {rest} more of these")));
     }
 }
 
@@ -225,13 +224,13 @@ fn id_of(run: &Run, number: StepNumber) -> String {
 /// Asks a person for the outcome of a lost attempt.
 pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let text = format!(
-        "find out whether the lost attempt of {} did its work, and report it",
+        "find out whether the lost attempt of {} did its work, and report the outcome",
         step_name(run, number)
     );
     let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
     NextAction::new("answer", text)
-        .about(number)
-        .by(format!("{} landed|did-not-happen --by WHO", escape_control(&command)))
+        .for_step(number)
+        .with_command(format!("{} landed|did-not-happen --by WHO", escape_control(&command)))
 }
 
 /// The action for missing verdicts.
@@ -241,26 +240,26 @@ pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
         let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
         return NextAction::new("decide", format!("{name} waits for a decision about its failure"))
-            .about(number)
-            .by(format!(
+            .for_step(number)
+            .with_command(format!(
                 "{} retry|fail|fallback|replan|escalate|abort --by WHO",
                 escape_control(&command)
             ));
     }
-    let (texts, others) = missing(run, number);
+    let (texts, others) = unjudged_criteria(run, number);
     if texts == 0 {
         let text = format!("{name} waits for {others} criteria that `ledger run` judges");
-        return NextAction::new("judge", text).about(number);
+        return NextAction::new("judge", text).for_step(number);
     }
     let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
     let criteria = if texts == 1 { "criterion" } else { "criteria" };
     NextAction::new("accept", format!("{name} waits for a person to judge {texts} text {criteria}"))
-        .about(number)
-        .by(format!("{} --by WHO", escape_control(&command)))
+        .for_step(number)
+        .with_command(format!("{} --by WHO", escape_control(&command)))
 }
 
 /// The number of unjudged text criteria of a reported step, and of other criteria.
-fn missing(run: &Run, number: StepNumber) -> (usize, usize) {
+fn unjudged_criteria(run: &Run, number: StepNumber) -> (usize, usize) {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let attempt = run.step(number).and_then(|step| step.attempt());
     let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
@@ -284,7 +283,10 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
     }
     let command = shell_command("accept", dir, &[&run.name, "plan"]);
     let text = "the plan's own text criteria wait for a person to judge them".to_owned();
-    Some(NextAction::new("accept_plan", text).by(format!("{} --by WHO", escape_control(&command))))
+    Some(
+        NextAction::new("accept_plan", text)
+            .with_command(format!("{} --by WHO", escape_control(&command))),
+    )
 }
 
 /// The step that would be dispatched now, or why no ready step can be.
@@ -303,7 +305,7 @@ fn dispatch_action(state: &State, run: &Run, now: Micros) -> Option<NextAction> 
             let rest = run.ready_count().saturating_sub(1);
             let more = if rest > 0 { format!(" ({rest} more are ready)") } else { String::new() };
             let text = format!("dispatch {}{more}", step_name(run, number?));
-            Some(NextAction::new("deal", text).about(number?))
+            Some(NextAction::new("dispatch", text).for_step(number?))
         }
         Err(rejection) => {
             let ready = counted(u64::try_from(run.ready_count()).unwrap_or(u64::MAX), "step");

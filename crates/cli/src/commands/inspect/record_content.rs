@@ -55,7 +55,7 @@ impl RecordContent {
             Ok(None) if record.kind == Kind::RetentionNote.number() => {
                 let note = LoggedRetentionNote::from_record(record)
                     .map(|retention| Self::Pruned(retention.note));
-                let what = "a retention note that breaks a rule";
+                let what = "an invalid retention note";
                 note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
             }
             Ok(None) if record.kind == Kind::BatchKey.number() => {
@@ -150,7 +150,7 @@ pub(crate) fn content_text(record: &LoggedRecord, content: &RecordContent) -> (P
         RecordContent::Snapshot(note) => (Paint::Faint, snapshot_text(note)),
         RecordContent::Pruned(note) => (Paint::Notice, pruned_text(note)),
         RecordContent::Key(key) => {
-            (Paint::Faint, format!("the batch is named {}", escape_control(key)))
+            (Paint::Faint, format!("key of the batch: {}", escape_control(key)))
         }
         RecordContent::Note(comment) => (Paint::Notice, note_text(comment)),
         RecordContent::Skipped => {

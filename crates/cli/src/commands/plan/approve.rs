@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Request, Word};
+use crate::protocol::{Request, ReviewDecision};
 
 use super::planned_files::execute_and_note;
 
@@ -36,15 +36,15 @@ pub(super) struct PlanApproveArgs {
 
 /// `ledger plan approve`.
 pub(super) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
-    review(args, Word::Approved)
+    review(args, ReviewDecision::Approved)
 }
 
 /// `ledger plan reject`.
 pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
-    review(args, Word::Rejected)
+    review(args, ReviewDecision::Rejected)
 }
 
-fn review(args: &PlanApproveArgs, review: Word) -> Result<Code, Failure> {
+fn review(args: &PlanApproveArgs, review: ReviewDecision) -> Result<Code, Failure> {
     let PlanApproveArgs { ledger, run, by, note, shown } = args;
     let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
     execute_and_note(ledger, &Request::Review { run, review, by, note, shown })

@@ -35,5 +35,5 @@ pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
     let (old, new) = (read(&args.old, None)?.plan, read(&args.new, None)?.plan);
     let difference = diff(&old, &new);
     print_result(args.json, &plan_diff_json(&difference), &plan_diff_text(&difference))?;
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

@@ -57,5 +57,5 @@ pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
         Some(path) => write_new(path, &text)?,
     }
     print_message(&format!("enriched {changed} of {steps} steps"));
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

@@ -51,5 +51,5 @@ pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
             print_message(&format!("{}: {steps}, hash {hash}", path.display()));
         }
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

@@ -61,5 +61,5 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
     if !as_json {
         print_text(&format!("run {}, started {}\n", run.name, time_text(run.started)))?;
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

@@ -66,7 +66,7 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let found = count_of(warnings, "warning");
     let text = format!("{}: {steps}, {found}; hash {}", imported.format, hash.short());
     print_result(args.json, &value, &text)?;
-    Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Fine })
+    Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
 }
 
 fn print_diagnostic(file: &Path, diagnostic: &Diagnostic, as_json: bool) -> Result<(), Failure> {

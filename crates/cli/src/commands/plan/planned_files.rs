@@ -23,7 +23,7 @@ pub(super) fn execute_and_note(ledger: &LedgerArgs, request: &Request) -> Result
     let mut client = ledger.client();
     let answer = client.ask(request)?;
     let code = ledger.print(&answer)?;
-    if code == Code::Fine {
+    if code == Code::Success {
         // The request succeeded with or without the note. A runner may have noted the files first.
         let noted = note_of_answer(ledger, &answer)
             .and_then(|note| note.map(|it| client.ask(&it)).transpose());

@@ -41,7 +41,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         let text = format!("run {}: no plan version waits for approval", args.run);
         let value = json!({ "type": "review", "run": args.run, "version": null });
         print_result(args.ledger.json, &value, &text)?;
-        return Ok(Code::Fine);
+        return Ok(Code::Success);
     };
     let question = question_about(run, number).map(|(_, question)| question);
     let active = run.plan().map(CompactPlan::decode).unwrap_or_default();

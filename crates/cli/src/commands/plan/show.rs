@@ -47,7 +47,7 @@ pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
         // For programs: exactly the bytes.
         Some(form) => print_raw(&converted(&args.file, &imported, form)?)?,
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }
 
 /// A heading, and a line for each step and barrier.

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         let (code, waiting) = session(&ledger, &*environment.clock, next, request, &mut reporter)?;
         // After a failed write, which has been reported, the close fails, too.
         match ledger.close() {
-            Err(error) if code != Code::Machine => return Err(error.into()),
+            Err(error) if code != Code::Io => return Err(error.into()),
             _ => {}
         }
         let Some(WaitingRun { run, seen, until, summary }) = waiting else { return Ok(code) };
@@ -110,7 +110,7 @@ fn session(
     let summary = while_serving(ledger, &args.ledger, print_message, work)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;
-        reporter.waits(&summary.run, items, until, &args.ledger);
+        reporter.report_waiting(&summary.run, items, until, &args.ledger);
         let (seen, summary) = (summary.seen, rendered(ledger, &summary, args)?);
         return Ok((Code::Waiting, Some(WaitingRun { run, seen, until, summary })));
     }
@@ -216,7 +216,7 @@ fn report_opened(reporter: &RunReporter, report: &OpenReport) {
 /// Reports a run that had ended before.
 fn report_ended(reporter: &RunReporter, name: &str, ending: Ending) -> Code {
     let (line, ending, code) = match ending {
-        Ending::Done => ("is done: there is nothing left to dispatch", "done", Code::Fine),
+        Ending::Done => ("is done: there is nothing left to dispatch", "done", Code::Success),
         Ending::Failed => (
             "has failed\nhint: add --retry-failed to retry the failed steps, or change the plan and \
              add --replan",
@@ -249,7 +249,7 @@ fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Str
 fn report_summary(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Code, Failure> {
     print_raw(&rendered(ledger, summary, args)?)?;
     Ok(match &summary.outcome {
-        RunOutcome::Done => Code::Fine,
+        RunOutcome::Done => Code::Success,
         RunOutcome::Failed | RunOutcome::Cancelled | RunOutcome::Aborted => Code::Failed,
         RunOutcome::Waiting(_) | RunOutcome::Interrupted => Code::Waiting,
         RunOutcome::Stopped { error, .. } => {

@@ -67,13 +67,13 @@ pub(super) fn prepare(
                 "add --replan to continue with the file's plan, or --run NEW to start another run"
             };
             if let Some(version) = rejected(run, hash) {
-                return Err(Failure::Refused(format!(
+                return Err(Failure::Rejected(format!(
                     "run {name}: the file's plan was rejected as version {version}\nhint: change \
                      it and add --replan, or add --run NEW to start another run"
                 )));
             }
             let difference = difference(run.plan().map(CompactPlan::decode), imported);
-            return Err(Failure::Refused(format!(
+            return Err(Failure::Rejected(format!(
                 "run {name} has another plan than the file:\n{difference}\nhint: {hint}"
             )));
         }

@@ -17,9 +17,9 @@ pub(super) fn error_of(outcome: &Result<Answer, Failure>) -> Option<(Code, Value
 }
 
 /// Whether the request in an answer is settled: carried out, or rejected by the ledger's rules.
-pub(super) fn is_settled(answer: &Answer) -> bool {
+pub(super) fn is_final(answer: &Answer) -> bool {
     let is_error = answer.lines.first().is_some_and(|line| is_type(line, "error"));
-    !is_error || Code::of(answer.code) == Code::Refused
+    !is_error || Code::of(answer.code) == Code::Rejected
 }
 
 /// Whether a receipt was recorded in time.

@@ -42,11 +42,11 @@ impl Worker<'_> {
         let ended = scope(|scope| {
             let failed = |error| Error::io("start the heartbeat thread", &self.ledger, error);
             let heartbeat = Heartbeat::start(scope, attempt.token, client)
-                .map_err(|error| StartFailure::NotBegun(failed(error)))?;
+                .map_err(|error| StartFailure::BeforeStart(failed(error)))?;
             let ended = work.run(|| {
                 lease.renew_if_due(&heartbeat);
                 match signals.request() {
-                    StopRequest::None | StopRequest::Drain if !lease.is_over() => Order::GoOn,
+                    StopRequest::None | StopRequest::Drain if !lease.is_over() => Order::Continue,
                     _ => Order::Stop,
                 }
             });
@@ -61,10 +61,10 @@ impl Worker<'_> {
                 let reason = "it was ended before it reported".to_owned();
                 AttemptEnd::Lost(Work::Begun, reason, Code::Waiting)
             }
-            Err(StartFailure::NotBegun(error)) => {
+            Err(StartFailure::BeforeStart(error)) => {
                 AttemptEnd::Lost(Work::NotBegun, error.to_string(), code_of(&error))
             }
-            Err(StartFailure::Begun(error)) => {
+            Err(StartFailure::AfterStart(error)) => {
                 AttemptEnd::Lost(Work::Begun, error.to_string(), code_of(&error))
             }
         }

@@ -117,7 +117,7 @@ impl Worker<'_> {
         let signals = &self.signals;
         let order = || match signals.request() {
             StopRequest::Kill => Order::Stop,
-            StopRequest::None | StopRequest::Drain => Order::GoOn,
+            StopRequest::None | StopRequest::Drain => Order::Continue,
         };
         let places = (self.ledger.as_path(), self.files.path());
         let found = check_external(&view, run, criteria, places, order)?;
@@ -141,11 +141,11 @@ impl Worker<'_> {
             by: WorkerKind::Process.judge().to_owned(),
             evidence: checked.evidence,
         })?;
-        if answer.code == Code::Fine.number() {
+        if answer.code == Code::Success.number() {
             return Ok(Some(answer));
         }
         // A rejection means that another verdict came first, or that the attempt was cancelled.
-        if answer.code != Code::Refused.number() {
+        if answer.code != Code::Rejected.number() {
             self.args.ledger.print(&answer)?;
         }
         Ok(None)

@@ -111,12 +111,12 @@ impl Lease {
 
     fn take(&mut self, answer: &Answer) {
         let code = Code::of(answer.code);
-        if code != Code::Fine {
+        if code != Code::Success {
             answer.messages.iter().for_each(|line| print_message(line));
         }
         match code {
-            Code::Fine => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
-            Code::Refused => *self = Self { until: 0, status: LeaseStatus::Over },
+            Code::Success => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
+            Code::Rejected => *self = Self { until: 0, status: LeaseStatus::Over },
             // The lock may be free in a moment.
             _ => {
                 let pause = Micros::try_from(RETRY_PAUSE.as_micros()).unwrap_or(Micros::MAX);

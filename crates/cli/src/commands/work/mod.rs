@@ -32,7 +32,7 @@ use crate::output::{Code, Failure, print_result};
 use crate::protocol::{Answer, NextStep, Request, Work, counted};
 
 use answers::{
-    has_command_criteria, is_idle, is_recorded, is_settled, run_status, task_of, without_nothing,
+    has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,
 };
 use attempt::AttemptEnd;
 use report::ClaimedAttempt;
@@ -69,7 +69,7 @@ impl Worker<'_> {
                 NextAction::GiveUp(answer, why) => {
                     return self
                         .end(&answer)
-                        .map(|code| if code == Code::Fine { why } else { code });
+                        .map(|code| if code == Code::Success { why } else { code });
                 }
             };
             next = match task_of(&answer) {
@@ -116,7 +116,7 @@ impl Worker<'_> {
         let worker = Some(self.args.worker.worker.clone());
         let next = (!is_alone).then_some(NextStep { worker });
         let reported = self.report(attempt, receipt, next)?;
-        if !is_settled(&reported) {
+        if !is_final(&reported) {
             return Ok(NextAction::End(reported));
         }
         let is_counted = is_recorded(&reported);
@@ -131,7 +131,7 @@ impl Worker<'_> {
             _ if is_alone => reported,
             Code::Waiting if self.args.wait.is_some() => without_nothing(reported),
             // The receipt came too late. The work is lost, but there may be more.
-            Code::Refused => reported,
+            Code::Rejected => reported,
             _ => return Ok(NextAction::Handle(reported)),
         };
         self.args.ledger.print(&answer)?;
@@ -174,9 +174,9 @@ impl Worker<'_> {
         let text = format!("{} done{failed}{run}", counted(self.tally.succeeded(), "step"));
         print_result(self.args.ledger.json, &line, &text)?;
         Ok(match (code, status.as_deref()) {
-            (Code::Fine | Code::Failed, Some("done")) => Code::Fine,
-            (Code::Fine, Some("failed" | "cancelled" | "aborted")) => Code::Failed,
-            (Code::Fine, _) if self.is_stopping() => Code::Waiting,
+            (Code::Success | Code::Failed, Some("done")) => Code::Success,
+            (Code::Success, Some("failed" | "cancelled" | "aborted")) => Code::Failed,
+            (Code::Success, _) if self.is_stopping() => Code::Waiting,
             (code, _) => code,
         })
     }

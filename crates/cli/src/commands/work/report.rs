@@ -12,7 +12,7 @@ use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, NextStep, Request, Work};
 use crate::runner::{forget_external, receipt_json, unusable};
 
-use super::answers::{error_of, is_settled};
+use super::answers::{error_of, is_final};
 use super::worker::Worker;
 
 /// An attempt that this worker has claimed.
@@ -47,10 +47,10 @@ impl Worker<'_> {
         }
         // A rejection is an answer, whether a server or this process found it.
         let outcome = match outcome {
-            Err(rejection) if rejection.code() == Code::Refused => Ok(Answer::from(rejection)),
+            Err(rejection) if rejection.code() == Code::Rejected => Ok(Answer::from(rejection)),
             outcome => outcome,
         };
-        if outcome.as_ref().is_ok_and(is_settled) {
+        if outcome.as_ref().is_ok_and(is_final) {
             self.remove_files(attempt);
         } else {
             self.files.disable_cleanup(true);

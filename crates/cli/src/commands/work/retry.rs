@@ -93,7 +93,7 @@ fn retry(
 /// Why a request failed, unless the ledger's rules rejected it.
 fn obstacle(outcome: &Result<Answer, Failure>) -> Option<Obstacle> {
     let (code, line) = error_of(outcome)?;
-    if !matches!(code, Code::Held | Code::Machine) {
+    if !matches!(code, Code::Locked | Code::Io) {
         return None;
     }
     let text = |member: &str| line.get(member).and_then(Value::as_str).map(str::to_owned);

@@ -40,7 +40,7 @@ impl Drive<'_> {
             let (check, lock) = match self.lock_check(step.as_ref(), check)? {
                 Due::Now(check, lock) => (check, lock),
                 Due::Later(check) => {
-                    if self.awaited.insert(check.subject) {
+                    if self.locked_checks.insert(check.subject) {
                         let what = "another process is checking it; waiting for its result";
                         self.note(step.clone(), what.to_owned());
                     }
@@ -85,10 +85,11 @@ impl Drive<'_> {
             return;
         };
         if let (Subject::Probe(_), Some(step)) = (subject, step.clone()) {
-            return self.take_finding(step, Checked { subject, criterion, ruling, evidence });
+            return self
+                .handle_probe_result(step, Checked { subject, criterion, ruling, evidence });
         }
         if let Subject::Replan(_) = subject {
-            return self.take_plan(ruling, &evidence);
+            return self.handle_planner_reply(ruling, &evidence);
         }
         let by = match (&self.helpers.judge, answer) {
             (Some(judge), CheckAnswer::Verdict) => judge.name(),

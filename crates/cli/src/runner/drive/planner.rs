@@ -7,7 +7,7 @@
 //! Invariants:
 //! - A planner runs only while a replan request is open and no proposed version awaits review.
 //! - An unusable reply is recorded in the variable [`PLANNER`] and shown to the planner on the next
-//!   try. After [`ANSWERS_MAX`] unusable replies to one request, counted across runners, the
+//!   try. After [`REPLIES_MAX`] unusable replies to one request, counted across runners, the
 //!   request waits for a person.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use crate::runner::progress::{Progress, StopRequest};
 const PLANNER: &str = "ledger.planner";
 
 /// How many replies a planner may give to one request.
-const ANSWERS_MAX: usize = 3;
+const REPLIES_MAX: usize = 3;
 
 /// The unusable replies of a planner.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ struct Unusable {
 }
 
 /// The reply that a planner printed.
-enum Proposal {
+enum PlannerReply {
     Plan(Box<Plan>),
     /// The planner proposes no other plan, for this reason.
     NoMore(String),
@@ -67,9 +67,9 @@ impl Drive<'_> {
             return;
         }
         let unusable = unusable(run, request);
-        if let Some(why) = left_to_people(run, request, &unusable) {
+        if let Some(why) = reason_not_to_ask(run, request, &unusable) {
             self.planning.left.insert(request.seq);
-            let note = format!("{} is not asked for a new plan: {why}", planner.name());
+            let note = format!("{} is not started for this replan request: {why}", planner.name());
             self.note(None, note);
             return;
         }
@@ -82,27 +82,27 @@ impl Drive<'_> {
             command: planner.command,
             answer: CheckAnswer::Plan,
             environment,
-            output: Json::from(situation(run, request, &unusable)),
+            output: Json::from(planner_input(run, request, &unusable)),
             timeout_seconds: timeout.or(Some(TIMEOUT_SECONDS)),
         };
         self.queued.push_front((None, check));
     }
 
     /// Propose the plan that the planner printed, or record the reply as unusable.
-    pub(crate) fn take_plan(&mut self, ruling: Option<Ruling>, printed: &str) {
+    pub(crate) fn handle_planner_reply(&mut self, ruling: Option<Ruling>, printed: &str) {
         let Some(request) = self.planning.asked.take() else { return };
         let Some(planner) = self.helpers.planner.clone() else { return };
         let taken = match ruling {
             // The planner was ended because the loop is stopping; the next runner asks again.
             None if self.stop == StopRequest::Kill => return,
             Some(Ruling::Pass) => match read(&planner, printed) {
-                Ok(proposal) => self.propose(&planner, request, &proposal),
+                Ok(reply) => self.propose(&planner, request, &reply),
                 Err(problem) => Ok(Some(problem)),
             },
             Some(Ruling::Fail) | None => Ok(Some(printed.to_owned())),
         };
         let recorded = taken.and_then(|problem| match problem {
-            Some(problem) => self.without_plan(&planner, request, problem),
+            Some(problem) => self.record_unusable_reply(&planner, request, problem),
             None => Ok(()),
         });
         if let Err(error) = recorded {
@@ -116,7 +116,7 @@ impl Drive<'_> {
         &mut self,
         planner: &Planner,
         request: u64,
-        proposal: &Proposal,
+        reply: &PlannerReply,
     ) -> Result<Option<String>> {
         let (run, by) = (self.run, planner.name());
         let reason = {
@@ -128,16 +128,16 @@ impl Drive<'_> {
             };
             format!("{by}: {}", open.reason)
         };
-        let proposed = match proposal {
-            Proposal::NoMore(why) => {
-                return Ok(refused(self.ledger.withdraw_replan(run, &by, why))?.err());
+        let proposed = match reply {
+            PlannerReply::NoMore(why) => {
+                return Ok(rejection_text(self.ledger.withdraw_replan(run, &by, why))?.err());
             }
-            Proposal::Plan(plan) => match planner.approval {
+            PlannerReply::Plan(plan) => match planner.approval {
                 ApprovalPolicy::Automatic => self.ledger.propose(run, plan, &reason),
                 ApprovalPolicy::Required => self.ledger.propose_for_review(run, plan, &reason),
             },
         };
-        Ok(match refused(proposed)? {
+        Ok(match rejection_text(proposed)? {
             Ok(version) => {
                 let state = self.ledger.state()?;
                 let is_active = state.runs.get(&run).is_some_and(|run| run.active == version);
@@ -149,7 +149,12 @@ impl Drive<'_> {
     }
 
     /// Record an unusable reply.
-    fn without_plan(&mut self, planner: &Planner, request: u64, problem: String) -> Result<()> {
+    fn record_unusable_reply(
+        &mut self,
+        planner: &Planner,
+        request: u64,
+        problem: String,
+    ) -> Result<()> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(()) };
         let open = run.request.as_ref().filter(|open| open.seq == request);
@@ -160,7 +165,7 @@ impl Drive<'_> {
         let value = Json::from(serde_json::to_value(&unusable).unwrap_or_default());
         let set = self.ledger.set_variable(self.run, PLANNER, value, None, &planner.name());
         // A run that has ended in the meantime needs no such record.
-        refused(set).map(drop)
+        rejection_text(set).map(drop)
     }
 }
 
@@ -174,9 +179,9 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
 }
 
 /// Why no planner is started for a request, or `None` if one may be.
-fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
-    if unusable.problems.len() >= ANSWERS_MAX {
-        return Some(format!("{ANSWERS_MAX} of its replies were unusable"));
+fn reason_not_to_ask(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
+    if unusable.problems.len() >= REPLIES_MAX {
+        return Some(format!("{REPLIES_MAX} of its replies were unusable"));
     }
     let is_free =
         matches!(request.trigger, ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension);
@@ -185,15 +190,15 @@ fn left_to_people(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Op
 }
 
 /// The text of a rejection; every other error is returned.
-fn refused<T>(done: Result<T>) -> Result<std::result::Result<T, String>> {
+fn rejection_text<T>(done: Result<T>) -> Result<std::result::Result<T, String>> {
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(error) if is_refusal(&error) => Ok(Err(error.to_string())),
+        Err(error) if is_rejection(&error) => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }
 
-fn is_refusal(error: &Error) -> bool {
+fn is_rejection(error: &Error) -> bool {
     error.rejection().is_some() || error.kind() == plan_ledger::error::ErrorKind::BadPlan
 }
 
@@ -207,20 +212,20 @@ fn unusable(run: &Run, request: &ReplanRequest) -> Unusable {
 }
 
 /// Parse the output of a planner: a plan, or `{"no_more": "why"}`.
-fn read(planner: &Planner, printed: &str) -> std::result::Result<Proposal, String> {
+fn read(planner: &Planner, printed: &str) -> std::result::Result<PlannerReply, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct NoMore {
         no_more: String,
     }
     if let Ok(NoMore { no_more }) = serde_json::from_str(printed) {
-        return Ok(Proposal::NoMore(no_more));
+        return Ok(PlannerReply::NoMore(no_more));
     }
-    (planner.read)(printed.as_bytes()).map(|plan| Proposal::Plan(Box::new(plan)))
+    (planner.read)(printed.as_bytes()).map(|plan| PlannerReply::Plan(Box::new(plan)))
 }
 
 /// The input of a planner: the JSON on its standard input.
-fn situation(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
+fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
     let numbers = run.active_version().map(|version| version.numbers.clone()).unwrap_or_default();
     let steps: Vec<Value> = numbers.iter().filter_map(|number| step(run, *number)).collect();
     let variables: BTreeMap<&String, Value> = run

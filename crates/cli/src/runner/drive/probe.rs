@@ -31,7 +31,7 @@ impl Drive<'_> {
     }
 
     /// Record the result of a probe.
-    pub(crate) fn take_finding(&mut self, step: StepName, checked: Checked) {
+    pub(crate) fn handle_probe_result(&mut self, step: StepName, checked: Checked) {
         let Checked { ruling, mut evidence, .. } = checked;
         let mut finding = ruling.map(|ruling| match ruling {
             Ruling::Pass => ResolvedOutcome::Landed,

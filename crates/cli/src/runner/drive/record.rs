@@ -35,7 +35,7 @@ impl Drive<'_> {
             Report::Stopped(token) => {
                 if let Some(running) = self.running.remove(&token) {
                     // Not released: the worker had started, and may have changed the world.
-                    let detail = "its worker was ended by request before it reported";
+                    let detail = "its worker was stopped before it reported";
                     self.give_up(token, &running.step, LostCause::RunnerDied, detail);
                 }
             }
@@ -133,7 +133,7 @@ impl Drive<'_> {
 
     /// Retry unrecorded receipts: space may be free again on a full disk by the time the last
     /// worker ends.
-    pub(crate) fn record_what_was_left(&mut self) {
+    pub(crate) fn retry_unrecorded_receipts(&mut self) {
         let disk_was_full =
             self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
         if disk_was_full {
@@ -155,10 +155,10 @@ impl Drive<'_> {
 
     /// Prepare a newly active plan version before any of its steps is dispatched. Returns whether
     /// the version is new to this loop.
-    pub(crate) fn meet_version(&mut self) -> Result<bool> {
+    pub(crate) fn prepare_version(&mut self) -> Result<bool> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else { return Ok(false) };
-        if self.met_version == run.active {
+        if self.prepared_version == run.active {
             return Ok(false);
         }
         self.note_planned_files(run)?;
@@ -168,7 +168,7 @@ impl Drive<'_> {
                 self.note(None, taken.to_string());
             }
         }
-        self.met_version = run.active;
+        self.prepared_version = run.active;
         Ok(true)
     }
 
@@ -189,7 +189,7 @@ impl Drive<'_> {
     }
 
     /// Report the notes of the workers, and keep them for the summary.
-    pub(crate) fn take_remarks(&mut self) {
+    pub(crate) fn take_notes(&mut self) {
         let state = self.state();
         for note in self.workers.notes() {
             let step = state.as_ref().zip(note.token).and_then(|(state, token)| {

@@ -25,7 +25,7 @@ use crate::runner::progress::{Observer, Progress, StepName, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
 /// How often an idle loop looks whether another process has released the check lock.
-const TURN_WAIT: Duration = Duration::from_millis(50);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Dispatch the steps of a run until it ends, needs a person, or the observer asks to stop.
 ///
@@ -58,40 +58,40 @@ pub fn drive(
         probed: BTreeSet::new(),
         helpers,
         unjudged: BTreeSet::new(),
-        awaited: BTreeSet::new(),
+        locked_checks: BTreeSet::new(),
         planning: Planning::default(),
         seen: 0,
-        met_version: 0,
+        prepared_version: 0,
         notes: Vec::new(),
         stop: StopRequest::None,
         fatal: None,
         unrecorded: Vec::new(),
     };
-    drive.go()
+    drive.run_to_end()
 }
 
 impl Drive<'_> {
-    fn go(mut self) -> Result<RunSummary> {
+    fn run_to_end(mut self) -> Result<RunSummary> {
         self.count();
         loop {
-            self.heed_stop_request();
+            self.handle_stop_request();
             self.end_revoked();
-            self.look_around();
+            self.queue_checks_of_other_workers();
             // Renew before dispatching: dispatch turns expired leases into losses, and after a
             // machine has slept, the leases of living workers would be among them.
             self.renew_leases();
             if self.may_start()
-                && let Err(error) = self.start_all_that_may()
+                && let Err(error) = self.start_ready()
             {
                 self.fail(error);
             }
             if self.is_idle() {
                 if self.may_start() && !self.queued.is_empty() {
                     // Another process holds the lock for every queued check.
-                    sleep(TURN_WAIT);
+                    sleep(LOCK_POLL_INTERVAL);
                     continue;
                 }
-                match self.goes_on() {
+                match self.has_work_left() {
                     Ok(true) => continue,
                     Ok(false) => break,
                     Err(error) => self.fail(error),
@@ -100,15 +100,15 @@ impl Drive<'_> {
             }
             if let Some(report) = self.workers.next(self.wait()) {
                 self.take(report);
-                self.take_remarks();
+                self.take_notes();
             }
         }
-        self.record_what_was_left();
+        self.retry_unrecorded_receipts();
         self.summarize()
     }
 
     /// Queue checks for steps that other workers have reported since the last look.
-    fn look_around(&mut self) {
+    fn queue_checks_of_other_workers(&mut self) {
         let seen = self.ledger.head().seq;
         if self.seen != seen {
             self.seen = seen;
@@ -117,7 +117,7 @@ impl Drive<'_> {
     }
 
     /// Nothing is running: is there anything left to start or to wait for?
-    fn goes_on(&mut self) -> Result<bool> {
+    fn has_work_left(&mut self) -> Result<bool> {
         Ok(self.queue_plan_check() || self.wait_for_time()?)
     }
 
@@ -138,10 +138,10 @@ impl Drive<'_> {
     }
 
     /// Checks first: they settle steps, which makes other steps ready.
-    fn start_all_that_may(&mut self) -> Result<()> {
+    fn start_ready(&mut self) -> Result<()> {
         // Deadlines pass even while every slot is taken and nothing is dispatched.
         self.ledger.tick()?;
-        self.meet_version()?;
+        self.prepare_version()?;
         self.queue_probes();
         self.queue_planner();
         self.start_checks()?;
@@ -150,7 +150,7 @@ impl Drive<'_> {
             let worker = format!("{}/{slot}", self.workers.kind().as_str());
             let task = match self.dispatch(&worker) {
                 Ok(Some(task)) => task,
-                Ok(None) if self.meet_version()? => continue,
+                Ok(None) if self.prepare_version()? => continue,
                 Ok(None) => break,
                 // A run that has ended, or whose plan is not approved yet, has nothing to dispatch:
                 // its summary reports why.
@@ -158,7 +158,7 @@ impl Drive<'_> {
                 Err(error) => return Err(error),
             };
             self.start(&task, slot, worker)?;
-            self.heed_stop_request();
+            self.handle_stop_request();
             if !self.may_start() {
                 break;
             }
@@ -169,8 +169,8 @@ impl Drive<'_> {
     /// Dispatch a step, but only of the version that the loop has prepared.
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
-        let is_met = |state: &State| active(state) == self.met_version;
-        self.ledger.dispatch_if(self.run, worker, &is_met)
+        let is_prepared = |state: &State| active(state) == self.prepared_version;
+        self.ledger.dispatch_if(self.run, worker, &is_prepared)
     }
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
@@ -186,8 +186,8 @@ impl Drive<'_> {
         if let Err(failure) = self.workers.start(task) {
             // An attempt that had started is not released: it may have changed the world.
             let (cause, what, error) = match failure {
-                StartFailure::NotBegun(error) => (LostCause::Released, "started", error),
-                StartFailure::Begun(error) => (LostCause::RunnerDied, "watched", error),
+                StartFailure::BeforeStart(error) => (LostCause::Released, "started", error),
+                StartFailure::AfterStart(error) => (LostCause::RunnerDied, "watched", error),
             };
             let detail = format!("its worker could not be {what}: {error}");
             self.give_up(task.token, &step, cause, &detail);
@@ -229,7 +229,7 @@ impl Drive<'_> {
         self.observer.progress(&Progress::Counted { settled, steps });
     }
 
-    pub(crate) fn heed_stop_request(&mut self) {
+    pub(crate) fn handle_stop_request(&mut self) {
         let request = self.observer.stop_request();
         if request <= self.stop {
             return;

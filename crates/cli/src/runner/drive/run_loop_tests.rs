@@ -267,7 +267,7 @@ fn stop_waits_for_workers_and_kill_does_not() {
 #[test]
 fn failure_to_start_workers_stops_the_loop_without_loss() {
     let bench = Bench::new(&plan(3), TextPolicy::Judge);
-    let mut workers = Scripted { cannot_start: Some(StartFailure::NotBegun), ..Scripted::new() };
+    let mut workers = Scripted { cannot_start: Some(StartFailure::BeforeStart), ..Scripted::new() };
     let summary = bench.drive(&mut workers, &mut Quiet::new());
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };
     assert_eq!((error.kind(), unrecorded.len()), (ErrorKind::DiskFull, 0));
@@ -282,8 +282,9 @@ fn failure_to_start_workers_stops_the_loop_without_loss() {
 fn started_attempt_is_outcome_unknown_after_a_machine_failure() {
     let mut plan = plan(1);
     plan.steps[0].idempotent = Some(Idempotence::No);
-    let not_begun: fn(Error) -> StartFailure = StartFailure::NotBegun;
-    let cases = [(not_begun, StepStatus::Ready), (StartFailure::Begun, StepStatus::OutcomeUnknown)];
+    let not_begun: fn(Error) -> StartFailure = StartFailure::BeforeStart;
+    let cases =
+        [(not_begun, StepStatus::Ready), (StartFailure::AfterStart, StepStatus::OutcomeUnknown)];
     for (failure, expected) in cases {
         let bench = Bench::new(&plan, TextPolicy::Judge);
         let mut workers = Scripted { cannot_start: Some(failure), ..Scripted::new() };

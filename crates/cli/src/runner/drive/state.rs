@@ -64,13 +64,13 @@ pub(crate) struct Drive<'a> {
     /// Criteria for which the judge returned no verdict.
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks found to be running in another process; each is reported once.
-    pub(crate) awaited: BTreeSet<Subject>,
+    pub(crate) locked_checks: BTreeSet<Subject>,
     /// The replan requests of this loop.
     pub(crate) planning: Planning,
     /// The last sequence number that the loop had seen when it looked for work.
     pub(crate) seen: u64,
     /// The plan version that is prepared for dispatch.
-    pub(crate) met_version: u32,
+    pub(crate) prepared_version: u32,
     /// The notes of this loop.
     pub(crate) notes: Vec<(Option<StepName>, String)>,
     pub(crate) stop: StopRequest,

@@ -39,7 +39,7 @@ impl Drive<'_> {
                 .workers
                 .next(Duration::from_micros(left).min(crate::runner::drive::state::WAIT_MAX));
             debug_assert!(report.is_none(), "a worker reported that was not there");
-            self.heed_stop_request();
+            self.handle_stop_request();
         }
         Ok(false)
     }
@@ -61,6 +61,6 @@ impl Drive<'_> {
         })?;
         let others = run.count(StepStatus::Delayed).saturating_sub(1);
         let more = if others > 0 { format!(" and {others} more") } else { String::new() };
-        Some((until, format!("{}{more} is tried again then", StepName::of(run, number))))
+        Some((until, format!("{}{more} is retried then", StepName::of(run, number))))
     }
 }

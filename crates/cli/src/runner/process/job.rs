@@ -24,7 +24,7 @@ use plan_ledger::error::{Error, Result};
 use plan_ledger::plan::FailureClass;
 
 use crate::runner::process::orphans;
-use crate::runner::process::orphans::{Orphan, WORK_VARIABLE};
+use crate::runner::process::orphans::{JOB_VARIABLE, Orphan};
 use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::workers::StartFailure;
 
@@ -38,7 +38,7 @@ const OWN_VARIABLES: [&str; 9] = [
     "LEDGER_TOKEN",
     "LEDGER_IDEMPOTENCY_KEY",
     "LEDGER_RECEIPT",
-    WORK_VARIABLE,
+    JOB_VARIABLE,
 ];
 
 /// The output limit of a stream in bytes; a job that exceeds it is ended.
@@ -136,7 +136,7 @@ pub(crate) enum NotStarted {
     /// The operating system refused to start it.
     Refused(io::Error),
     /// It started, could not be watched, and was ended. It may have changed the world.
-    Begun(Error),
+    AfterStart(Error),
 }
 
 impl Job {
@@ -167,7 +167,7 @@ impl Job {
             Ok(()) => Ok(job),
             Err(error) => {
                 job.end_now(scratch);
-                Err(NotStarted::Begun(error))
+                Err(NotStarted::AfterStart(error))
             }
         }
     }
@@ -280,7 +280,7 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
         command.env_remove(name);
     }
     command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
-    command.env(WORK_VARIABLE, scratch.work_name(&spec.stem));
+    command.env(JOB_VARIABLE, scratch.work_name(&spec.stem));
     Ok(command)
 }
 
@@ -288,8 +288,8 @@ impl NotStarted {
     /// The error of this machine, or the operating system's message about the command.
     pub(crate) fn or_refusal(self) -> std::result::Result<io::Error, StartFailure> {
         match self {
-            Self::Machine(error) => Err(StartFailure::NotBegun(error)),
-            Self::Begun(error) => Err(StartFailure::Begun(error)),
+            Self::Machine(error) => Err(StartFailure::BeforeStart(error)),
+            Self::AfterStart(error) => Err(StartFailure::AfterStart(error)),
             Self::Refused(error) => Ok(error),
         }
     }

@@ -2,7 +2,7 @@
 //! in a note.
 //!
 //! Where there is no `/proc`, no orphan is found. A process that deliberately clears
-//! [`WORK_VARIABLE`] and leaves the process group no longer belongs to the job.
+//! [`JOB_VARIABLE`] and leaves the process group no longer belongs to the job.
 //!
 //! Invariants:
 //! - A process is ended only if its environment names the job, or if it is in the process group of
@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The variable that names the job of a process.
-pub(crate) const WORK_VARIABLE: &str = "LEDGER_WORK";
+pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
 
 /// How long the processes may take to exit.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time between two searches.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The read buffer in bytes, larger than any `/proc/PID/stat`.
 const STAT_LENGTH_MAX: usize = 1 << 10;
@@ -42,18 +42,18 @@ pub(crate) struct Orphan {
     /// The name of the process.
     name: String,
     /// The job that its environment names.
-    work: Option<PathBuf>,
+    job: Option<PathBuf>,
     group: i32,
 }
 
 impl Orphan {
     /// The job, by the stem of its files.
     pub(crate) fn stem(&self) -> Option<String> {
-        Some(self.work.as_ref()?.file_name()?.to_string_lossy().into_owned())
+        Some(self.job.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Whether it could not be ended.
-    pub(crate) fn is_there(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|status| status.name == self.name)
     }
 
@@ -69,11 +69,11 @@ impl Orphan {
 
 /// End every process that belongs to a matching job or to the group of this leader, but not the
 /// leader. Returns the processes that were found.
-pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
-    let give_up = Instant::now() + PATIENCE;
+pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+    let give_up = Instant::now() + EXIT_TIMEOUT;
     let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
     loop {
-        let found = find(&is_meant, leader);
+        let found = find(&is_job, leader);
         if found.is_empty() || Instant::now() >= give_up {
             return ended.into_values().collect();
         }
@@ -83,7 +83,7 @@ pub(crate) fn end(is_meant: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<
             let _ = kill_process(orphan.pid, Signal::KILL);
             ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
     let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let alive = orphans.iter().find(|orphan| orphan.is_there()).map(Orphan::describe);
-    let alive = alive.map(|process| format!("; {process} cannot be ended")).unwrap_or_default();
+    let alive = orphans.iter().find(|orphan| orphan.is_alive()).map(Orphan::describe);
+    let alive = alive.map(|process| format!("; {process} cannot be killed")).unwrap_or_default();
     let (count, list) = (orphans.len(), names.join(", "));
     let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
-    (count > 0).then(|| format!("left {what} running, now ended: {list}{more}{alive}"))
+    (count > 0).then(|| format!("left {what} running, which were killed: {list}{more}{alive}"))
 }
 
-fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = rustix::process::getpid();
     // No orphan is older than the runner that started it, so most environments need not be read.
@@ -107,22 +107,22 @@ fn find(is_meant: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
         .filter(|pid| *pid != own && Some(*pid) != leader)
-        .filter_map(|pid| look(pid, since))
-        .filter(|orphan| orphan.is_in_group(leader) || orphan.work.as_deref().is_some_and(is_meant))
+        .filter_map(|pid| orphan_of(pid, since))
+        .filter(|orphan| orphan.is_in_group(leader) || orphan.job.as_deref().is_some_and(is_job))
         .collect()
 }
 
 /// The processes that are alive and not older than this time.
-fn look(pid: Pid, since: u64) -> Option<Orphan> {
+fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
     let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
-    let work = work_of(pid);
-    Some(Orphan { pid, name, work, group })
+    let job = job_of(pid);
+    Some(Orphan { pid, name, job, group })
 }
 
 /// The entries of `/proc/PID/stat` that matter here.
 struct Status {
     name: String,
-    is_over: bool,
+    has_exited: bool,
     group: i32,
     /// In clock ticks.
     started: u64,
@@ -130,7 +130,7 @@ struct Status {
 
 /// The entries of a process that has not exited.
 fn stat(pid: Pid) -> Option<Status> {
-    status(pid).filter(|status| !status.is_over)
+    status(pid).filter(|status| !status.has_exited)
 }
 
 fn status(pid: Pid) -> Option<Status> {
@@ -143,17 +143,17 @@ fn status(pid: Pid) -> Option<Status> {
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let mut fields = after.split_whitespace();
-    let is_over = matches!(fields.next()?, "Z" | "X");
+    let has_exited = matches!(fields.next()?, "Z" | "X");
     let group = fields.nth(1)?.parse().ok()?;
     let started = fields.nth(16)?.parse().ok()?;
-    Some(Status { name, is_over, group, started })
+    Some(Status { name, has_exited, group, started })
 }
 
 /// The job that the environment of a process names.
-fn work_of(pid: Pid) -> Option<PathBuf> {
+fn job_of(pid: Pid) -> Option<PathBuf> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     environment.split(|byte| *byte == 0).find_map(|variable| {
-        let value = variable.strip_prefix(WORK_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        let value = variable.strip_prefix(JOB_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
         Some(PathBuf::from(OsStr::from_bytes(value)))
     })
 }

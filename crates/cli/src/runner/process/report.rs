@@ -15,7 +15,7 @@ use crate::runner::process::job::{EndedBy, WaitThread};
 use crate::runner::process::orphans;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{failed_receipt, with_notes};
-use crate::runner::process::workers::{Heard, Key, Known, ProcessWorkers, Running, stem};
+use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
 use crate::runner::workers::{Report, WorkerNote};
 
 impl ProcessWorkers {
@@ -80,7 +80,7 @@ impl ProcessWorkers {
         wait_thread.run(move || {
             notes.extend(files::examine(&mut receipt.artifacts, &changes));
             // The receiver is gone while the runner exits.
-            let _ = heard.send(Heard::Examined(token, receipt, notes));
+            let _ = heard.send(WorkerMessage::Examined(token, receipt, notes));
         });
         None
     }

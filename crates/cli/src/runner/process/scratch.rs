@@ -30,7 +30,7 @@ const DEATH_WAIT: Duration = Duration::from_secs(10);
 const NOTE_LENGTH: usize = 512;
 
 /// The time between two tries to get the lock.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The suffixes of a job's files.
 const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
@@ -52,7 +52,7 @@ impl Scratch {
         self.folder.join(format!("{stem}.{suffix}"))
     }
 
-    /// The value of [`WORK_VARIABLE`] in the processes of a job.
+    /// The value of [`JOB_VARIABLE`] in the processes of a job.
     pub(crate) fn work_name(&self, stem: &str) -> PathBuf {
         self.folder.join(stem)
     }
@@ -118,7 +118,7 @@ impl Scratch {
     pub(crate) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
         let ended = orphans::end(|work| work.starts_with(&self.folder), None);
         self.confirm_unlocked()?;
-        match ended.iter().find(|orphan| orphan.is_there()) {
+        match ended.iter().find(|orphan| orphan.is_alive()) {
             Some(alive) => {
                 Err(cannot_end(&self.folder, "an attempt or a check", &alive.describe()))
             }
@@ -169,7 +169,7 @@ impl Scratch {
             }
             let work = self.work_name(&stem);
             orphans::end(|other| other == work, None);
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -242,7 +242,7 @@ mod tests {
         let files = scratch.create("7", b"").unwrap();
         let mut child = Command::new("sleep")
             .arg("600")
-            .env(orphans::WORK_VARIABLE, scratch.work_name("7"))
+            .env(orphans::JOB_VARIABLE, scratch.work_name("7"))
             .stderr(files.errors)
             .spawn()
             .unwrap();

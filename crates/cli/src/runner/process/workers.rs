@@ -47,17 +47,17 @@ pub struct ProcessWorkers {
     jobs: BTreeMap<Key, Running>,
     /// Reports about jobs that could not be started.
     ready: VecDeque<Report>,
-    pub(crate) heard: (Sender<Heard>, Receiver<Heard>),
+    pub(crate) heard: (Sender<WorkerMessage>, Receiver<WorkerMessage>),
     stream_length_max: u64,
     /// When to check the limits of running jobs next.
-    look_at: Instant,
+    next_check: Instant,
 }
 
 /// The time between two checks of the limits.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Messages to the thread that waits for reports.
-pub(crate) enum Heard {
+pub(crate) enum WorkerMessage {
     /// A job has ended.
     Ended(Key),
     /// A worker's report is complete: its artifacts were examined. Includes the notes.
@@ -107,7 +107,7 @@ impl ProcessWorkers {
             ready: VecDeque::new(),
             heard: channel(),
             stream_length_max: STREAM_LENGTH_MAX,
-            look_at: Instant::now(),
+            next_check: Instant::now(),
         }
     }
 
@@ -147,7 +147,7 @@ impl ProcessWorkers {
         spec: &JobSpec<'_>,
         known: Known,
     ) -> std::result::Result<Option<std::io::Error>, StartFailure> {
-        match Job::start(spec, &self.scratch, Heard::Ended(key), &self.heard.0) {
+        match Job::start(spec, &self.scratch, WorkerMessage::Ended(key), &self.heard.0) {
             Ok(job) => {
                 self.jobs.insert(key, Running { job, known });
                 Ok(None)
@@ -159,11 +159,11 @@ impl ProcessWorkers {
     /// End jobs that exceed their limits. Returns the time of the next check.
     fn enforce_limits(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        if self.look_at <= now {
+        if self.next_check <= now {
             self.jobs.values_mut().for_each(|running| running.job.enforce());
-            self.look_at = now + LOOK_AGAIN;
+            self.next_check = now + POLL_INTERVAL;
         }
-        (!self.jobs.is_empty()).then_some(self.look_at)
+        (!self.jobs.is_empty()).then_some(self.next_check)
     }
 }
 
@@ -255,11 +255,11 @@ impl Workers for ProcessWorkers {
         }
         let give_up = Instant::now().checked_add(wait)?;
         loop {
-            let look_at = self.enforce_limits();
-            let until = look_at.map_or(give_up, |look_at| look_at.min(give_up));
+            let next_check = self.enforce_limits();
+            let until = next_check.map_or(give_up, |next_check| next_check.min(give_up));
             let left = until.saturating_duration_since(Instant::now());
             match self.heard.1.recv_timeout(left) {
-                Ok(Heard::Ended(key)) => {
+                Ok(WorkerMessage::Ended(key)) => {
                     // Each job sends its key once, so the job exists.
                     let Some(running) = self.jobs.remove(&key) else { continue };
                     let report = self.report(key, running);
@@ -267,7 +267,7 @@ impl Workers for ProcessWorkers {
                         return report;
                     }
                 }
-                Ok(Heard::Examined(token, receipt, notes)) => {
+                Ok(WorkerMessage::Examined(token, receipt, notes)) => {
                     return Some(self.finished(token, receipt, &notes));
                 }
                 Err(_) if Instant::now() >= give_up => return None,

@@ -26,7 +26,7 @@ fn on_run(
         let run = run_of(state, run_name)?;
         let now = status(Some(run));
         let line = json!({ "type": kind, "run": run.name, "status": now });
-        Ok(Answer::fine(line, format!("run {}: {words}", run.name)))
+        Ok(Answer::success(line, format!("run {}: {words}", run.name)))
     })?
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn cancel(
     by: &str,
     reason: &str,
 ) -> Result<Answer, Failure> {
-    on_run(context, run, ("cancelled", "it is cancelled"), |run| Command::CancelRun {
+    on_run(context, run, ("cancelled", "the run is cancelled"), |run| Command::CancelRun {
         run: run.id,
         by: by.to_owned(),
         reason: reason.to_owned(),
@@ -90,7 +90,7 @@ pub(crate) fn retry(
         let now = status(Some(run));
         let line = json!({ "type": "retried", "run": run.name, "numbers": numbers, "status": now });
         let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
-        Ok(Answer::fine(line, format!("run {}: {what}: retried; the run is {now}", run.name)))
+        Ok(Answer::success(line, format!("run {}: {what}: retried; the run is {now}", run.name)))
     })?
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn skip(
         let more = json!({ "status": step.to_string(), "run_status": now });
         let line = with(step_json("skipped", run, number), more);
         let text = format!("{}: the step is {step}; the run is {now}", name(run, number));
-        Ok(Answer::fine(line, text))
+        Ok(Answer::success(line, text))
     })?
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn set(
         let (run, version) = set.unwrap_or((RunId(0), 0));
         let run = state.runs.get(&run).map_or("", |run| &run.name);
         let line = json!({ "type": "set", "run": run, "name": variable, "version": version });
-        Answer::fine(line, format!("{variable} of run {run}: version {version}"))
+        Answer::success(line, format!("{variable} of run {run}: version {version}"))
     })
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn budget(
             "is_paused": run.is_some_and(|run| run.pause.is_some()),
         });
         // The client renders the budget.
-        Ok(Answer::fine(line, String::new()))
+        Ok(Answer::success(line, String::new()))
     })?
 }
 
@@ -188,7 +188,7 @@ fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Fail
             for (part, by) in parts {
                 let limit = part_of(&mut limits, part)?
                     .as_mut()
-                    .ok_or_else(|| Failure::Refused(format!("{part} has no limit to raise")))?;
+                    .ok_or_else(|| Failure::Rejected(format!("{part} has no limit to raise")))?;
                 *limit = limit.saturating_add(*by);
             }
         }
@@ -237,7 +237,7 @@ pub(crate) fn cap(
         Some(limit) => format!("{whose}: at most {limit} attempts in flight"),
         None => format!("{whose}: no cap"),
     };
-    Ok(Answer::fine(line, text))
+    Ok(Answer::success(line, text))
 }
 
 /// Forks a run.
@@ -272,7 +272,7 @@ pub(crate) fn fork(
             json!({ "type": "forked", "run": new_name, "parent": parent_name, "at_seq": at });
         let text =
             format!("run {new_name}: forked from run {parent_name} at record {at}; it is {now}");
-        Ok(Answer::fine(line, text))
+        Ok(Answer::success(line, text))
     })?
 }
 
@@ -281,7 +281,7 @@ pub(crate) fn tick(context: RequestContext<'_>) -> Result<Answer, Failure> {
     context.ledger.tick_deferred(context.commits)?;
     let (seq, due) = context.read(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
-    Ok(Answer::fine(line, format!("record {seq}: nothing more is due")))
+    Ok(Answer::success(line, format!("record {seq}: nothing more is due")))
 }
 
 /// Writes a snapshot.
@@ -291,6 +291,6 @@ pub(crate) fn snapshot(context: RequestContext<'_>) -> Result<Answer, Failure> {
     let (seq, hash, file) = (made.seq, made.state_hash, made.path.display().to_string());
     let line =
         json!({ "type": "snapshot", "seq": seq, "file": file, "state_hash": hash.to_string() });
-    let answer = Answer::fine(line, format!("record {seq}: state {hash}\n{file}"));
+    let answer = Answer::success(line, format!("record {seq}: state {hash}\n{file}"));
     Ok(Answer { messages: context.ledger.warnings().into_iter().skip(before).collect(), ..answer })
 }

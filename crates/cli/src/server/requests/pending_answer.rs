@@ -64,7 +64,7 @@ fn task_answer(task: &Task, worker: &str) -> Answer {
         let _ = write!(text, "\n  {name}: {value}");
     }
     if let Some(failure) = &task.last_failure {
-        let _ = write!(text, "\n  the attempt before failed: {failure}");
+        let _ = write!(text, "\n  the previous attempt failed: {failure}");
     }
-    Answer::fine(with(hand_off, more), text)
+    Answer::success(with(hand_off, more), text)
 }

@@ -15,7 +15,7 @@ use plan_ledger::plan::{
 use super::context::RequestContext;
 use super::find::{begins_with, check_name, run_of, run_or_only, status};
 use super::review::Reply;
-use crate::protocol::{Answer, Approval, Failure, OnFailureWord, Policy, TextWord, Word};
+use crate::protocol::{Answer, Approval, Failure, OnFailureWord, Policy, ReviewDecision, TextWord};
 
 /// A proposed plan.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +101,7 @@ fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
     let Some((Some(run), version, hash)) =
         found.map(|(run, version, hash)| (state.runs.get(&run), version, hash))
     else {
-        return Err(Failure::Refused("the run has ended in the meantime".to_owned()));
+        return Err(Failure::Rejected("the run has ended".to_owned()));
     };
     let is_active = run.active >= version;
     let steps = usize::try_from(version.saturating_sub(1)).ok();
@@ -112,30 +112,30 @@ fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
     });
     let status = if is_active { "active" } else { "waiting for review" };
     let text = format!("run {}: version {version}, {steps} steps, {status}", run.name);
-    Ok(Answer::fine(line, text))
+    Ok(Answer::success(line, text))
 }
 
 /// Approves or rejects the version that waits for review.
 pub(crate) fn review(
     context: RequestContext<'_>,
     run_name: &str,
-    word: Word,
+    word: ReviewDecision,
     reply: &Reply<'_>,
 ) -> Result<Answer, Failure> {
     let (review, answer, word) = match word {
-        Word::Approved => (Review::Approved, YES, "approved"),
-        Word::Rejected => (Review::Rejected, NO, "rejected"),
+        ReviewDecision::Approved => (Review::Approved, YES, "approved"),
+        ReviewDecision::Rejected => (Review::Rejected, NO, "rejected"),
     };
     let make = |state: &State| {
         let run = run_of(state, run_name)?;
         let Some((version, proposed)) = run.newest_proposal() else {
             let message = format!("run {}: no version waits for review", run.name);
-            return Err(Failure::Refused(message));
+            return Err(Failure::Rejected(message));
         };
         let hash = proposed.hash;
         if let Some(seen) = reply.shown.filter(|seen| !begins_with(hash, seen)) {
             let found = hash.short();
-            return Err(Failure::Refused(format!(
+            return Err(Failure::Rejected(format!(
                 "you were shown {seen}, but version {version} is {found}: read it again with \
                  `ledger plan review`"
             )));
@@ -158,7 +158,7 @@ pub(crate) fn review(
         });
         let now = status(Some(run));
         let text = format!("run {}: version {version} is {word}; the run is {now}", run.name);
-        Ok(Answer::fine(line, text))
+        Ok(Answer::success(line, text))
     })?
 }
 
@@ -185,6 +185,6 @@ pub(crate) fn withdraw(
         let now = status(Some(run));
         let line = json!({ "type": "withdrawn", "run": run.name, "status": now });
         let text = format!("run {}: the replan request is withdrawn; the run is {now}", run.name);
-        Ok(Answer::fine(line, text))
+        Ok(Answer::success(line, text))
     })?
 }

@@ -11,7 +11,7 @@ use plan_ledger::ledger::{CollectedBlobs, PrunePreview};
 use plan_ledger::log::ArchiveReference;
 
 use super::context::RequestContext;
-use crate::protocol::{Answer, Extent, Failure};
+use crate::protocol::{Answer, Failure, PruneLimit};
 use crate::protocol::{counted, size};
 
 /// Whether a prune is planned or done.
@@ -24,13 +24,13 @@ pub(crate) enum Prune {
 /// Deletes the oldest segments.
 pub(crate) fn prune(
     context: RequestContext<'_>,
-    extent: Extent,
+    extent: PruneLimit,
     archive: Option<&ArchiveReference>,
     by: &str,
 ) -> Result<Answer, Failure> {
-    let plan = context.ledger.prune(extent.into(), archive.cloned(), by)?.plan;
+    let plan = context.ledger.prune(extent.into(), archive.cloned(), by)?.preview;
     let text = prune_text(&plan, Prune::Done).trim_end().to_owned();
-    Ok(Answer::fine(prune_json(&plan, Prune::Done), text))
+    Ok(Answer::success(prune_json(&plan, Prune::Done), text))
 }
 
 /// Deletes blobs that no record names.
@@ -40,7 +40,7 @@ pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failu
         "type": "collected", "blobs": blobs, "bytes": bytes, "unfinished": unfinished,
     });
     let count = counted(blobs, "blob");
-    Ok(Answer::fine(line, format!("removed {count}, {}; {unfinished} unfinished", size(bytes))))
+    Ok(Answer::success(line, format!("removed {count}, {}; {unfinished} unfinished", size(bytes))))
 }
 
 /// The segments and snapshots that a prune deletes, as text.

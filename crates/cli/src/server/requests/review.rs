@@ -95,7 +95,10 @@ fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answe
             "type": "judged", "run": run.name, "step": null, "number": null, "ruling": ruling,
             "criteria": count, "status": null, "run_status": now,
         });
-        return Answer::fine(line, format!("the plan: {count} judged; run {} is {now}", run.name));
+        return Answer::success(
+            line,
+            format!("the plan: {count} judged; run {} is {now}", run.name),
+        );
     };
     let step = step_status(run, number);
     let line = with(
@@ -104,7 +107,7 @@ fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answe
             "ruling": ruling, "criteria": count, "status": step.to_string(), "run_status": now,
         }),
     );
-    Answer::fine(line, format!("{}: {count} judged; the step is {step}", name(run, number)))
+    Answer::success(line, format!("{}: {count} judged; the step is {step}", name(run, number)))
 }
 
 /// Whether the word means the plan. A reported step with that id takes precedence.
@@ -119,7 +122,7 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
     let status = step.map_or(StepStatus::Removed, |step| step.status);
     let attempt = step.and_then(|step| step.attempt());
     let (StepStatus::Reported, Some(attempt)) = (status, attempt) else {
-        return Err(Failure::Refused(format!(
+        return Err(Failure::Rejected(format!(
             "{}: nothing to judge: the step is {status}, expected reported",
             name(run, number)
         )));
@@ -127,7 +130,7 @@ fn open_step_criteria(run: &Run, number: StepNumber) -> Result<(AttemptToken, Ve
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let open = open_text(&criteria, |index| attempt.verdicts.contains_key(index));
     if open.is_empty() {
-        return Err(Failure::Refused(format!(
+        return Err(Failure::Rejected(format!(
             "{}: no text criterion is open; `ledger run` judges the others",
             name(run, number)
         )));
@@ -142,7 +145,7 @@ fn open_plan_criteria(run: &Run) -> Result<Vec<u32>, Failure> {
         open_text(&plan.header().test_criteria, |index| run.plan_verdicts.contains_key(index));
     if open.is_empty() {
         let message = format!("run {}: the plan has no open text criterion", run.name);
-        return Err(Failure::Refused(message));
+        return Err(Failure::Rejected(message));
     }
     Ok(open)
 }
@@ -181,7 +184,7 @@ pub(crate) fn answer(
                 format!("run {} is {}", run.map_or("", |run| &run.name), status(run))
             }
         };
-        Answer::fine(line, format!("question {question}: answered {answer}; {what}"))
+        Answer::success(line, format!("question {question}: answered {answer}; {what}"))
     })
 }
 
@@ -196,7 +199,7 @@ fn answer_command(
     if let Some(seen) = reply.shown
         && !begins_with(shown, seen)
     {
-        return Err(Failure::Refused(format!(
+        return Err(Failure::Rejected(format!(
             "you were shown {seen}, but the question is about {}; read it again with `ledger \
              questions`",
             shown.short()
@@ -236,7 +239,7 @@ pub(crate) fn answer_step(
         let now = step_status(run, number);
         let more = json!({ "answer": answer, "status": now.to_string() });
         let line: Value = with(step_json("answered", run, number), more);
-        Ok(Answer::fine(line, format!("{}: the step is {now}", name(run, number))))
+        Ok(Answer::success(line, format!("{}: the step is {now}", name(run, number))))
     })?
 }
 
@@ -267,7 +270,7 @@ fn about_step(
         _ => {
             let name = name(run, number);
             let message = format!("{name}: no question is open; the step is {status}");
-            Err(Failure::Refused(message))
+            Err(Failure::Rejected(message))
         }
     }
 }
@@ -316,7 +319,7 @@ pub(crate) fn note(
     let note = Note { run: found.0, step: found.1, by: by.to_owned(), text: text.to_owned() };
     let seq = context.ledger.add_note(&note, context.key)?.seq;
     let line = with(json!({ "type": "noted", "seq": seq }), named);
-    Ok(Answer::fine(line, format!("record {seq}: noted")))
+    Ok(Answer::success(line, format!("record {seq}: noted")))
 }
 
 /// Decides what follows a failed attempt, where the policy escalates.
@@ -355,6 +358,6 @@ pub(crate) fn decide(
         let status = step_status(run, number);
         let more = json!({ "decision": word, "rule": rule, "status": status.to_string() });
         let line = with(step_json("decided", run, number), more);
-        Ok(Answer::fine(line, format!("{}: {word}; the step is {status}", name(run, number))))
+        Ok(Answer::success(line, format!("{}: {word}; the step is {status}", name(run, number))))
     })?
 }

@@ -104,7 +104,7 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
         (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
         (None, None) => "nothing is ready".to_owned(),
     };
-    let held: Vec<_> = holders(state, run).collect();
+    let held: Vec<_> = claimed_steps(state, run).collect();
     let held_json = held.iter().map(|(number, step, attempt)| {
         json!({
             "step": step.id(), "number": number.0, "worker": attempt.worker,
@@ -130,7 +130,7 @@ fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
 }
 
 /// The claimed steps of a run.
-fn holders<'a>(
+fn claimed_steps<'a>(
     state: &'a State,
     run: &'a Run,
 ) -> impl Iterator<Item = (StepNumber, &'a StepState, &'a Attempt)> {
@@ -155,7 +155,7 @@ pub(crate) fn renew(
         let more = json!({ "token": token.0, "lease_until_micros": until });
         let line = with(step_json("renewed", run, number), more);
         let text = format!("{}: attempt {token} until {}", name(run, number), time_text(until));
-        Ok(Answer::fine(line, text))
+        Ok(Answer::success(line, text))
     })?
 }
 
@@ -183,7 +183,7 @@ fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer
     let (step, now) = (step.status.to_string(), status(Some(run)));
     let more = json!({ "token": token.0, "status": step, "run_status": now });
     let line = with(step_json(kind, run, number), more);
-    Ok(Answer::fine(line, format!("{}: {kind}; the step is {step}", name(run, number))))
+    Ok(Answer::success(line, format!("{}: {kind}; the step is {step}", name(run, number))))
 }
 
 /// The parts of a receipt request.
@@ -225,31 +225,31 @@ pub(crate) fn receipt(
         follow_up: next.is_some().then_some(&follow_up),
     };
     let read = |state: &State, events: &[(u64, Event)]| {
-        if let Some(reason) = refused(events) {
-            return Ok(ReceiptOutcome::Refused(reason.to_owned()));
+        if let Some(reason) = rejected(events) {
+            return Ok(ReceiptOutcome::Rejected(reason.to_owned()));
         }
         let answer = token_answer("receipt", state, token)?;
         Ok::<_, Failure>(match Task::dispatched(state, events) {
-            _ if next.is_none() => ReceiptOutcome::Done(answer),
-            Some(task) => ReceiptOutcome::WithNext(answer, Box::new(task)),
-            None => ReceiptOutcome::Alone(answer),
+            _ if next.is_none() => ReceiptOutcome::Recorded(answer),
+            Some(task) => ReceiptOutcome::RecordedAndDispatched(answer, Box::new(task)),
+            None => ReceiptOutcome::NoNextStep(answer),
         })
     };
     match context.ledger.transact_deferred(&transaction, read, context.commits)?? {
-        ReceiptOutcome::Done(answer) => Ok(PendingAnswer::Complete(answer)),
-        ReceiptOutcome::WithNext(answer, task) => {
+        ReceiptOutcome::Recorded(answer) => Ok(PendingAnswer::Complete(answer)),
+        ReceiptOutcome::RecordedAndDispatched(answer, task) => {
             Ok(PendingAnswer::Dispatched(answer, task, worker))
         }
-        ReceiptOutcome::Alone(answer) => {
+        ReceiptOutcome::NoNextStep(answer) => {
             let now = context.ledger.now();
             let none = |state: &State| {
                 Ok(PendingAnswer::Complete(answer.and(why_none(state, token, &worker, now)?)))
             };
             context.read(none)?
         }
-        ReceiptOutcome::Refused(reason) => {
+        ReceiptOutcome::Rejected(reason) => {
             let mut answer = Answer::from(Failure::from(Error::from(Rejection::StaleToken(token))));
-            answer.messages.push(format!("the receipt was recorded as refused: {reason}"));
+            answer.messages.push(format!("the receipt was recorded as rejected: {reason}"));
             Ok(PendingAnswer::Complete(answer))
         }
     }
@@ -258,13 +258,13 @@ pub(crate) fn receipt(
 /// The result of a receipt request.
 enum ReceiptOutcome {
     /// Recorded; no next step was requested.
-    Done(Answer),
+    Recorded(Answer),
     /// Recorded, and the next step was dispatched.
-    WithNext(Answer, Box<Task>),
+    RecordedAndDispatched(Answer, Box<Task>),
     /// Recorded, and no next step could be dispatched.
-    Alone(Answer),
+    NoNextStep(Answer),
     /// Too late.
-    Refused(String),
+    Rejected(String),
 }
 
 /// Why there is no next step for the worker.
@@ -288,7 +288,7 @@ fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
 }
 
 /// Why a receipt was refused, if it was.
-fn refused(events: &[(u64, Event)]) -> Option<&str> {
+fn rejected(events: &[(u64, Event)]) -> Option<&str> {
     events.iter().find_map(|(_, event)| match event {
         Event::Step(record) => match &record.event {
             StepEvent::ReceiptRefused(refused) => Some(refused.reason.as_str()),
@@ -303,16 +303,16 @@ pub(crate) fn effect(
     context: RequestContext<'_>,
     token: u64,
     (key, effect): (&str, &str),
-    how_far: EffectState,
+    effect_state: EffectState,
 ) -> Result<Answer, Failure> {
     let token = AttemptToken(token);
-    let word = match how_far {
+    let word = match effect_state {
         EffectState::Intended => "intended",
         EffectState::Committed => "committed",
     };
     let make = |_: &State| {
         let key = key.to_owned();
-        Ok(match how_far {
+        Ok(match effect_state {
             EffectState::Intended => {
                 let effect = if effect.is_empty() { &key } else { effect };
                 Command::IntendEffect { token, effect: effect.to_owned(), key: key.clone() }
@@ -324,7 +324,7 @@ pub(crate) fn effect(
         let (run, number, _) = attempt_of(state, token)?;
         let more = json!({ "token": token.0, "key": key, "state": word });
         let line = with(step_json("effect", run, number), more);
-        Ok(Answer::fine(line, format!("{}: side effect {key} is {word}", name(run, number))))
+        Ok(Answer::success(line, format!("{}: side effect {key} is {word}", name(run, number))))
     })?
 }
 

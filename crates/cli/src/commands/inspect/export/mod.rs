@@ -95,7 +95,7 @@ pub(super) fn export(
         let mut out = BufWriter::new(out);
         return match export_to(&view, &health, Target::Stream(args.format, &mut out), dir) {
             Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-                Ok(Code::Fine)
+                Ok(Code::Success)
             }
             done => done,
         };
@@ -162,7 +162,7 @@ fn export_to(
     }
     let is_good = fold.damage.is_empty() && fold.unreadable.is_none() && health.is_good();
     exporter.end(view, &fold)?;
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 impl Exporter<'_> {

@@ -68,7 +68,7 @@ pub(crate) fn event_text(event: &Event) -> String {
             format!("version {} {verb} by {by}{note}", event.version)
         }
         Event::PlanActivated(event) => format!(
-            "version {} active: {} steps, {} kept, {} to be done again, {} removed",
+            "version {} active: {} steps, {} kept, {} invalidated, {} removed",
             event.version,
             event.numbers.len(),
             event.preserved.len(),
@@ -112,12 +112,12 @@ pub(crate) fn event_text(event: &Event) -> String {
         Event::ReplanRequested(event) => replan_request_text(event),
         Event::ReplanWithdrawn(event) => {
             let (by, reason) = (escape_control(&event.by), reason_suffix(&event.reason));
-            format!("no replan is needed, by {by}{reason}")
+            format!("replan request withdrawn by {by}{reason}")
         }
         Event::RunForked(event) => fork_text(event),
         Event::StepsInherited(event) => {
             let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
-            format!("{} as in the run that it was forked from", counted(steps, "step"))
+            format!("{} inherited from the parent run", counted(steps, "step"))
         }
     }
 }
@@ -245,9 +245,9 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
 /// Why a step was accepted.
 pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
     match basis {
-        AcceptedBasis::Receipt => "it has no criteria, the receipt is enough".to_owned(),
+        AcceptedBasis::Receipt => "the step has no criteria; its receipt suffices".to_owned(),
         AcceptedBasis::Verdicts => "every criterion was judged".to_owned(),
-        AcceptedBasis::WorkersWord => "some criteria trusted, not checked".to_owned(),
+        AcceptedBasis::WorkersWord => "some criteria were trusted without a check".to_owned(),
         AcceptedBasis::DoneBefore { source } => {
             format!("done before, by {}", escape_control(source))
         }
@@ -343,7 +343,7 @@ pub(crate) fn budget_text(event: &BudgetChanged) -> String {
     let whose = if event.run.is_some() { "the run" } else { "the ledger" };
     let by = escape_control(&event.by);
     match event.limits {
-        None => format!("budget of {whose} left to the plan by {by}"),
+        None => format!("budget of {whose} reset to the plan's limits by {by}"),
         Some(limits) => format!("budget of {whose} set to {} by {by}", limits_text(limits)),
     }
 }
@@ -384,10 +384,12 @@ pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
         }
         ReplanTrigger::AssumptionBroken { token } => format!("@{token} broke an assumption"),
         ReplanTrigger::RetriesExhausted { token } => format!("@{token} was the last attempt"),
-        ReplanTrigger::ExecutorRequest { token } => format!("@{token} asks for it"),
+        ReplanTrigger::ExecutorRequest { token } => format!("@{token} requested it"),
         ReplanTrigger::BudgetExhausted => "the budget is used up".to_owned(),
-        ReplanTrigger::ScopeChange { by } => format!("{} wants something else", escape_control(by)),
-        ReplanTrigger::NewEvidence { by } => format!("{} brings new evidence", escape_control(by)),
+        ReplanTrigger::ScopeChange { by } => format!("{} changed the scope", escape_control(by)),
+        ReplanTrigger::NewEvidence { by } => {
+            format!("{} reported new evidence", escape_control(by))
+        }
         ReplanTrigger::Extension => "few steps are left".to_owned(),
         ReplanTrigger::Failure { token } => format!("@{token} failed"),
     };
@@ -421,9 +423,9 @@ pub(crate) fn cost_correction_text(event: &CostCorrected) -> String {
 /// The decision about a failed attempt.
 pub(crate) fn decision_text(decision: &Decision) -> String {
     match decision {
-        Decision::Retry => "to be tried again".to_owned(),
+        Decision::Retry => "to be retried".to_owned(),
         Decision::Fail => "failed permanently".to_owned(),
-        Decision::RetryAt(due) => format!("to be tried again at {}", seconds(*due)),
+        Decision::RetryAt(due) => format!("to be retried at {}", seconds(*due)),
         Decision::Fallback => "its fallback is used".to_owned(),
         Decision::Replan => "a replan is requested".to_owned(),
         Decision::Escalate => "a person is asked".to_owned(),

@@ -180,7 +180,7 @@ fn print(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let (whole, gone) = (counted(count(state.runs.len()), "run"), state.summaries.len());
     let flights = counted(count(state.in_flight.len()), "attempt");
-    out.line(&format!("  {whole}, {gone} more of which only sums are left, {flights} in flight"))?;
+    out.line(&format!("  {whole}, {gone} more as summaries only, {flights} in flight"))?;
     for (scope, limit) in &state.caps {
         out.line(&format!("  cap of {limit} for {}", escape_control(&scope.to_string())))?;
     }

@@ -73,7 +73,7 @@ fn print(
         let on_break = words(&barrier.on_break, ' ');
         let until = barrier.deadline.map(|at| format!("due {}; ", moment(at, ledger.now)));
         let until = until.unwrap_or_default();
-        out.line(&format!("    {until}if it cannot be met: {on_break}"))?;
+        out.line(&format!("    {until}if it breaks: {on_break}"))?;
     }
     if let Some(question) = barrier.question {
         out.line(&format!("    question {} is open about it", question.0))?;

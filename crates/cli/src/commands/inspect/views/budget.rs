@@ -145,9 +145,9 @@ pub(crate) fn budget(
             ledger.heading("budget", &run, out)?;
             print(&parts, out)?;
             out.line("")?;
-            out.painted(Paint::Heading, "budget of the ledger, all runs together")?;
+            out.painted(Paint::Heading, "budget of the ledger, over all runs")?;
             print(&of_ledger, out)?;
-            let legend = "# spent  + set aside for attempts in flight  - left; estimated: charged \
+            let legend = "# spent  + reserved for attempts in flight  - left; estimated: charged \
                           for lost attempts, not confirmed";
             out.painted(Paint::Faint, &out.style.fit(legend, 0))?;
         }
@@ -218,7 +218,7 @@ fn charts(
         };
         let drawn = Series { points: &samples, from, until, top: limit };
         out.line("")?;
-        out.painted(Paint::Heading, &format!("what is left of {part}"))?;
+        out.painted(Paint::Heading, &format!("remaining {part}"))?;
         let lines = drawn.chart(columns(out.style).saturating_sub(2), (&amount(part, limit), "0"));
         lines.iter().try_for_each(|line| out.line(&format!("  {line}")))?;
     }

@@ -120,7 +120,7 @@ fn print(found: &RunComparison, names: &Pair<String>, out: &mut Output<'_>) -> R
     let [one, other] = names;
     out.painted(Paint::Heading, &format!("run {one} and run {other}"))?;
     match &found.divergence {
-        None => out.line("  nothing that was decided differs")?,
+        None => out.line("  no decision differs")?,
         Some(Divergence { seqs, what }) => {
             let what = match what {
                 DivergenceCause::Attempt { step, attempt } => {

@@ -67,7 +67,7 @@ fn sizes() -> [Constant; 10] {
             name: "seek_step",
             value: SEEK_STEP,
             unit: "bytes",
-            what: "from one entry of an index to the next, at least",
+            what: "the minimum distance between two index entries",
         },
     ]
 }
@@ -82,7 +82,12 @@ fn limits() -> [Constant; 10] {
         most("key_window", KEY_WINDOW, "records", "a writer looks back for a batch's key"),
         most("batch_events_max", wide(MAX_BATCH_EVENTS), "events", "of one command"),
         most("steps_max", wide(STEPS_MAX), "steps", "of one plan"),
-        most("ended_runs_kept", wide(ENDED_KEPT), "runs", "that ended stay whole in the state"),
+        most(
+            "ended_runs_kept",
+            wide(ENDED_KEPT),
+            "runs",
+            "that have ended are kept in full in the state",
+        ),
         most("findings_max", wide(FINDINGS_MAX), "findings", "that `verify` lists"),
         most("gaps_max", GAP_RECORDS_MAX, "records", "that a salvage may leave a gap for"),
     ]
@@ -106,7 +111,7 @@ pub(crate) fn constants(
         name: "blob_threshold",
         value: wide(environment.blob_threshold),
         unit: "bytes",
-        what: "longer outputs lie beside the log",
+        what: "longer outputs are stored as blobs",
     };
     let every = Constant {
         name: "snapshot_every",
@@ -139,5 +144,5 @@ pub(crate) fn constants(
             out.table(&table, 0)?;
         }
     }
-    Ok(Code::Fine)
+    Ok(Code::Success)
 }

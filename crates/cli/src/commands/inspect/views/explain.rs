@@ -83,7 +83,7 @@ pub(crate) fn explain(
             health.print(out)?;
         }
     }
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 fn explained<'a>(
@@ -128,22 +128,22 @@ fn explained<'a>(
 /// Why the recovery table is not asked about some bytes.
 fn class_text(class: RegionClass) -> &'static str {
     match class {
-        RegionClass::Header => "the segment's header: its checksum and its hash hold",
+        RegionClass::Header => "the segment's header, with a valid checksum and hash",
         RegionClass::Records => {
-            "records whose checksums and order hold, and whose chain follows from those before"
+            "records with valid checksums and order, whose chain continues the previous records"
         }
         RegionClass::BehindDamage => {
-            "intact records, but what they follow from is damaged or missing"
+            "intact records, but the records before them are damaged or missing"
         }
         RegionClass::Unproven => "intact records after the durable end in HEAD",
         RegionClass::Dead => {
-            "the header of the next segment ends this one before it: a crash left these bytes, and \
-             they were fenced off"
+            "the header of the next segment ends this one before these bytes, which a crash left: \
+             they are dead"
         }
         RegionClass::Free => "preallocated zeros, not used yet",
         RegionClass::Index => "the index of a sealed segment: derived, and checked",
         RegionClass::Footer => "the footer of a sealed segment",
-        RegionClass::Damaged | RegionClass::Torn => "the bytes are not what was written",
+        RegionClass::Damaged | RegionClass::Torn => "the bytes differ from what was written",
         RegionClass::Unread => "not read: the bytes before it are damaged",
     }
 }

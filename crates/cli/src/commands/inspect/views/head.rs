@@ -56,7 +56,7 @@ pub(crate) fn head(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<
             health.print(out)?;
         }
     }
-    Ok(if health.is_good() { Code::Fine } else { Code::Damaged })
+    Ok(if health.is_good() { Code::Success } else { Code::Damaged })
 }
 
 fn state_word(state: HeadState) -> &'static str {
@@ -88,10 +88,10 @@ fn print(
     counts: bool,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let which = if counts { " (this one counts)" } else { "" };
+    let which = if counts { " (valid, newest)" } else { "" };
     out.painted(Paint::Heading, &format!("slot {number}{which}"))?;
     let Some(head) = slot else {
-        return out.painted(Paint::Notice, "  not valid: missing, damaged or cut short");
+        return out.painted(Paint::Notice, "  not valid: missing, damaged or incomplete");
     };
     let mut table = Table::default();
     let mut add = |name: &str, text: String| {

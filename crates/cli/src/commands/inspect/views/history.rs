@@ -59,7 +59,7 @@ pub(crate) fn history(
 
 fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), Failure> {
     if found.is_empty() {
-        return out.line("nothing has happened to it yet");
+        return out.line("no events yet");
     }
     let mut table = Table::with_headings(&["record", "when", "after", "what"]);
     let mut last: Option<Micros> = None;

@@ -57,7 +57,7 @@ pub(crate) fn map(
         Form::Json => health.json_line(is_good, out)?,
         Form::Text => health.print(out)?,
     }
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 /// The diagnosis of an open for writing; `None` if there is none, as for an archive.

@@ -44,10 +44,14 @@ pub(crate) fn metrics(
     } = &found;
     let rows = [
         ("replan_frequency", *replan_frequency, "later versions that became active / attempts"),
-        ("retry_exhaustion", *retry_exhaustion, "steps out of attempts / steps that failed once"),
-        ("first_classification", *first_classification, "first classes that held / given"),
-        ("replan_precision", *replan_precision, "other output than before / done again"),
-        ("state_trust", *state_trust, "variables that count / variables"),
+        ("retry_exhaustion", *retry_exhaustion, "steps out of attempts / steps with a failure"),
+        (
+            "first_classification",
+            *first_classification,
+            "first classes not contradicted / first classes",
+        ),
+        ("replan_precision", *replan_precision, "changed outputs / repeated steps"),
+        ("state_trust", *state_trust, "trusted variables / variables"),
         ("step_time", *step_time, "microseconds taken / estimated"),
     ];
     match context.form {

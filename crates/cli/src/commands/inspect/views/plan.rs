@@ -88,7 +88,7 @@ fn print_diff(
             out.json("plan_diff", &fields)
         }
         Form::Text => {
-            ledger.heading(&format!("from version {old} to {new} of the plan"), run, out)?;
+            ledger.heading(&format!("plan version {old} compared with {new}"), run, out)?;
             let text = plan_diff_text(&found);
             text.lines().try_for_each(|line| out.line(&escape_control(line)))
         }

@@ -25,7 +25,7 @@ Examples:
   ledger inspect .ledger progress my-plan --at 900
   ledger inspect .ledger progress --json | jq 'select(.type == \"milestone\") | .closed'";
 
-/// How far a run is: by phase, and the steps that were left over time
+/// How far a run is: by phase, and the remaining steps over time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProgressArgs {
@@ -144,7 +144,7 @@ fn chart(
     let Some((from, _)) = points.first().copied().filter(|_| top > 0) else { return Ok(()) };
     let until = run.end_record.map_or(ledger.now, |(_, time)| time).max(from);
     out.line("")?;
-    out.painted(Paint::Heading, "steps that were left")?;
+    out.painted(Paint::Heading, "remaining steps")?;
     let drawn = Series { points: &points, from, until, top };
     let lines = drawn.chart(columns(out.style).saturating_sub(2), (&top.to_string(), "0"));
     lines.iter().try_for_each(|line| out.line(&format!("  {line}")))

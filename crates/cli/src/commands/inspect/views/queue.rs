@@ -97,7 +97,7 @@ fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::p
 fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     ledger.heading("queue", run, out)?;
     if run.lanes.is_empty() {
-        out.line("no step can be dispatched; `why RUN STEP` shows what a step waits for")?;
+        out.line("no step can be dispatched; `why RUN STEP` shows what blocks a step")?;
     } else {
         let mut table =
             Table::with_headings(&["place", "step", "priority", "owner", "held by", ""]);

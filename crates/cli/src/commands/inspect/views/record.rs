@@ -94,7 +94,7 @@ pub(crate) fn record(
         }
     }
     let is_read = !matches!(content, RecordContent::Unreadable(_));
-    Ok(if is_read && proof != RecordStatus::AfterDamage { Code::Fine } else { Code::Damaged })
+    Ok(if is_read && proof != RecordStatus::AfterDamage { Code::Success } else { Code::Damaged })
 }
 
 fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {
@@ -176,9 +176,9 @@ fn print(
     add(
         "proof",
         match proof {
-            RecordStatus::Durable => "durable, and follows from the record before".to_owned(),
+            RecordStatus::Durable => "durable, and continues the previous record".to_owned(),
             RecordStatus::AfterDamage => {
-                "intact, but the record before it is damaged or missing".to_owned()
+                "intact, but the previous record is damaged or missing".to_owned()
             }
             RecordStatus::Unacknowledged => "intact, but after the durable end in HEAD".to_owned(),
         },

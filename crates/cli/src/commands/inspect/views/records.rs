@@ -133,7 +133,7 @@ fn print_open_end(
         Form::Text => {
             let (path, what) = (escape_path(path), fault.describe());
             let text = format!(
-                "open end: {path}: byte {offset}: {what}; a write is in progress, or was cut short"
+                "open end: {path}: byte {offset}: {what}; a write is in progress or was interrupted"
             );
             out.painted(Paint::Notice, &text)
         }
@@ -282,7 +282,7 @@ fn finish(
             health.print(out)?;
         }
     }
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 const EXAMPLES: &str = "\
@@ -336,7 +336,7 @@ impl RecordsArgs {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.to {
             Some(to) if to < self.from => Err(Failure::Usage(format!(
-                "--to {to} is before --from {}: nothing lies between",
+                "--to {to} is before --from {}: the range is empty",
                 self.from
             ))),
             _ => Ok(()),
@@ -489,7 +489,7 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
             }
         }
     }
-    let code = if is_good { Code::Fine } else { Code::Damaged };
+    let code = if is_good { Code::Success } else { Code::Damaged };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     numbered.ok_or_else(|| not_found(no_run(text, &names), code))
 }
@@ -505,12 +505,12 @@ fn step_in(
     if let Some(number) = text.strip_prefix('#').and_then(|number| number.parse().ok()) {
         return Ok(StepNumber(number));
     }
-    let code = if health.is_good() { Code::Fine } else { Code::Damaged };
+    let code = if health.is_good() { Code::Success } else { Code::Damaged };
     let state = view.fold_recent()?.state;
     let run = state.runs.get(&run);
     expect_valid(&state)?;
     let Some(run) = run else {
-        let what = "the run ended long ago, and only its sums are kept: name the step by its \
+        let what = "the run ended long ago, and only its summary is kept: name the step by its \
                     number (#37)";
         return Err(not_found(what.to_owned(), code));
     };

@@ -42,7 +42,7 @@ pub(crate) fn segments(context: InspectContext<'_>, out: &mut Output<'_>) -> Res
             health.print(out)?;
         }
     }
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 fn stage_word(stage: &SegmentState) -> &'static str {

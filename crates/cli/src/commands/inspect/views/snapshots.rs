@@ -79,7 +79,7 @@ pub(crate) fn snapshots(
         }
         health.print(out)?;
     }
-    Ok(if is_good { Code::Fine } else { Code::Damaged })
+    Ok(if is_good { Code::Success } else { Code::Damaged })
 }
 
 type Checked = Result<SnapshotHeader, Error>;
@@ -130,7 +130,8 @@ fn row(name: &SnapshotName, checked: &Checked, is_anchor: bool) -> [(Paint, Stri
         Ok(header) => {
             let hash = hex(&header.state_hash).chars().take(16).collect();
             let bytes = size(header.file_length().unwrap_or(header.body_length));
-            let base = header.base.map(|base| format!("based on that of record {}", base.seq));
+            let base =
+                header.base.map(|base| format!("based on the snapshot at record {}", base.seq));
             let what = base.unwrap_or_else(|| anchor.to_owned());
             (Paint::None, [seconds(header.time), bytes, hash, what])
         }

@@ -101,7 +101,7 @@ pub(crate) fn history(
     id: RunId,
     number: StepNumber,
 ) -> Result<Vec<HistoryEntry>, Failure> {
-    if ledger.code() == Code::Fine {
+    if ledger.code() == Code::Success {
         match ledger.view.step_records(ledger.run(id)?, number) {
             Ok(records) => {
                 let entry = |record: LoggedRecord| {
@@ -487,9 +487,9 @@ fn print_history(
     if step_history.history.is_empty() {
         let first = step_history.ledger.view.log().first_seq();
         return out.line(&match first {
-            1 => "nothing has happened to it yet".to_owned(),
+            1 => "no events yet".to_owned(),
             _ => {
-                format!("nothing has happened to it since record {first}; those before were pruned")
+                format!("no events since record {first}; earlier records were pruned")
             }
         });
     }
@@ -513,7 +513,7 @@ fn print_entry(
     let receipt = match entry.event() {
         Some(StepEvent::ReceiptRecorded(event)) => Some((&event.receipt, String::new())),
         Some(StepEvent::ReceiptRefused(event)) => {
-            Some((&event.receipt, format!(" refused ({})", escape_control(&event.reason))))
+            Some((&event.receipt, format!(" rejected ({})", escape_control(&event.reason))))
         }
         _ => None,
     };

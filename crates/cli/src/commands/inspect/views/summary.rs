@@ -96,13 +96,12 @@ fn print(
     match &overview.fold.origin {
         FoldOrigin::Missing(why) => {
             out.line("")?;
-            out.line(&format!("{}: `records` shows what there is", escape_control(why)))?;
+            out.line(&format!("{}: `records` shows the records", escape_control(why)))?;
         }
         FoldOrigin::Snapshot(seq) => {
             out.line("")?;
-            let text = format!(
-                "read from record {seq} on, where a snapshot is; `verify` reads everything"
-            );
+            let text =
+                format!("read from the snapshot at record {seq} on; `verify` reads everything");
             out.painted(Paint::Faint, &text)?;
         }
         _ if overview.fold.state.runs.is_empty() => {
@@ -175,9 +174,9 @@ fn print_log(
     let (paint, health) = match (overview.is_good(), &overview.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
         (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good".to_owned()),
-        (true, Err(_)) => (Paint::Good, "good; an archive, which is only read".to_owned()),
+        (true, Err(_)) => (Paint::Good, "good; a read-only archive".to_owned()),
         (true, _) => {
-            let text = "good; the last write is in progress, or was cut short";
+            let text = "good; the last write is in progress or was interrupted";
             (Paint::Good, text.to_owned())
         }
     };
@@ -247,7 +246,7 @@ fn print_in_flight(
     for (number, step) in in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
         let (paint, lease) = if attempt.lease_until <= overview.now {
-            (Paint::Bad, format!("ran out {}", moment(attempt.lease_until, overview.now)))
+            (Paint::Bad, format!("expired {}", moment(attempt.lease_until, overview.now)))
         } else {
             (Paint::None, format!("until {}", moment(attempt.lease_until, overview.now)))
         };
@@ -357,7 +356,7 @@ fn print_ended(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
     let count = u64::try_from(state.summaries.len()).unwrap_or(u64::MAX);
     out.line("")?;
     out.line(&format!(
-        "{} that ended before, of which only the sums are kept:",
+        "{} that ended earlier, of which only summaries are kept:",
         counted(count, "run")
     ))?;
     state.summaries.values().try_for_each(|summary| out.line(&ended_text(summary)))

@@ -102,7 +102,7 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
 
 const LEGEND: [&str; 2] = [
     "=+ succeeded  =x failed  =! lost  =r requested a replan  > in progress",
-    "~ waits for verdicts  : waits to be tried again  ? waits for a person",
+    "~ waits for verdicts  : waits for its retry  ? waits for a person",
 ];
 
 /// What is drawn: from when until when, and how wide.

@@ -186,7 +186,7 @@ impl DebugTrace {
             ledger.view.partial_trace(id)?;
         traced.retain(|record| record.seq <= last);
         let Some(cut) = cut else { return Ok(Self { pruned_seq, traced, after_cut: Vec::new() }) };
-        ledger.add_unread(format!("what changed is only known as far as it can be folded: {cut}"));
+        ledger.add_unread(format!("changes are known only up to the end of the fold: {cut}"));
         let traced_seq = traced.last().map_or(pruned_seq, |record| record.seq);
         let mut after_cut = ledger.run_history(id)?.records;
         after_cut.retain(|record| record.seq > traced_seq);
@@ -276,11 +276,13 @@ fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result
     add("plan", format!("version {} of {}", view.active, view.versions.len()));
     add(
         "attempts",
-        format!("{attempts}; {failures} failed, {retries} tried again, {exhausted} used up"),
+        format!(
+            "{attempts}; {failures} failed, {retries} retried, {exhausted} steps out of attempts"
+        ),
     );
     add("spent", spent_text(run));
     if invalidated + preserved > 0 {
-        add("replans", format!("took the work of {invalidated} steps, kept that of {preserved}"));
+        add("replans", format!("invalidated {invalidated} steps, preserved {preserved}"));
     }
     out.table(&table, 2)
 }
@@ -297,7 +299,7 @@ fn print_stuck(view: &OperatorView, now: Micros, out: &mut Output<'_>) -> Result
     }
     if let Some(request) = &view.request {
         let (seq, since) = (request.seq, moment(request.time, now));
-        let text = format!("  another plan is asked for by record {seq}, {since}: ");
+        let text = format!("  replan requested by record {seq}, {since}: ");
         out.painted(Paint::Notice, &format!("{text}{}", escape_control(&request.reason)))?;
     }
     if let Some((step, class, message)) = &view.last_failure {
@@ -323,7 +325,7 @@ fn print_flights(
         let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
             flight;
         let (paint, lease) = if *lease_until <= now {
-            (Paint::Bad, format!("ran out {}", moment(*lease_until, now)))
+            (Paint::Bad, format!("expired {}", moment(*lease_until, now)))
         } else {
             (Paint::None, format!("until {}", moment(*lease_until, now)))
         };

@@ -103,8 +103,8 @@ fn lines(found: &Explanation) -> Vec<ExplanationLine> {
 fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
     let own = found.steps.get(&found.step)?;
     match own.status {
-        StepStatus::Accepted => Some("it counts as done".to_owned()),
-        StepStatus::Skipped => Some("it need not be done".to_owned()),
+        StepStatus::Accepted => Some("it is accepted".to_owned()),
+        StepStatus::Skipped => Some("it was skipped".to_owned()),
         StepStatus::Ready => {
             let is_own = |(_, each): (_, StepNumber)| each == found.step;
             let place = run.ready().position(is_own).map_or(0, |place| place + 1);
