@@ -1,7 +1,7 @@
-//! Tools that test the engine, and harnesses that are built on it: a simulated disk, the crash
+//! Tools for testing the engine and the harnesses that are built on it: a simulated disk, the crash
 //! laboratory, and seeded bugs.
 //!
-//! [`SimDisk`] implements the storage port in memory, loses what was not synced, and injects
+//! [`SimDisk`] implements `Storage` in memory, loses unsynced changes at a power loss, and injects
 //! faults. [`lab`] crashes ledgers on simulated disks at every call and checks the engine's
 //! guarantees. `mutants` holds the bugs that the test suite must find.
 

@@ -1,13 +1,13 @@
 //! Mutants: seeded bugs that test the tests.
 //!
-//! Each mutant is one line marked `mutant!` in the code under test, and violates one guarantee. Most
-//! reproduce a bug that cost another storage engine data. The lines are empty in every build
-//! except one with `--cfg mutants`; there, the environment variable [`CHOICE`] enables at most one
-//! of them, so that the processes that a test starts have it as well. `tests/integration/mutants.rs`
+//! Each mutant is one line marked `mutant!` in the code under test, and violates one guarantee.
+//! Most reproduce a bug that lost data in another storage engine. The lines are empty in every
+//! build except one with `--cfg mutants`; there, the environment variable [`CHOICE`] enables at
+//! most one of them, which the processes that a test starts inherit. `tests/integration/mutants.rs`
 //! runs the tests against each.
 //!
-//! Invariant: a mutant acts in one place, or in two that undo each other. A mutant that survives is
-//! a gap in the tests: add the missing test, and keep the mutant.
+//! Invariant: a mutant acts in one place of the code, or in two that compensate each other. A
+//! mutant that survives is a gap in the tests: add the missing test, and keep the mutant.
 
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
@@ -162,7 +162,8 @@ mutants! {
 /// The mutant that is enabled in this process.
 ///
 /// # Panics
-/// If [`CHOICE`] names no mutant: a misspelt name must not look like a surviving mutant.
+/// If [`CHOICE`] is not the name of a mutant: a misspelt name must not look like a surviving
+/// mutant.
 #[must_use]
 pub fn enabled() -> Option<Mutant> {
     static ENABLED: OnceLock<Option<Mutant>> = OnceLock::new();
@@ -183,7 +184,7 @@ fn mark_reached() {
     file.and_then(|mut file| file.write_all(b"x")).expect("the file is writable");
 }
 
-/// Each panic prints the number of hits: how long the mutant took to be found.
+/// Each panic prints the number of hits until the mutant was detected.
 fn report_hits_on_panic() {
     let previous = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -368,7 +368,7 @@ fn two_requested_snapshots_are_enough_for_a_prune() {
         ledger.close().unwrap();
     }
     let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
-    let plan = ledger.prune(RetentionLimit::Record(17 * STEP), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(17 * STEP), None, "ann").unwrap().preview;
     assert!(names(&disk).iter().filter(|name| asked.contains(&name.seq)).count() == 2, "{asked:?}");
     assert!(
         plan.anchors

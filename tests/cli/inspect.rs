@@ -345,7 +345,7 @@ fn the_story_of_a_step() {
         .has("waits for verdicts on criteria 1")
         .has("acceptance  [0] text: a person looked at it")
         .has("@14 lost (runner died)")
-        .has("@14 receipt refused (the attempt has ended: the step is ready): succeeded")
+        .has("@14 receipt rejected (the attempt has ended: the step is ready): succeeded")
         .has("output: late");
     let last = look(&place.dir, &["step", "small", "last"]);
     last.has("barrier gate is not released: 1 of 2 arrived, missing step 2 (slow), step 3 (mail)")

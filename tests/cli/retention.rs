@@ -176,7 +176,7 @@ fn fold_from_an_anchor_equals_the_fold_from_the_start() {
 
     let ledger = open(&disk);
     let pruned = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
-    assert_eq!(pruned.plan, plan, "what was planned is what was done");
+    assert_eq!(pruned.preview, plan, "what was planned is what was done");
     assert_eq!(pruned.removal.segments, plan.segments);
     let left: Vec<_> = log_files(&disk).into_iter().map(|(path, _)| path).collect();
     let expected: Vec<_> = segments[plan.segments.len()..].iter().map(|it| it.0.clone()).collect();
@@ -281,7 +281,7 @@ fn interrupted_prune_is_finished_by_the_next_open() {
     };
     let calm = disk.fork();
     let (pruned, calls) = run(&calm, u64::MAX / 2);
-    let plan = pruned.unwrap().plan;
+    let plan = pruned.unwrap().preview;
     // Most calls read segments: only a few of those are tried.
     let writes_from = calls - 60;
     let tried = (1..writes_from).step_by(37).chain(writes_from.max(1)..=calls);
@@ -339,7 +339,7 @@ fn prune_does_not_continue_without_its_anchors() {
     let disk = five();
     let clean = disk.fork();
     let ledger = open(&clean);
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     let files = log_files(&disk).len();
     let mut noted = 0;
     for call in disk.calls() + 1..=clean.calls() {
@@ -380,7 +380,7 @@ fn failed_call_during_a_prune_leaves_a_working_ledger() {
     let calm = disk.fork();
     let ledger = open(&calm);
     let before = calm.calls();
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     let calls = calm.calls() - before;
     let (mut poisoned, mut asked_again) = (0, 0);
     for call in calls - 45..=calls {
@@ -477,10 +477,10 @@ fn pruned_log_can_be_pruned_again() {
     ledger.snapshot::<State>().unwrap();
     let (seq, hash) = (ledger.head().seq, ledger.state_hash().unwrap());
     let second = ledger.prune(RetentionLimit::Record(u64::MAX), None, "bob").unwrap();
-    assert_eq!(second.plan.first_seq, first.plan.last_seq + 1);
-    assert!(second.plan.last_seq > first.plan.anchors[0].seq);
-    assert_eq!(second.plan.open_runs, ["open"]);
-    let refused = view(&disk).state_at(first.plan.anchors[0].seq).unwrap_err();
+    assert_eq!(second.preview.first_seq, first.preview.last_seq + 1);
+    assert!(second.preview.last_seq > first.preview.anchors[0].seq);
+    assert_eq!(second.preview.open_runs, ["open"]);
+    let refused = view(&disk).state_at(first.preview.anchors[0].seq).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Pruned, "{refused}");
     assert_eq!(state_hash(&ledger.state_at(seq).unwrap()), hash);
     let hash = ledger.state_hash().unwrap();
@@ -488,7 +488,7 @@ fn pruned_log_can_be_pruned_again() {
     expect_whole(&disk, &LEVELS, "pruned twice");
     let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
     assert_eq!((ledger.state_hash().unwrap(), report.notes), (hash, Vec::new()));
-    for seq in second.plan.anchors[0].seq..place(hashes.len()) {
+    for seq in second.preview.anchors[0].seq..place(hashes.len()) {
         let state = ledger.state_at(seq).unwrap();
         assert_eq!(state_hash(&state), hashes[usize::try_from(seq).unwrap()]);
     }
@@ -505,7 +505,7 @@ fn anchors_are_never_removed() {
     let disk = five();
     let ledger = open(&disk);
     ledger.snapshot::<Count>().unwrap();
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     for number in 0..6 {
         let run = ledger.state().unwrap().run_named("open").unwrap().id;
         ledger.set_variable(run, "v", Json::new(&number.into()), None, "ann").unwrap();
@@ -528,7 +528,7 @@ fn anchors_are_never_removed() {
 fn damaged_anchor_is_damage() {
     let disk = five();
     let ledger = open(&disk);
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     let file = |number: usize| dir().join("snap").join(&plan.anchors[number].file);
@@ -588,7 +588,7 @@ fn segments_without_a_note_are_missing() {
     assert!(!view(&lost).fold(u64::MAX).unwrap().damage.is_empty());
 
     let ledger = open(&disk);
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     ledger.close().unwrap();
     let lost = disk.fork();
     lost.remove(&log_files(&disk)[0].0).unwrap();
@@ -717,7 +717,7 @@ fn output_named_only_by_an_anchor_is_kept() {
         ledger.snapshot::<State>().unwrap();
     }
     let through = ledger.state().unwrap().runs[&run].steps[0].last_seq;
-    let plan = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap().preview;
     assert!(plan.last_seq >= through && plan.open_runs == ["long"], "{plan:?}");
     let state = ledger.state().unwrap();
     let kept = state.runs[&run].steps[0].attempt().and_then(|it| it.receipt.as_ref());
@@ -735,7 +735,7 @@ fn output_named_only_by_an_anchor_is_kept() {
 fn invalid_retention_note_covers_nothing() {
     let disk = five();
     let ledger = open(&disk);
-    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     drop(ledger);
     let good = reader(&disk).retention().unwrap().note.clone();
     let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
@@ -1070,7 +1070,7 @@ fn pruned_log_is_archived_from_its_first_record() {
     let disk = five();
     let first = reader(&disk).segments()[1].header.as_ref().unwrap().prev_last_seq;
     let ledger = open(&disk);
-    let plan = ledger.prune(RetentionLimit::Record(first), None, "ann").unwrap().plan;
+    let plan = ledger.prune(RetentionLimit::Record(first), None, "ann").unwrap().preview;
     drop(ledger);
     assert_eq!(plan.segments.len(), 1);
     let made = archived(&disk, None);

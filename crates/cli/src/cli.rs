@@ -89,7 +89,7 @@ pub(crate) enum CliCommand {
     Claim(ClaimArgs),
     /// Renew the lease of a claimed step
     Renew(RenewArgs),
-    /// Give up a claimed step
+    /// Release a claimed step
     Release(ReleaseArgs),
     /// Report on a claimed step, and optionally claim the next one
     Receipt(ReceiptArgs),
@@ -101,15 +101,15 @@ pub(crate) enum CliCommand {
     Inspect(InspectArgs),
     /// Show the status of runs
     Status(StatusArgs),
-    /// Judge that the text criteria of a step, or of the plan, hold
+    /// Confirm that the text criteria of a step, or of the plan, hold
     Accept(JudgeArgs),
-    /// Judge that the text criteria of a step, or of the plan, do not hold
+    /// State that the text criteria of a step, or of the plan, do not hold
     Reject(JudgeArgs),
-    /// List what waits for a person, and the commands that resolve it
+    /// List the items that wait for a person, with the commands that resolve them
     Questions(QuestionsArgs),
     /// Answer a question, resolve a failure, or report the outcome of a lost attempt
     Answer(AnswerArgs),
-    /// Resolve a failed step, where the plan leaves that to an external decider
+    /// Decide about a failed attempt, for plans with an external decider
     Decide(DecideArgs),
     /// Retry failed steps
     Retry(RetryArgs),
@@ -121,7 +121,7 @@ pub(crate) enum CliCommand {
     Get(GetArgs),
     /// Attach a note
     Note(NoteArgs),
-    /// Show what to do next, and why
+    /// Show the next action of a run, and the reason
     Next(NextArgs),
     /// Record expired leases, delays and deadlines
     Tick(TickArgs),
@@ -135,7 +135,7 @@ pub(crate) enum CliCommand {
     Cancel(CancelArgs),
     /// Show or change the budget of a run or of the ledger
     Budget(BudgetArgs),
-    /// Fork a run as it was at a record, or before a step
+    /// Fork a run from its state at a record, or before a step
     Fork(ForkArgs),
     /// Limit how many attempts may be in flight at once
     Cap(CapArgs),
@@ -143,7 +143,7 @@ pub(crate) enum CliCommand {
     Export(ExportArgs),
     /// Create a ledger from an export, with the same chain
     Import(ImportArgs),
-    /// Salvage what can be read of a damaged ledger, or open one whose end is ambiguous
+    /// Salvage the readable records of a damaged ledger, or open one whose end is ambiguous
     Recover(RecoverArgs),
     /// List, check and collect the large outputs that are stored beside the log
     Blobs(BlobsArgs),
@@ -157,7 +157,7 @@ pub(crate) enum CliCommand {
     Lab(LabArgs),
     /// Check every byte of a ledger, and list all damage
     Verify(VerifyArgs),
-    /// Print the last durable record and its chain value, to keep elsewhere
+    /// Print the last durable record and its chain value, to store elsewhere
     Root(RootArgs),
     /// Print the completions for a shell
     Completions(CompletionsArgs),

@@ -1,13 +1,12 @@
 //! The program `ledger`: a command line, a socket server and a runner over the library
 //! `plan_ledger`.
 //!
-//! A command line becomes a request. The process that has the writer lock carries it out: the
-//! command itself, or a server that it reaches through a socket in the ledger's folder. The runner
+//! A command line becomes a request. The process that has the writer lock executes it: the command
+//! itself, or a server that it reaches through a socket in the ledger's folder. The runner
 //! dispatches the steps of a run to worker processes.
 //!
 //! `cli` parses the command line, `dispatch` calls the command, `commands` has one file for each
-//! command, and `output` prints. A command does nothing that a program could not do with the
-//! library.
+//! command, and `output` prints. Everything that a command does is also possible with the library.
 
 mod cli;
 mod commands;
@@ -40,7 +39,7 @@ pub fn main() -> ExitCode {
             return fail(&Failure::Usage(text.to_owned()));
         }
         Err(answer) => {
-            // Help and version are answers, not errors.
+            // Help and version are results, not errors.
             return match answer.print() {
                 Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                     fail(&Failure::Output(error))
@@ -57,7 +56,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
-/// of the command line could not be parsed. The lines of `inspect` have their own form.
+/// of the command line could not be parsed. The lines of `inspect` have another form.
 fn fail(failure: &Failure) -> ExitCode {
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--").peekable();
     let is_inspect = words.peek().is_some_and(|word| word == "inspect");

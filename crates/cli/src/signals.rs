@@ -19,8 +19,8 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Takes over SIGINT, SIGTERM and SIGHUP: a terminal that closes must not leave workers without
-    /// a runner. Signals that were ignored from the start (`nohup`) stay ignored. An error names
+    /// Handles SIGINT, SIGTERM and SIGHUP: closing the terminal must not leave workers without a
+    /// runner. Signals that were ignored from the start (`nohup`) stay ignored. An error names
     /// `about`, the ledger that is worked on.
     pub(crate) fn register(about: &Path) -> Result<Self> {
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -31,7 +31,7 @@ impl StopSignals {
         Ok(Self { interrupted, request: Cell::new(StopRequest::None) })
     }
 
-    /// What the signals so far ask for.
+    /// The request of the signals so far.
     pub(crate) fn request(&self) -> StopRequest {
         if self.interrupted.swap(false, Ordering::Relaxed) {
             self.request.set(match self.request.get() {
@@ -53,7 +53,7 @@ pub(crate) fn survive_file_size_limit() {
     }
 }
 
-/// Those of the signals that this process does not ignore from its start.
+/// The signals that this process did not ignore at its start.
 pub(crate) fn not_ignored<const N: usize>(signals: [i32; N]) -> impl Iterator<Item = i32> {
     let ignored = ignored_signals();
     signals.into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)

@@ -14,11 +14,11 @@ pub struct Fault {
     pub call: u64,
     /// The error that it returns.
     pub kind: io::ErrorKind,
-    /// What it does nevertheless.
+    /// The partial effect of the failed call.
     pub effect: FaultEffect,
 }
 
-/// What a failing call does nevertheless. Calls that only read never have an effect.
+/// The partial effect of a failing call. A call that only reads never has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultEffect {
     /// Nothing. A sync leaves the new bytes in the cache and marks them clean: later syncs return
@@ -107,9 +107,9 @@ pub enum Repeat {
     Always,
 }
 
-/// A call of the storage port.
+/// A method of `Storage` or `StorageFile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "named after the methods of the storage port")]
+#[expect(missing_docs, reason = "named after the methods of the storage traits")]
 pub enum Operation {
     CreateDir,
     List,
@@ -177,7 +177,8 @@ pub enum FaultAction {
     LyingSync,
     /// A durable bit of the file flips during the call. The seed selects the bit.
     BitRot(u64),
-    /// It takes that long. No thread sleeps: [`SimDisk::delay`](super::SimDisk::delay) is the sum.
+    /// The call is delayed by this time. No thread sleeps:
+    /// [`SimDisk::delay`](super::SimDisk::delay) is the sum.
     Slow(Duration),
 }
 

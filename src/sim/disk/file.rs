@@ -1,4 +1,4 @@
-//! A file: its bytes and length in the cache, and as durable.
+//! A file: its bytes and length, both as cached and as durable.
 //!
 //! Invariant: every difference between the two is in `changes`, or its page is in `diverged_pages`.
 //! After a power loss they are equal.
@@ -20,17 +20,17 @@ enum Change {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileImage {
-    /// The page cache: what reads return.
+    /// The page cache, which reads return.
     pub(super) cached: PagedBytes,
-    /// What survives a power loss for certain.
+    /// The bytes that survive every power loss.
     pub(super) durable: PagedBytes,
     /// Changes that may or may not survive, in order.
     changes: Vec<Change>,
     /// Pages that the next sync writes.
     dirty: BTreeSet<u64>,
-    /// Pages that are durable with other bytes than the device reported.
+    /// Pages whose durable bytes differ from those that the device reported.
     diverged_pages: BTreeSet<u64>,
-    /// The least length since the last sync.
+    /// The smallest length since the last sync.
     least_length: Option<u64>,
     /// Whether a sync failed: some changes may never be written by a sync.
     has_failed: bool,
@@ -108,7 +108,7 @@ impl FileImage {
         }
     }
 
-    /// Whether a page is zero whichever changes survive.
+    /// Whether a page is zero for every set of surviving changes.
     fn is_hole(&self, page: u64) -> bool {
         let is_dirty = self.has_failed || self.dirty.contains(&page);
         !is_dirty && self.cached.page(page).is_none() && self.durable.page(page).is_none()
@@ -147,7 +147,7 @@ impl FileImage {
         self.durable.set_length(self.cached.length);
     }
 
-    /// The durable bytes after a write of all dirty pages, and no others.
+    /// The durable bytes after writing the dirty pages and no other pages.
     fn written(&self) -> PagedBytes {
         let mut image = self.durable.clone();
         for change in &self.changes {

@@ -1,7 +1,7 @@
 //! A folder: its entries in the cache, and its durable entries.
 //!
-//! Unsynced changes have no order: each survives a power loss independently. Journaling file systems
-//! keep an order, but no standard requires it.
+//! Unsynced changes have no order: each survives a power loss independently. Journaling file
+//! systems keep an order, but no standard requires one.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ const LENGTH_MAX: u64 = u64::MAX >> 1;
 #[derive(Debug)]
 pub(super) struct SimFile {
     pub(super) disk: SimDisk,
-    /// The path by which it was opened.
+    /// The path with which it was opened.
     pub(super) path: PathBuf,
     pub(super) node: usize,
     pub(super) boot: u64,
@@ -56,7 +56,7 @@ impl SimFile {
         Err(OsError::Io.error())
     }
 
-    /// How many of `count` bytes fit on the disk.
+    /// The number of the `count` bytes that fit on the disk.
     fn fitting(&self, state: &State, offset: u64, count: usize) -> io::Result<usize> {
         // Overwriting existing bytes always fits.
         let length = state.image(self.node)?.cached.length;
@@ -104,7 +104,7 @@ fn write_partly(file: &mut FileImage, bytes: &[u8], offset: u64, effect: FaultEf
 impl StorageFile for SimFile {
     fn length(&self) -> io::Result<u64> {
         self.look(Operation::Length, |state, _| {
-            // A folder has the length of its block.
+            // The length of a folder is one page.
             Ok(state.image(self.node).map_or(to_u64(PAGE), |file| file.cached.length))
         })
     }

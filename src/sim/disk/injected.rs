@@ -17,18 +17,18 @@ pub struct InjectedFault {
     pub operation: Option<Operation>,
     /// The affected file or folder; empty for a fault of the machine.
     pub path: PathBuf,
-    /// What happened.
+    /// The effect of the fault.
     pub kind: InjectedKind,
 }
 
-/// What an injected fault did.
+/// The effect of an injected fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InjectedKind {
     /// A call failed.
     Failed {
         /// The returned error.
         error: OsError,
-        /// What the call did nevertheless.
+        /// The partial effect of the failed call.
         effect: FaultEffect,
     },
     /// The disk was full.
@@ -49,7 +49,7 @@ pub enum InjectedKind {
     Killed,
     /// The machine lost power.
     PowerLoss {
-        /// What the power loss was to take.
+        /// The requested loss.
         loss: Loss,
         /// The device.
         profile: Profile,
@@ -90,8 +90,9 @@ pub enum InjectedKind {
 }
 
 impl InjectedFault {
-    /// Whether the fault breaks the contract in the module documentation. Acknowledged records may be
-    /// gone then; the engine must report that or refuse to continue, and must never invent records.
+    /// Whether the fault breaks the contract in the module documentation. After such a fault
+    /// acknowledged records may be lost; the engine must report the loss or refuse to continue, and
+    /// must never invent records.
     #[must_use]
     pub fn is_violation(&self) -> bool {
         match self.kind {

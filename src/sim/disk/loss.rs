@@ -1,4 +1,4 @@
-//! Power loss: device profiles, and the decision which unsynced changes survive.
+//! Power loss: the device profiles, and the selection of the unsynced changes that survive.
 //!
 //! Invariant: the same loss of the same changes gives the same bytes.
 
@@ -61,7 +61,7 @@ impl Profile {
     }
 }
 
-/// Which unsynced changes a power loss takes. They are numbered as
+/// The unsynced changes that a power loss loses. They are numbered as
 /// [`SimDisk::unsynced`](super::SimDisk::unsynced) counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
@@ -72,9 +72,9 @@ pub enum Loss {
     /// All except those whose bit is set, to enumerate the subsets of few changes. If the [`Profile`]
     /// keeps an order, changes after a lost one are lost as well.
     AllBut(u64),
-    /// A random part, which the seed selects: of each write nothing, everything, a prefix, some sectors,
-    /// or any bytes and garbage, as far as the [`Profile`] permits; one of the lengths of each file;
-    /// some of the entries.
+    /// A random selection by the seed: of each write nothing, everything, a prefix, some sectors,
+    /// or any bytes and garbage, as far as the [`Profile`] permits; one of the lengths of each
+    /// file; some of the entries.
     Some(u64),
 }
 
@@ -107,7 +107,7 @@ impl Extent {
     }
 }
 
-/// What survives of a write, or of a unit of it.
+/// The surviving part of a write, or of a unit of it.
 #[derive(Debug, Clone, Copy)]
 enum Survival {
     Lost,
@@ -124,14 +124,14 @@ enum Survival {
     Garbage,
 }
 
-/// Decides what survives one power loss.
+/// Selects the changes that survive one power loss.
 #[derive(Debug)]
 pub(super) struct LossPlan {
     loss: Loss,
     pub(super) profile: Profile,
     random: Random,
     decided: u32,
-    /// How many changes were kept complete.
+    /// The number of changes that survived completely.
     pub(super) kept: u32,
     /// The current write and its outcome.
     current: Option<(u64, Survival)>,
@@ -236,7 +236,7 @@ impl LossPlan {
         }
     }
 
-    /// What survives of the next unit of an extent.
+    /// The surviving part of the next unit of an extent.
     fn survival(&mut self, extent: &Extent, offset: u64) -> Survival {
         let number = self.decided;
         self.decided += 1;

@@ -1,6 +1,6 @@
-//! A simulated disk: it loses what was not synced, injects faults, and records what it did.
+//! A simulated disk: it loses unsynced changes at a power loss, injects faults, and logs them.
 //!
-//! Use it to crash-test the engine, and harnesses that are built on it.
+//! It serves crash tests of the engine and of the harnesses that are built on it.
 //!
 //! What it models:
 //! - It counts every call of `Storage` and `StorageFile`. The machine can stop before any of them
@@ -15,23 +15,24 @@
 //!   effect. A failed sync leaves the bytes in the cache and marks them clean, or discards them, or
 //!   leaves them to the next sync shortly before the machine stops. A failed sync of a folder leaves
 //!   its entries to the next sync.
-//! - The disk can be full ([`SimDisk::set_capacity`]): a write stores what fits, and fails.
+//! - The disk can be full ([`SimDisk::set_capacity`]): a write stores the bytes that fit, and
+//!   fails.
 //! - Sectors can be permanently unreadable ([`SimDisk::make_unreadable`]).
 //! - [`SimDisk::injected`] lists every fault in order.
 //!
 //! The contract that an engine may rely on, with every profile except the last, while no injected
 //! fault breaks it:
 //! - Data survives once its sync returned `Ok`, unless an earlier sync of that file failed. Bytes
-//!   outside every write survive whatever happens to their neighbours.
+//!   outside the range of a write are never damaged by it.
 //! - A rename is atomic. Nothing else is known about entries before `sync_dir`.
-//! - A failed call may have had any effect. A successful read returns what is there.
+//! - A failed call may have had any effect. A successful read returns the stored bytes.
 //!
 //! Faults that break the contract ([`InjectedFault::is_violation`]): syncs that lie, lost or
 //! misdirected writes, bit rot, short reads, and devices that damage the neighbours of a write
-//! ([`Profile::NonPsow`]). No engine can keep its guarantees then. It must report what is missing or
-//! refuse to continue, and it must never invent records.
+//! ([`Profile::NonPsow`]). No engine can keep its guarantees then. It must report the missing
+//! records or refuse to continue, and it must never invent records.
 //!
-//! The same calls and seeds give the same bytes. A fork shares what it does not change.
+//! The same calls and seeds give the same bytes. A fork shares all unchanged pages.
 //!
 //! Not modelled: writes that land after a later sync, an order among directory entries, garbage in a
 //! page to which only zeros were written (so that a new segment costs nothing), users, links, the

@@ -36,14 +36,14 @@ impl SimDisk {
         Self(Arc::new(Mutex::new(self.state().copy())))
     }
 
-    /// Start recording crash points: the machine before each call that finds it changed since the last
-    /// crash point.
+    /// Start recording crash points. A crash point is the state of the machine before a call,
+    /// recorded if it has changed since the previous crash point.
     pub fn start_recording(&self) {
         self.state().recording = Some(Vec::new());
     }
 
-    /// Stop recording, and take the crash points; the last one is the current state. Each is a disk
-    /// of its own, with its open files and unsynced changes.
+    /// Stop recording, and take the crash points; the last one is the current state. Each is a
+    /// separate disk with its open files and unsynced changes.
     #[must_use]
     pub fn stop_recording(&self) -> Vec<Self> {
         let mut state = self.state();
@@ -70,7 +70,7 @@ impl SimDisk {
         state.free_deleted();
     }
 
-    /// Cancel every planned crash, fault and limit. Their past effects stay.
+    /// Cancel every planned crash, fault and limit. Effects that have already occurred remain.
     pub fn clear_faults(&self) {
         let mut state = self.state();
         state.crash_at = None;
@@ -109,8 +109,9 @@ impl SimDisk {
         self.state().faults.push(fault);
     }
 
-    /// Make calls fail or lie by a rule. Each rule counts independently. If several rules apply to a
-    /// call, the first one decides, except for [`FaultAction::Slow`](super::FaultAction::Slow) and
+    /// Add a rule that makes calls fail or lie. Each rule counts independently. If several rules
+    /// apply to a call, the first one decides, except for
+    /// [`FaultAction::Slow`](super::FaultAction::Slow) and
     /// [`FaultAction::BitRot`](super::FaultAction::BitRot), which also let later rules apply.
     pub fn inject(&self, rule: FaultRule) {
         self.state().rules.push(rule);

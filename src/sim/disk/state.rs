@@ -47,7 +47,7 @@ pub(super) struct State {
     pub(super) filesystem: FilesystemKind,
     /// The id of the process that uses the disk.
     pub(super) process: u32,
-    /// A number of the user, which copies keep.
+    /// A number that the user sets and that copies keep.
     pub(super) mark: u64,
     /// The crash points so far, while recording.
     pub(super) recording: Option<Vec<State>>,
@@ -125,7 +125,7 @@ impl State {
         copy
     }
 
-    /// Record a crash point, unless nothing can have changed since the last one.
+    /// Record a crash point, unless no call since the last one can have changed the disk.
     pub(super) fn record_crash_point(&mut self) {
         let Some(points) = &self.recording else { return };
         let is_new = points.last().is_none_or(|last| {

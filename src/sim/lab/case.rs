@@ -62,7 +62,7 @@ impl fmt::Display for Case {
 /// A case that violates a guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailingCase {
-    /// The case, with as few operations as were found to be enough.
+    /// The case, with as few operations as possible.
     pub case: String,
     /// The arguments of `ledger` that reproduce it.
     pub replay: String,

@@ -73,8 +73,8 @@ pub fn record_crash_points<T, E>(
     Ok((value, disk.stop_recording()))
 }
 
-/// The restarts after each crash: a killed process, and a power loss that takes all, none and some of
-/// the unsynced changes.
+/// The restarts after each crash: a killed process, and power losses that lose all, none and some
+/// of the unsynced changes.
 #[must_use]
 pub fn standard_restarts(at: usize, seed: u64) -> [Restart; 4] {
     let some = u64::try_from(at).unwrap_or(0) ^ seed;
@@ -130,8 +130,8 @@ pub fn for_each_crash(
     }
 }
 
-/// Crash a harness at every change that it makes to the disk, restart it in four ways each, and let it
-/// complete. `workload` starts or resumes, and runs to its end; `check` verifies the result.
+/// Crash a harness at every change that it makes to the disk, restart it in four ways each, and run
+/// it to its end. `workload` starts or resumes the harness; `check` verifies the result.
 ///
 /// # Errors
 /// The first run that fails, or whose result is wrong.

@@ -4,10 +4,10 @@
 //! Invariants:
 //! - Only crashes of the last operation are tried: a crash of an earlier operation is a crash of the
 //!   last operation of a shorter workload.
-//! - Images with the same hash, model and number of crashes are examined once. What is tried after an
-//!   image depends only on these and on the seed, so that the order of threads changes no count. It
-//!   may change which of many subsets are sampled, and so the digest of all images: with one thread
-//!   (`jobs`) the digest is always the same.
+//! - Images with the same hash, model and number of crashes are examined once. The crashes that
+//!   follow an image depend only on these and on the seed, so the order of threads changes no
+//!   count. It may change the sampled subsets and therefore the digest of all images; with one
+//!   thread (`jobs`) the digest is always the same.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -31,15 +31,15 @@ use super::trial::{DiskFaults, Trial, read};
 /// The scope of an exploration.
 #[derive(Debug, Clone, Copy)]
 pub struct ExploreScope {
-    /// The most operations of a workload.
+    /// The maximum number of operations of a workload.
     pub ops: u32,
-    /// With up to so many unsynced changes, every subset of them is tried.
+    /// Up to this number of unsynced changes, every subset of them is tried.
     pub subsets: usize,
     /// The same for crashes during a recovery.
     pub subsets_again: usize,
-    /// With more unsynced changes, so many random parts are tried.
+    /// With more unsynced changes, this number of random subsets is tried.
     pub samples: u64,
-    /// One of so many recoveries from a second crash is crashed a third time.
+    /// One in this number of recoveries from a second crash is crashed a third time.
     pub third: u64,
     /// The seed of the samples and of the order of workloads.
     pub seed: u64,
@@ -96,7 +96,7 @@ fn of_length(length: u32) -> u64 {
     OPS.pow(length)
 }
 
-/// Called after each workload; it may stop the exploration.
+/// Called after each workload. If it returns `Break`, the exploration stops.
 pub type ExploreWatch<'a> = &'a (dyn Fn(&ExploreReport) -> ControlFlow<()> + Sync);
 
 /// Explore a scope until it is exhausted or `watch` stops.
@@ -139,7 +139,8 @@ pub fn replay(case: &Case) -> Result<(), FailingCase> {
     Ok(())
 }
 
-/// Whether the engine may ask a person: a sector that was torn inside does not always look torn.
+/// Whether the engine may report an ambiguous end: a sector that is torn inside does not always
+/// look torn.
 fn ambiguity(device: Profile) -> Ambiguity {
     match device {
         Profile::AtomicSector => Ambiguity::Forbidden,
@@ -149,7 +150,7 @@ fn ambiguity(device: Profile) -> Ambiguity {
     }
 }
 
-/// The crash points of the last operation of a workload, and the models to which their marks refer.
+/// The crash points of the last operation of a workload, and the models that their marks identify.
 pub(super) fn crash_points(case: &Case) -> Result<(Vec<SimDisk>, Vec<Model>), Violation> {
     let disk = SimDisk::new();
     disk.set_profile(case.device);

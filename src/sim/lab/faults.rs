@@ -1,6 +1,6 @@
 //! Fault injection: every call of small workloads fails in every way, and the resulting images are
-//! examined. Then the device breaks the contract, and the engine must refuse, report the damage, or
-//! be right.
+//! examined. Then the device breaks the contract, and the engine must refuse to open the ledger,
+//! report the damage, or serve correct records.
 //!
 //! Invariant: a fault within the contract loses no acknowledged record. A fault that breaks the
 //! contract may lose records, but the engine never invents one.
@@ -30,9 +30,9 @@ pub struct FaultCounts {
     pub faults: u64,
     /// Examined images.
     pub images: u64,
-    /// With a broken contract: images without a missing record.
+    /// Images without a missing record, on a device that breaks the contract.
     pub whole: u64,
-    /// Images that the engine refused.
+    /// Images that the engine refused to open.
     pub refused: u64,
     /// Images with reported damage.
     pub reported: u64,
@@ -40,7 +40,7 @@ pub struct FaultCounts {
     pub earlier: u64,
 }
 
-/// What fault injection tried.
+/// The counts of fault injection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultReport {
     /// The counts by class of fault.
@@ -79,8 +79,8 @@ fn contract_faults() -> Vec<(&'static str, Operation, FaultAction)> {
     ]
 }
 
-/// Faults after which the engine may ask a person: a sector that was torn inside does not always look
-/// torn.
+/// Faults after which the engine may report an ambiguous end: a sector that is torn inside does not
+/// always look torn.
 fn torn_sectors() -> Vec<(&'static str, Operation, FaultAction)> {
     let full = FaultAction::Error(OsError::NoSpace, FaultEffect::Prefix(100));
     vec![("disk full inside of a sector", Operation::Write, full)]
@@ -102,7 +102,7 @@ fn contract_violations() -> Vec<(&'static str, Operation, FaultAction)> {
     ]
 }
 
-/// Called after each injected fault; it may stop the run.
+/// Called after each injected fault. If it returns `Break`, the run stops.
 pub type FaultWatch<'a> = &'a dyn Fn(&FaultReport) -> ControlFlow<()>;
 
 /// Inject every fault into every call of every workload of up to `ops` operations, until `watch` stops.
@@ -215,7 +215,7 @@ impl Injection<'_> {
         let result =
             trial.create().and_then(|()| self.ops.iter().try_for_each(|op| trial.run(*op)));
         result.map_err(|violation| self.failing_case(nth, violation, &trial.disk))?;
-        // A kill is logged as well, so ask the rule whether it applied.
+        // The log also has the kill, so check the rule itself.
         if trial.disk.pending_rules() > 0 {
             return Ok(false);
         }
@@ -278,8 +278,9 @@ fn check_kept(
     Ok(())
 }
 
-/// Check an image of a device that broke the contract: the engine refuses it, or reports what is
-/// missing, or serves an earlier state without a trace of later records. It invents nothing.
+/// Check an image of a device that broke the contract: the engine refuses it, or reports the
+/// missing records, or serves an earlier state without a trace of later records. It never invents a
+/// record.
 fn check_fail_closed(
     image: &SimDisk,
     model: &Model,

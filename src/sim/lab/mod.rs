@@ -1,14 +1,14 @@
-//! The crash laboratory: crashes ledgers on simulated disks at every call and in every way, and checks
-//! that the engine keeps its guarantees.
+//! The crash laboratory: crashes ledgers on simulated disks at every call, with every possible
+//! loss, and checks that the engine keeps its guarantees.
 //!
-//! A [`Model`] records what was requested and acknowledged. After each crash, [`examine`] restarts
-//! the engine on the resulting disk image and compares it with the model. [`explore`] enumerates
-//! small workloads, [`inject_faults`] makes calls fail, [`soak`] runs one long history, and
-//! [`every_crash`] does the same for a harness.
+//! A [`Model`] has the requested and the acknowledged records. After each crash, [`examine`]
+//! restarts the engine on the resulting disk image and compares it with the model. [`explore`]
+//! enumerates small workloads, [`inject_faults`] makes calls fail, [`soak`] runs one long history,
+//! and [`every_crash`] does the same for a harness.
 //!
 //! Invariants:
-//! - The same seed gives the same images. No clock and no thread influences what is tried.
-//! - The examination takes nothing from the engine that the model knows.
+//! - The same seed gives the same images. Neither clocks nor threads influence the tried crashes.
+//! - The examination never uses a value from the engine where the model has it.
 
 mod case;
 mod every_crash;

@@ -1,4 +1,5 @@
-//! The model: what was requested and acknowledged, and the guarantees that the ledger must keep.
+//! The model: the requested and the acknowledged records, and the guarantees that the ledger must
+//! keep.
 //!
 //! Invariant: the model knows every acknowledged record with its chain value, and every payload of the
 //! batches that were requested and not acknowledged.
@@ -14,7 +15,7 @@ use crate::log::{KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, Lo
 pub enum Guarantee {
     /// I1: acknowledged records exist, or exactly the missing ones are reported.
     AckedKept,
-    /// I2: every record was requested: in order, without gaps, byte for byte.
+    /// I2: every record was requested, in this order, without gaps, byte for byte.
     PrefixOfIssued,
     /// I3: a batch exists completely or not at all.
     BatchesWhole,
@@ -22,7 +23,7 @@ pub enum Guarantee {
     ChainHolds,
     /// I5: a second recovery changes nothing, and no recovery changes older bytes.
     RecoveryIdempotent,
-    /// I6: what recovery returned survives an immediate crash.
+    /// I6: recovered records survive an immediate crash.
     RecoveredKept,
     /// I7: the state at every record is the same, whether replayed from the start or from a snapshot.
     StateSame,
@@ -34,7 +35,7 @@ pub enum Guarantee {
     ErrorKinds,
     /// I11: after a failed write or sync the writer rejects further writes.
     PoisonHolds,
-    /// I12: the verdict without opening is the verdict of opening.
+    /// I12: readers report the verdict that opening the ledger gives.
     ReportIsVerdict,
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was requested of a ledger, and what it acknowledged.
+/// The requested and the acknowledged records of a ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// Whether it was created.
@@ -121,7 +122,7 @@ impl Model {
         Ok(())
     }
 
-    /// Check the records that a reader serves: they may be stale, but not wrong.
+    /// Check the records that a reader serves: they may be stale but must be correct.
     ///
     /// # Errors
     /// The violated guarantee.

@@ -85,7 +85,7 @@ impl fmt::Display for Op {
 pub(super) const SEGMENT: u64 = 8192;
 /// The length of a value that fills a segment.
 const FULL_SEGMENT: usize = 3500;
-/// The most runs and variables, so that long histories have small states.
+/// The maximum number of runs and variables, so that long histories have small states.
 const NAMES: u8 = 5;
 
 fn run_id(number: u64) -> RunId {

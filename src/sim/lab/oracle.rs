@@ -1,8 +1,8 @@
 //! The oracle: examines a disk image after a crash against the model.
 //!
-//! Invariant: an image that passes keeps every guarantee (I1 to I12) that is visible in one image. The
-//! oracle takes nothing from the engine that the model knows. Memory use is tested elsewhere
-//! (`tests/memory`).
+//! Invariant: an image that passes keeps every guarantee (I1 to I12) that is visible in one image.
+//! The oracle never uses a value from the engine where the model has it. Memory use is tested
+//! elsewhere (`tests/memory`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,7 +33,7 @@ const CALLS_MAX: u64 = 100_000;
 pub enum Depth {
     /// Everything.
     Full,
-    /// Recovery, twice; neither the readers before it nor the appends after it.
+    /// Only recovery, twice, without the readers before it and the appends after it.
     Recovery,
 }
 
@@ -44,7 +44,7 @@ pub enum ImageOutcome {
     Opened(TailVerdict),
     /// There was no ledger, and one could be created.
     Absent,
-    /// The engine cannot tell what was acknowledged, and asks a person.
+    /// The engine cannot tell which records were acknowledged, and requires a decision of a person.
     Ambiguous,
 }
 
@@ -208,7 +208,7 @@ impl Examination<'_> {
             return Err(Violation::new(Guarantee::PrefixOfIssued, what));
         }
         self.expect_unchanged(&files)?;
-        // Kill the process, and lose power: nothing may depend on the cache.
+        // Kill the process and lose power, so that only durable bytes remain.
         self.image.kill_process();
         drop(log);
         self.image.lose_power(Loss::Everything);
@@ -264,7 +264,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// How many bytes of a segment were completely written. After the records of a segment with a
+    /// The number of completely written bytes of a segment. After the records of a segment with a
     /// successor, a torn footer may be garbage, which the next footer overwrites.
     fn written(&self, path: &Path, segments: &BTreeMap<PathBuf, Vec<u8>>) -> usize {
         let mut later = segments.range::<Path, _>((Bound::Excluded(path), Bound::Unbounded));

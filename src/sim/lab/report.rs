@@ -3,7 +3,7 @@
 use super::oracle::ImageOutcome;
 use crate::log::TailVerdict;
 
-/// What an exploration tried.
+/// The counts of an exploration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExploreReport {
     /// Completed workloads: every crash of the last operation was tried.
@@ -12,7 +12,7 @@ pub struct ExploreReport {
     pub workloads_all: u64,
     /// Crash points of the last operation.
     pub points: u64,
-    /// Crash points of which every restart was tried.
+    /// Crash points at which every restart was tried.
     pub points_whole: u64,
     /// Images after these crashes.
     pub images: u64,
@@ -32,13 +32,13 @@ pub struct ExploreReport {
     pub distinct_third: u64,
     /// Images that opened clean.
     pub clean: u64,
-    /// Images with an unproven end, which a fence adopted.
+    /// Images with an unproven end, whose records recovery adopted.
     pub unproven: u64,
-    /// Images with a torn end, which was fenced off.
+    /// Images with a torn end, which recovery fenced off.
     pub torn: u64,
     /// Images without a ledger, where one was created.
     pub absent: u64,
-    /// Images for which the engine asks a person.
+    /// Images with an ambiguous end, for which the engine requires a decision of a person.
     pub ambiguous: u64,
     /// Digest of all examined images, in any order.
     pub digest: [u8; 32],

@@ -7,7 +7,7 @@ use crate::sim::disk::{Loss, Random, SimDisk};
 /// How a machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
-    /// The process was killed; the cache survived.
+    /// The process was killed; the page cache survives.
     Process,
     /// The machine lost power.
     Power(Loss),
@@ -62,8 +62,9 @@ pub(super) enum Coverage {
     Sampled,
 }
 
-/// The restarts to try: a killed process, and a power loss with every subset of the unsynced changes if
-/// there are at most `most` of them; otherwise with all, none and `samples` random parts of them.
+/// The restarts to try: a killed process, and a power loss with every subset of the unsynced
+/// changes if there are at most `most` of them; otherwise with all of them, none of them, and
+/// `samples` random selections.
 pub(super) fn list_restarts(
     disk: &SimDisk,
     most: usize,
@@ -81,7 +82,7 @@ pub(super) fn list_restarts(
     }
     restarts.extend([Restart::Power(Loss::Everything), Restart::Power(Loss::Nothing)]);
     let mut random = Random(seed);
-    // Seeds that are short enough to type.
+    // Keep the seeds short, so that a person can type them.
     restarts.extend((0..samples).map(|_| Restart::Power(Loss::Some(random.below(1 << 32)))));
     (restarts, Coverage::Sampled)
 }

@@ -1,9 +1,9 @@
 //! A soak test: one ledger with a long history, crashed again and again while a reader is open.
 //!
 //! Invariants:
-//! - The seed alone decides what happens.
-//! - After every crash, a copy of the disk is examined. The history continues with what the engine
-//!   recovered.
+//! - The seed determines every operation and every crash.
+//! - After every crash, a copy of the disk is examined. The history continues from the recovered
+//!   records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::oracle::{Ambiguity, Depth, examine};
 use super::restart::Restart;
 use super::trial::{DiskFaults, Trial, dir, read_all};
 
-/// A longer log is pruned.
+/// A log with more records is pruned.
 const RECORDS_MAX: usize = 48;
-/// One of so many operations is crashed.
+/// One in this number of operations is crashed.
 const CRASH_EVERY: u64 = 8;
-/// A crash happens within so many calls.
+/// A crash happens within this number of calls.
 const CRASH_CALLS_MAX: u64 = 60;
 
-/// How many events are reported when a guarantee is violated.
+/// The maximum number of events in the report of a violation.
 const EVENTS_MAX: usize = 24;
 
 /// The counts of a soak test.

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - The same operations and faults give the same calls of the disk and the same bytes.
-//! - The model learns of a batch before the engine does, and of an acknowledgement at once. The mark
-//!   of the disk is the number of the model that was current at a crash point.
+//! - The model gets a batch before the engine does, and an acknowledgement immediately. The mark of
+//!   a disk is the number of the model at that crash point.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl IdSource for Counter {
 }
 
 /// An environment on a simulated disk: small segments, no threads, and times and identifiers that
-/// depend only on the content of the disk. Equal disks therefore behave equally, whatever their
-/// history; for the same reason the clock restarts at each opening.
+/// depend only on the content of the disk. Equal disks therefore behave equally, regardless of
+/// their history. For the same reason the clock restarts at each opening.
 #[must_use]
 pub fn environment(disk: &SimDisk) -> Environment {
     let start = disk.digest().first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -109,7 +109,7 @@ pub(super) enum DiskFaults {
     None,
     /// Calls fail, within the contract.
     Failing,
-    /// Calls fail, and a write may end inside a sector: the engine may ask a person.
+    /// Calls fail, and a write may end inside a sector: the engine may report an ambiguous end.
     Tearing,
     /// The device breaks the contract.
     Lying,
@@ -164,7 +164,7 @@ impl Trial {
         }
     }
 
-    /// An operation failed: without injected faults it must not.
+    /// An operation failed, which is a violation if no fault was injected.
     fn failed(&mut self, error: &Error) -> Step {
         let is_right = match self.faults {
             DiskFaults::None => false,
@@ -172,7 +172,7 @@ impl Trial {
             DiskFaults::Tearing => {
                 is_disk_error(error.kind()) || error.kind() == ErrorKind::Ambiguous
             }
-            // Any error is a refusal.
+            // Every error counts as a refusal.
             DiskFaults::Lying => {
                 self.ledger = None;
                 true
@@ -188,7 +188,8 @@ impl Trial {
         Err(Violation::new(Guarantee::ErrorKinds, format!("unexpected: {error}")))
     }
 
-    /// Run one operation. `Ok` also if the disk failed and the engine reported it correctly.
+    /// Run one operation. The result is also `Ok` if the disk failed and the engine reported the
+    /// failure correctly.
     pub(super) fn run(&mut self, op: Op) -> Step {
         self.number += 1;
         if self.ledger.is_none() && op != Op::Reopen && op != Op::Kill {
@@ -329,7 +330,8 @@ impl Trial {
         }
     }
 
-    /// Check what was acknowledged with a reader, on a copy of the disk so that its calls do not count.
+    /// Check the acknowledged records with a reader. It reads a copy of the disk, so that its calls
+    /// do not count.
     fn acknowledge(&mut self) -> Step {
         let copy = self.disk.fork();
         copy.clear_faults();
@@ -364,8 +366,8 @@ impl Trial {
 }
 
 impl Trial {
-    /// On a lying device, acknowledged records may be lost at once. The existing records count, and must
-    /// not be invented.
+    /// On a lying device, acknowledged records may be lost at once. The model adopts the existing
+    /// records, each of which must have been requested.
     fn acknowledge_on_lying_disk(&mut self, storage: &Arc<dyn Storage>) -> Step {
         let Ok(found) = read(storage, 1) else { return Ok(()) };
         self.model.check_known(found.proven.iter().chain(&found.others))?;

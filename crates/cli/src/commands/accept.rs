@@ -30,12 +30,10 @@ pub(crate) struct JudgeArgs {
     evidence: String,
 }
 
-/// `ledger accept`.
 pub(crate) fn accept(args: &JudgeArgs) -> Result<Code, Failure> {
     judge(args, RulingWord::Pass)
 }
 
-/// `ledger reject`.
 pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
     judge(args, RulingWord::Fail)
 }

@@ -1,7 +1,7 @@
 //! `ledger answer`: answers a question, resolves a failure, or reports the outcome of a lost
 //! attempt.
 //!
-//! An answer is bound to what its question showed.
+//! An answer is bound to the hash that its question showed.
 
 use clap::Args;
 
@@ -19,7 +19,6 @@ Examples:
 
 `ledger questions` lists what is open, and the possible answers.";
 
-/// `ledger answer`.
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
@@ -35,7 +34,7 @@ pub(crate) struct AnswerArgs {
     /// Your name, for the record
     #[arg(long, value_name = "WHO")]
     by: String,
-    /// Why, or what you saw
+    /// The reason, or your observation
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
     /// The hash of what was shown, or a prefix of it: if it has changed, the answer is rejected
@@ -43,7 +42,6 @@ pub(crate) struct AnswerArgs {
     shown: Option<String>,
 }
 
-/// `ledger answer`.
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
     let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
     let request = match args.words.as_slice() {

@@ -34,7 +34,6 @@ An archive is a tar file: unpacked, it is a ledger that can be read. It is verif
 its name, and before anything is pruned. If an output is missing or damaged, nothing is pruned:
 restore it from a copy, or use `ledger prune`.";
 
-/// `ledger archive`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ArchiveArgs {
@@ -46,7 +45,7 @@ pub(crate) struct ArchiveArgs {
     /// Only whole segments up to this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     through: Option<u64>,
-    /// Then prune what was archived; without --yes, only show what would be pruned
+    /// Then prune the archived segments; without --yes, only show what would be pruned
     #[arg(long)]
     prune: bool,
     /// Archive and prune
@@ -60,7 +59,6 @@ pub(crate) struct ArchiveArgs {
     json: bool,
 }
 
-/// `ledger archive`.
 pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
     let (dir, environment) = (args.folder.dir()?, environment());
     expect_absent(&args.to)?;
@@ -84,7 +82,7 @@ fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Resul
     Ok(())
 }
 
-/// What to archive and prune.
+/// The segments to archive and prune.
 fn extent(args: &ArchiveArgs) -> PruneLimit {
     args.through.map_or(PruneLimit::Ended, PruneLimit::EndedUpTo)
 }

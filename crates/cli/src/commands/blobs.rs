@@ -24,7 +24,6 @@ Examples:
 Nothing is removed without --collect. A missing or damaged blob loses only its own output; the exit
 code is then 4.";
 
-/// `ledger blobs`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BlobsArgs {
@@ -33,7 +32,7 @@ pub(crate) struct BlobsArgs {
     /// Read every blob and compare its hash
     #[arg(long)]
     check: bool,
-    /// Remove blobs that no record names; the lock holder does it
+    /// Remove blobs that no record references; the lock holder does it
     #[arg(long)]
     collect: bool,
     /// Print JSON Lines: one for each blob, and a summary
@@ -41,7 +40,6 @@ pub(crate) struct BlobsArgs {
     json: bool,
 }
 
-/// `ledger blobs`.
 pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     let (dir, environment) = (args.folder.dir()?, environment());
     let mut collected = None;

@@ -27,7 +27,6 @@ Examples:
 
 A run that is paused because of its budget continues. Limits that are not named do not change.";
 
-/// `ledger budget`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BudgetArgs {
@@ -77,7 +76,6 @@ fn parse_amount(text: &str) -> Result<Amount, String> {
 /// The word before the run's name that adds the amounts to the limits.
 const RAISE: &str = "raise";
 
-/// `ledger budget`.
 pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     let (run, is_raise) = match args.words.as_slice() {
         [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {

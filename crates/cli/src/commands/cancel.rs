@@ -13,7 +13,6 @@ Examples:
 Attempts in flight are cancelled, and their receipts are rejected. A cancelled run cannot be
 continued: fork it, or start another one.";
 
-/// `ledger cancel`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CancelArgs {
@@ -21,7 +20,6 @@ pub(crate) struct CancelArgs {
     author: AuthorArgs,
 }
 
-/// `ledger cancel`.
 pub(crate) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());

@@ -12,7 +12,6 @@ Examples:
   ledger cap --run my-plan 2
   ledger cap --owner reviewer none";
 
-/// `ledger cap`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CapArgs {
@@ -62,7 +61,6 @@ fn parse_limit(text: &str) -> Result<CapLimit, String> {
     }
 }
 
-/// `ledger cap`.
 pub(crate) fn cap(args: &CapArgs) -> Result<Code, Failure> {
     let scope = match (&args.scope.run, &args.scope.owner, &args.scope.tag) {
         (Some(run), _, _) => Scope::Run(run.clone()),

@@ -18,7 +18,6 @@ Examples:
 Exit code 1: there is no more work. 3: no step is ready, or not that step, but it may become ready.
 6: the step is claimed (the message names the worker and the end of the lease), or it is settled.";
 
-/// `ledger claim`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ClaimArgs {
@@ -40,7 +39,6 @@ pub(crate) struct ClaimArgs {
     wait: Option<WaitLimit>,
 }
 
-/// `ledger claim`.
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);

@@ -11,7 +11,6 @@ Examples:
   ledger completions zsh > ~/.zfunc/_ledger
   ledger completions fish > ~/.config/fish/completions/ledger.fish";
 
-/// `ledger completions`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompletionsArgs {
@@ -20,7 +19,6 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// `ledger completions`.
 pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<Code, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "ledger", &mut script);

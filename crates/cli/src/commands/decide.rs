@@ -15,7 +15,6 @@ Examples:
 For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
 retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
 
-/// `ledger decide`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DecideArgs {
@@ -38,7 +37,6 @@ pub(crate) struct DecideArgs {
     reason: String,
 }
 
-/// `ledger decide`.
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
     args.ledger.execute(&Request::Decide {
         run: args.run.clone(),

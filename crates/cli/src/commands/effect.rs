@@ -12,7 +12,6 @@ Examples, in a worker that sends a mail exactly once:
 
 Exit code 6: an earlier attempt has already done it, or may have. Do not do it again.";
 
-/// `ledger effect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct EffectArgs {
@@ -32,7 +31,6 @@ pub(crate) struct EffectArgs {
     done: bool,
 }
 
-/// `ledger effect`.
 pub(crate) fn effect(args: &EffectArgs) -> Result<Code, Failure> {
     let state = if args.done { EffectState::Committed } else { EffectState::Intended };
     let (token, key, effect) = (args.token, args.key.clone(), args.what.clone());

@@ -22,7 +22,6 @@ described in format/export.md; `ledger import` creates a ledger from them. This 
 ledger that is in use: a copy of its files may be rejected for writing. With -o, the file appears
 under its name only when it is complete; Ctrl-C leaves nothing behind (exit code 3).";
 
-/// `ledger export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
@@ -39,7 +38,6 @@ pub(crate) struct ExportArgs {
     output: Option<PathBuf>,
 }
 
-/// `ledger export`.
 pub(crate) fn export(args: &ExportArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let view = LedgerView::open(&dir, &environment_for(&dir, &Environment::system())?)?;

@@ -15,7 +15,6 @@ The new run has the same plan versions, finished work and variables. Steps that 
 again, and the costs of the other run do not count against its budget. Continue it with
 `ledger run PLAN --run NEW`.";
 
-/// `ledger fork`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ForkArgs {
@@ -40,7 +39,6 @@ pub(crate) struct ForkArgs {
     name: String,
 }
 
-/// `ledger fork`.
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
     let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
     args.ledger.execute(&Request::Fork { run, name, at: args.at, step })

@@ -16,7 +16,6 @@ Examples:
 
 It takes no lock.";
 
-/// `ledger get`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GetArgs {
@@ -28,7 +27,6 @@ pub(crate) struct GetArgs {
     name: String,
 }
 
-/// `ledger get`.
 pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| {
         let run = run_or_only(state, args.run.run.as_deref())?;

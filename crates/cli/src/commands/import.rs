@@ -20,7 +20,6 @@ Examples:
 The new ledger has its own identifier and the same chain value at every record. Every record is
 checked against the chain; an export that was changed or truncated leaves nothing behind.";
 
-/// `ledger import`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
@@ -32,7 +31,6 @@ pub(crate) struct ImportArgs {
     ledger: PathBuf,
 }
 
-/// `ledger import`.
 pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     let environment = Environment::system();
     let imported = if args.file == Path::new("-") {

@@ -19,7 +19,6 @@ Examples:
 
 An existing ledger is not changed.";
 
-/// `ledger init`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InitArgs {
@@ -27,7 +26,6 @@ pub(crate) struct InitArgs {
     ledger: LedgerArgs,
 }
 
-/// `ledger init`.
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger.dir;
     // If another process is creating it, wait for that.

@@ -29,7 +29,6 @@ Examples:
   ledger lab endure --ops 100000                   one ledger, crashed over and over
   ledger lab replay append+rotate/17,power:but5    replay one case";
 
-/// `ledger lab`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabArgs {
@@ -39,11 +38,11 @@ pub(crate) struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum LabTask {
-    /// Crash short workloads at every change of a simulated disk, and check what is left
+    /// Crash short workloads at every write to a simulated disk, and check the result
     Run(LabRunArgs),
     /// Replay one case
     Replay(LabReplayArgs),
-    /// Use one ledger for a long time, crash it over and over, and read it all the while
+    /// Run one ledger for a long time with repeated crashes and concurrent reads
     Endure(LabEndureArgs),
 }
 
@@ -68,7 +67,7 @@ struct LabRunArgs {
     /// How many threads to use [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Then let every disk call of all workloads of this many operations fail, and lie
+    /// Also make every disk call of all workloads of this many operations fail, and lie
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3))]
     faults: Option<u32>,
     /// Print the figures as JSON Lines
@@ -89,7 +88,7 @@ struct LabEndureArgs {
     /// How many operations
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     ops: u64,
-    /// The seed of everything that happens
+    /// The seed of all operations and crashes
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Print the figures as a JSON line
@@ -105,7 +104,6 @@ fn parse_device(name: &str) -> Result<Profile, String> {
     })
 }
 
-/// `ledger lab`.
 pub(crate) fn lab(args: &LabArgs) -> Result<Code, Failure> {
     match &args.task {
         LabTask::Run(args) => run(args),
@@ -198,7 +196,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     }
 }
 
-/// Lets the disks fail and lie.
+/// Injects failing and lying disks.
 fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Result<Code, Failure> {
     let start = Instant::now();
     let all = ExploreScope { ops, ..ExploreScope::FULL }.workloads();

@@ -14,7 +14,6 @@ Examples:
   ledger man | man -l -                            read it
   ledger man --to ~/.local/share/man/man1          a page for each command; then: man ledger-run";
 
-/// `ledger man`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
@@ -23,7 +22,6 @@ pub(crate) struct ManArgs {
     to: Option<PathBuf>,
 }
 
-/// `ledger man`.
 pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<Code, Failure> {
     command.build();
     let Some(folder) = &args.to else {

@@ -1,4 +1,4 @@
-//! `ledger next`: what to do next in a run, and why.
+//! `ledger next`: the next action of a run, and the reason.
 
 use clap::Args;
 use serde_json::json;
@@ -20,7 +20,6 @@ Examples:
 
 It takes no lock. Exit code 1: the run is over. 3: there is nothing to do but wait.";
 
-/// `ledger next`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NextArgs {
@@ -31,7 +30,6 @@ pub(crate) struct NextArgs {
     run: Option<String>,
 }
 
-/// `ledger next`.
 pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| show(args, state))
 }

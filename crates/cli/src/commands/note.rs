@@ -13,7 +13,6 @@ Examples:
 
 A note is a separate record and changes nothing: `ledger inspect DIR records --kind note`.";
 
-/// `ledger note`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct NoteArgs {
@@ -31,7 +30,6 @@ pub(crate) struct NoteArgs {
     by: String,
 }
 
-/// `ledger note`.
 pub(crate) fn note(args: &NoteArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.run.clone(), args.step.clone());
     args.ledger.execute(&Request::Note { run, step, text: args.text.clone(), by: args.by.clone() })

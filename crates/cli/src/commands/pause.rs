@@ -13,7 +13,6 @@ Examples:
 
 Attempts in flight continue.";
 
-/// `ledger pause`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PauseArgs {
@@ -21,7 +20,6 @@ pub(crate) struct PauseArgs {
     author: AuthorArgs,
 }
 
-/// `ledger pause`.
 pub(crate) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());

@@ -25,7 +25,6 @@ with the log, and the log records what was deleted. `ledger snapshot` writes sui
 the automatic ones, only those at multiples of 65,536 records are suitable. The lock holder prunes.
 To keep the history, archive it first.";
 
-/// `ledger prune`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PruneArgs {
@@ -44,7 +43,7 @@ pub(crate) struct PruneArgs {
     json: bool,
 }
 
-/// How far to prune.
+/// The segments to prune.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ExtentArgs {
@@ -56,7 +55,6 @@ struct ExtentArgs {
     ended: bool,
 }
 
-/// `ledger prune`.
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let extent = args.extent.through.map_or(PruneLimit::Ended, PruneLimit::Record);

@@ -1,4 +1,4 @@
-//! `ledger questions`: what waits for a person, and the commands that resolve it.
+//! `ledger questions`: the items that wait for a person, and the commands that resolve them.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -18,7 +18,6 @@ Examples:
 
 It takes no lock, and may be used while a run is active.";
 
-/// `ledger questions`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QuestionsArgs {
@@ -26,7 +25,6 @@ pub(crate) struct QuestionsArgs {
     ledger: LedgerArgs,
 }
 
-/// `ledger questions`.
 pub(crate) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| list(args, state))
 }
@@ -50,7 +48,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
-/// What a run waits for that a person can resolve.
+/// The items that a run waits for and that a person can resolve.
 fn for_people(run: &Run) -> impl Iterator<Item = Pending> {
     let needs_person = |item: &Pending| match item {
         Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => false,

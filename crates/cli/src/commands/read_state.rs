@@ -1,4 +1,4 @@
-//! Reads the newest state of a ledger without its lock, for the commands that only look.
+//! Reads the newest state of a ledger without its lock, for the commands that only read.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::options::environment;
 /// Calls `look` with the newest state.
 ///
 /// If one of the state's runs cannot be read, the result is an error, even if `look` succeeded. If
-/// not all records can be read, the state may be stale: what `look` printed stays, and the command
-/// ends as for a damaged ledger.
+/// not all records can be read, the state may be stale: the output of `look` remains, and the
+/// command exits with the code for damage.
 pub(crate) fn read_state<T>(
     dir: &Path,
     look: impl FnOnce(&State) -> Result<T, Failure>,

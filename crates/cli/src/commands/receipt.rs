@@ -1,4 +1,4 @@
-//! `ledger receipt`: reports what became of an attempt.
+//! `ledger receipt`: reports the result of an attempt.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,6 @@ Examples:
 With --next the exit codes are those of `ledger claim`: 1 means that there is no more work. The
 receipt is recorded even then; only exit code 6 means that it came too late.";
 
-/// `ledger receipt`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReceiptArgs {
@@ -39,10 +38,10 @@ pub(crate) struct ReceiptArgs {
     /// Whether the failed attempt had its side effects
     #[arg(long, value_name = "WHAT", requires = "failed")]
     disposition: Option<DispositionChoice>,
-    /// Request a new plan version first, for this reason
+    /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
-    /// What it cost, in millionths of the currency unit
+    /// Its cost, in millionths of the currency unit
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "receipt")]
     cost_micros: u64,
     /// The tokens that it used
@@ -82,13 +81,13 @@ enum FailureClassChoice {
     Deterministic,
     /// An assumption of the plan is wrong
     AssumptionBroken,
-    /// It would exceed its budget
+    /// Its money, tokens or time ran out
     BudgetExhausted,
     /// The cause is unknown
     Unknown,
 }
 
-/// What a failed attempt did.
+/// The side effects of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DispositionChoice {
     /// It had no side effects
@@ -99,7 +98,6 @@ enum DispositionChoice {
     Landed,
 }
 
-/// `ledger receipt`.
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client();
     let next = args.next.then(|| NextStep { worker: args.worker.clone() });

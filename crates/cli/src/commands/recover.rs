@@ -25,7 +25,6 @@ it is lost to the ledger; its bytes stay in the file.
 
 Exit codes: 0 if anything was salvaged, 4 if nothing was.";
 
-/// `ledger recover`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecoverArgs {
@@ -45,15 +44,14 @@ pub(crate) struct RecoverArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct MethodArgs {
-    /// Copy what can be read into this new ledger
+    /// Copy the readable records into this new ledger
     #[arg(long, value_name = "NEW")]
     export: Option<PathBuf>,
-    /// Open for writing although it is unknown what was acknowledged
+    /// Open for writing although it is unknown which records were acknowledged
     #[arg(long)]
     fence: bool,
 }
 
-/// `ledger recover`.
 pub(crate) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
     match &args.method.export {
         Some(to) => export(args, &args.folder.dir()?, to),

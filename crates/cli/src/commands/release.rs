@@ -1,4 +1,4 @@
-//! `ledger release`: gives up an attempt.
+//! `ledger release`: releases an attempt.
 
 use clap::Args;
 
@@ -15,7 +15,6 @@ Examples:
 Without --begun the step can be dispatched again at once. With --begun the attempt is lost: if the
 step must not be done twice, a person has to say what it did.";
 
-/// `ledger release`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReleaseArgs {
@@ -31,7 +30,6 @@ pub(crate) struct ReleaseArgs {
     reason: String,
 }
 
-/// `ledger release`.
 pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
     let work = if args.begun { Work::Begun } else { Work::NotBegun };
     let (token, reason) = (args.token.token, args.reason.clone());

@@ -14,7 +14,6 @@ Examples:
 
 Renew when half of the lease is over. When a lease expires, the step is dispatched again.";
 
-/// `ledger renew`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RenewArgs {
@@ -26,7 +25,6 @@ pub(crate) struct RenewArgs {
     lease: LeaseOption,
 }
 
-/// `ledger renew`.
 pub(crate) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
     args.ledger
         .execute(&Request::Renew { token: args.token.token, lease_seconds: args.lease.lease })

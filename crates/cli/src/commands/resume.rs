@@ -11,7 +11,6 @@ Examples:
   ledger pause my-plan --by ana --reason 'the network is down'
   ledger resume my-plan --by ana";
 
-/// `ledger resume`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResumeArgs {
@@ -24,7 +23,6 @@ pub(crate) struct ResumeArgs {
     by: String,
 }
 
-/// `ledger resume`.
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     args.ledger.execute(&Request::Resume { run: args.run.clone(), by: args.by.clone() })
 }

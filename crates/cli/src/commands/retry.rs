@@ -1,4 +1,4 @@
-//! `ledger retry`: lets failed steps run again.
+//! `ledger retry`: retries failed steps.
 
 use clap::Args;
 
@@ -13,7 +13,6 @@ Examples:
 
 A run that failed because of them continues.";
 
-/// `ledger retry`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RetryArgs {
@@ -28,7 +27,6 @@ pub(crate) struct RetryArgs {
     by: String,
 }
 
-/// `ledger retry`.
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
     let (run, step, by) = (args.run.clone(), args.step.clone(), args.by.clone());
     args.ledger.execute(&Request::Retry { run, step, by })

@@ -16,7 +16,6 @@ Examples:
 Later, `ledger verify --expect-head SEQ:CHAIN` checks that the history up to that record is the
 same.";
 
-/// `ledger root`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RootArgs {
@@ -27,7 +26,6 @@ pub(crate) struct RootArgs {
     json: bool,
 }
 
-/// `ledger root`.
 pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let environment = environment_for(&dir, &Environment::system())?;

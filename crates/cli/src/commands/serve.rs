@@ -20,7 +20,6 @@ Examples:
 The server records expired leases, delays and deadlines. It ends on Ctrl-C or SIGTERM, and after a
 failed write; then each command opens the ledger itself.";
 
-/// `ledger serve`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
@@ -36,7 +35,6 @@ pub(crate) struct ServeArgs {
 /// How often the server checks for due timers and for signals.
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// `ledger serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
     let signals = StopSignals::register(&args.ledger)?;
     let ledger = open_ledger(&args.ledger, &environment())?;
@@ -46,7 +44,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
         print_result(args.json, &line, &format!("serving {}", args.ledger.display()))?;
         while signals.request() == StopRequest::None {
             ledger.tick()?;
-            // After a failed write, end and release the lock, so that others can open the ledger.
+            // After a failed write, stop and release the lock, so that another process can open the
+            // ledger.
             ledger.flush()?;
             std::thread::sleep(TICK_INTERVAL);
         }

@@ -13,7 +13,6 @@ Examples:
   ledger set flag true --if-version 0              only if it is not set
   ledger get count --json";
 
-/// `ledger set`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetArgs {
@@ -34,7 +33,6 @@ pub(crate) struct SetArgs {
     by: String,
 }
 
-/// `ledger set`.
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
     args.ledger.execute(&Request::Set {
         run: args.run.run.clone(),

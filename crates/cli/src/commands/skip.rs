@@ -12,7 +12,6 @@ Examples:
 
 Steps that depend on it continue as if it were done. A step in flight cannot be skipped.";
 
-/// `ledger skip`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SkipArgs {
@@ -30,7 +29,6 @@ pub(crate) struct SkipArgs {
     by: String,
 }
 
-/// `ledger skip`.
 pub(crate) fn skip(args: &SkipArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
     args.ledger.execute(&Request::Skip {

@@ -15,7 +15,6 @@ Examples:
 Snapshots are also written automatically. Write one by hand before you open a ledger often, or prune
 it.";
 
-/// `ledger snapshot`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SnapshotArgs {
@@ -26,7 +25,6 @@ pub(crate) struct SnapshotArgs {
     json: bool,
 }
 
-/// `ledger snapshot`.
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
     let answer = hand_over(&args.folder.dir()?, &Request::Snapshot {}, &environment())?;
     print_answer(args.json, &answer)

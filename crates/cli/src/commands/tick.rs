@@ -1,4 +1,4 @@
-//! `ledger tick`: records what is due.
+//! `ledger tick`: records everything that is due.
 
 use clap::Args;
 
@@ -11,7 +11,6 @@ Examples:
   ledger tick                                      record expired leases, delays and deadlines
   ledger tick --json | jq .next_due_micros";
 
-/// `ledger tick`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TickArgs {
@@ -19,7 +18,6 @@ pub(crate) struct TickArgs {
     ledger: LedgerArgs,
 }
 
-/// `ledger tick`.
 pub(crate) fn tick(args: &TickArgs) -> Result<Code, Failure> {
     args.ledger.execute(&Request::Tick {})
 }

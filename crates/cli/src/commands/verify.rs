@@ -36,7 +36,6 @@ Examples:
 It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 whole,
 4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
 
-/// `ledger verify`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyArgs {
@@ -64,7 +63,7 @@ pub(super) struct VerifyOptions {
     jobs: Option<NonZeroUsize>,
 }
 
-/// A ledger to verify, and how.
+/// A ledger to verify, and the options.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VerifyTarget<'a> {
     pub(super) dir: &'a Path,
@@ -93,7 +92,6 @@ pub(super) fn default_jobs() -> NonZeroUsize {
     available_parallelism().unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
 }
 
-/// `ledger verify`.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let target = VerifyTarget { dir: &dir, options: &args.options, json: args.json };

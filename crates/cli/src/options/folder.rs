@@ -1,6 +1,6 @@
 //! The ledger of a command that takes it as its first argument.
 //!
-//! Without an argument, every command uses the same folder: `LEDGER_DIR`, or else `.ledger`.
+//! Without an argument, every command uses the folder in `LEDGER_DIR`, or else `.ledger`.
 
 use std::path::PathBuf;
 

@@ -40,7 +40,7 @@ pub(crate) fn read_text(file: &str) -> Result<String, Failure> {
     text.ok_or_else(|| too_long(file))
 }
 
-/// All of a text, or `None` if it is longer than a request may be: some files have no end.
+/// The whole text, or `None` if it exceeds the limit of a request, since some files have no end.
 fn read_bounded(from: impl Read) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     from.take(MESSAGE_LENGTH_MAX + 1).read_to_end(&mut bytes)?;

@@ -1,7 +1,7 @@
-//! The ledger that a command changes, and the person who changes it.
+//! Options of commands that change a ledger: the ledger's folder, the output form, and the author.
 //!
 //! Such a command sends a request to the lock holder, or takes the lock itself, and prints the
-//! answer.
+//! response.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::output::{Code, Failure, print_answer, print_message};
 use crate::protocol::{Answer, Request};
 use crate::server::{Client, hand_over, open_in_turn};
 
-/// The ledger, and the form of the answer.
+/// The ledger, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct LedgerArgs {
     /// The ledger's folder
@@ -26,7 +26,7 @@ pub(crate) struct LedgerArgs {
     pub(crate) json: bool,
 }
 
-/// A change of a run: who makes it, and why.
+/// The author of a change of a run, and the reason.
 #[derive(Debug, Args)]
 pub(crate) struct AuthorArgs {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct AuthorArgs {
 }
 
 impl LedgerArgs {
-    /// Sends a request and prints the answer.
+    /// Sends a request and prints the response.
     pub(crate) fn execute(&self, request: &Request) -> Result<Code, Failure> {
         self.print(&hand_over(&self.dir, request, &environment())?)
     }
@@ -52,14 +52,14 @@ impl LedgerArgs {
         Client::new(&self.dir, &environment())
     }
 
-    /// Prints an answer.
+    /// Prints a response.
     pub(crate) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
         print_answer(self.json, answer)
     }
 }
 
-/// The environment of this machine. A process that finds the ledger locked learns which command has
-/// the lock.
+/// The environment of this machine. The lock file has the command line of this process, for the
+/// error of a locked ledger.
 pub(crate) fn environment() -> Environment {
     let environment = Environment::system();
     let command = std::env::args_os().nth(1).unwrap_or_default();
@@ -75,7 +75,7 @@ pub(crate) fn environment_for(path: &Path, environment: &Environment) -> LedgerR
     Ok(environment.clone())
 }
 
-/// Opens an existing ledger for writing and prints what recovery found.
+/// Opens an existing ledger for writing and prints the findings of recovery.
 pub(crate) fn open_ledger(dir: &Path, environment: &Environment) -> LedgerResult<Ledger> {
     let (ledger, report) = open_in_turn(dir, || Ledger::open(dir, environment))?;
     report.notes.iter().for_each(|note| print_message(note));

@@ -1,4 +1,4 @@
-//! `--wait`: claims that are repeated until a step is ready, the run ends, or the time is up.
+//! `--wait`: repeats a claim until a step is ready, the run ends, or the time limit is reached.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::output::{Code, Failure};
 use crate::protocol::{Answer, Request};
 use crate::server::Client;
 
-/// How long to wait: `None` is forever.
+/// The time limit of a wait; `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitLimit(Option<Duration>);
 
@@ -25,7 +25,7 @@ pub(crate) fn parse_wait_limit(text: &str) -> Result<WaitLimit, String> {
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Paces a loop that waits for something, and ends it.
+/// The pauses and the time limit of a polling loop.
 #[derive(Debug)]
 pub(crate) struct WaitLoop {
     limit: Option<WaitLimit>,
@@ -39,7 +39,7 @@ impl WaitLoop {
         Self { limit, started: Instant::now(), pause: PAUSE_MIN }
     }
 
-    /// How much time is left; `None` is forever.
+    /// The remaining time; `None` for no limit.
     fn left(&self) -> Option<Duration> {
         match self.limit {
             None => Some(Duration::ZERO),
@@ -47,7 +47,7 @@ impl WaitLoop {
         }
     }
 
-    /// Whether the time is up.
+    /// Whether the time limit is reached.
     pub(crate) fn is_over(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }
@@ -59,7 +59,8 @@ impl WaitLoop {
     }
 }
 
-/// Claims a step, and repeats the claim until a step is ready, the run ends, or the time is up.
+/// Claims a step, and repeats the claim until a step is ready, the run ends, or the time limit is
+/// reached.
 pub(crate) fn claim_with_wait(
     client: &mut Client,
     request: &Request,

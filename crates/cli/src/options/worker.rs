@@ -1,4 +1,4 @@
-//! What the commands of workers share: the worker's name, its lease, and its token.
+//! Options of the commands of workers: the worker's name, the lease, and the token.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct WorkerOption {
     pub(crate) worker: String,
 }
 
-/// How long a claim holds.
+/// The term of a lease.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseOption {
     /// How long the claim holds without a renewal: `90s`, `2h`, or seconds [default: from the plan]

@@ -1,7 +1,7 @@
 //! Files that appear under their name only when they are complete.
 //!
-//! The file is written beside its final name. Whatever ends the work early removes it; what a
-//! killed process leaves behind has another name (`NAME.PID.part`). An existing file is never
+//! The file is written beside its final name. If the work ends early, the file is removed. The file
+//! of a killed process remains under another name (`NAME.PID.part`). An existing file is never
 //! replaced.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ impl AtomicFile {
         Ok(Self { temporary: path.with_file_name(name) })
     }
 
-    /// Where to write the content.
+    /// The path to which the content is written.
     pub(crate) fn temporary_path(&self) -> &Path {
         &self.temporary
     }
@@ -36,7 +36,8 @@ impl AtomicFile {
     pub(crate) fn publish(&self, path: &Path) -> Result<(), Error> {
         let failed = |error| Error::io("write the file", path, error);
         File::open(&self.temporary).and_then(|file| file.sync_all()).map_err(failed)?;
-        // A link never replaces a file that appeared meanwhile. Not every file system has links.
+        // A hard link never replaces a file that appeared meanwhile, but some file systems have no
+        // links.
         match std::fs::hard_link(&self.temporary, path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 std::fs::rename(&self.temporary, path).map_err(failed)?;

@@ -20,7 +20,7 @@ pub(crate) fn pause_cause_json(cause: &PauseCause) -> Value {
     }
 }
 
-/// That a run is paused, and why: `paused by ana`, `paused: its token budget is exhausted`.
+/// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 pub(crate) fn paused_text(cause: &PauseCause) -> String {
     match cause {
         PauseCause::Person(by) => format!("paused by {}", escape_control(by)),

@@ -79,7 +79,7 @@ fn report(exported: &ExportReport, output: Option<&Path>) {
 enum ExportOutcome {
     Done(ExportReport),
     ReaderClosed,
-    /// A signal stopped it.
+    /// A signal stopped the export.
     Stopped,
 }
 

@@ -1,8 +1,8 @@
-//! What the commands print: results, messages, progress bars, and files that appear only when they
-//! are complete.
+//! The output of the commands: results, messages, progress bars, and files that appear only when
+//! they are complete.
 //!
 //! Results go to standard output, everything else goes to standard error. A reader that closes
-//! standard output is not an error: the command finishes its work in silence. Text from plans,
+//! standard output is not an error: the command finishes its work without output. Text from plans,
 //! workers and damaged files is escaped before it reaches a terminal ([`escape_control`]), so that
 //! it cannot drive the terminal.
 //!

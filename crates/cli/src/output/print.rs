@@ -10,7 +10,7 @@ use super::escape::escape_lines;
 
 /// Prints a message for people on standard error.
 pub(crate) fn print_message(line: &str) {
-    // Without standard error, the message has no reader.
+    // If standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr().lock(), "ledger: {}", escape_lines(line));
 }
 

@@ -26,18 +26,17 @@ pub(super) fn bar(template: &str) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // The templates are constants that parse. A default bar would do as well.
+    // The templates are constants that parse. If one did not parse, the default bar would be used.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar
 }
 
-/// Work that shows its progress and that a signal stops.
+/// A task that shows its progress and that a signal stops.
 ///
 /// The first SIGINT or SIGTERM asks the task to stop at the next record, so that nothing is left
-/// half-written. The second one ends the process, in case the task waits for a reader that does not
-/// read.
+/// half-written. The second one ends the process, in case the task is blocked on a reader.
 #[derive(Debug)]
 pub(crate) struct LongTask {
     bar: ProgressBar,
@@ -69,7 +68,7 @@ impl LongTask {
         Ok(Self { bar, stop })
     }
 
-    /// Shows how much is done.
+    /// Shows the progress.
     pub(crate) fn show(&self, message: &'static str, done: u64, total: u64) {
         self.bar.set_message(message);
         self.bar.set_length(total);

@@ -17,7 +17,7 @@ pub(crate) fn question_json(asked: &QuestionBody) -> Value {
     })
 }
 
-/// What a question is about.
+/// The subject of a question.
 pub(crate) fn question_subject_json(subject: &QuestionSubject) -> Value {
     match subject {
         QuestionSubject::Gate => json!({ "is": "gate" }),
@@ -39,7 +39,7 @@ pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
     }
 }
 
-/// What happens if a question is not answered before its deadline.
+/// The action after a question's deadline has passed without an answer.
 pub(crate) fn question_timeout_json(then: &OnTimeout) -> Value {
     match then {
         OnTimeout::EscalateTo(person) => json!({ "is": "escalate_to", "who": person }),

@@ -1,8 +1,8 @@
 //! Reports the progress of `ledger run`: to people as a progress bar or lines, to programs as JSON
 //! Lines.
 //!
-//! It also passes on the signals that ask the run to stop, and kills this process where `--kill-at`
-//! asks for it. The run never waits for a reader of the output: a printer thread prints.
+//! It also forwards stop signals to the run, and kills this process at the step that `--kill-at`
+//! names. The run never waits for a reader of the output: a printer thread prints.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::progress_bar::bar;
 use super::run_json::{pending_json, progress_json};
 use super::run_text::{pending_text, progress_text};
 
-/// Where progress goes.
+/// The destination of progress reports.
 #[derive(Debug)]
 pub(crate) enum Audience {
     /// Nowhere; only the summary is printed.
@@ -37,14 +37,14 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
-    /// The audience that the options ask for.
+    /// The audience that the options select.
     pub(crate) fn new(as_json: bool, is_quiet: bool) -> Self {
         if as_json {
             Self::Json
         } else if is_quiet {
             Self::Quiet
         } else if io::stderr().is_terminal() {
-            // Without color, so that there is nothing to switch off.
+            // The bar has no color, so there is no option to disable it.
             Self::Bar(bar("{bar:30} {pos}/{len} {elapsed} {msg}"))
         } else {
             Self::Lines
@@ -59,12 +59,12 @@ pub(crate) struct RunReporter {
     printer: Printer,
     kill_at: Option<StepNumber>,
     signals: StopSignals,
-    /// What the last report of [`Self::waits`] listed.
+    /// The items of the last report of [`Self::report_waiting`].
     waits: Vec<Pending>,
 }
 
 impl RunReporter {
-    /// Takes over the signals that ask this process to end.
+    /// Handles the signals that ask this process to end.
     pub(crate) fn new(
         audience: Audience,
         kill_at: Option<StepNumber>,
@@ -82,7 +82,7 @@ impl RunReporter {
         }
     }
 
-    /// Reports what the run waits for, unless that was reported last.
+    /// Reports the items that the run waits for, unless the last report was the same.
     pub(crate) fn report_waiting(
         &mut self,
         run: &str,
@@ -154,8 +154,8 @@ impl Observer for RunReporter {
     }
 }
 
-/// Prints one JSON line on standard output. If its reader has closed its end, the run continues in
-/// silence.
+/// Prints one JSON line on standard output. If the reader has closed the pipe, the run continues
+/// without output.
 fn print_line(value: &Value) {
     let _ = writeln!(io::stdout().lock(), "{value}");
 }
@@ -178,7 +178,7 @@ fn show_on_bar(bar: &ProgressBar, progress: &Progress) {
     }
 }
 
-/// Whether people should see the event even where a bar shows the progress.
+/// Whether an event gets a line of text even if a bar shows the progress.
 fn needs_a_line(progress: &Progress) -> bool {
     match progress {
         Progress::Receipt { outcome, status, .. } => {
@@ -196,7 +196,7 @@ fn needs_a_line(progress: &Progress) -> bool {
     }
 }
 
-/// Sends SIGKILL to this process: no destructor runs, nothing is flushed.
+/// Sends SIGKILL to this process, so that no destructor runs and no buffer is flushed.
 fn kill_this_process() {
     let own = rustix::process::getpid();
     // A process may always signal itself.

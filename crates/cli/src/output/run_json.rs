@@ -1,4 +1,4 @@
-//! The JSON lines of `ledger run`: progress, summary, and what a run waits for
+//! The JSON lines of `ledger run`: progress, summary, and the items that a run waits for
 //! (`format/cli-json.md`).
 
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ fn note_json((step, note): &(Option<StepName>, String)) -> Value {
     })
 }
 
-/// Something that a run waits for.
+/// An item that a run waits for.
 pub(crate) fn pending_json(item: &Pending) -> Value {
     let named = |step: &Option<StepName>| {
         (step.as_ref().map(|step| step.id.clone()), step.as_ref().map(|step| step.number.0))

@@ -1,4 +1,4 @@
-//! The text of `ledger run`: progress lines, the summary, and what a run waits for.
+//! The text of `ledger run`: progress lines, the summary, and the items that a run waits for.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::shell::shell_command;
 
-/// How many items of a list are shown.
+/// The maximum number of items of a list that are shown.
 const SHOWN_MAX: usize = 10;
 
 /// The name of an outcome, in text and in JSON.
@@ -86,7 +86,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
     })
 }
 
-/// A few lines: how the run ended, what was counted, and what to do next.
+/// A few lines: the outcome, the counts, and the next actions.
 pub(crate) fn summary_text(summary: &RunSummary, ledger: &Path) -> String {
     let mut text = format!("run {}: {}\n", summary.run, outcome_name(&summary.outcome));
     text.push_str(&steps(summary));
@@ -152,7 +152,7 @@ fn attempts(summary: &RunSummary) -> String {
     line
 }
 
-/// What a person can do next, with the command to do it.
+/// The next actions of a person, with their commands.
 fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     let run = summary.run.as_str();
     match &summary.outcome {
@@ -183,14 +183,14 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
     }
 }
 
-/// Something that a run waits for, followed by the commands that resolve it.
+/// An item that a run waits for, followed by the commands that resolve it.
 pub(crate) fn pending_text(item: &Pending, run: &str, ledger: &Path) -> String {
     let (text, commands) = pending_commands(item, run, ledger);
     let lines = commands.iter().map(|command| format!("\n      {command}"));
     std::iter::once(text).chain(lines).collect()
 }
 
-/// Something that a run waits for, and the commands that resolve it.
+/// An item that a run waits for, and the commands that resolve it.
 pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (String, Vec<String>) {
     let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
     match item {

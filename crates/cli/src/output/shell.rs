@@ -1,4 +1,4 @@
-//! Command lines that messages suggest: what a person can paste into a shell.
+//! Command lines for messages, which a person can paste into a shell.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! The answer to a request: the same content for people and for programs, whichever process carried
-//! the request out.
+//! The response to a request, for people and for programs. It is the same for every process that
+//! executes the request.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::failure::{Code, Failure};
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The exit code of the process; see [`Code`].
@@ -28,7 +28,7 @@ impl Answer {
         Self { code: Code::Success.number(), lines: vec![line], text, messages: Vec::new() }
     }
 
-    /// This answer followed by another one, whose exit code counts.
+    /// This response followed by another one, which determines the exit code.
     #[must_use]
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.code = other.code;

@@ -19,15 +19,15 @@ pub enum Code {
     Success,
     /// The run failed, or there is no more work.
     Failed,
-    /// Wrong usage or a bad plan.
+    /// Wrong usage, an invalid plan, or a folder that is not a ledger.
     Usage,
-    /// A person, a worker or a due time must come first.
+    /// The run waits for a person, a worker or a timer, or stopped with work left.
     Waiting,
     /// The ledger is damaged.
     Damaged,
-    /// Another process has the lock.
+    /// Another process has the lock, or a worker of an earlier runner cannot be killed.
     Locked,
-    /// The ledger's rules reject it.
+    /// The ledger's rules reject the command.
     Rejected,
     /// Input or output failed.
     Io,
@@ -73,7 +73,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command or request failed.
+/// The failure of a command or request.
 #[derive(Debug)]
 pub enum Failure {
     /// Wrong usage.
@@ -98,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// An unreadable plan file counts as wrong usage, whatever the cause.
+    /// An unreadable plan file is wrong usage, for every cause.
     #[must_use]
     pub fn of_plan_file(error: &Error) -> Self {
         Self::Usage(error.to_string())
@@ -119,7 +119,7 @@ pub fn code_of(error: &Error) -> Code {
         | ErrorKind::TooLarge
         | ErrorKind::Unencodable
         | ErrorKind::Unsupported => Code::Rejected,
-        // A kind that this program does not know yet comes from the engine, and so from I/O.
+        // An unknown kind is treated as an I/O error.
         _ => Code::Io,
     }
 }
@@ -162,7 +162,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(message) | Self::Rejected(message) => f.write_str(message),
             Self::Ledger(error) => match error.rejection() {
-                // The library formats no times.
+                // The library does not format times.
                 Some(Rejection::Leased { step, worker, lease_until }) => {
                     write!(
                         f,
@@ -187,7 +187,7 @@ pub(crate) fn plan_too_long() -> Failure {
     Error::new(ErrorKind::TooLarge, message).into()
 }
 
-/// The error for a request or answer that exceeds the limit.
+/// The error for a request or response that exceeds the limit.
 pub(crate) fn too_long(what: &str) -> Failure {
     let limit = super::message::MESSAGE_LENGTH_MAX;
     let message = format!(

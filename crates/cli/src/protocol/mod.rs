@@ -1,8 +1,8 @@
-//! The protocol between a command and the process that has the writer lock: requests, answers,
+//! The protocol between a command and the process that has the writer lock: requests, responses,
 //! failures and their encoding (`format/socket.md`).
 //!
-//! A request names runs and steps as people do and contains nothing specific to a machine, so any
-//! process carries it out with the same result.
+//! A request contains names of runs and steps and nothing specific to a machine, so every process
+//! executes it with the same result.
 
 mod answer;
 mod failure;

@@ -1,5 +1,5 @@
-//! Requests to the process that has the writer lock: one for each command that changes a ledger, in
-//! the form of `format/socket.md`.
+//! Requests to the process that has the writer lock: one for each command that changes a ledger, as
+//! specified in `format/socket.md`.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ pub enum Request {
         #[serde(default)]
         shown: Option<String>,
     },
-    /// Answer a step's open question, failure or unknown outcome.
+    /// Answer the open item of a step: a question, a failure or an unknown outcome.
     AnswerStep {
         run: String,
         step: String,
@@ -138,7 +138,7 @@ pub enum Request {
         #[serde(default)]
         shown: Option<String>,
     },
-    /// Decide what follows a failed attempt, where the policy escalates.
+    /// Decide about a failed attempt, if the plan leaves the decision to an external decider.
     Decide {
         run: String,
         step: String,
@@ -184,7 +184,7 @@ pub enum Request {
         #[serde(default)]
         reason: String,
     },
-    /// Allow dispatch again.
+    /// Unpause a run.
     Resume { run: String, by: String },
     /// Cancel a run.
     Cancel {
@@ -223,7 +223,7 @@ pub enum Request {
         archive: Option<ArchiveReference>,
         by: String,
     },
-    /// Delete blobs that no record names.
+    /// Delete blobs that no record references.
     CollectBlobs {},
 }
 
@@ -231,11 +231,11 @@ pub enum Request {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct Policy {
-    /// Whether a version waits for a person.
+    /// Whether a plan version needs the approval of a person.
     pub approval: Approval,
-    /// Who judges text criteria.
+    /// The judge of text criteria.
     pub text: TextWord,
-    /// What a failed step means for the others.
+    /// The effect of a failed step on the others.
     pub on_failure: OnFailureWord,
 }
 
@@ -257,7 +257,7 @@ pub enum TextWord {
     /// A judge or a person.
     #[default]
     Judge,
-    /// The worker's own word is accepted.
+    /// The worker's success is trusted without a check.
     Trust,
 }
 
@@ -311,7 +311,7 @@ pub enum EffectState {
     Committed,
 }
 
-/// Whether released work had begun.
+/// Whether the work of a released attempt had begun.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -342,15 +342,15 @@ pub enum BudgetChange {
     Raise(BTreeMap<String, u64>),
 }
 
-/// How far a prune goes.
+/// The segments that a prune may remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PruneLimit {
-    /// All whole segments up to this record.
+    /// All segments whose last record is at most this one.
     Record(u64),
     /// All segments before the first one with a record of a run that has not ended.
     Ended,
-    /// As `Ended`, but not beyond this record.
+    /// Both limits: the segments must satisfy `Ended` and `Record`.
     EndedUpTo(u64),
 }
 

@@ -6,7 +6,7 @@
 //! recorded the verdict.
 //!
 //! Invariants:
-//! - The lock is released when its process ends, however it ends.
+//! - The lock is released when its process ends, even by a kill.
 //! - The lock file is deleted with the lock. A process that has locked a deleted file does not have
 //!   the lock and tries again.
 

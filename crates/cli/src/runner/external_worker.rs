@@ -1,7 +1,7 @@
 //! External workers: `ledger work` runs one claimed attempt as a process, and the commands that
 //! judge it.
 //!
-//! Invariant: the process and all its descendants are ended before the functions here return. If
+//! Invariant: the process and all its descendants are killed before the functions here return. If
 //! the process left no receipt, the ledger's rules decide about the effects it may have had.
 
 use std::path::{Path, PathBuf};
@@ -52,9 +52,9 @@ pub(crate) enum Order {
 /// How the process ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// It ended by itself or at a limit, with this receipt.
+    /// It exited or exceeded a limit, with this receipt.
     Returned(Box<Receipt>),
-    /// It was ended by request.
+    /// It was stopped by request.
     Stopped,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn has_check(run: &Run, criteria: Criteria) -> bool {
 }
 
 /// Run the first command among the criteria that have no verdict yet, as a runner does. Returns
-/// `None` if there is none. `order` is polled ten times a second; a check that it ends gives no
+/// `None` if there is none. `order` is polled ten times a second; a check that it stops gives no
 /// verdict.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Files that a plan names: their current state, and whether a worker stayed within them.
+//! Files that a plan names: their current state, and whether a worker changed other files.
 //!
 //! Paths are relative to the folder in which the runner and its workers run. An entry of `changes`
 //! is a file, a folder (with everything below it), or a pattern: `*` matches any part of one name,
@@ -20,7 +20,7 @@ use serde::Serialize;
 use plan_ledger::ledger::{PlannedFile, PlannedFiles, bytes_hash};
 use plan_ledger::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
 
-/// How many files of a plan are recorded.
+/// The maximum number of files of a plan that are recorded.
 const FILES_MAX: usize = 10_000;
 
 /// A file that a step is expected to change, in its state at dispatch.
@@ -70,8 +70,8 @@ pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
     changes.iter().map(file).collect()
 }
 
-/// The state of a plan's files, to be recorded when the plan becomes active; `None` if the plan
-/// names none, or too many to record.
+/// The state of a plan's files, to be recorded when the plan becomes active; `None` if the plan has
+/// no files, or too many to record.
 pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
     let paths = plan.steps().flat_map(CompactStep::changes);
     let files: BTreeMap<String, Option<ContentHash>> =
@@ -161,7 +161,7 @@ fn matches(entry: &[String], path: &[String]) -> bool {
 }
 
 /// Whether a pattern matches a whole text; wildcard pieces match any number of items. The matcher
-/// follows all reachable positions at once, so its time is bounded for every pattern.
+/// tracks all reachable positions at once, so its time is bounded for every pattern.
 fn is_met<P, T>(
     pattern: &[P],
     text: &[T],
@@ -207,7 +207,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    //! Goal: paths inside a step's changes are told from paths outside.
+    //! Goal: paths inside a step's changes are distinguished from paths outside.
 
     use super::*;
     use plan_ledger::plan::{Plan, Step};

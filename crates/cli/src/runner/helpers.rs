@@ -1,6 +1,6 @@
 //! Helpers: the commands for a judge of text criteria and for a planner (`format/hand-off.md`).
 //!
-//! Invariant: a helper's reply counts only if it can be parsed. Any other reply is neither a
+//! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
 use plan_ledger::plan::{ApprovalPolicy, Plan};

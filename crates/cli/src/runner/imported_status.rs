@@ -1,10 +1,9 @@
-//! Imported statuses: a plan file may mark steps as done or as skipped, and the run takes this
-//! over.
+//! Imported statuses: a plan file may mark steps as done or as skipped, and the run applies these
+//! marks.
 //!
 //! Invariants:
-//! - A mark applies only to a step that the run never dispatched, since the ledger has better
-//!   information about all others. It also applies only while the step's work is the same as in the
-//!   file.
+//! - A mark applies only to a step that the run never dispatched, since the ledger knows the status
+//!   of all others. It also applies only while the step's work is the same as in the file.
 //! - Applying marks is idempotent: after a crash the next runner applies the rest.
 
 use std::collections::BTreeMap;
@@ -20,7 +19,7 @@ use plan_ledger::plan::{
 /// The actor of the records that skip marked steps.
 const OPERATOR: &str = "operator";
 
-/// How many steps one batch accepts; this leaves room for the consequences of each.
+/// The maximum number of steps that one batch accepts, so that their consequences also fit into it.
 const BATCH: usize = 8192;
 
 /// The marks of a plan file.
@@ -72,7 +71,7 @@ impl ImportedStatuses {
         Self { plan: plan_hash(plan), done: of(done), skipped: of(skipped) }
     }
 
-    /// Whether the run has moved from the file's plan to another one.
+    /// Whether the run has replaced the file's plan by another one.
     fn are_left_behind(&self, run: &Run) -> bool {
         let hashes = (1..=run.active).zip(run.versions.iter().map(|version| version.hash));
         let is_file = |(_, hash): &(u32, ContentHash)| *hash == self.plan;
@@ -169,7 +168,7 @@ pub fn import_statuses(
 
 /// Accept the next batch of steps that are done. Returns their number.
 fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<usize> {
-    // One transaction builds and judges the command, so no step is dispatched in between.
+    // One transaction builds and decides the command, so no step is dispatched in between.
     let command = |state: &State| {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);

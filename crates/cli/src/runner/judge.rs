@@ -1,7 +1,7 @@
 //! Judges: the JSON input of a judge of text criteria, and the parser of its reply
 //! (`format/hand-off.md`).
 //!
-//! Invariant: a reply that is not exactly one verdict gives no verdict.
+//! Invariant: a reply that is not exactly one verdict is not used.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +32,7 @@ struct Question<'a> {
     artifacts: &'a [Artifact],
 }
 
-/// The part of the plan that a judge sees.
+/// The part of the plan that a judge gets.
 #[derive(Serialize)]
 struct Brief<'a> {
     title: &'a str,

@@ -2,8 +2,8 @@
 //!
 //! The loop ([`drive`]) uses two interfaces. It writes to the
 //! [`Ledger`](plan_ledger::ledger::Ledger), and it dispatches to [`Workers`]: processes
-//! ([`ProcessWorkers`]) or canned replies ([`StubWorkers`]). Retries, caps and acceptance are rules
-//! of the ledger, not of the runner.
+//! ([`ProcessWorkers`]) or constant replies ([`StubWorkers`]). Retries, caps and acceptance are
+//! rules of the ledger, not of the runner.
 //!
 //! Invariants:
 //! - A worker starts only after its dispatch is durable, and the local files of an attempt are
@@ -13,8 +13,9 @@
 //! - The ledger alone decides which steps are ready, how a failure is handled and when a run has
 //!   ended.
 //! - An attempt of an earlier runner is recorded as lost only when its worker and all processes
-//!   that the worker started are known to be dead. No process outlives its job unnoticed.
-//! - Judges and planners run like workers, through [`Workers`]. A usable reply is recorded under
+//!   that the worker started are known to be dead. A process that outlives its job is killed and
+//!   reported.
+//! - Judges and planners run through [`Workers`], as workers do. A usable reply is recorded under
 //!   their name; any other reply has no effect.
 
 mod check;

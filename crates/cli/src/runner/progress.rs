@@ -12,13 +12,13 @@ pub enum StopRequest {
     None,
     /// Stop dispatching and wait for running workers.
     Drain,
-    /// Also end the workers.
+    /// Also stop the workers.
     Kill,
 }
 
 /// Observes a loop and can stop it.
 pub trait Observer {
-    /// Receives an event. Everything except [`Progress::Started`] is durable by then.
+    /// Receives an event. Everything except [`Progress::Started`] is already durable.
     fn progress(&mut self, progress: &Progress);
 
     /// Polled between the steps of the loop.
@@ -87,7 +87,7 @@ pub enum Progress {
         /// The resulting status of the step.
         status: StepStatus,
     },
-    /// A receipt arrived too late and was rejected.
+    /// A receipt arrived after its attempt had ended, and was recorded as rejected.
     Refused {
         /// The step.
         step: StepName,

@@ -2,8 +2,8 @@
 //! plan.
 //!
 //! Invariants: no threads, no randomness, and no clock except a sleep while idle. The report
-//! depends only on the step, so two runs of a plan end with the same variables, however often they
-//! were killed.
+//! depends only on the step, so two runs of a plan end with the same variables, even if they were
+//! killed.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -95,7 +95,7 @@ impl Workers for StubWorkers {
     fn next(&mut self, wait: Duration) -> Option<Report> {
         let report = self.ready.pop_front();
         if report.is_none() {
-            // The loop calls this without running workers only to wait for a due time.
+            // Without running workers the loop calls this only to wait for a timer.
             std::thread::sleep(wait);
         }
         report

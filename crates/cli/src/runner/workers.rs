@@ -9,12 +9,12 @@ use plan_ledger::plan::{AttemptToken, CompactPlan, Receipt, ResolvedOutcome};
 use super::check::{Check, Checked};
 use super::helpers::Helpers;
 
-/// Why this machine could not run an attempt.
+/// The error of this machine that prevented an attempt.
 #[derive(Debug)]
 pub enum StartFailure {
     /// The worker did not start.
     BeforeStart(Error),
-    /// The worker started and was ended; it may have changed the world.
+    /// The worker started and was stopped; it may have had side effects.
     AfterStart(Error),
 }
 
@@ -41,7 +41,7 @@ pub trait Workers {
     fn kind(&self) -> WorkerKind;
 
     /// Make sure that no worker of an earlier process of this run is alive, and delete its files.
-    /// Fails if a worker is alive and cannot be ended.
+    /// Fails if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;
 
     /// Start an attempt. Fails only for reasons of this machine, such as a full disk; a worker that
@@ -63,10 +63,10 @@ pub trait Workers {
     /// Called when the attempt's receipt or loss is durable: its files may be deleted.
     fn settled(&mut self, token: AttemptToken);
 
-    /// End every worker and every check. Each still reports, at the latest as stopped.
+    /// Stop every worker and every check. Each still reports, if necessary as stopped.
     fn stop_all(&mut self);
 
-    /// End the worker of an attempt that is over. It still reports, but the report is ignored.
+    /// Stop the worker of an attempt that is over. It still reports, but the report is ignored.
     fn stop(&mut self, _token: AttemptToken) {}
 
     /// The configured judge and planner.
@@ -94,7 +94,7 @@ pub trait Workers {
 pub enum WorkerKind {
     /// One process for each attempt.
     Process,
-    /// Canned replies from within the runner.
+    /// Constant replies that the runner itself generates.
     Stub,
 }
 

@@ -1,9 +1,10 @@
-//! The client: sends a request to the server of a ledger, or opens the ledger and carries it out.
+//! The client: sends a request to the server of a ledger or, if there is none, opens the ledger and
+//! executes the request.
 //!
 //! Invariants:
-//! - A request that was sent and not answered is repeated only under its idempotency key.
-//! - Clients wait for a locked ledger in a queue, so none starves, and none waits longer than
-//!   [`LOCK_WAIT`]. A client that tries again keeps its ticket in the queue.
+//! - A request that was sent and got no response is repeated only under its idempotency key.
+//! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
+//!   [`LOCK_WAIT`]. A client that tries again keeps its place in the queue.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write as _};
@@ -27,17 +28,18 @@ use super::socket::{ConnectOutcome, connect};
 /// How long a client waits for a ledger that is locked by a process without a server.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a client waits for an answer. Only a stopped server, or a fork of a very long history,
+/// How long a client waits for a response. Only a stopped server, or a fork of a very long history,
 /// takes longer.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// A client that folded more records than this to open the ledger writes a snapshot for the next one.
+/// If a client folded more records than this to open the ledger, it writes a snapshot for the next
+/// client.
 const FOLDED_MAX: u64 = 4096;
 
 /// The pause between two attempts to open a locked ledger.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Carries a request out on the ledger in a folder, through its server if there is one.
+/// Executes a request on the ledger in a folder, through its server if there is one.
 ///
 /// # Errors
 /// As [`Request::execute`]; `Locked` with the lock holder after [`LOCK_WAIT`].
@@ -49,7 +51,7 @@ pub fn hand_over(
     Client::new(dir, environment).ask(request)
 }
 
-/// Opens a ledger for a longer time, after the commands that have it for a moment.
+/// Opens a ledger for a longer time, after the short commands that wait in the queue before it.
 ///
 /// # Errors
 /// Those of `open`; `Locked` at once if the lock holder runs a server, else after [`LOCK_WAIT`].
@@ -79,7 +81,7 @@ pub struct Client {
     connection: Option<BufReader<UnixStream>>,
 }
 
-/// A request with its key: carried out once, however often it is sent.
+/// A request with its key. It is executed once, however often it is sent.
 #[derive(Debug)]
 pub struct KeyedRequest<'a> {
     request: &'a Request,
@@ -96,9 +98,9 @@ enum Sent {
     NoServer,
     /// The server has no room for this client.
     Busy,
-    /// The connection ended before the answer: the request may have been carried out.
+    /// The connection ended before the response: the request may have been executed.
     Lost,
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     TimedOut,
 }
 
@@ -109,7 +111,7 @@ impl Client {
         Self { dir: dir.to_owned(), environment: environment.clone(), connection: None }
     }
 
-    /// Carries a request out.
+    /// Executes a request.
     ///
     /// # Errors
     /// As [`hand_over`].
@@ -127,7 +129,7 @@ impl Client {
         Ok(KeyedRequest { request, key, message, was_sent: false, ticket: QueueTicket::None })
     }
 
-    /// Carries the request out. If that has happened already, this returns the first answer.
+    /// Executes the request. If it was already executed, this returns the first response.
     ///
     /// # Errors
     /// As [`hand_over`].
@@ -135,7 +137,7 @@ impl Client {
         let outcome = self.put(request);
         let is_held = |failure: &Failure| failure.code() == Code::Locked;
         if !outcome.as_ref().is_err_and(is_held) {
-            // The client is done: other clients may have the ledger.
+            // Leave the queue, so that other clients can open the ledger.
             request.ticket = QueueTicket::None;
         }
         outcome
@@ -216,15 +218,15 @@ impl Client {
         }
     }
 
-    /// Opens the ledger, carries the request out, and closes it.
+    /// Opens the ledger, executes the request, and closes the ledger.
     fn execute_alone(&self, request: &Request, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        // A short-lived process prepares nothing in advance.
+        // A short-lived process needs no background work.
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open(&self.dir, &environment)?;
         let outcome = request.execute(&ledger, key);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
-            // Without the snapshot the next client only takes longer.
+            // If there is no snapshot, the next client only takes longer.
             let _ = ledger.snapshot::<State>();
         }
         let closed = ledger.close();
@@ -251,7 +253,7 @@ fn message(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
 
 fn timed_out(dir: &Path) -> Error {
     let message = format!(
-        "the server did not answer within {} s and may still carry the request out; check with \
+        "the server did not answer within {} s and may still execute the request; check with \
          `ledger inspect` before repeating it",
         ANSWER_WAIT.as_secs()
     );
@@ -262,7 +264,7 @@ fn timed_out(dir: &Path) -> Error {
 /// the kernel grants that lock in the order of arrival.
 #[derive(Debug)]
 enum QueueTicket {
-    /// Not requested yet, or the file system has no locks; then there is no order.
+    /// Not requested yet, or the file system has no locks and clients wait in no order.
     None,
     /// Other clients come first.
     Waiting(Receiver<File>),
@@ -293,7 +295,7 @@ impl QueueTicket {
             Err(TryLockError::Error(_)) => return None,
         }
         let (sender, granted) = channel();
-        // The thread may outlive the wait; then it releases the lock as soon as it gets it.
+        // The thread may outlive the wait. It then releases the lock immediately.
         let wait = move || {
             if folder.lock().is_ok() {
                 let _ = sender.send(folder);

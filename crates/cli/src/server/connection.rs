@@ -1,10 +1,10 @@
-//! The server's side of one client connection: non-blocking reads, messages, answers.
+//! The server's side of one client connection: non-blocking reads, messages, responses.
 //!
 //! Invariants:
-//! - At most one answer is pending per client. Pipelined requests wait until the client has read the
-//!   answer before, so answers are complete and in order.
+//! - At most one response is pending per client. A pipelined request waits until the client has
+//!   read the previous response, so responses are complete and in order.
 //! - No call blocks: bytes that cannot be read or written now wait for the next poll.
-//! - Memory per client is bounded: one message, one read chunk and one answer.
+//! - Memory per client is bounded: one message, one read chunk and one response.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode, too_long};
 
-/// How long a client may be idle, and how long it may take to read an answer.
+/// How long a client may be idle, and how long it may take to read a response.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a client that does not read its answer delays the shutdown.
+/// The grace period at shutdown for clients that have not read their response.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// The most bytes read from a client at once.
+/// The maximum number of bytes that are read from a client at once.
 const CHUNK_LENGTH: usize = 64 << 10;
 
-/// The writing half of a connection, shared with the threads that answer.
+/// The writing half of a connection, shared with the threads that respond.
 #[derive(Debug)]
 pub(super) struct ResponseWriter {
     stream: UnixStream,
@@ -33,7 +33,7 @@ pub(super) struct ResponseWriter {
 #[derive(Debug)]
 struct Outgoing {
     pending: PendingResponse,
-    /// When the client last sent or read something, or an answer was written.
+    /// The time of the client's last read or write, or of the last response.
     since: Instant,
 }
 
@@ -41,11 +41,11 @@ struct Outgoing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PendingResponse {
     None,
-    /// A request is being carried out.
+    /// A request is being executed.
     Awaited,
-    /// The encoded answer, and how many bytes of it were written.
+    /// The encoded response, and the number of its bytes that were written.
     Writing(Vec<u8>, usize),
-    /// The connection was closed without an answer; the client repeats its request.
+    /// The connection was closed without a response; the client repeats its request.
     Closed,
 }
 
@@ -63,13 +63,13 @@ impl ResponseWriter {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers the pending request; writes as much as the socket takes now.
+    /// Responds to the pending request. This writes the bytes that the socket accepts now.
     pub(super) fn respond(&self, answer: &Answer) {
         let bytes = encode(answer).or_else(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => encode(&Answer::from(too_long("the answer"))),
             _ => Err(error),
         });
-        // The client cannot send its next request in between: it has not read this answer yet.
+        // The client cannot send its next request in between, since it has not read this response.
         let mut outgoing = self.outgoing();
         outgoing.pending =
             bytes.map_or(PendingResponse::None, |bytes| PendingResponse::Writing(bytes, 0));
@@ -77,7 +77,7 @@ impl ResponseWriter {
         self.flush(&mut outgoing);
     }
 
-    /// Closes the connection without an answer.
+    /// Closes the connection without a response.
     pub(super) fn close(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
         self.outgoing().pending = PendingResponse::Closed;
@@ -92,7 +92,7 @@ impl ResponseWriter {
                 Ok(count @ 1..) => *written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The client is gone and needs no answer.
+                // The client has disconnected and needs no response.
                 Ok(0) | Err(_) => break,
             }
             *since = Instant::now();
@@ -106,10 +106,10 @@ impl ResponseWriter {
 pub(super) struct Connection {
     pub(super) writer: Arc<ResponseWriter>,
     buffer: Vec<u8>,
-    /// The length of the buffer's prefix that contains no line end.
+    /// The length of the buffer's prefix that is known to contain no line end.
     searched: usize,
     reading: ReadState,
-    /// When the connection ends, once the server shuts down.
+    /// The deadline of the connection, after the shutdown of the server began.
     shutdown_deadline: Option<Instant>,
 }
 
@@ -124,7 +124,7 @@ enum ReadState {
 /// The next message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NextMessage {
-    /// It is incomplete, or the answer before it is still pending.
+    /// It is incomplete, or the previous response is still pending.
     NotReady,
     Ready(Vec<u8>),
     /// It exceeds the limit, and its end is unknown. Nothing more is read.
@@ -146,7 +146,7 @@ impl Connection {
 
     pub(super) fn interest(&self) -> Interest {
         let is_writing = matches!(self.writer.outgoing().pending, PendingResponse::Writing(..));
-        // With a complete request in the buffer there is no need to read ahead.
+        // Do not read ahead while the buffer has a complete request.
         match self.reading {
             _ if is_writing => Interest::Write,
             ReadState::Open if !self.is_complete() && !self.is_too_long() => Interest::Read,
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// When the connection times out; `None` while the client waits for an answer.
+    /// When the connection times out; `None` while the client waits for a response.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let outgoing = self.writer.outgoing();
         let idle = outgoing.since + IDLE_MAX;
@@ -179,7 +179,8 @@ impl Connection {
         self.searched = 0;
     }
 
-    /// The server shuts down: reads nothing more, and leaves a short time for a pending answer.
+    /// Prepares for the shutdown: reads nothing more, and leaves a grace period for a pending
+    /// response.
     pub(super) fn shut_down(&mut self, now: Instant) {
         if self.shutdown_deadline.is_none() {
             self.stop_reading();
@@ -187,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Continues to write the answer when the socket is writable.
+    /// Continues to write the response when the socket is writable.
     pub(super) fn on_writable(&self) {
         self.writer.flush(&mut self.writer.outgoing());
     }
@@ -224,7 +225,8 @@ impl Connection {
         u64::try_from(self.searched).unwrap_or(u64::MAX) >= MESSAGE_LENGTH_MAX
     }
 
-    /// Takes the next message, unless an answer is pending. The message then awaits its answer.
+    /// Takes the next message, unless a response is pending. The connection then waits for the
+    /// response to this message.
     pub(super) fn next_message(&mut self) -> NextMessage {
         let mut outgoing = self.writer.outgoing();
         if outgoing.pending != PendingResponse::None {

@@ -1,8 +1,8 @@
 //! The event loop: one thread accepts clients, reads their requests and submits them.
 //!
-//! It blocks only in one `poll` over the listening socket, the waker and all clients. Requests that
-//! have arrived by one iteration are submitted together and share a commit. After the shutdown began
-//! it stays until every answer was read or timed out.
+//! It blocks only in one `poll` over the listening socket, the waker and all clients. All requests
+//! that have arrived by the same iteration are submitted together and share a sync. After the
+//! shutdown began, the loop runs until every response was read or timed out.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +26,7 @@ use super::requests::{QUICK_LENGTH_MAX, RequestContext};
 use super::shared::{CONNECTIONS_MAX, ServerShared, Submitted, catch_panic};
 use super::waker::ServerPhase;
 
-/// How long no client is accepted after an `accept` failed.
+/// The pause after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The event loop's state.
@@ -115,7 +115,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             deadline = deadline.into_iter().chain(client.deadline()).min();
         }
         let (sources, mut ready): (Vec<_>, Vec<_>) = polled.into_iter().unzip();
-        // One millisecond more, so that the deadline has passed when the poll returns.
+        // Add one millisecond, so that the deadline has passed when the poll returns.
         let timeout = deadline.map(|deadline| {
             deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1)
         });
@@ -139,8 +139,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
 
     fn accept(&mut self) {
         let Ok((stream, _)) = self.shared.socket.listener.accept() else {
-            // The client is gone, or the process is out of file descriptors. Retry after a pause, so
-            // that the connected clients are served meanwhile.
+            // The client has disconnected, or the process is out of file descriptors. Retry after a
+            // pause, so that the connected clients are served meanwhile.
             self.accept_paused_until = Some(Instant::now() + ACCEPT_PAUSE);
             return;
         };
@@ -162,7 +162,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             });
         };
         let mut submitted = Vec::new();
-        // Every answer wakes this loop, so that a pipelined request of the same client follows.
+        // Every response wakes this loop, which then submits the client's next pipelined request.
         for client in self.clients.values_mut() {
             match client.next_message() {
                 NextMessage::NotReady => {}
@@ -191,7 +191,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             }
         }
         if !submitted.is_empty() {
-            // The commit thread ends after this one, so it always receives.
+            // The commit thread ends after this thread, so it receives every message.
             let _ = self.submitted.send(submitted);
         }
     }
@@ -220,7 +220,7 @@ fn clients_max() -> usize {
     usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX)
 }
 
-/// Tells a client that the server is full, if its socket takes the answer at once.
+/// Tells a client that the server is full, if its socket accepts the response immediately.
 fn reject_busy(stream: &UnixStream, clients: usize) {
     use io::Write as _;
     let _ = stream.set_nonblocking(true);

@@ -1,5 +1,5 @@
-//! Carries requests out on a ledger: each request is decided, written and answered with no other
-//! command in between, and no answer is revealed before everything that it depends on is durable.
+//! Executes requests on a ledger. Each request is decided and applied with no other command in
+//! between, and no response is sent before everything that it depends on is durable.
 
 use plan_ledger::ledger::{Ledger, PendingCommits};
 use plan_ledger::log::BatchKey;
@@ -13,8 +13,8 @@ use super::requests::{
 };
 
 impl Request {
-    /// Carries the request out and waits until it is durable. Under a key it is carried out once,
-    /// however often it is repeated.
+    /// Executes the request and waits until it is durable. Under a key it is executed once, however
+    /// often it is repeated.
     ///
     /// # Errors
     /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
@@ -33,7 +33,7 @@ impl Request {
         )
     }
 
-    /// Carries the request out without waiting. The outcome must not be revealed, not even a rejection,
+    /// Executes the request without waiting. No outcome, not even a rejection, may be revealed
     /// before `context.commits` are durable.
     pub(crate) fn submit(&self, context: RequestContext<'_>) -> Result<PendingAnswer, Failure> {
         let answered = match self {

@@ -1,12 +1,13 @@
 //! The server in the process that has the writer lock, and the client of the other processes.
 //!
-//! A command becomes a request. [`hand_over`] sends it to the server of the ledger through a socket in the
-//! ledger's folder, or, if there is none, opens the ledger and carries it out. The answer is the same.
+//! A command becomes a request. [`hand_over`] sends it to the server of the ledger through a socket
+//! in the ledger's folder. If there is no server, it opens the ledger and executes the request
+//! itself, with the same response.
 //!
 //! Invariants:
-//! - A request is at most one commit, decided on the state that it is carried out on.
+//! - A request is at most one commit, decided on the current state.
 //! - Only the lock holder creates the socket and removes it.
-//! - A request whose answer was lost is repeated under its key and takes effect once.
+//! - A request whose response was lost is repeated under its key and takes effect once.
 //! - Input from the socket is untrusted: the length of a message, the number of connections and the
 //!   idle time are bounded.
 //!

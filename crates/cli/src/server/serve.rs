@@ -1,14 +1,15 @@
-//! Serves a ledger to other processes: an event loop submits their requests, and a commit thread waits
-//! for the disk and answers.
+//! Serves a ledger to other processes: an event loop submits their requests, and a commit thread
+//! waits for the disk and responds.
 //!
-//! The commit thread takes everything that was submitted meanwhile and waits once, so requests share
-//! syncs and no client needs a thread. A request that takes long gets a thread of its own.
+//! The commit thread takes all requests that were submitted meanwhile and waits once, so requests
+//! share syncs and clients need no threads. A long request gets its own thread.
 //!
 //! Invariants:
-//! - The socket is removed before the ledger can be closed, and a request that was received is
-//!   answered after its commit is durable.
-//! - Memory for clients is bounded, and no client blocks another one or the work beside the server.
-//! - A request that panics ends neither the server nor other requests.
+//! - The socket is removed before the ledger can be closed, and every received request gets its
+//!   response after its commit is durable.
+//! - Memory for clients is bounded, and no client blocks another client or the process that runs
+//!   the server.
+//! - A panic in a request affects neither the server nor other requests.
 
 use std::io;
 use std::path::Path;
@@ -24,8 +25,8 @@ use super::shared::{ServerShared, Submitted, catch_panic};
 use super::socket::ListeningSocket;
 use super::waker::Waker;
 
-/// Serves a ledger to other processes while `work` runs. If no socket can be created, `warn` gets the
-/// reason and the work runs without a server.
+/// Serves a ledger to other processes while `work` runs. If no socket can be created, `warn` gets
+/// the error and `work` runs without a server.
 pub fn while_serving<T>(
     ledger: &Ledger,
     dir: &Path,
@@ -44,7 +45,7 @@ pub fn while_serving<T>(
     };
     let shared = ServerShared { ledger, socket, waker };
     std::thread::scope(|scope| {
-        // Dropped before the scope joins its threads, also when the work panics.
+        // This is dropped before the scope joins its threads, even if `work` panics.
         let _shutdown = ShutdownOnDrop { shared: &shared };
         if let Err(error) = start(&shared, scope) {
             shared.socket.unlink();
@@ -80,7 +81,7 @@ fn start<'scope>(
     Ok(())
 }
 
-/// The commit thread: answers each request as soon as its commit is durable.
+/// The commit thread: responds to each request as soon as its commit is durable.
 fn answer_after_commit<'scope>(
     shared: &'scope ServerShared<'_>,
     scope: &'scope Scope<'scope, '_>,

@@ -1,4 +1,4 @@
-//! What the event loop and the commit thread share.
+//! The data that the event loop and the commit thread share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::socket::ListeningSocket;
 use super::waker::Waker;
 
 /// The limit of connected clients, if the process may open four times as many files. Further
-/// clients are told to try again.
+/// clients get the response to try again.
 pub const CONNECTIONS_MAX: usize = 256;
 
 pub(super) struct ServerShared<'a> {
@@ -24,16 +24,16 @@ pub(super) struct ServerShared<'a> {
     pub(super) waker: Waker,
 }
 
-/// A request that was carried out in memory and may not be durable yet.
+/// A request that was executed and may not be durable yet.
 pub(super) struct Submitted {
     pub(super) writer: Arc<ResponseWriter>,
-    /// The commits that its answer depends on.
+    /// The commits that its response depends on.
     pub(super) commits: PendingCommits,
     pub(super) outcome: Result<PendingAnswer, Failure>,
 }
 
 impl ServerShared<'_> {
-    /// Computes and sends an answer in a thread of its own.
+    /// Computes and sends a response on a new thread.
     pub(super) fn answer_in_thread<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -46,13 +46,13 @@ impl ServerShared<'_> {
             self.waker.wake();
         };
         if Builder::new().name("request".to_owned()).spawn_scoped(scope, answer).is_err() {
-            // The client repeats its request under the same key and gets the same answer.
+            // The client repeats its request under the same key and gets the same response.
             unanswered.close();
         }
     }
 }
 
-/// Turns a panic into an answer, so that other requests are not affected.
+/// Turns a panic into an error response, so that other requests are not affected.
 pub(super) fn catch_panic<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let message = "the request panicked; its outcome is unknown";
     let unknown = |_| Err(Error::new(ErrorKind::OutcomeUnknown, message).into());

@@ -1,8 +1,8 @@
 //! The Unix socket in a ledger's folder.
 //!
 //! Only the owner of the folder can connect: the socket has mode 0600 from the moment it exists. A
-//! socket address holds about 100 bytes; a longer path is reached through the open folder in
-//! `/proc/self/fd`.
+//! socket address has at most about 100 bytes; for a longer path the address goes through the open
+//! folder in `/proc/self/fd`.
 
 use std::fs::File;
 use std::io;
@@ -64,7 +64,8 @@ pub(super) struct ListeningSocket {
 }
 
 impl ListeningSocket {
-    /// Binds and listens, and replaces the socket of a dead process. Only the lock holder may.
+    /// Binds and listens, and replaces the socket of a dead process. Only the lock holder may call
+    /// this.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let address = Address::through(dir)?;
         match std::fs::remove_file(&address.path) {
@@ -85,9 +86,9 @@ impl ListeningSocket {
         Ok(listening)
     }
 
-    /// Removes the socket's file, so that no client can connect any more.
+    /// Removes the socket's file, so that no further client can connect.
     pub(super) fn unlink(&self) {
-        // The next lock holder replaces what is left of it.
+        // If removing it fails, the next lock holder replaces it.
         let _ = std::fs::remove_file(&self.address.path);
     }
 }
@@ -95,9 +96,9 @@ impl ListeningSocket {
 /// The result of an attempt to connect.
 #[derive(Debug)]
 pub(super) enum ConnectOutcome {
-    /// A server accepted, or will.
+    /// A server has accepted the connection, or will accept it.
     Connected(UnixStream),
-    /// No server, or one of another user.
+    /// There is no server, or it belongs to another user.
     NoServer,
     /// The server's queue of connections is full.
     Busy,

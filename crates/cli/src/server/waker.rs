@@ -19,7 +19,7 @@ pub(super) struct Waker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerPhase {
     Open,
-    /// Requests that were received are answered; no new ones are read.
+    /// Received requests still get their responses; no further ones are read.
     Closing,
 }
 

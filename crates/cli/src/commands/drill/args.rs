@@ -15,7 +15,6 @@ Examples:
   ledger drill plan.yaml --every-crash             crash at every change of the disk, and resume
   ledger drill plan.yaml --every-crash --agents flaky --seed 7";
 
-/// `ledger drill`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DrillArgs {
@@ -33,7 +32,7 @@ pub(crate) struct DrillArgs {
     /// Keep the ledgers in this folder, which is created and must be empty
     #[arg(long, value_name = "DIR")]
     pub(super) keep: Option<PathBuf>,
-    /// Crash at every change that the run makes to a simulated disk, and resume each time
+    /// Crash at every write of the run to a simulated disk, and resume each time
     #[arg(long, conflicts_with_all = ["kill_at", "keep"])]
     pub(super) every_crash: bool,
     /// The agents of `--every-crash`: flaky agents fail the first attempt of some steps
@@ -53,7 +52,7 @@ pub(crate) struct DrillArgs {
 /// How the agents of `--every-crash` behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum AgentBehavior {
-    /// They answer at once, and always the same
+    /// They report immediately, and always the same
     Steady,
     /// They fail the first attempt of some steps
     Flaky,

@@ -2,8 +2,8 @@
 //! simulated disk, and resumes it each time.
 //!
 //! The loop is the one of `ledger run`; the disk, the clock and the agents are simulated. The
-//! agents count their executions, and a receipt counts once the loop has been told that it is
-//! durable, so that the ledger is not its own witness. The first run is executed once, and its disk
+//! agents count their executions, and count a receipt when the loop learns that it is durable, so
+//! that the check does not rely on the ledger alone. The first run is executed once, and its disk
 //! is recorded; each crash starts from a recorded image.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,7 +37,7 @@ const DIR: &str = "/drill.ledger";
 /// A flaky agent fails only steps with this many attempts: one fails, one may be lost, one succeeds.
 const ATTEMPTS_NEEDED: u32 = 3;
 
-/// Drills every crash.
+/// Runs the drill with every crash.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
     let drill = Drill { plan, args };
@@ -249,7 +249,7 @@ fn unpack(mark: u64) -> (usize, usize) {
     (half(mark >> 32), half(mark))
 }
 
-/// Agents that answer at once. Flaky ones fail some first attempts.
+/// Agents that report immediately. Flaky agents fail some first attempts.
 #[derive(Debug)]
 struct SimAgents<'a> {
     stub: StubWorkers,

@@ -1,9 +1,9 @@
 //! `ledger drill`: kills a run while a step is in flight, resumes it in another process, and
 //! compares it with a run that was not killed.
 //!
-//! The runs are processes of this very binary; only the workers are stubs. The workers count their
-//! executions outside the ledger, so that the ledger is not its own witness. Where the plan asks a
-//! person, the drill answers with the first option. The drill opens a ledger only after its
+//! The runs are processes of this binary; only the workers are stubs. The workers count their
+//! executions outside the ledger, so that the check does not rely on the ledger alone. If the plan
+//! asks a person, the drill answers with the first option. The drill opens a ledger only after its
 //! processes have ended: the state at the kill is read from the log, at the sequence number that
 //! the second process found.
 
@@ -27,7 +27,7 @@ use crate::protocol::counted;
 use super::args::{DrillArgs, RUN};
 use super::kill_report::{FinishedRun, KillEvidence, report};
 
-/// Drills one kill.
+/// Runs the drill with one kill.
 pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
     let kill_at = kill_at(args)?;
     let folder = DrillFolder::new(args)?;
@@ -93,7 +93,7 @@ fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
 /// The folder of a drill: ledgers, executions that the workers counted, output of the processes.
 struct DrillFolder {
     path: PathBuf,
-    /// Removes the folder at the end, unless it is to be kept.
+    /// Removes the folder at the end, unless `--keep` is given.
     _temporary: Option<tempfile::TempDir>,
 }
 
@@ -205,7 +205,7 @@ impl DrillFolder {
         Failure::Rejected(message.trim_end().to_owned())
     }
 
-    /// What a run waits for at the end of a process.
+    /// The items that a run waits for at the end of a process.
     fn waited_for(&self, child: &str) -> Option<String> {
         let summary = self.line(child, "summary").ok()?;
         let items = summary.get("waiting_for")?.as_array()?;

@@ -1,4 +1,4 @@
-//! `ledger drill`: crashes a run and checks that it resumes without loss and without double work.
+//! `ledger drill`: crashes a run and checks that it resumes without losing or repeating work.
 //!
 //! Without options it kills a run with SIGKILL while a step is in flight, lets another process
 //! resume it, and compares the result with a run that was not killed (`kill`). With
@@ -15,7 +15,6 @@ pub(crate) use args::DrillArgs;
 
 use crate::output::{Code, Failure};
 
-/// `ledger drill`.
 pub(crate) fn drill(args: &DrillArgs) -> Result<Code, Failure> {
     if args.every_crash { every_crash::every_crash(args) } else { kill::kill_and_resume(args) }
 }

@@ -95,7 +95,7 @@ pub(crate) fn regions(
         let length = length(&each.summary.path, environment)?;
         all.extend(found.file(each, length, diagnosis));
     }
-    // The rest belongs to no file: missing segments.
+    // The remaining regions belong to missing segments.
     all.extend(std::mem::take(&mut found.by_path).into_values().flatten());
     Ok(all)
 }

@@ -34,7 +34,6 @@ The first argument is a folder, unless it is one of the commands: write ./record
 that name. It takes no lock and writes nothing, so it can be used during a run. A damaged ledger is shown
 as far as it can be read; the exit code is then 4.";
 
-/// `ledger inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {

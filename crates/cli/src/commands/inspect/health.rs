@@ -28,7 +28,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) now: Micros,
 }
 
-/// The newest state and, if it may miss acknowledged records, why.
+/// The newest state, and the reason if it may lack acknowledged records.
 pub(crate) fn newest_state(
     dir: &Path,
     environment: &Environment,
@@ -41,7 +41,7 @@ pub(crate) fn newest_state(
 /// The health of the log apart from the damage that a scan reports.
 #[derive(Debug)]
 pub(crate) struct Health {
-    /// The verdict with which a writer would open the log, or why it could not.
+    /// The verdict with which a writer would open the log, or the error.
     pub(crate) end: Result<TailVerdict, Error>,
     /// Notes that are not damage.
     pub(crate) notes: Vec<String>,
@@ -190,7 +190,7 @@ impl Health {
         )
     }
 
-    /// Why a writer could not open the log, in one line.
+    /// The reason why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
         Some(format!("it cannot be opened for writing: {}", escape_control(&error.to_string())))
@@ -225,7 +225,7 @@ fn notes(log: &LogReader) -> Vec<String> {
     notes
 }
 
-/// Why the log does not begin at record 1, if it does not.
+/// The reason why the log does not begin at record 1, if it does not.
 pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
     let first = log.first_seq();
     if first == 1 {

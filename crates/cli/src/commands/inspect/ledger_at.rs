@@ -3,8 +3,8 @@
 //! Invariants:
 //! - The state comes from the newest valid snapshot and the records after it; nothing else is read.
 //! - If damage prevents that, the state before the damage is shown, and the exit code reports it.
-//! - A run of which only the summary is kept is shown as of the record that ended it; other runs may
-//!   be absent from that state.
+//! - A run of which only the summary is kept is shown in its state at the record that ended it;
+//!   other runs may be absent from that state.
 
 use clap::Args;
 use serde_json::json;
@@ -60,7 +60,7 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) state: State,
     /// The current time; with `--at`, the time of that record.
     pub(crate) now: Micros,
-    /// Why the state is not the newest one; `None` if it is.
+    /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
     /// Other problems that made records unreadable.

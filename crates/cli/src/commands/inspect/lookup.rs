@@ -1,4 +1,4 @@
-//! Finds runs and steps by name or number, and names them in text.
+//! Finds runs and steps by name or number, and formats their names.
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::plan::{

@@ -1,4 +1,4 @@
-//! The next actions of a run, with the commands to type.
+//! The next actions of a run, with their commands.
 //!
 //! Invariant: the ledger's own rules ([`decide`]) choose the step to dispatch; they are not repeated
 //! here.
@@ -22,12 +22,12 @@ use super::style::moment;
 /// One action that moves a run forward.
 #[derive(Debug)]
 pub(crate) struct NextAction {
-    /// The JSON action.
+    /// The `action` in JSON.
     pub(crate) action: &'static str,
     /// The step concerned.
     pub(crate) step: Option<StepNumber>,
     pub(crate) text: String,
-    /// Commands to type, one of which is enough.
+    /// Commands, one of which is enough.
     pub(crate) commands: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ impl<'a> Output<'a> {
         Self { out, style }
     }
 
-    /// Writes a line. The text is escaped already.
+    /// Writes a line. The text must already be escaped.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.out, "{text}").map_err(Failure::Output)
     }

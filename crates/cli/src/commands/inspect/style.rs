@@ -163,7 +163,7 @@ impl Table {
         Self { rows: vec![row.collect()] }
     }
 
-    /// Adds a row. The text is escaped already.
+    /// Adds a row. The text must already be escaped.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = (Paint, String)>) {
         self.rows.push(cells.into_iter().collect());
     }

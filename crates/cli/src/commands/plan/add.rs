@@ -19,7 +19,6 @@ Examples:
 It proposes a version of the plan with one more step; the run's policy decides whether the version
 waits for approval. Finished steps stay finished.";
 
-/// `ledger plan add`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanAddArgs {
@@ -48,7 +47,6 @@ pub(super) struct PlanAddArgs {
     reason: String,
 }
 
-/// `ledger plan add`.
 pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
     let value = if let Some(step) = &args.step {
         read_json_value(step)?

@@ -34,12 +34,10 @@ pub(super) struct PlanApproveArgs {
     shown: Option<String>,
 }
 
-/// `ledger plan approve`.
 pub(super) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, ReviewDecision::Approved)
 }
 
-/// `ledger plan reject`.
 pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, ReviewDecision::Rejected)
 }

@@ -15,7 +15,6 @@ Examples:
   ledger plan diff old.yaml new.yaml
   ledger plan diff old.yaml new.yaml --json | jq .reordered";
 
-/// `ledger plan diff`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanDiffArgs {
@@ -30,7 +29,6 @@ pub(super) struct PlanDiffArgs {
     json: bool,
 }
 
-/// `ledger plan diff`.
 pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
     let (old, new) = (read(&args.old, None)?.plan, read(&args.new, None)?.plan);
     let difference = diff(&old, &new);

@@ -1,4 +1,4 @@
-//! `ledger plan enrich`: fills in what a registry of tools knows about a plan's steps.
+//! `ledger plan enrich`: fills in the fields of a plan's steps from a registry of tools.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,6 @@ Examples:
 Only missing fields are filled in, and they are listed in the step's extra.enriched. The result is
 JSON, which every command that reads plans accepts. The registry is described in format/tools.md.";
 
-/// `ledger plan enrich`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanEnrichArgs {
@@ -34,7 +33,6 @@ pub(super) struct PlanEnrichArgs {
     output: Option<PathBuf>,
 }
 
-/// `ledger plan enrich`.
 pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, None)?;
     let registry =

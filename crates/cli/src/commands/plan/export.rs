@@ -20,7 +20,6 @@ fn help() -> String {
     )
 }
 
-/// `ledger plan export`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(super) struct PlanExportArgs {
@@ -38,7 +37,6 @@ pub(super) struct PlanExportArgs {
     output: Option<PathBuf>,
 }
 
-/// `ledger plan export`.
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, args.tag.as_deref())?;
     let text = converted(&args.file, &imported, args.format)?;

@@ -18,7 +18,6 @@ Examples:
 
 It takes no lock. `ledger inspect DIR plan` shows what each version changed.";
 
-/// `ledger plan history`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanHistoryArgs {
@@ -29,7 +28,6 @@ pub(super) struct PlanHistoryArgs {
     run: Option<String>,
 }
 
-/// `ledger plan history`.
 pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| {
         list_versions(run_or_only(state, args.run.as_deref())?, args.ledger.json)

@@ -21,7 +21,6 @@ fn help() -> String {
     )
 }
 
-/// `ledger plan lint`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(super) struct PlanLintArgs {
@@ -39,7 +38,6 @@ pub(super) struct PlanLintArgs {
     json: bool,
 }
 
-/// `ledger plan lint`.
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let report = files::lint(&args.file, args.tag.as_deref());
     let LintReport { plan_file: imported, diagnostics } =

@@ -29,7 +29,6 @@ Examples:
 
 Each command has more examples in its `--help`.";
 
-/// `ledger plan`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
@@ -47,7 +46,7 @@ enum PlanTask {
     Export(export::PlanExportArgs),
     /// Compare two plan files: steps, fields, order
     Diff(diff::PlanDiffArgs),
-    /// Fill in what a registry of tools knows about a plan's steps
+    /// Fill in fields of a plan's steps from a registry of tools
     Enrich(enrich::PlanEnrichArgs),
     /// Start a run of a plan, or propose the next version of a run's plan
     Propose(propose::PlanProposeArgs),
@@ -65,7 +64,6 @@ enum PlanTask {
     Withdraw(withdraw::PlanWithdrawArgs),
 }
 
-/// `ledger plan`.
 pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
     match &args.task {
         PlanTask::Lint(args) => lint::lint(args),

@@ -1,5 +1,5 @@
-//! Notes the state of the files that a plan names, when a version is proposed or approved, so that
-//! workers can be told what has changed since.
+//! Records the state of a plan's files when a version is proposed or approved, so that workers
+//! learn which files have changed since.
 //!
 //! Paths are those of the plan, relative to the folder in which the command runs.
 

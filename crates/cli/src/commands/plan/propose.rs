@@ -21,7 +21,6 @@ Examples:
   ledger plan propose plan.yaml --approval required
   ledger plan show tasks.json --json | ledger plan propose - --run tasks";
 
-/// `ledger plan propose`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanProposeArgs {
@@ -57,7 +56,6 @@ enum ApprovalChoice {
     Required,
 }
 
-/// `ledger plan propose`.
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
     let read = if is_stdin {

@@ -21,7 +21,6 @@ Examples:
 
 It takes no lock. Exit code 3: a version waits for approval.";
 
-/// `ledger plan review`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanReviewArgs {
@@ -31,7 +30,6 @@ pub(super) struct PlanReviewArgs {
     run: String,
 }
 
-/// `ledger plan review`.
 pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| show_proposal(args, run_of(state, &args.run)?))
 }

@@ -20,7 +20,6 @@ fn help() -> String {
     )
 }
 
-/// `ledger plan show`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(super) struct PlanShowArgs {
@@ -38,7 +37,6 @@ pub(super) struct PlanShowArgs {
     json: bool,
 }
 
-/// `ledger plan show`.
 pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, args.tag.as_deref())?;
     let form = args.format.or(args.json.then_some(FormChoice::Json));

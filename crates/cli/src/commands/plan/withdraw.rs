@@ -11,7 +11,6 @@ Examples:
   ledger plan withdraw my-plan --by ana --reason 'it works after all'
   ledger plan withdraw my-plan --by planner --reason 'no more steps'";
 
-/// `ledger plan withdraw`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct PlanWithdrawArgs {
@@ -19,7 +18,6 @@ pub(super) struct PlanWithdrawArgs {
     author: AuthorArgs,
 }
 
-/// `ledger plan withdraw`.
 pub(super) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());

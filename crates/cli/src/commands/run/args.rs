@@ -20,7 +20,6 @@ Examples:
 A worker gets its task as JSON on standard input and in LEDGER_* variables, and prints its output.
 The first Ctrl-C stops dispatching and waits for running workers, the second one ends them.";
 
-/// `ledger run`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {

@@ -27,7 +27,7 @@ pub(super) struct HelperArgs {
     plan_context: ContextChoice,
 }
 
-/// What happens to a planner's plan.
+/// The handling of a planner's plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PlannerApproval {
     /// It waits for `ledger plan approve`, unless the plan itself asks a person
@@ -36,7 +36,7 @@ enum PlannerApproval {
     Auto,
 }
 
-/// How much of the plan workers see.
+/// The part of the plan that workers get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ContextChoice {
     /// The steps that a step depends on, and those that depend on it
@@ -58,7 +58,7 @@ impl HelperArgs {
         Helpers { judge, planner }
     }
 
-    /// What workers see of the plan.
+    /// The part of the plan that workers get.
     pub(super) fn context(&self) -> PlanContext {
         match self.plan_context {
             ContextChoice::Near => PlanContext::Near,

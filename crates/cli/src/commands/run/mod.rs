@@ -34,7 +34,6 @@ use crate::server::{check_name, open_in_turn, while_serving};
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
-/// `ledger run`.
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let imported = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
     let name = run_name(args)?;
@@ -51,7 +50,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
         let (code, waiting) = session(&ledger, &*environment.clock, next, request, &mut reporter)?;
-        // After a failed write, which has been reported, the close fails, too.
+        // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
             Err(error) if code != Code::Io => return Err(error.into()),
             _ => {}

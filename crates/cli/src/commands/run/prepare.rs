@@ -14,7 +14,7 @@ use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
 
 use super::args::RunArgs;
 
-/// The author of a retry that the command line asks for.
+/// The author of a retry by a command-line option.
 const OPERATOR: &str = "operator";
 
 /// What to do with a run.
@@ -101,7 +101,7 @@ pub(super) fn prepare(
     current(ledger, run.id)
 }
 
-/// Takes over the steps that the file marks as done or dropped, unless the run has done so.
+/// Applies the file's marks of done or dropped steps that the run has not applied.
 pub(super) fn take_over_marks(
     ledger: &Ledger,
     run: RunId,

@@ -1,5 +1,5 @@
-//! `ledger run --wait`: releases the ledger while the run waits for people, and reopens it when
-//! something has changed or a deadline has passed.
+//! `ledger run --wait`: releases the ledger while the run waits for people, and reopens it after a
+//! new record or a deadline.
 //!
 //! While it waits, the process has no lock and writes nothing, so that people can answer with any
 //! command.

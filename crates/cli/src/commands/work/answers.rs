@@ -1,4 +1,4 @@
-//! Reads the JSON lines of answers.
+//! Reads the JSON lines of responses.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn error_of(outcome: &Result<Answer, Failure>) -> Option<(Code, Value
     }
 }
 
-/// Whether the request in an answer is settled: carried out, or rejected by the ledger's rules.
+/// Whether a response is final: the request was executed, or rejected by the ledger's rules.
 pub(super) fn is_final(answer: &Answer) -> bool {
     let is_error = answer.lines.first().is_some_and(|line| is_type(line, "error"));
     !is_error || Code::of(answer.code) == Code::Rejected
@@ -27,7 +27,7 @@ pub(super) fn is_recorded(answer: &Answer) -> bool {
     answer.lines.iter().any(|line| is_type(line, "receipt"))
 }
 
-/// The task in an answer.
+/// The task in a response.
 pub(super) fn task_of(answer: &Answer) -> Option<Value> {
     answer.lines.iter().find(|line| is_type(line, "task")).cloned()
 }

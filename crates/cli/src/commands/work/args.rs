@@ -23,7 +23,6 @@ lease expires, and a claim for as long as --wait lasts.
 Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
 the run is not over, or Ctrl-C stopped this with work left.";
 
-/// `ledger work`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WorkArgs {

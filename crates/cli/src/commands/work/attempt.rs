@@ -19,9 +19,9 @@ use super::worker::Worker;
 pub(super) enum AttemptEnd {
     /// The command ended, with this receipt.
     Reported(Box<Receipt>),
-    /// The attempt was over before its command: there is nothing to report.
+    /// The attempt was over before its command ended: there is nothing to report.
     Over,
-    /// The command did not report: how far it was, why, and the exit code of `ledger work`.
+    /// The command did not report: its progress, the reason, and the exit code of `ledger work`.
     Lost(Work, String, Code),
 }
 

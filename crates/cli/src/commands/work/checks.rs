@@ -2,8 +2,8 @@
 //! after the last step.
 //!
 //! Of several processes that could check the same criteria, the one with the check lock runs the
-//! commands; the others wait for its verdicts. A worker checks what it has reported, and what an
-//! earlier worker of the same name left unchecked.
+//! commands; the others wait for its verdicts. A worker checks the steps that it has reported, and
+//! unchecked steps of an earlier worker of the same name.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -35,10 +35,10 @@ struct TakenLock {
 }
 
 impl Worker<'_> {
-    /// Checks what an earlier worker of this name reported before it died.
+    /// Checks the steps that an earlier worker of this name reported before it died.
     pub(super) fn check_leftovers(&mut self) -> Result<(), Failure> {
         plan_ledger::mutant!(InterruptedCheckNotResumed => return Ok(()));
-        // The first claim finds out whether there is such a ledger and such a run.
+        // An error is ignored here: the first claim reports a missing ledger or run.
         let Ok((state, _)) = self.read() else { return Ok(()) };
         let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
         let is_own = |number: &&StepNumber| {

@@ -1,7 +1,7 @@
 //! Renews the lease of an attempt while its command runs.
 //!
-//! Renewals have a thread of their own: a lock holder that does not answer delays neither the
-//! command's time-out nor a request to stop.
+//! Renewals run on a separate thread, so that a lock holder that does not respond delays neither
+//! the command's timeout nor a stop request.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,15 +22,15 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The lease of an attempt.
 pub(super) struct Lease {
-    /// When it ends, as far as it is known.
+    /// Its last known expiry time.
     until: Micros,
     status: LeaseStatus,
 }
 
 enum LeaseStatus {
-    /// The next renewal is due at that time.
+    /// The next renewal is due at this time.
     RenewAt(Micros),
-    /// A renewal is under way.
+    /// A renewal is in progress.
     Renewing,
     /// The lease is over: the step may be dispatched to another worker.
     Over,
@@ -54,7 +54,7 @@ impl Heartbeat {
         let renew = Request::Renew { token, lease_seconds: None };
         let beat = move || {
             for () in requested {
-                // After the command has ended, the answer has no reader.
+                // After the command has ended, nothing reads the response.
                 let _ = answered.send(client.ask(&renew).unwrap_or_else(Answer::from));
             }
         };
@@ -72,7 +72,7 @@ impl Lease {
         Self { until, status: LeaseStatus::RenewAt(renew_at) }
     }
 
-    /// When it ends, or ended.
+    /// Its expiry time, in the future or past.
     pub(super) fn until(&self) -> Micros {
         self.until
     }
@@ -82,7 +82,8 @@ impl Lease {
         matches!(self.status, LeaseStatus::Over)
     }
 
-    /// Requests a renewal if it is due, and takes the answer to the last one if it has come.
+    /// Requests a renewal if it is due, and handles the response to the last renewal if it has
+    /// arrived.
     pub(super) fn renew_if_due(&mut self, heartbeat: &Heartbeat) {
         match self.status {
             LeaseStatus::RenewAt(at) => {
@@ -100,7 +101,7 @@ impl Lease {
         }
     }
 
-    /// Waits for the answer to a renewal that is under way.
+    /// Waits for the response to a renewal in progress.
     pub(super) fn finish(&mut self, heartbeat: &Heartbeat) {
         if matches!(self.status, LeaseStatus::Renewing)
             && let Ok(answer) = heartbeat.answers.recv()
@@ -117,7 +118,7 @@ impl Lease {
         match code {
             Code::Success => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
             Code::Rejected => *self = Self { until: 0, status: LeaseStatus::Over },
-            // The lock may be free in a moment.
+            // The error is temporary: try again soon.
             _ => {
                 let pause = Micros::try_from(RETRY_PAUSE.as_micros()).unwrap_or(Micros::MAX);
                 let at = SystemClock.now().saturating_add(pause);

@@ -2,13 +2,13 @@
 //! no more work.
 //!
 //! - A step costs one commit: its receipt and the next claim are one transaction.
-//! - While the command runs, its lease is renewed when half of it is over. If the attempt turns out
-//!   to be over, the command is ended, because the step may be dispatched to another worker.
-//! - An attempt that has begun is never reported as not begun, however it ends.
+//! - While the command runs, its lease is renewed when half of it is over. If the attempt is over,
+//!   the command is stopped, because the step may be dispatched to another worker.
+//! - An attempt that has begun is never reported as not begun.
 //! - The worker's files are removed once the ledger has the receipt, not before.
 //! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker's
-//!   command, and by one process at a time. What a crash left unchecked is checked by the next
-//!   worker of the same name.
+//!   command, and by one process at a time. The next worker of the same name runs the checks that a
+//!   crash prevented.
 
 mod answers;
 mod args;
@@ -41,19 +41,18 @@ use worker::{WorkTally, Worker};
 /// The pause between two checks of the plan while waiting; each one replays the newest records.
 const PLAN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// `ledger work`.
 pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
     Worker::new(args)?.run()
 }
 
-/// What a worker does next.
+/// The next action of a worker.
 enum NextAction {
     Claim,
-    /// Handle an answer: it has a task, or reports that there is none.
+    /// Handle a response: it has a task, or reports that there is none.
     Handle(Answer),
-    /// End with this answer.
+    /// End with this response.
     End(Answer),
-    /// End with this answer and this exit code: an attempt has no receipt.
+    /// End with this response and this exit code: an attempt has no receipt.
     GiveUp(Answer, Code),
 }
 
@@ -130,7 +129,7 @@ impl Worker<'_> {
             }
             _ if is_alone => reported,
             Code::Waiting if self.args.wait.is_some() => without_nothing(reported),
-            // The receipt came too late. The work is lost, but there may be more.
+            // The receipt came too late and was rejected. Continue with the next step.
             Code::Rejected => reported,
             _ => return Ok(NextAction::Handle(reported)),
         };

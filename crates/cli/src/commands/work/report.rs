@@ -1,4 +1,4 @@
-//! Reports the end of an attempt: its receipt, or that it has none.
+//! Reports the end of an attempt: a receipt, or a release.
 //!
 //! If a receipt is not recorded, the worker's files are kept, and a message names their folder. A
 //! receipt that can never be recorded is replaced by a failure, as in `ledger run`.
@@ -45,7 +45,7 @@ impl Worker<'_> {
             let message = format!("its receipt cannot be recorded: {reason}");
             outcome = self.send_receipt(attempt, &unusable(message, receipt), next);
         }
-        // A rejection is an answer, whether a server or this process found it.
+        // A rejection is a response, both from a server and from this process.
         let outcome = match outcome {
             Err(rejection) if rejection.code() == Code::Rejected => Ok(Answer::from(rejection)),
             outcome => outcome,
@@ -96,7 +96,7 @@ impl Worker<'_> {
     }
 }
 
-/// Why the ledger can never record a receipt, whichever process has the lock.
+/// The reason why the ledger can never record a receipt, if there is one.
 fn permanent_rejection(outcome: &Result<Answer, Failure>) -> Option<String> {
     let (_, line) = error_of(outcome)?;
     let is = |member: &str, text: &str| line.get(member).is_some_and(|it| it == text);

@@ -1,8 +1,8 @@
-//! Repeats requests that the ledger cannot take right now: it is locked, or the disk is full.
+//! Repeats requests that the ledger cannot execute now, because it is locked or the disk is full.
 //!
-//! A worker's result is not thrown away for a temporary reason. Its report is repeated until the
-//! lease is over, and then once more: a late receipt is kept as rejected. Each repetition is the
-//! same request and is carried out at most once.
+//! A worker's result is not discarded because of a temporary error. Its report is repeated until
+//! the lease is over, and then once more, since a late receipt is recorded as rejected. Each
+//! repetition is the same request and is executed at most once.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long a verdict is repeated. If it is lost, its command runs again.
 const VERDICT_LIMIT: Micros = 10 * 60 * 1_000_000;
 
-/// Why a request got no answer, although a later one may.
+/// The reason why a request got no response.
 struct Obstacle {
     kind: String,
     message: String,
@@ -101,7 +101,7 @@ fn obstacle(outcome: &Result<Answer, Failure>) -> Option<Obstacle> {
 }
 
 impl Obstacle {
-    /// Whether it goes away without a repair.
+    /// Whether the obstacle is temporary.
     fn is_temporary(&self) -> bool {
         [ErrorKind::Locked, ErrorKind::DiskFull].iter().any(|kind| kind.name() == self.kind)
     }

@@ -24,7 +24,7 @@ pub(super) struct Worker<'a> {
     /// The files of the command's attempts.
     pub(super) files: TempDir,
     pub(super) client: Client,
-    /// A connection for renewals alone, so that they wait for nothing else.
+    /// A separate connection for renewals, so that they do not wait for other requests.
     pub(super) heartbeats: Client,
     pub(super) tally: WorkTally,
 }
@@ -33,7 +33,7 @@ impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
         let signals = StopSignals::register(&args.ledger.dir)?;
         let failed = |error| Error::io("find the ledger's folder", &args.ledger.dir, error);
-        // The first claim finds out whether there is a ledger.
+        // The first claim reports a missing ledger.
         let ledger = std::path::absolute(&args.ledger.dir).map_err(failed)?;
         let files = tempfile::tempdir().map_err(|error| {
             Error::io("create a folder for the worker's files", &std::env::temp_dir(), error)

@@ -1,4 +1,4 @@
-//! Checks: which criterion is judged next, and how its result is recorded.
+//! Checks: select the criterion to judge next, and record its result.
 //!
 //! Commands run as processes. Text criteria go to the judge if one is configured; a text criterion
 //! without a usable verdict waits for a person. The ledger evaluates CEL criteria itself.
@@ -22,7 +22,7 @@ use crate::runner::progress::{Progress, StepName, StopRequest};
 
 /// Whether a queued check can start.
 enum Due {
-    /// It can. The lock is present if other processes might run the same check.
+    /// It can start. The lock is present if other processes might run the same check.
     Now(Check, Option<CheckLock>),
     /// Another process is checking these criteria.
     Later(Check),
@@ -62,7 +62,7 @@ impl Drive<'_> {
         let criteria = match (check.subject, step) {
             (Subject::Attempt(_), Some(step)) => Criteria::OfStep(step.number),
             (Subject::Plan(_), _) => Criteria::OfPlan,
-            // Only the runner runs probes and planners, so they need no lock.
+            // Only the runner starts probes and planners, so they need no lock.
             _ => return Ok(Due::Now(check, None)),
         };
         let Some(folder) = self.workers.shared_folder() else {
@@ -232,7 +232,7 @@ impl Drive<'_> {
     }
 }
 
-/// What this runner can judge: commands, and text criteria if it has a judge.
+/// The criteria that this runner can judge: commands, and text criteria if it has a judge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Judging<'a> {
     judge: Option<&'a Judge>,
@@ -286,7 +286,7 @@ impl Judging<'_> {
         })
     }
 
-    /// Commands first: they are cheap, and if one fails, the judge need not be asked.
+    /// Commands come first: they are cheap, and if one fails, the judge need not run.
     fn first_open(
         self,
         subject: Subject,

@@ -33,7 +33,7 @@ fn plan_criteria(run: &Run) -> impl Iterator<Item = (u32, &Criterion)> {
     (0..).zip(plan.into_iter().flat_map(|plan| &plan.test_criteria))
 }
 
-/// Whether more criteria are worth judging: the worker succeeded and no criterion has failed. A
+/// Whether the step may still be accepted: its worker succeeded and no criterion has failed. A
 /// failed step waits for a decision, not for verdicts.
 pub(crate) fn may_hold(attempt: &Attempt) -> bool {
     let receipt = attempt.receipt.as_ref();

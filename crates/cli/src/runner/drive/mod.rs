@@ -1,7 +1,7 @@
 //! The runner's loop: it dispatches steps, records receipts, runs checks and renews leases.
 //!
 //! The loop runs until the run ends, waits for a person, or is stopped. The ledger contains
-//! everything that the next runner needs to continue from this point.
+//! everything that the next runner needs to continue.
 
 pub(crate) mod checks;
 pub(crate) mod criteria;

@@ -1,5 +1,4 @@
-//! Pending items: everything that a run waits for, derived from the state for people and for
-//! programs.
+//! Pending items: the items that a run waits for, derived from the state.
 //!
 //! Invariant: if an unfinished run has no work to dispatch, at least one item explains why, and the
 //! item names everything needed to resolve it.
@@ -46,7 +45,7 @@ pub enum Pending {
     },
     /// A higher budget, or a decision to resume the run.
     Paused {
-        /// Why the run is paused.
+        /// The cause of the pause.
         cause: PauseCause,
     },
     /// A new version of the plan.
@@ -55,7 +54,7 @@ pub enum Pending {
         trigger: ReplanTrigger,
         /// The first step to redo, if known.
         from: Option<StepName>,
-        /// The human-readable reason.
+        /// The reason, for people.
         reason: String,
     },
     /// A decision about a failure that the plan leaves to a person.
@@ -150,7 +149,7 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
     }
 }
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 fn failure(attempt: &Attempt) -> String {
     match attempt.receipt.as_ref().map(|receipt| &receipt.outcome) {
         Some(Outcome::Failed { message, .. }) => message.clone(),

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - A planner runs only while a replan request is open and no proposed version awaits review.
-//! - An unusable reply is recorded in the variable [`PLANNER`] and shown to the planner on the next
-//!   try. After [`REPLIES_MAX`] unusable replies to one request, counted across runners, the
+//! - An unusable reply is recorded in the variable [`PLANNER`] and is part of the planner's next
+//!   input. After [`REPLIES_MAX`] unusable replies to one request, counted across runners, the
 //!   request waits for a person.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use crate::runner::progress::{Progress, StopRequest};
 /// The variable that holds the unusable replies to the open request.
 const PLANNER: &str = "ledger.planner";
 
-/// How many replies a planner may give to one request.
+/// The maximum number of replies of a planner to one request.
 const REPLIES_MAX: usize = 3;
 
 /// The unusable replies of a planner.
@@ -47,7 +47,7 @@ struct Unusable {
 /// The reply that a planner printed.
 enum PlannerReply {
     Plan(Box<Plan>),
-    /// The planner proposes no other plan, for this reason.
+    /// The planner has no new plan, for this reason.
     NoMore(String),
 }
 
@@ -93,7 +93,7 @@ impl Drive<'_> {
         let Some(request) = self.planning.asked.take() else { return };
         let Some(planner) = self.helpers.planner.clone() else { return };
         let taken = match ruling {
-            // The planner was ended because the loop is stopping; the next runner asks again.
+            // The planner was stopped with the loop; the next runner starts it again.
             None if self.stop == StopRequest::Kill => return,
             Some(Ruling::Pass) => match read(&planner, printed) {
                 Ok(reply) => self.propose(&planner, request, &reply),
@@ -164,13 +164,13 @@ impl Drive<'_> {
         self.note(None, note);
         let value = Json::from(serde_json::to_value(&unusable).unwrap_or_default());
         let set = self.ledger.set_variable(self.run, PLANNER, value, None, &planner.name());
-        // A run that has ended in the meantime needs no such record.
+        // The rejection of a run that has ended is ignored, since it needs no such record.
         rejection_text(set).map(drop)
     }
 }
 
 /// Whether the run accepts a new plan version now. A run that is paused by its budget accepts one
-/// if the request came from that pause: otherwise nothing could resume it.
+/// if that pause caused the request, since the new version can end the pause.
 fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     let is_free = run.pause.as_ref().is_none_or(|cause| {
         cause.is_cost_pause() && request.trigger == ReplanTrigger::BudgetExhausted
@@ -178,7 +178,7 @@ fn may_be_asked(run: &Run, request: &ReplanRequest) -> bool {
     run.status == RunStatus::Running && is_free && run.newest_proposal().is_none()
 }
 
-/// Why no planner is started for a request, or `None` if one may be.
+/// The reason why no planner is started for a request; `None` if one may be started.
 fn reason_not_to_ask(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Option<String> {
     if unusable.problems.len() >= REPLIES_MAX {
         return Some(format!("{REPLIES_MAX} of its replies were unusable"));
@@ -268,7 +268,7 @@ fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Val
     })
 }
 
-/// The status of a step, as the planner sees it.
+/// The status of a step in the planner's input.
 fn step(run: &Run, number: StepNumber) -> Option<Value> {
     let step = run.step(number)?;
     let failure = step.last_failure();

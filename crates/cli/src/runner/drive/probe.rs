@@ -1,10 +1,10 @@
 //! Probes: commands of the plan that find out whether a lost attempt took effect.
 //!
-//! A probe saves a person from answering that question. Its result settles the step's
+//! A probe saves a person from answering that question. Its result resolves the step's
 //! `outcome_unknown` status.
 //!
-//! Invariants: a loop probes each lost attempt at most once. If a probe cannot tell, or is ended,
-//! the step stays `outcome_unknown` and waits for a person.
+//! Invariants: a loop probes each lost attempt at most once. If a probe gives no result, or is
+//! stopped, the step stays `outcome_unknown` and waits for a person.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,8 @@ impl Drive<'_> {
             Ruling::Fail => ResolvedOutcome::DidNotHappen,
         });
         if finding == Some(ResolvedOutcome::DidNotHappen) && !self.has_attempts_left(&step) {
-            // Without this limit, an attempt that keeps getting lost would be retried without end.
+            // Without this limit, a step whose attempts are lost repeatedly would be retried
+            // forever.
             finding = None;
             evidence.push_str("; it did not happen, and no attempt is left: a person must decide");
         }
@@ -80,8 +81,8 @@ impl Drive<'_> {
     }
 }
 
-/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if no
-/// probe is left to run.
+/// The probe of an `outcome_unknown` step with the attempt to examine; `None` if there is no probe
+/// to run.
 fn probe_of(
     run: &Run,
     number: StepNumber,

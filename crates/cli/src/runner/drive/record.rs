@@ -1,8 +1,8 @@
-//! Recording: receipts, lost attempts, lease renewals and notes go into the ledger here.
+//! Recording: writes receipts, lost attempts, lease renewals and notes to the ledger.
 //!
 //! Invariants:
 //! - The runner deletes an attempt's local files only after the end of the attempt is durable.
-//! - The runner ends a worker whose attempt is over (its lease expired, or a new plan version
+//! - The runner stops a worker whose attempt is over (its lease expired, or a new plan version
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::error::{ErrorKind, Result};
@@ -34,7 +34,8 @@ impl Drive<'_> {
             }
             Report::Stopped(token) => {
                 if let Some(running) = self.running.remove(&token) {
-                    // Not released: the worker had started, and may have changed the world.
+                    // The attempt is not released, since its worker had started and may have had
+                    // side effects.
                     let detail = "its worker was stopped before it reported";
                     self.give_up(token, &running.step, LostCause::RunnerDied, detail);
                 }
@@ -131,8 +132,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Retry unrecorded receipts: space may be free again on a full disk by the time the last
-    /// worker ends.
+    /// Record the receipts that could not be recorded before, since a full disk may have space
+    /// again.
     pub(crate) fn retry_unrecorded_receipts(&mut self) {
         let disk_was_full =
             self.fatal.as_ref().is_some_and(|error| error.kind() == ErrorKind::DiskFull);
@@ -143,7 +144,7 @@ impl Drive<'_> {
         }
     }
 
-    /// End the workers whose attempts are over.
+    /// Stop the workers whose attempts are over.
     pub(crate) fn end_revoked(&mut self) {
         let Some(state) = self.state() else { return };
         let is_over = |token: &AttemptToken| !state.in_flight.contains_key(token);
@@ -172,8 +173,8 @@ impl Drive<'_> {
         Ok(true)
     }
 
-    /// Record the state of the files that the active version names, so that workers learn which
-    /// files have changed since.
+    /// Record the state of the files in the active version, so that workers learn which files have
+    /// changed since.
     fn note_planned_files(&self, run: &Run) -> Result<()> {
         if plan_ledger::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active) {
             return Ok(());

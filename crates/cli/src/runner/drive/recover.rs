@@ -1,4 +1,4 @@
-//! Recovery: attempts that an earlier runner left in flight.
+//! Recovery: handles attempts that an earlier runner left in flight.
 //!
 //! Invariant: an attempt is recorded as lost only after its worker is known to be dead. Attempts of
 //! workers that no runner hosted keep their leases.
@@ -11,10 +11,10 @@ use crate::runner::progress::{Observer, Progress, StepName};
 use crate::runner::workers::{WorkerKind, Workers};
 
 /// Record the in-flight attempts of an earlier runner as lost, once their workers are known to be
-/// dead, and settle the unknown outcomes that these workers can settle. Returns the number of lost
-/// attempts.
+/// dead, and resolve the unknown outcomes that these workers can resolve. Returns the number of
+/// lost attempts.
 ///
-/// No other thread of this process may drive the run.
+/// No other thread of this process may drive the run meanwhile.
 pub fn recover(
     ledger: &Ledger,
     run: RunId,

@@ -2,8 +2,9 @@
 //! left.
 //!
 //! Invariants:
-//! - A ledger error stops dispatch at once. The loop waits for running workers and retries their
-//!   receipts at the end; the summary lists each receipt that could not be recorded.
+//! - A ledger error stops dispatch at once. The loop waits for running workers and submits
+//!   unrecorded receipts once more at the end; the summary lists each receipt that could not be
+//!   recorded. The log itself never repeats a failed write.
 //! - The criteria of one subject are judged one after the other, each as early as possible. Checks
 //!   count toward `max_parallel`, as workers do.
 
@@ -24,7 +25,7 @@ use crate::runner::hand_off::text::title;
 use crate::runner::progress::{Observer, Progress, StepName, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
-/// How often an idle loop looks whether another process has released the check lock.
+/// The interval at which an idle loop checks whether another process has released the check lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Dispatch the steps of a run until it ends, needs a person, or the observer asks to stop.
@@ -77,8 +78,8 @@ impl Drive<'_> {
             self.handle_stop_request();
             self.end_revoked();
             self.queue_checks_of_other_workers();
-            // Renew before dispatching: dispatch turns expired leases into losses, and after a
-            // machine has slept, the leases of living workers would be among them.
+            // Renew leases before dispatching. A dispatch records expired leases as lost attempts,
+            // and after a suspend of the machine these would include the attempts of live workers.
             self.renew_leases();
             if self.may_start()
                 && let Err(error) = self.start_ready()
@@ -107,7 +108,7 @@ impl Drive<'_> {
         self.summarize()
     }
 
-    /// Queue checks for steps that other workers have reported since the last look.
+    /// Queue checks for steps that other workers have reported since the last call.
     fn queue_checks_of_other_workers(&mut self) {
         let seen = self.ledger.head().seq;
         if self.seen != seen {
@@ -116,7 +117,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Nothing is running: is there anything left to start or to wait for?
+    /// Whether an idle loop still has something to start or to wait for.
     fn has_work_left(&mut self) -> Result<bool> {
         Ok(self.queue_plan_check() || self.wait_for_time()?)
     }
@@ -137,7 +138,8 @@ impl Drive<'_> {
         self.busy() < self.options.max_parallel.max(1)
     }
 
-    /// Checks first: they settle steps, which makes other steps ready.
+    /// Start everything that can start. Checks come first, since settling a step makes others
+    /// ready.
     fn start_ready(&mut self) -> Result<()> {
         // Deadlines pass even while every slot is taken and nothing is dispatched.
         self.ledger.tick()?;
@@ -166,7 +168,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Dispatch a step, but only of the version that the loop has prepared.
+    /// Dispatch a step, but only if the loop has prepared the active version.
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_prepared = |state: &State| active(state) == self.prepared_version;
@@ -184,7 +186,7 @@ impl Drive<'_> {
             worker,
         });
         if let Err(failure) = self.workers.start(task) {
-            // An attempt that had started is not released: it may have changed the world.
+            // An attempt that had started is not released, since it may have had side effects.
             let (cause, what, error) = match failure {
                 StartFailure::BeforeStart(error) => (LostCause::Released, "started", error),
                 StartFailure::AfterStart(error) => (LostCause::RunnerDied, "watched", error),
@@ -199,7 +201,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// How long the loop may block on the next report.
+    /// The maximum time for which the loop waits for the next report.
     fn wait(&self) -> Duration {
         let next = self.running.values().map(|running| running.renew_at).min();
         let until = next.unwrap_or(Micros::MAX).saturating_sub(self.clock.now());

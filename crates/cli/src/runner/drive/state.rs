@@ -23,7 +23,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 pub struct Options<'a> {
     /// How many workers and checks may run at once; 0 counts as 1.
     pub max_parallel: usize,
-    /// Step statuses from the plan file, applied whenever a version becomes active.
+    /// Step statuses from the plan file, which are applied when a version becomes active.
     pub marks: Option<&'a ImportedStatuses>,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct Drive<'a> {
     pub(crate) helpers: Helpers,
     /// Criteria for which the judge returned no verdict.
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
-    /// Checks found to be running in another process; each is reported once.
+    /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
     /// The replan requests of this loop.
     pub(crate) planning: Planning,
-    /// The last sequence number that the loop had seen when it looked for work.
+    /// The last sequence number at the loop's last search for work.
     pub(crate) seen: u64,
     /// The plan version that is prepared for dispatch.
     pub(crate) prepared_version: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Drive<'a> {
 pub(crate) struct Planning {
     /// The request that a planner is working on.
     pub(crate) asked: Option<u64>,
-    /// Requests that are left to people.
+    /// Requests that wait for a person.
     pub(crate) left: BTreeSet<u64>,
 }
 

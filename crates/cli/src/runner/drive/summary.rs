@@ -1,4 +1,4 @@
-//! The summary of a run when its loop ends, derived from the state for people and for exit codes.
+//! The summary of a run when its loop ends, derived from the state.
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::Task;
@@ -27,8 +27,7 @@ pub struct RunSummary {
     pub failed_criteria: Vec<(String, String)>,
     /// Notes of this loop, with the step that each is about.
     pub notes: Vec<(Option<StepName>, String)>,
-    /// The last sequence number that the loop had seen when it looked for work; later records may
-    /// bring more.
+    /// The last sequence number at the loop's last search for work; later records may add work.
     pub seen: u64,
 }
 
@@ -37,7 +36,7 @@ pub struct RunSummary {
 pub enum RunOutcome {
     /// Every step is accepted or skipped, and the plan's own criteria hold.
     Done,
-    /// The run cannot succeed any more.
+    /// The run can no longer succeed.
     Failed,
     /// The run was cancelled.
     Cancelled,
@@ -56,8 +55,8 @@ pub enum RunOutcome {
     },
 }
 
-/// A receipt that could not be recorded: its attempt counts as lost, and its step is dispatched
-/// again.
+/// A receipt that could not be recorded: its attempt will be recorded as lost, and its step
+/// dispatched again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
     /// The step.
@@ -77,7 +76,7 @@ pub struct Counts {
     pub accepted: u32,
     /// Steps that were accepted before the run began.
     pub taken_over: u32,
-    /// Steps accepted on the worker's report alone.
+    /// Steps that were accepted although some of their criteria were trusted without a check.
     pub trusted: u32,
     /// Steps that were skipped.
     pub skipped: u32,
@@ -102,7 +101,7 @@ pub struct Session {
     pub retries: u32,
     /// Attempts that were lost, including those of an earlier runner.
     pub lost: u32,
-    /// Receipts that arrived too late.
+    /// Receipts that arrived after their attempts had ended.
     pub refused: u32,
     /// The duration of the loop in microseconds.
     pub duration: Micros,

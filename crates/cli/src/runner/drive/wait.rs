@@ -1,8 +1,7 @@
 //! Waiting: an idle loop sleeps until a delayed step becomes ready.
 //!
-//! Invariants: an idle loop waits only for events that time alone brings about. It never waits for
-//! a person or for the deadline of a question, which may be days away. It notices records that
-//! other processes append meanwhile.
+//! Invariants: an idle loop waits only for timers. It never waits for a person or for the deadline
+//! of a question, which may be days away. It notices records that other processes append meanwhile.
 
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ impl Drive<'_> {
             if left == 0 {
                 self.ledger.tick()?;
                 self.count();
-                // The ledger has recorded what was due; if it were still due, this wait would never
-                // end.
+                // The ledger has recorded everything that was due. If the timer is still due, stop
+                // waiting, or the wait would never end.
                 return Ok(self.due().is_none_or(|(next, _)| next > until));
             }
             if self.ledger.head().seq != self.seen {
@@ -34,24 +33,24 @@ impl Drive<'_> {
                 self.count();
                 return Ok(true);
             }
-            // No worker runs, so no report can arrive: this only sleeps.
+            // No worker runs, so no report can arrive and this call only sleeps.
             let report = self
                 .workers
                 .next(Duration::from_micros(left).min(crate::runner::drive::state::WAIT_MAX));
-            debug_assert!(report.is_none(), "a worker reported that was not there");
+            debug_assert!(report.is_none(), "a report arrived although no worker runs");
             self.handle_stop_request();
         }
         Ok(false)
     }
 
-    /// The next due time that is worth waiting for, with its reason.
+    /// The next timer after which the loop may have work, with its reason.
     fn due(&mut self) -> Option<(Micros, String)> {
         let state = self.state()?;
         let run = state.runs.get(&self.run)?;
         if matches!(run.status, RunStatus::Ended(_)) {
             return None;
         }
-        // A paused run dispatches nothing, whatever becomes ready.
+        // A paused run dispatches nothing.
         if run.pause.is_some() {
             return None;
         }

@@ -17,7 +17,7 @@ use crate::runner::hand_off::nearby::Nearby;
 /// The version of the hand-off format.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// How much of the plan a worker gets.
+/// The part of the plan that a worker gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlanContext {
     /// The dependencies and dependents of the step.
@@ -42,13 +42,13 @@ pub struct HandOff<'a> {
     pub number: u32,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The token that entitles the worker to report.
+    /// The token with which the worker reports.
     pub token: u64,
     /// The values of the variables that the step reads; null for a variable that is not set.
     pub inputs: BTreeMap<&'a str, Value>,
     /// The idempotency key for side effects.
     pub idempotency_key: &'a str,
-    /// Why the previous attempt failed.
+    /// The reason why the previous attempt failed.
     pub last_failure: Option<&'a str>,
     /// The failed verdicts on the previous attempt.
     pub failed_criteria: Vec<FailedCriterion<'a>>,

@@ -10,7 +10,7 @@ use crate::runner::judge;
 use crate::runner::process::job::EndedBy;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
 
-/// How much of a check's output becomes evidence, in bytes.
+/// The number of bytes of a check's output that become evidence.
 const EVIDENCE_LENGTH_MAX: u64 = 1 << 10;
 
 /// A check that has ended.
@@ -67,7 +67,7 @@ pub(crate) fn ruling(
 fn of_status(subject: Subject, ended: &Ended) -> (Option<Ruling>, String) {
     let ruling = match (subject, ended.status.code()) {
         (_, Some(0)) => Some(Ruling::Pass),
-        // A probe with any other status cannot tell.
+        // A probe with any other status has no result.
         (Subject::Probe(_), Some(1)) => Some(Ruling::Fail),
         (Subject::Probe(_), _) => None,
         _ => Some(Ruling::Fail),

@@ -2,11 +2,11 @@
 //!
 //! Invariants:
 //! - The streams of a job are files. The runner never waits for the end of a pipe, so a grandchild
-//!   that keeps one open cannot hang it, and output cannot block a worker. A job that exceeds its
-//!   output limit is ended.
+//!   that keeps a pipe open cannot block the runner, and output cannot block a worker. A job that
+//!   exceeds its output limit is killed.
 //! - The waiting thread detects the exit but does not reap the child; the owner of the job reaps
-//!   it. The process id is therefore not reused while the group may still be ended. After the exit,
-//!   the thread does slow work, such as hashing, for its owner.
+//!   it. The process id is therefore not reused while the group may still be killed. After the
+//!   exit, the thread does slow work, such as hashing, for its owner.
 
 use std::ffi::OsString;
 use std::io;
@@ -129,13 +129,13 @@ impl EndedBy {
     }
 }
 
-/// Why a job did not start.
+/// The reason why a job did not start or continue.
 pub(crate) enum NotStarted {
-    /// This machine has no room for its files.
+    /// The files of the job cannot be written.
     Machine(Error),
     /// The operating system refused to start it.
     Refused(io::Error),
-    /// It started, could not be watched, and was ended. It may have changed the world.
+    /// It started, could not be watched, and was killed. It may have had side effects.
     AfterStart(Error),
 }
 
@@ -223,7 +223,7 @@ impl Job {
         }
     }
 
-    /// End the whole group. The first reason is kept.
+    /// Kill the whole group. The first reason is kept.
     pub(crate) fn end(&mut self, by: EndedBy) {
         if self.ended_by.is_none() {
             self.ended_by = Some(by);
@@ -233,7 +233,7 @@ impl Job {
 
     fn kill(&self) {
         if let Some(pid) = self.pid() {
-            // It may have ended by itself, which is fine.
+            // An error means that the group has already exited.
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }

@@ -1,13 +1,13 @@
-//! Orphans: processes that outlive their job. They are found by their environment, ended, and named
-//! in a note.
+//! Orphans: processes that outlive their job. They are found by their environment, killed, and
+//! reported.
 //!
 //! Where there is no `/proc`, no orphan is found. A process that deliberately clears
 //! [`JOB_VARIABLE`] and leaves the process group no longer belongs to the job.
 //!
 //! Invariants:
-//! - A process is ended only if its environment names the job, or if it is in the process group of
+//! - A process is killed only if its environment names the job, or if it is in the process group of
 //!   a job whose leader is not reaped yet. A process id alone may have been reused.
-//! - The search repeats until it finds nothing, since a process may fork while it is being ended.
+//! - The search repeats until it finds nothing, since a process may fork while it is being killed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The variable that names the job of a process.
 pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
 
-/// How long the processes may take to exit.
+/// The maximum time for the processes to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time between two searches.
@@ -32,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The read buffer in bytes, larger than any `/proc/PID/stat`.
 const STAT_LENGTH_MAX: usize = 1 << 10;
 
-/// How many processes one note names.
+/// The maximum number of processes that a note names.
 const NAMED_MAX: usize = 5;
 
 /// A process that was still alive when its job was over.
@@ -52,7 +52,7 @@ impl Orphan {
         Some(self.job.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Whether it could not be ended.
+    /// Whether it is still alive after the kill.
     pub(crate) fn is_alive(&self) -> bool {
         stat(self.pid).is_some_and(|status| status.name == self.name)
     }
@@ -67,8 +67,8 @@ impl Orphan {
     }
 }
 
-/// End every process that belongs to a matching job or to the group of this leader, but not the
-/// leader. Returns the processes that were found.
+/// Kill every process that belongs to a matching job or to the group of this leader, except the
+/// leader itself. Returns the processes that were found.
 pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let give_up = Instant::now() + EXIT_TIMEOUT;
     let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
@@ -78,8 +78,8 @@ pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Or
             return ended.into_values().collect();
         }
         for orphan in found {
-            // A process that is already gone is fine; one that may not be ended is named in the
-            // note.
+            // Errors are ignored: the process has already exited, or the note reports that it
+            // cannot be killed.
             let _ = kill_process(orphan.pid, Signal::KILL);
             ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
         }
@@ -102,7 +102,7 @@ pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
 fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = rustix::process::getpid();
-    // No orphan is older than the runner that started it, so most environments need not be read.
+    // No orphan is older than its leader, so most environments need not be read.
     let since = leader.and_then(status).map_or(0, |leader| leader.started);
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
@@ -112,14 +112,14 @@ fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
         .collect()
 }
 
-/// The processes that are alive and not older than this time.
+/// The process, if it is alive and not older than this time.
 fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
     let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
     let job = job_of(pid);
     Some(Orphan { pid, name, job, group })
 }
 
-/// The entries of `/proc/PID/stat` that matter here.
+/// The entries of `/proc/PID/stat` that are used here.
 struct Status {
     name: String,
     has_exited: bool,
@@ -139,7 +139,7 @@ fn status(pid: Pid) -> Option<Status> {
     let length =
         File::open(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?.read(&mut text).ok()?;
     let text = String::from_utf8_lossy(text.get(..length)?);
-    // The name is in parentheses, and may contain some itself.
+    // The name is in parentheses and may itself contain parentheses.
     let (before, after) = text.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let mut fields = after.split_whitespace();

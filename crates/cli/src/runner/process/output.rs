@@ -13,7 +13,7 @@ use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, quote
 /// The output limit of a receipt in bytes.
 pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
 
-/// How much of a worker's standard error a receipt keeps, in bytes.
+/// The number of bytes of a worker's standard error that a receipt keeps.
 pub(crate) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
 
 /// The length limit of a quoted line in a message, in characters.
@@ -51,8 +51,8 @@ fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
     }
 }
 
-/// The replacement for a receipt that cannot be stored as it is. Its cost, duration and disposition
-/// are kept.
+/// The replacement for a receipt that cannot be stored. Its cost, duration and disposition are
+/// kept.
 pub(crate) fn unusable(message: String, receipt: &Receipt) -> Receipt {
     let is_done = receipt.outcome == Outcome::Succeeded;
     let disposition = receipt.disposition.or(is_done.then_some(Disposition::Landed));
@@ -88,7 +88,7 @@ pub(crate) fn read_output(path: &Path) -> Result<Json, String> {
     if text.is_empty() {
         return Ok(Json::default());
     }
-    // Finished work is not rejected because of a number: its digits are kept.
+    // A long number must not make finished work invalid, so its digits are kept as text.
     let value = serde_json::from_str(&quote_long_numbers(text));
     Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
 }
@@ -120,7 +120,7 @@ pub(crate) fn tail(path: &Path, length: u64) -> String {
         Ok(bytes)
     };
     let bytes = read().unwrap_or_default();
-    // The cut may have split a character: drop the rest of it.
+    // The first character may be incomplete: drop its bytes.
     let start = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
     String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
 }

@@ -27,14 +27,14 @@ pub(crate) fn receipt(
     }
     match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
         Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
-        // A killed worker may have been in the middle of writing the file.
+        // A killed worker may have been writing the file.
         Some(Err(message)) if status.code().is_some() => {
             without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence)
         }
         _ => {
             let receipt = receipt_of(status, &output, log_tail);
-            // An exit status is the worker's own claim that it had no effect. A signal is no such
-            // claim, nor is output that cannot be stored.
+            // A worker that exits with a failure thereby states that it had no effect. A signal, or
+            // output that cannot be stored, does not imply that.
             let exited_with_failure = status.code().is_some_and(|code| code != 0);
             match receipt.outcome {
                 Outcome::Failed { .. } if !exited_with_failure => {

@@ -9,7 +9,7 @@
 //! - `.err` is locked through the open file that the job inherits as its standard error. The kernel
 //!   keeps that lock exactly as long as the job, or a descendant that keeps the file open, is
 //!   alive, even after the runner was killed. If the lock is free, no such process is left.
-//! - A process is ended only if its environment names this ledger and this job: a process id alone
+//! - A process is killed only if its environment names this ledger and this job: a process id alone
 //!   may have been reused.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -23,7 +23,7 @@ use plan_ledger::error::{Error, ErrorKind, Result};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
 
-/// How long an ended process may take to release its lock.
+/// The maximum time for a killed process to release its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
 
 /// The size limit of a `.pid` file in bytes. A longer name is cut.
@@ -110,8 +110,8 @@ impl Scratch {
         }
     }
 
-    /// End every process of an earlier runner's jobs, then delete all files. Returns the processes
-    /// that had to be ended.
+    /// Kill every process of an earlier runner's jobs, then delete all files. Returns the killed
+    /// processes.
     ///
     /// The lock reveals processes that keep it; a process that released it and left the group of
     /// its job is found only by its environment.

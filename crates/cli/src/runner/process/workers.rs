@@ -76,7 +76,7 @@ pub(crate) struct Known {
     pub(crate) changes: Vec<String>,
     /// Whether its step is idempotent.
     pub(crate) idempotence: Idempotence,
-    /// How its result is read, if it is a check.
+    /// The form of its result, if it is a check.
     pub(crate) answer: CheckAnswer,
 }
 
@@ -156,7 +156,7 @@ impl ProcessWorkers {
         }
     }
 
-    /// End jobs that exceed their limits. Returns the time of the next check.
+    /// Stop jobs that exceed their limits. Returns the time of the next check.
     fn enforce_limits(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if self.next_check <= now {
@@ -310,7 +310,7 @@ impl Workers for ProcessWorkers {
 }
 
 impl Drop for ProcessWorkers {
-    /// No receiver is left for the reports of running jobs.
+    /// Kill the running jobs, since nothing receives their reports.
     fn drop(&mut self) {
         for running in std::mem::take(&mut self.jobs).into_values() {
             running.job.end_now(&self.scratch);

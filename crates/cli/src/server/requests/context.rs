@@ -1,4 +1,4 @@
-//! The ledger and key that a request is carried out with.
+//! The context in which a request is executed.
 
 use plan_ledger::ledger::{CommandSource, Ledger, PendingCommits, Transaction};
 use plan_ledger::log::BatchKey;
@@ -6,8 +6,7 @@ use plan_ledger::plan::{Command, Event, State};
 
 use crate::protocol::Failure;
 
-/// What every request needs: the ledger, its idempotency key, and the commits that its answer
-/// depends on.
+/// The ledger, the idempotency key of a request, and the commits that its response depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) ledger: &'a Ledger,
@@ -16,8 +15,8 @@ pub(crate) struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Makes a command from the state, carries it out, and reads the result, with no other command
-    /// in between.
+    /// Builds a command from the state, executes it, and reads the result, with no other command in
+    /// between.
     pub(crate) fn execute<T>(
         self,
         make: &dyn Fn(&State) -> Result<Command, Failure>,

@@ -14,7 +14,7 @@ use super::find::{
 };
 use crate::protocol::{Answer, BudgetChange, Failure, Scope};
 
-/// Carries a command about a run out and reports the run's status.
+/// Executes a command about a run and reports the run's status.
 fn on_run(
     context: RequestContext<'_>,
     run_name: &str,

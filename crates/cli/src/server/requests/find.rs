@@ -23,12 +23,12 @@ pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failur
     })
 }
 
-/// Rejects an invalid name for something new.
+/// Rejects an invalid name for a new item.
 pub(crate) fn check_name(of: NameKind, name: &str) -> Result<(), Failure> {
     name_error(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
-/// The run with a name; without one the only run, or the only one that has not ended.
+/// The run with a name. Without a name: the only run, or the only run that has not ended.
 pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
     if let Some(name) = name {
         return run_of(state, name);
@@ -36,7 +36,7 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     let mut open = state.runs.open();
     let id = match (open.next(), open.next()) {
         (Some(id), None) => Some(id),
-        // All runs have ended: the newest one answers that.
+        // All runs have ended, so take the newest one; its status reports that.
         (None, _) => state.runs.keys().next_back().copied(),
         (Some(_), Some(_)) => {
             let open = state.runs.overviews().filter(|(_, overview)| overview.is_open());
@@ -57,10 +57,10 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, RunOverview>)>) -> Vec<S
     runs.map(|(_, overview)| overview.name.clone()).collect()
 }
 
-/// How many names a message lists.
+/// The maximum number of names in a message.
 const NAMES_MAX: usize = 8;
 
-/// The step that a word names ([`Run::step_meant`]), including removed steps.
+/// The step with this id or number ([`Run::step_meant`]), including removed steps.
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     run.find_step(word).ok_or_else(|| {
         let hint = step_hint(run, word);
@@ -68,7 +68,7 @@ pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     })
 }
 
-/// The step that a word names, for a command that changes it. A removed step is rejected by its id.
+/// The step with this id or number, for a command that changes it. A removed step is rejected.
 pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     let number = step_of(run, word)?;
     let is_removed = run.step(number).is_some_and(|step| step.status == StepStatus::Removed);
@@ -80,7 +80,7 @@ pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failur
     Ok(number)
 }
 
-/// A hint for a word that names no step.
+/// A hint for a word that is not a step's id or number.
 pub(crate) fn step_hint(run: &Run, word: &str) -> String {
     let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
     let close = || closest_name(word, run.steps.iter().map(StepState::id));
@@ -140,7 +140,7 @@ pub(crate) fn status(run: Option<&Run>) -> String {
     }
 }
 
-/// Whether a hash begins with the typed digits, if there are enough of them.
+/// Whether the typed digits are a long enough prefix of a hash.
 pub(crate) fn begins_with(hash: ContentHash, typed: &str) -> bool {
     const DIGITS_MIN: usize = 8;
     typed.len() >= DIGITS_MIN && hash.to_string().starts_with(&typed.to_ascii_lowercase())

@@ -1,5 +1,5 @@
-//! One function for each request, grouped by subject. A function makes the command from the state, carries
-//! it out through a [`RequestContext`], and renders the answer.
+//! One function for each request, grouped by subject. A function builds the command from the state,
+//! executes it through a [`RequestContext`], and renders the response.
 
 mod context;
 pub(crate) mod control;

@@ -1,4 +1,4 @@
-//! Answers that are completed after their commit is durable.
+//! Responses that are completed after their commit is durable.
 
 use std::fmt::Write as _;
 
@@ -11,20 +11,20 @@ use crate::runner::{HandOff, title};
 
 use super::find::with;
 
-/// Longer requests and inputs, in bytes, get a thread of their own.
+/// Requests and inputs with more bytes than this get their own thread.
 pub(crate) const QUICK_LENGTH_MAX: usize = 64 << 10;
 
-/// The answer to a request that may not be durable yet.
+/// The response to a request whose commit may not be durable yet.
 #[derive(Debug)]
 pub(crate) enum PendingAnswer {
     Complete(Answer),
-    /// A step was dispatched to a worker, after the given answer. Earlier attempts and files are
-    /// read after the commit.
+    /// A step was dispatched to a worker; the task follows the given response. Earlier attempts and
+    /// files are read after the commit.
     Dispatched(Answer, Box<Task>, String),
 }
 
 impl PendingAnswer {
-    /// Whether completing the answer may take long.
+    /// Whether completing the response may take long.
     pub(crate) fn takes_time(&self) -> bool {
         match self {
             Self::Complete(_) => false,
@@ -35,7 +35,7 @@ impl PendingAnswer {
         }
     }
 
-    /// Completes the answer from durable records.
+    /// Completes the response from durable records.
     pub(crate) fn finish(self, ledger: &Ledger) -> Answer {
         match self {
             Self::Complete(answer) => answer,
@@ -46,7 +46,7 @@ impl PendingAnswer {
     }
 }
 
-/// The answer for a dispatched step: its hand-off, worker and lease.
+/// The response for a dispatched step: its hand-off, worker and lease.
 fn task_answer(task: &Task, worker: &str) -> Answer {
     let hand_off = serde_json::to_value(HandOff::new(task)).unwrap_or_default();
     let more = json!({ "type": "task", "worker": worker, "lease_until_micros": task.lease_until });

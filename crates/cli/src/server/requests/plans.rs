@@ -1,7 +1,7 @@
 //! Requests about plan versions: propose, add a step, review, withdraw.
 //!
-//! An approval is bound to the hash that the reviewer was shown. If the plan asks for it with a question,
-//! the review answers that question and so closes it.
+//! An approval is bound to the hash that the reviewer was shown. If a question asks for the
+//! approval, the review answers that question.
 
 use serde_json::json;
 
@@ -73,7 +73,8 @@ pub(crate) fn add_step(
 ) -> Result<Answer, Failure> {
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
-        // An addition builds on a version that waits for review, so that two additions do not conflict.
+        // Build on the version that waits for review, if any, so that two additions do not
+        // conflict.
         let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
         let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
         let mut plan = plan.decode();

@@ -1,6 +1,7 @@
-//! Requests that delete data: the oldest segments, and blobs that no record names.
+//! Requests that delete data: the oldest segments, and blobs that no record references.
 //!
-//! The client makes an archive without the lock, and then requests to prune only what it contains.
+//! The client makes an archive without the lock, and then requests to prune only the archived
+//! segments.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub(crate) fn prune(
     Ok(Answer::success(prune_json(&plan, Prune::Done), text))
 }
 
-/// Deletes blobs that no record names.
+/// Deletes blobs that no record references.
 pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failure> {
     let CollectedBlobs { blobs, bytes, unfinished } = context.ledger.collect_blobs()?;
     let line = json!({

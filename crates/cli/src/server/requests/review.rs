@@ -1,7 +1,7 @@
 //! Requests of reviewers: verdicts, answers, decisions, notes.
 //!
-//! An answer about a step goes to whatever is open there: the unknown outcome of a lost attempt, a
-//! question, or a failure that was escalated.
+//! An answer about a step applies to its open item: the unknown outcome of a lost attempt, a
+//! question, or an escalated failure.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ use crate::protocol::{Answer, Failure};
 /// The word for the plan itself, where a step is expected.
 const PLAN: &str = "plan";
 
-/// An answer's author, their note, and the hash that they were shown.
+/// The author of an answer, a note, and the hash that the author was shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply<'a> {
     pub(crate) by: &'a str,
@@ -82,7 +82,7 @@ pub(crate) fn verdict(
     })?
 }
 
-/// The answer to a recorded verdict.
+/// The response to a recorded verdict.
 fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answer {
     let ruling = match ruling {
         Ruling::Pass => "pass",
@@ -110,7 +110,7 @@ fn judged(run: &Run, ruling: Ruling, by: &str, events: &[(u64, Event)]) -> Answe
     Answer::success(line, format!("{}: {count} judged; the step is {step}", name(run, number)))
 }
 
-/// Whether the word means the plan. A reported step with that id takes precedence.
+/// Whether the word stands for the plan. A reported step with that id takes precedence.
 fn means_plan(run: &Run, word: &str, found: &Result<StepNumber, Failure>) -> bool {
     let step = found.as_ref().ok().and_then(|number| run.step(*number));
     word == PLAN && step.is_none_or(|step| step.status != StepStatus::Reported)
@@ -221,7 +221,7 @@ impl Reply<'_> {
     }
 }
 
-/// Answers whatever is open about a step.
+/// Answers the open item of a step.
 pub(crate) fn answer_step(
     context: RequestContext<'_>,
     (run_name, step): (&str, &str),
@@ -322,7 +322,7 @@ pub(crate) fn note(
     Ok(Answer::success(line, format!("record {seq}: noted")))
 }
 
-/// Decides what follows a failed attempt, where the policy escalates.
+/// Decides about a failed attempt, if the plan leaves the decision to an external decider.
 pub(crate) fn decide(
     context: RequestContext<'_>,
     (run_name, step): (&str, &str),

@@ -1,7 +1,8 @@
 //! Requests of workers: claim, renew, release, receipt, effect.
 //!
-//! A claim has one winner; the answer to the others names the winner and the end of its lease. A receipt is
-//! recorded whether or not a next step is ready, and a refused receipt dispatches none.
+//! A claim has one winner; the response to the others names the winner and the expiry of its lease.
+//! A receipt is recorded whether or not a next step is ready, and a rejected receipt dispatches no
+//! step.
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) fn claim(
 ) -> Result<PendingAnswer, Failure> {
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
-    // Expired leases make their steps ready before the answer can be "nothing is ready".
+    // Record expired leases first, since they may make steps ready.
     context.ledger.tick_deferred(context.commits)?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
@@ -44,7 +45,8 @@ pub(crate) fn claim(
                 worker.to_owned(),
             ));
         }
-        // The commit paused the run for its budget, or recorded consequences of an earlier batch.
+        // The commit paused the run because of its budget, or recorded only consequences of an
+        // earlier batch.
         Ok(None) => None,
         Err(Failure::Ledger(error)) if is_nothing(&error) => Some(error),
         Err(failure) => return Err(failure),
@@ -55,7 +57,8 @@ pub(crate) fn claim(
     context.read(why_not)?
 }
 
-/// Names of workers that a runner hosts are reserved: when the runner has died, they count as dead.
+/// Rejects names that are reserved for a runner's own workers. When such a runner has died, its
+/// attempts are recorded as lost, so other workers must not use these names.
 fn check_worker(worker: &str) -> Result<(), Failure> {
     check_name(NameKind::Worker, worker)?;
     if WorkerKind::hosted(worker) {
@@ -74,8 +77,9 @@ fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
     }
 }
 
-/// Whether the error means that nothing can be dispatched now, which is an answer and not a failure. A
-/// requested step may still become ready; one that is settled or claimed is rejected.
+/// Whether the error means that nothing can be dispatched now, which is a regular response. A claim
+/// of a given step gets this response while the step may still become ready; if the step is settled
+/// or claimed, the claim is rejected.
 fn is_nothing(error: &Error) -> bool {
     match error.rejection() {
         Some(Rejection::NotReady(_, status)) => status.is_left(),
@@ -91,10 +95,10 @@ fn is_nothing(error: &Error) -> bool {
     }
 }
 
-/// How many claims a message lists.
+/// The maximum number of claims in a message.
 const NAMED_MAX: usize = 3;
 
-/// The answer when nothing can be dispatched, with the claims that are active.
+/// The response if nothing can be dispatched, with the active claims.
 fn nothing(state: &State, run: &Run, why: Option<&Error>) -> Answer {
     let is_over = matches!(run.status, RunStatus::Ended(_));
     let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
@@ -170,14 +174,14 @@ pub(crate) fn release(
     let detail = if reason.is_empty() { "released" } else { reason }.to_owned();
     let cause = match work {
         Work::NotBegun => LostCause::Released,
-        // As for a worker whose host died: there may have been side effects.
+        // There may have been side effects, as after the death of a runner.
         Work::Begun => LostCause::RunnerDied,
     };
     let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
     context.execute(&make, |state, _| token_answer("released", state, token))?
 }
 
-/// The answer about the step of an attempt.
+/// The response with the status of an attempt's step.
 fn token_answer(kind: &str, state: &State, token: AttemptToken) -> Result<Answer, Failure> {
     let (run, number, step) = attempt_of(state, token)?;
     let (step, now) = (step.status.to_string(), status(Some(run)));
@@ -263,11 +267,11 @@ enum ReceiptOutcome {
     RecordedAndDispatched(Answer, Box<Task>),
     /// Recorded, and no next step could be dispatched.
     NoNextStep(Answer),
-    /// Too late.
+    /// The receipt arrived after the attempt had ended.
     Rejected(String),
 }
 
-/// Why there is no next step for the worker.
+/// The response that explains why there is no next step for the worker.
 fn why_none(
     state: &State,
     token: AttemptToken,
@@ -287,7 +291,7 @@ fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
     Some(attempt.worker.clone())
 }
 
-/// Why a receipt was refused, if it was.
+/// The reason why a receipt was rejected, if it was.
 fn rejected(events: &[(u64, Event)]) -> Option<&str> {
     events.iter().find_map(|(_, event)| match event {
         Event::Step(record) => match &record.event {

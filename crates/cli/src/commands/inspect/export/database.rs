@@ -1,4 +1,4 @@
-//! The one place that knows SQLite.
+//! The only module that uses SQLite.
 
 #[cfg(feature = "sqlite")]
 mod real {
@@ -19,7 +19,8 @@ mod real {
     impl Database {
         pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
             let database = Self(Connection::open(path).map_err(failed)?);
-            // The file has no name yet, and goes if anything happens: nothing need be kept.
+            // The file is temporary and is removed after any failure, so it needs no journal and no
+            // syncs.
             database.run("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
             Ok(database)
         }
@@ -54,7 +55,7 @@ mod real {
 
     use crate::commands::inspect::export::value::Value;
 
-    /// There is none in this program.
+    /// A program that was built without SQLite.
     #[derive(Debug)]
     pub(crate) enum Database {}
 

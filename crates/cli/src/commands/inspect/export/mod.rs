@@ -1,10 +1,10 @@
 //! `ledger inspect DIR export`: exports a ledger as JSON Lines, SQL tables or a Chrome trace.
 //!
 //! Invariants:
-//! - The file gets its name only when it is complete: it is written under a temporary name, which is
-//!   removed if the export fails or is interrupted.
+//! - The file is written under a temporary name and renamed when it is complete. If the export
+//!   fails or is interrupted, the temporary file is removed.
 //! - One record is in memory at a time, besides the state.
-//! - Damage does not stop an export: everything readable is exported, and the damage with it.
+//! - Damage does not stop an export: all readable records are exported, together with the damage.
 
 mod database;
 mod rows;
@@ -49,7 +49,7 @@ pub(super) struct ExportArgs {
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     format: Format,
-    /// Write to this file, which is not there yet, instead of standard output
+    /// Write to this file, which must not exist, instead of standard output
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
 }
@@ -118,7 +118,7 @@ pub(super) fn export(
     Ok(code)
 }
 
-/// Where an export goes.
+/// The destination of an export.
 enum Target<'a> {
     Stream(Format, &'a mut dyn Write),
     Database(&'a Path),

@@ -27,10 +27,10 @@ use crate::commands::inspect::text::event::event_subject;
 /// The version of the tables.
 const SCHEMA: u64 = 1;
 
-/// What is remembered from record to record.
+/// The state that is kept between records.
 #[derive(Debug, Default)]
 pub(super) struct TableExporter {
-    /// The attempt that each step had last.
+    /// The last attempt of each step.
     current: BTreeMap<(RunId, StepNumber), AttemptToken>,
 }
 
@@ -68,7 +68,7 @@ impl TableExporter {
                 verdict(record.seq, None, (judged.run, None), &judged.verdict, sink)
             }
             Some(Event::RunEnded(ended)) => {
-                // It may go from the state before the log ends.
+                // A later state may no longer have the run.
                 let run = fold.state.runs.get(&ended.run).filter(|_| fold.is_current());
                 self.current.retain(|(run, _), _| *run != ended.run);
                 run.map_or(Ok(()), |run| run_rows(run, sink))
@@ -324,7 +324,7 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A run of which only the sums are left, unless what it was when it ended is there already.
+/// The row of a run of which only a summary is left, unless its final state was already written.
 fn summary_row(
     number: RunId,
     summary: &RunSummary,

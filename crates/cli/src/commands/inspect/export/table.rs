@@ -1,4 +1,4 @@
-//! Tables and where their rows go: a script, or a database.
+//! Tables, and the destination of their rows: a script or a database.
 //!
 //! Invariant: the tables are those of `format/inspect-export.sql`, which is the script's own first
 //! part.
@@ -16,7 +16,7 @@ use crate::output::is_printable;
 /// The tables, as they are published.
 pub(super) const TABLES: &str = include_str!("../../../../../../format/inspect-export.sql");
 
-/// Where rows go.
+/// The destination of rows.
 pub(super) enum TableWriter<'a> {
     Script(&'a mut dyn Write),
     Database(Database),
@@ -31,13 +31,13 @@ impl<'a> TableWriter<'a> {
         Database::create(path).map(Self::Database)
     }
 
-    /// Begin, and make the tables.
+    /// Begin the export and create the tables.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
         self.run("BEGIN;\n")?;
         self.run(TABLES)
     }
 
-    /// All rows are there.
+    /// End the export after the last row.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         self.run("COMMIT;\n")?;
         match self {
@@ -63,7 +63,7 @@ impl<'a> TableWriter<'a> {
         self.execute(&format!("INSERT OR IGNORE INTO {table} VALUES"), values)
     }
 
-    /// What happened to an attempt.
+    /// The outcome of an attempt.
     pub(super) fn outcome(&mut self, outcome: &str, seq: u64, token: u64) -> Result<(), Failure> {
         let values = [Value::from(outcome), Value::from(seq), Value::from(token)];
         match self {
@@ -94,12 +94,13 @@ impl<'a> TableWriter<'a> {
     }
 }
 
-/// A value as a script has it.
+/// A value as an SQL literal.
 fn literal(value: &Value) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
         Value::Number(number) => number.to_string(),
-        // A literal ends at a NUL, some tools read line by line, and no terminal is to be driven.
+        // Such text is written as hexadecimal bytes: a literal ends at a NUL, some tools read line
+        // by line, and control characters must not reach a terminal.
         Value::Text(text) if !text.chars().all(is_printable) => {
             let mut out = "CAST(x'".to_owned();
             for byte in text.bytes() {

@@ -27,7 +27,7 @@ struct Open {
     worker: String,
 }
 
-/// What is remembered from record to record.
+/// The state that is kept between records.
 #[derive(Debug, Default)]
 pub(super) struct TraceExporter {
     open: BTreeMap<AttemptToken, Open>,

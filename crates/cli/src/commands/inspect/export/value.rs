@@ -10,7 +10,7 @@ pub(super) enum Value {
 
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
-        // A database counts up to there; what is larger is kept as it reads.
+        // A database integer has 63 bits; a larger number is stored as text.
         i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Number)
     }
 }
@@ -51,7 +51,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// A row's values, each from what it is.
+/// The values of a row, each converted by its type.
 macro_rules! row {
     ($($value:expr),* $(,)?) => { &[$(super::value::Value::from($value)),*] };
 }

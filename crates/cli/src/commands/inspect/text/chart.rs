@@ -16,10 +16,10 @@ pub(crate) fn columns(style: Style) -> usize {
     style.columns().unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
 
-/// A bar of so many cells: `[####....----]`, used, set reserved, left.
+/// A bar with this number of cells: `[####....----]` for used, reserved and remaining.
 pub(crate) fn bar(used: u64, reserved: u64, of: u64, cells: u64) -> String {
     let cell = |number: u64| scaled(number.min(of), of, cells);
-    // Any use shows as one cell at least.
+    // Any use fills at least one cell.
     let used_cells = cell(used).max(u64::from(used > 0));
     let reserved_cells = cell(used.saturating_add(reserved)).max(used_cells) - used_cells;
     let left = cells.saturating_sub(used_cells + reserved_cells);
@@ -31,7 +31,7 @@ pub(crate) fn run(cell: char, cells: u64) -> String {
     std::iter::repeat_n(cell, usize::try_from(cells).unwrap_or(0)).collect()
 }
 
-/// `number / of * cells`, rounded down; 0 of nothing.
+/// `number / of * cells`, rounded down; 0 if `of` is 0.
 pub(crate) fn scaled(number: u64, of: u64, cells: u64) -> u64 {
     let product = u128::from(number) * u128::from(cells);
     product.checked_div(u128::from(of)).and_then(|cells| u64::try_from(cells).ok()).unwrap_or(0)
@@ -41,7 +41,7 @@ pub(crate) fn scaled(number: u64, of: u64, cells: u64) -> u64 {
 pub(crate) struct Series<'a> {
     /// Times, in order, and the values from then on.
     pub(crate) points: &'a [(Micros, u64)],
-    /// From when and until when it is drawn.
+    /// The interval of the chart.
     pub(crate) from: Micros,
     pub(crate) until: Micros,
     /// The value at the top.

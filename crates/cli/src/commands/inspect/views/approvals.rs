@@ -1,4 +1,4 @@
-//! `ledger inspect DIR approvals`: what waits for a person, and what people have decided.
+//! `ledger inspect DIR approvals`: the items that wait for a person, and the decisions of people.
 
 use clap::Args;
 use serde_json::json;
@@ -21,7 +21,7 @@ Examples:
   ledger inspect .ledger approvals my-plan --at 900
   ledger inspect .ledger approvals --json | jq 'select(.type == \"waiting\") | .commands[0]'";
 
-/// What waits for a person, with the commands to type, and what people have decided
+/// The items that wait for a person, with their commands, and the decisions of people
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApprovalsArgs {
@@ -85,7 +85,7 @@ fn open(run: &Run) -> Vec<Pending> {
     open
 }
 
-/// The JSON word for what an item waits for.
+/// The JSON word for an item.
 fn word(item: &Pending) -> Option<&'static str> {
     Some(match item {
         Pending::Verdicts { .. } => "verdicts",

@@ -28,7 +28,7 @@ pub(crate) struct BudgetArgs {
     /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// How what is left of each part with a limit went down over time
+    /// Show the remainder of each limited part over time
     #[arg(long)]
     chart: bool,
     #[command(flatten)]
@@ -112,7 +112,7 @@ impl BudgetRow {
 /// Cells of a bar.
 const CELLS: u64 = 16;
 
-/// How much of a part, as people write it; money has no currency here.
+/// An amount of a part as text; money has no currency.
 fn amount(part: BudgetPart, number: u64) -> String {
     match part {
         BudgetPart::Money => format!("{}.{:06}", number / 1_000_000, number % 1_000_000),
@@ -121,7 +121,7 @@ fn amount(part: BudgetPart, number: u64) -> String {
     }
 }
 
-/// For how long a run has gone on, or did.
+/// The duration of a run, or its time so far.
 pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
     run.end_record.map_or(now, |(_, time)| time).saturating_sub(run.started)
 }

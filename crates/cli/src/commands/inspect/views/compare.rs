@@ -1,4 +1,4 @@
-//! `ledger inspect DIR diff RUN RUN`: where two runs part, and what came of it.
+//! `ledger inspect DIR diff RUN RUN`: where two runs diverge, and how their results differ.
 
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ fn step_json(difference: &StepDifference) -> Value {
     })
 }
 
-/// How an attempt went, in a word.
+/// The end of an attempt in one word.
 fn end_word(kind: AttemptEndKind) -> String {
     match kind {
         AttemptEndKind::InFlight => "in_flight".to_owned(),
@@ -150,7 +150,7 @@ fn print(found: &RunComparison, names: &Pair<String>, out: &mut Output<'_>) -> R
     Ok(())
 }
 
-/// What there is of both, side by side.
+/// Values of both runs, side by side.
 fn print_sides(
     found: &RunComparison,
     names: &Pair<String>,

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR cost`: what each step of a run cost, most expensive first.
+//! `ledger inspect DIR cost`: the cost of each step of a run, most expensive first.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ Examples:
   ledger inspect .ledger cost my-plan --all
   ledger inspect .ledger cost --json | jq 'select(.type == \"step_cost\") | .spent.tokens'";
 
-/// What each step and each owner of a run cost, most expensive first
+/// The cost of each step and each owner of a run, most expensive first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CostArgs {
     /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Every step, also those that cost little
+    /// List every step, including cheap ones
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) fn cost(
     ledger.finish(out)
 }
 
-/// What the steps of each owner cost.
+/// The cost of the steps of each owner.
 fn owners(run: &Run, rows: &[(StepNumber, StepCost)]) -> BTreeMap<String, StepCost> {
     let mut owners: BTreeMap<String, StepCost> = BTreeMap::new();
     for (number, cost) in rows {

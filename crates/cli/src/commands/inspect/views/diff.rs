@@ -1,4 +1,4 @@
-//! `ledger inspect DIR diff`: what changed between two records, or what differs between two runs.
+//! `ledger inspect DIR diff`: the changes between two records, or the differences between two runs.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ Examples:
   ledger inspect .ledger diff monday tuesday       where two runs part, and what came of it
   ledger inspect .ledger diff '#1' '#2'            the same, by the runs' numbers";
 
-/// What changed between two records, field by field; or what differs between two runs
+/// The changes between two records, field by field; or the differences between two runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DiffArgs {
@@ -86,7 +86,7 @@ fn records(
     ledger.finish(out)
 }
 
-/// What a change is about: a run, or the ledger; and in it a step, a variable, or all of it.
+/// The subject of a change: a run or the ledger, and in it a step, a variable, or the whole.
 type Group = (Option<RunId>, (u8, u64), String);
 
 fn group<'a>(changed: &'a ChangedField, state: &State) -> (Group, &'a [String]) {
@@ -156,9 +156,9 @@ fn print_field(
     out.line(&format!("{text}{}", out.style.paint(Paint::Faint, &by)))
 }
 
-/// How many records a line names.
+/// The maximum number of records in a line.
 const BY_MAX: usize = 5;
-/// How much of a value a line shows.
+/// The maximum width of a value in a line.
 const VALUE_MAX: usize = 72;
 
 fn shown(value: Option<&Value>) -> String {

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR explain OFFSET`: why a byte of the log is classified as it is.
+//! `ledger inspect DIR explain OFFSET`: the class of a byte of the log, and the reason.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ pub(crate) struct ExplainArgs {
 struct ByteExplanation<'a> {
     offset: u64,
     region: &'a Region,
-    /// The evidence about the bytes, where the recovery table is asked about them.
+    /// The evidence about the bytes and the matching row, if the recovery table applies to them.
     asked: Option<(Evidence, &'static RecoveryRow)>,
     why: String,
 }
@@ -125,7 +125,7 @@ fn explained<'a>(
     ByteExplanation { offset, region, asked, why }
 }
 
-/// Why the recovery table is not asked about some bytes.
+/// The reason why the recovery table does not apply to a region.
 fn class_text(class: RegionClass) -> &'static str {
     match class {
         RegionClass::Header => "the segment's header, with a valid checksum and hash",

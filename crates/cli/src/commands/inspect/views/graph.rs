@@ -82,7 +82,7 @@ fn step_of(
     Some((number, run.step(number)?.status))
 }
 
-/// What a branch waits for, by id.
+/// The dependencies of a branch, by id.
 fn waits<'a>(branch: &'a TreeNode<'a>) -> impl Iterator<Item = &'a str> {
     branch.under.into_iter().chain(branch.also.iter().copied())
 }
@@ -183,7 +183,7 @@ fn title(plan: &Plan, branch: &TreeNode<'_>) -> String {
         .map_or_else(String::new, |text| format!("  {}", escape_control(text)))
 }
 
-/// How a status looks in a picture: fill and line.
+/// The fill and line colours of a status.
 fn colours(status: StepStatus) -> (&'static str, &'static str) {
     match status {
         StepStatus::Accepted => ("#d7f0d7", "#2e7d32"),
@@ -231,7 +231,7 @@ fn print_dot(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(
 }
 
 fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
-    // Nodes go by place, since ids may be anything.
+    // Nodes are named by position, since ids may contain any character.
     let quoted = |text: &str| escape_mermaid(&escape_control(text));
     out.line("flowchart LR")?;
     let plan = version.plan.decode();

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR history RUN STEP`: what happened to a step, one line for each record.
+//! `ledger inspect DIR history RUN STEP`: the history of a step, one line for each record.
 
 use clap::Args;
 use serde_json::json;
@@ -20,7 +20,7 @@ Examples:
   ledger inspect .ledger history my-plan 37 --at 900
   ledger inspect .ledger history my-plan 37 --json | jq -c .event";
 
-/// What happened to a step: one line for each record, and the time between them
+/// The history of a step: one line for each record, and the time between them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HistoryArgs {
@@ -80,7 +80,7 @@ fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), 
     out.table(&table, 2)
 }
 
-/// A time between two records; microseconds are noise beside seconds.
+/// A time between two records; microseconds are omitted if there are seconds.
 fn gap(micros: Micros) -> String {
     span(if micros >= 1_000 { micros / 1_000 * 1_000 } else { micros })
 }

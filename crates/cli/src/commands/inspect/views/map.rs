@@ -1,4 +1,4 @@
-//! `ledger inspect DIR map`: what each byte of the log is.
+//! `ledger inspect DIR map`: the class of each byte of the log.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ Examples:
 Ranges are header, records, behind_damage, unproven, damaged, torn, dead, free, index, footer or
 unread. It reads the whole log.";
 
-/// What each byte of the log is: records, damaged, torn, dead, free
+/// The class of each byte of the log: records, damaged, torn, dead, free
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MapArgs {

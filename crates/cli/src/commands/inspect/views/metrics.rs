@@ -1,4 +1,4 @@
-//! `ledger inspect DIR metrics`: how well the plan, the policies and the classes of failures did.
+//! `ledger inspect DIR metrics`: metrics of the plan, the policies and the failure classes.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ Examples:
   ledger inspect .ledger metrics
   ledger inspect .ledger metrics my-plan --json | jq .retry_exhaustion";
 
-/// How well a run does: replans, retries, classes of failures, trust, budget, estimates
+/// Metrics of a run: replans, retries, failure classes, trust, budget, estimates
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MetricsArgs {

@@ -1,7 +1,7 @@
 //! The views of `ledger inspect`, one file for each.
 //!
 //! Views of runs print what the library's pure functions return for one state (`explain`, the
-//! views, the history): they decide nothing themselves, and they name the record of that state.
+//! views, the history): they decide nothing themselves, and they print the record of that state.
 //! They read a snapshot, the links between a step's records and the postings of a run, never the
 //! whole log, so they do not prove that every byte is intact; `ledger verify` does.
 

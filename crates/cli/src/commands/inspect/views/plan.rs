@@ -1,4 +1,4 @@
-//! `ledger inspect DIR plan RUN`: the plan that a run follows, its versions, and what differs.
+//! `ledger inspect DIR plan RUN`: the plan of a run, its versions, and their differences.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR progress`: how far a run is, phase by phase, and how it got there.
+//! `ledger inspect DIR progress`: the progress of a run, by phase and over time.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ Examples:
   ledger inspect .ledger progress my-plan --at 900
   ledger inspect .ledger progress --json | jq 'select(.type == \"milestone\") | .closed'";
 
-/// How far a run is: by phase, and the remaining steps over time
+/// The progress of a run: by phase, and the remaining steps over time
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProgressArgs {
@@ -75,7 +75,7 @@ pub(crate) fn progress(
     ledger.finish(out)
 }
 
-/// The phases of the active version, in its order; none if it names none. Steps without one come
+/// The phases of the active version, in its order; empty if it has none. Steps without a phase come
 /// last.
 fn phases(run: &Run) -> Vec<(String, Phase)> {
     let Some(version) = run.active_version() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR queue`: the ready steps in the order of dispatch, and what blocks them.
+//! `ledger inspect DIR queue`: the ready steps in the order of dispatch, and their blockers.
 
 use clap::Args;
 use serde_json::json;
@@ -50,7 +50,7 @@ pub(crate) fn queue(
     ledger.finish(out)
 }
 
-/// What blocks a ready step.
+/// The blockers of a ready step.
 fn held(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<BlockReason> {
     let found = explain(&ledger.state, run.id, number, ledger.now).ok();
     found.map_or_else(Vec::new, |found: Explanation| found.run_reasons)
@@ -133,7 +133,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
     out.painted(Paint::Faint, &format!("  {in_flight} in flight"))
 }
 
-/// What blocks a ready step, in a few words.
+/// The blocker of a ready step, in a few words.
 fn block_text(reason: &BlockReason) -> &'static str {
     match reason {
         BlockReason::RunEnded(_) => "the run's end",

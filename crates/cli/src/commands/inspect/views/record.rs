@@ -114,7 +114,7 @@ fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {
     Ok(RecordLookup::Nothing { last })
 }
 
-/// The bytes of a record's frame, as they are on disk.
+/// The bytes of a record's frame on disk.
 fn frame(
     view: &LedgerView,
     record: &LoggedRecord,
@@ -127,7 +127,7 @@ fn frame(
     let Some(segment) = segments.next() else { return Ok(Vec::new()) };
     let io = |error| Error::io("read the frame", &segment.path, error);
     let file = environment.storage.open(&segment.path, Access::Read).map_err(io)?;
-    // The frame was read a moment ago: its size is no more than a record may have.
+    // The frame was just read, so its size is within a record's limit.
     let mut bytes = vec![0; usize::try_from(record.size).unwrap_or(0)];
     let count = file.read_at(&mut bytes, record.offset).map_err(io)?;
     bytes.truncate(count);

@@ -64,7 +64,7 @@ pub(crate) fn records(
     finish(&list, &health, form, out)
 }
 
-/// The items that may be wanted, in the order that is asked for.
+/// The items that may match, in the requested order.
 fn items<'a>(
     view: &'a LedgerView,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! `ledger inspect DIR segments`: the files of the log, as their headers and footers say.
+//! `ledger inspect DIR segments`: the files of the log, according to their headers and footers.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ Examples:
 
 Records are not read: `map` and `verify` do that.";
 
-/// The files of the log: what they hold, whether they are sealed, why they were made
+/// The files of the log: their records, whether they are sealed, and why they were created
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SegmentsArgs {}

@@ -53,11 +53,11 @@ pub(crate) struct StepHistory<'a> {
     pub(crate) ledger: &'a LedgerAt<'a>,
     pub(crate) run: &'a Run,
     pub(crate) number: StepNumber,
-    /// What happened to it, in order.
+    /// Its events, in order.
     pub(crate) history: Vec<HistoryEntry>,
 }
 
-/// One thing that happened to a step.
+/// One entry of a step's history.
 #[derive(Debug)]
 pub(crate) struct HistoryEntry {
     pub(crate) record: LoggedRecord,
@@ -181,7 +181,7 @@ impl StepHistory<'_> {
                 StepEvent::VerdictRecorded(event) => Some(event.token),
                 StepEvent::FailureDecided(event) => Some(event.token),
                 StepEvent::OutcomeResolved(event) => Some(event.token),
-                // It names no attempt, but ends the current one.
+                // The event names no attempt but ends the current one.
                 StepEvent::Accepted(_) => current,
                 StepEvent::EffectIntended(event) => Some(event.token),
                 StepEvent::EffectCommitted(event) => Some(event.token),
@@ -374,7 +374,7 @@ fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
     })
 }
 
-/// How much of an output, or a log, is shown.
+/// The part of an output or a log that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputLength {
     Short,

@@ -31,7 +31,7 @@ pub(crate) struct TimelineArgs {
     /// The run, by name or number (#3); may be left out where there is only one
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Only so many steps: those that were worked on last
+    /// Only this many steps: those with the latest attempts
     #[arg(long, value_name = "N")]
     last: Option<usize>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
     Ok(())
 }
 
-/// A interval's cells, and the one in which it ends.
+/// The character of an interval, the character of its end, and their paint.
 fn cells(kind: IntervalKind) -> (char, char, Paint) {
     match kind {
         IntervalKind::InFlight => ('=', '>', Paint::Heading),
@@ -105,7 +105,7 @@ const LEGEND: [&str; 2] = [
     "~ waits for verdicts  : waits for its retry  ? waits for a person",
 ];
 
-/// What is drawn: from when until when, and how wide.
+/// The time interval and the width of the chart.
 struct Scale {
     from: Micros,
     until: Micros,
@@ -179,7 +179,7 @@ fn print(
     let names =
         rows.iter().map(|(number, _)| width(&name_and_title(run, *number).0)).max().unwrap_or(0);
     let names = names.min(all / 4);
-    // Mark, name, bar, what it came to.
+    // A row has a mark, a name, a bar and a sum.
     let room = all.saturating_sub(names + 8 + SUMS).max(16);
     let scale = Scale { from, until, columns: u64::try_from(room).unwrap_or(16) };
     let (left, right) = (seconds(from), seconds(until));
@@ -194,8 +194,8 @@ fn print(
     LEGEND.iter().try_for_each(|line| out.painted(Paint::Faint, &out.style.fit(line, 0)))
 }
 
-/// The end of the time axis: now while an attempt is in flight. A wait for people alone is cut
-/// short, so that the work stays wider than the wait.
+/// The end of the time axis: now while an attempt is in flight. If the run waits only for people,
+/// the axis ends soon after the last work, so that the work stays visible.
 fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
     let intervals = || rows.iter().flat_map(|(_, timeline)| &timeline.intervals);
     let known = intervals().flat_map(|each| [Some(each.from), each.until]).flatten();

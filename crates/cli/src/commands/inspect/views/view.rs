@@ -1,6 +1,6 @@
 //! `ledger inspect DIR view` and `ledger status`: a run for its user, its operator or debugging.
 //!
-//! Invariant: the views come from the plan layer; nothing is decided here.
+//! Invariant: the library computes the views; this module only prints them.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -64,7 +64,6 @@ Examples:
   ledger status --watch                            again after every new record
   ledger status --run my-plan --json";
 
-/// `ledger status`.
 #[derive(Debug, Args)]
 #[command(after_help = STATUS_EXAMPLES)]
 pub(crate) struct StatusArgs {
@@ -94,7 +93,6 @@ pub(crate) fn view(
     ledger.finish(out)
 }
 
-/// `ledger status`.
 pub(crate) fn status(
     args: &StatusArgs,
     context: InspectContext<'_>,
@@ -153,7 +151,7 @@ fn show(
 }
 
 fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
-    // The view's own text, and the deadlines, which it has only as data.
+    // The view's own text, then the deadlines, which that text lacks.
     let text = view.to_string();
     text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
     for need in &view.required_actions {
@@ -170,7 +168,7 @@ fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), 
 
 /// The records of a run for the debug view.
 struct DebugTrace {
-    /// The last record whose changes are not shown, because the records before were pruned.
+    /// The last record whose changes are not shown, because earlier records were pruned.
     pruned_seq: u64,
     /// Records and their changes.
     traced: Vec<TracedRecord>,

@@ -25,7 +25,7 @@ Examples:
   ledger inspect .ledger why my-plan '#37' --at 900 what it waited for after record 900
   ledger inspect .ledger why my-plan deploy --json | jq .roots";
 
-/// Why a step is not dispatched: what it waits for, down to the root causes, and what to type
+/// Why a step is not dispatched: the reasons, down to the root causes, and the commands that help
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
