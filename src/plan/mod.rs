@@ -95,7 +95,7 @@ pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
-pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
 pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
 #[doc(hidden)]
 pub use value::names::parse_number;

@@ -247,7 +247,11 @@ impl fmt::Display for Rejection {
             Self::NoSuchStep(step) => write!(f, "the active plan has no step #{step}"),
             Self::NotReady(step, status) => write!(f, "step #{step} is not ready: it is {status}"),
             Self::Leased { step, worker, lease_until } => {
-                write!(f, "step #{step} is held by {worker} until {lease_until} (microseconds)")
+                write!(
+                    f,
+                    "step #{step} is in flight: {worker} holds its lease until {lease_until} (Unix time in \
+                     microseconds)"
+                )
             }
             Self::CapReached { scope, limit } => {
                 write!(

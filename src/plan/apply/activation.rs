@@ -90,16 +90,16 @@ impl Run {
     }
 
     /// Ends the wait for a step that is no longer the fallback. A step that waits for its fallback
-    /// and whose dependencies are no longer settled starts again.
+    /// and whose dependencies are no longer met starts again.
     fn drop_obsolete_fallbacks(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
         for (plan_step, number) in plan.steps().zip(numbers) {
             let fallback = self.links.fallback_of(*number);
             let dependencies = self.links.dependencies(plan_step);
-            let all_settled = dependencies.iter().all(|each| self.is_settled(each));
+            let all_met = dependencies.iter().all(|each| self.is_met(each));
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
             if step.hold().fallback_step != fallback {
                 step.change_hold(|hold| hold.fallback_step = None);
-            } else if step.hold().fallback_step.is_some() && !all_settled {
+            } else if step.hold().fallback_step.is_some() && !all_met {
                 step.reset();
             }
         }
@@ -251,7 +251,7 @@ impl Run {
 
     fn rebuild_step(&mut self, plan_step: CompactStep<'_>, number: StepNumber) {
         let dependencies = self.links.dependencies(plan_step);
-        let unmet = dependencies.iter().filter(|each| !self.is_settled(each)).count();
+        let unmet = dependencies.iter().filter(|each| !self.is_met(each)).count();
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.unmet = u32::try_from(unmet).unwrap_or(u32::MAX);
         }

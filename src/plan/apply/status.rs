@@ -39,11 +39,11 @@ impl Run {
         // Only an activation, which rebuilds everything, opens a closed step.
         if to.is_closed() && !from.is_closed() {
             for dependent in links.dependents(number) {
-                self.dependency_settled(*dependent);
+                self.dependency_met(*dependent);
             }
         }
         self.refresh_fallback_links(&links, number);
-        if from.is_left() && !to.is_left() && links.has_watchers() {
+        if from.is_remaining() && !to.is_remaining() && links.has_watchers() {
             self.refresh_variable_readers(&links, number);
         }
     }
@@ -209,8 +209,8 @@ impl Run {
         }
     }
 
-    /// Counts down the unsettled dependencies of a step.
-    fn dependency_settled(&mut self, number: StepNumber) {
+    /// Counts down the unmet dependencies of a step.
+    fn dependency_met(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         step.unmet = step.unmet.saturating_sub(1);
         self.refresh_status(number);
@@ -272,7 +272,7 @@ impl Run {
                 self.fatal_barriers.remove(id);
                 let links = Arc::clone(&self.links);
                 for waiter in links.waiters(id) {
-                    self.dependency_settled(*waiter);
+                    self.dependency_met(*waiter);
                 }
             }
         }

@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
                 None | Some(StepStatus::Removed | StepStatus::Failed | StepStatus::Cancelled)
             );
             let is_changed = before.get(number).is_some_and(|before| before != hash);
-            if is_open_again || is_changed || self.has_new_unsettled_dependency(step, *number) {
+            if is_open_again || is_changed || self.has_new_unmet_dependency(step, *number) {
                 open.push(*number);
             }
         }
@@ -309,20 +309,20 @@ impl<'a> Walk<'a> {
         active.numbers.iter().copied().zip(active.step_hashes.iter().copied()).collect()
     }
 
-    /// Whether a step has a new unsettled dependency: another name, or a barrier that now needs
-    /// more. Dependencies that were unsettled in the active version, too, are ignored: a step that
+    /// Whether a step has a new unmet dependency: another name, or a barrier that now needs
+    /// more. Dependencies that were unmet in the active version, too, are ignored: a step that
     /// was done before the run can have such dependencies.
-    fn has_new_unsettled_dependency(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
+    fn has_new_unmet_dependency(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
         let waited_before = |name: &str| {
             let input = self.run.links.dependency(name);
-            before.after().contains(name) && !self.run.is_settled(&input)
+            before.after().contains(name) && !self.run.is_met(&input)
         };
-        let is_settled = |name: &str| match self.links.dependency(name) {
+        let is_met = |name: &str| match self.links.dependency(name) {
             Dependency::Step(on) => self.is_closed(on),
             Dependency::Barrier(id) => self.met_barriers.contains(id.as_str()),
             Dependency::Unknown(_) => false,
         };
-        step.after().any(|name| !is_settled(name) && !waited_before(name))
+        step.after().any(|name| !is_met(name) && !waited_before(name))
     }
 }

@@ -334,9 +334,9 @@ pub struct CapChanged {
 /// Scope of a cap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CapScope {
-    /// The whole ledger.
+    /// All attempts of the ledger.
     Ledger,
-    /// The state of a run.
+    /// All attempts of one run.
     Run(RunId),
     /// One owner, across all runs.
     Owner(String),

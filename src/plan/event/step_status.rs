@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StepStatus {
-    /// A dependency is not settled, or a condition does not hold or is not evaluated yet.
+    /// A dependency is not met, or a condition does not hold or is not evaluated yet.
     Waiting,
     /// It may be dispatched.
     Ready,
@@ -59,7 +59,7 @@ impl StepStatus {
     /// Whether the step is open or has an attempt that is not decided: its work may still be done
     /// under the current plan.
     #[must_use]
-    pub fn is_left(self) -> bool {
+    pub fn is_remaining(self) -> bool {
         self.is_open() || matches!(self, Self::Dispatched | Self::OutcomeUnknown | Self::Reported)
     }
 

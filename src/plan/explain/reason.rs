@@ -27,7 +27,7 @@ pub enum BlockReason {
     Stopping(String),
     /// The active version has no such step.
     Removed,
-    /// A dependency on a step that is not settled.
+    /// A dependency on a step that is neither accepted nor skipped.
     Step {
         /// Its number.
         step: StepNumber,
@@ -50,7 +50,7 @@ pub enum BlockReason {
     /// A precondition that does not hold, or was not evaluated yet.
     Precondition {
         /// Its 0-based index in the step's list.
-        place: u32,
+        index: u32,
         /// The expression.
         expression: String,
         /// The ruling; `None` before it is judged.

@@ -64,7 +64,7 @@ impl Context<'_> {
             reasons.push(BlockReason::FallbackFor(self.run.links.fallback_for(number).to_vec()));
         }
         reasons.extend(step.hold().fallback_step.map(BlockReason::Fallback));
-        let waiting = self.run.unsettled_dependencies(number);
+        let waiting = self.run.unmet_dependencies(number);
         reasons.extend(waiting.into_iter().map(|dependency| self.dependency_reason(dependency)));
         if step.unmet == 0 {
             reasons.extend(self.condition_reasons(number, step));
@@ -120,15 +120,15 @@ impl Context<'_> {
             let expression = expression.to_owned();
             reasons.push(BlockReason::Condition { expression, ruling });
         }
-        for (place, expression) in (0..).zip(plan.preconditions()) {
-            let ruling = step.hold().preconditions.get(&place).copied();
+        for (index, expression) in (0..).zip(plan.preconditions()) {
+            let ruling = step.hold().preconditions.get(&index).copied();
             if ruling != Some(Ruling::Pass) {
                 reasons.push(BlockReason::Precondition {
-                    place,
+                    index,
                     expression: expression.to_owned(),
                     ruling,
                     variables: expression::variables(expression),
-                    writers: writers_left(self.run, number, place),
+                    writers: writers_left(self.run, number, index),
                 });
             }
         }

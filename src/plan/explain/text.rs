@@ -148,14 +148,14 @@ impl BlockReason {
             Self::Condition { expression, ruling } => {
                 format!("its condition `{expression}` {}", ruling_text(*ruling))
             }
-            Self::Precondition { place, expression, ruling, variables, writers } => {
+            Self::Precondition { index, expression, ruling, variables, writers } => {
                 let who = match writers.len() {
                     0 => "and no remaining step sets it".to_owned(),
                     _ => format!("which may be set by {}", format.names(writers)),
                 };
-                let (place, ruled) = (one_based(*place), ruling_text(*ruling));
+                let (number, ruled) = (one_based(*index), ruling_text(*ruling));
                 let names = name_list(&variables.iter().cloned().collect::<Vec<_>>());
-                format!("precondition {place} `{expression}` {ruled}: it reads {names}, {who}")
+                format!("precondition {number} `{expression}` {ruled}: it reads {names}, {who}")
             }
             Self::Question { question, subject, text, to, deadline, options } => {
                 let to = to.as_deref().unwrap_or("a person");

@@ -14,7 +14,7 @@ impl Plan {
         step.owner.as_deref().or(self.defaults.owner.as_deref())
     }
 
-    /// Whether a step may be repeated; `Yes` if neither the step nor the plan says otherwise.
+    /// Whether a step may be repeated; `Yes` if neither the step nor the plan sets it.
     #[must_use]
     pub fn idempotence_of(&self, step: &Step) -> Idempotence {
         self.defaults.idempotence_or(step.idempotent)

@@ -10,7 +10,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{Micros, StepNumber};
 
-/// Whether the question about a failure has an answer that is not carried out yet.
+/// Whether the question about a failure has an answer that is not applied yet.
 pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
     run.step(number).is_some_and(|step| {
         step.status == StepStatus::Gated && step.attempt().is_some() && step.hold().answer.is_some()

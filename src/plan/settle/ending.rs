@@ -148,7 +148,7 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
             let step = state.dispatched.get(token).and_then(|(_, number)| run.step(*number));
             step.is_some_and(|step| {
                 let is_another = step.attempt().is_none_or(|attempt| attempt.token != *token);
-                let continues = step.status.is_left() && is_another;
+                let continues = step.status.is_remaining() && is_another;
                 continues || step.status == StepStatus::Skipped
             })
         }

@@ -21,7 +21,7 @@ pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool
         Some(Fallback::Step(_)) => run.links.fallback_of(number).is_some_and(|other| {
             let status = run.step(other).map_or(StepStatus::Removed, |step| step.status);
             // A skipped step has no result to use.
-            other != number && (status.is_left() || status == StepStatus::Accepted)
+            other != number && (status.is_remaining() || status == StepStatus::Accepted)
         }),
         Some(Fallback::Owner(owner)) => step.owner() != Some(&owner),
         Some(fallback @ (Fallback::Value { .. } | Fallback::Variable { .. })) => {

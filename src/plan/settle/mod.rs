@@ -77,7 +77,7 @@ fn step_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
     match reported_consequence(run, number) {
         None if must_ask_again(run, number) => ask_again(run, number, time),
         None => answer_events(run, number, time),
-        Some(ReportedConsequence::Judge(criteria)) => criteria
+        Some(ReportedConsequence::Evaluate(criteria)) => criteria
             .into_iter()
             .map(|place| verdict(evaluate_criterion(run, number, attempt, place)))
             .collect(),

@@ -1,6 +1,6 @@
 //! Consequences of an open step: condition, preconditions, gate and fallback.
 //!
-//! Once the dependencies of a step are settled, its condition is evaluated, then its preconditions,
+//! Once the dependencies of a step are met, its condition is evaluated, then its preconditions,
 //! then its gate asks a question. Each result is a separate event.
 
 use std::collections::BTreeSet;
@@ -30,9 +30,9 @@ enum OpenConsequence<'a> {
     FallbackStepFailed(StepNumber),
     /// The gate was not approved: the answer and its author.
     Refused(&'a str, &'a str),
-    JudgeCondition,
+    EvaluateCondition,
     ConditionFalse,
-    JudgePreconditions(Vec<u32>),
+    EvaluatePreconditions(Vec<u32>),
     PreconditionFalse(u32, OnFalse),
     Ask,
 }
@@ -51,7 +51,7 @@ fn open_consequence(run: &Run, number: StepNumber) -> Option<OpenConsequence<'_>
     if let Some(other) = hold.fallback_step {
         return match run.step(other).map(|step| step.status) {
             Some(StepStatus::Accepted) => Some(OpenConsequence::FallbackStep(other)),
-            Some(status) if status.is_left() => None,
+            Some(status) if status.is_remaining() => None,
             _ => Some(OpenConsequence::FallbackStepFailed(other)),
         };
     }
@@ -72,7 +72,7 @@ fn condition_consequence(
     let plan = run.plan_step(number)?;
     if plan.condition().is_some() {
         match step.hold().condition {
-            None => return Some(OpenConsequence::JudgeCondition),
+            None => return Some(OpenConsequence::EvaluateCondition),
             Some(Ruling::Fail) => return Some(OpenConsequence::ConditionFalse),
             Some(Ruling::Pass) => {}
         }
@@ -81,7 +81,7 @@ fn condition_consequence(
     let judged = &step.hold().preconditions;
     let unjudged: Vec<u32> = places.clone().filter(|each| !judged.contains_key(each)).collect();
     if !unjudged.is_empty() {
-        return Some(OpenConsequence::JudgePreconditions(unjudged));
+        return Some(OpenConsequence::EvaluatePreconditions(unjudged));
     }
     let failed = places.into_iter().find(|each| judged.get(each) == Some(&Ruling::Fail))?;
     match plan.on_false() {
@@ -110,7 +110,7 @@ fn is_usable_fallback(run: &Run, number: StepNumber) -> bool {
     run.links.fallback_for(number).iter().any(|other| {
         let status = run.step(*other).map_or(StepStatus::Removed, |step| step.status);
         // A failed step can be reopened, but only by a command.
-        status.is_left()
+        status.is_remaining()
     })
 }
 
@@ -120,7 +120,7 @@ fn is_permanently_false(run: &Run, number: StepNumber, place: u32) -> bool {
     let is_free = |writer: &&StepNumber| {
         run.step(**writer).is_some_and(|step| step.unmet == 0 || !step.status.is_open())
     };
-    // A writer without unsettled dependencies does not depend on this step.
+    // A writer without unmet dependencies does not depend on this step.
     if writers.iter().any(|writer| is_free(&writer)) {
         return false;
     }
@@ -141,10 +141,10 @@ pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSe
     };
     let names = expression::variables(body);
     let writers = names.iter().flat_map(|name| run.links.writers(name)).copied();
-    let is_left = |writer: &StepNumber| {
-        *writer != number && run.step(*writer).is_some_and(|step| step.status.is_left())
+    let is_remaining = |writer: &StepNumber| {
+        *writer != number && run.step(*writer).is_some_and(|step| step.status.is_remaining())
     };
-    writers.filter(is_left).collect()
+    writers.filter(is_remaining).collect()
 }
 
 impl Run {
@@ -181,14 +181,14 @@ pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Micros) ->
             event(fail_event(FailureClass::Unknown, "fallback.failed", reason))
         }
         OpenConsequence::Refused(answer, by) => event(refusal_event(answer, by)),
-        OpenConsequence::JudgeCondition => {
+        OpenConsequence::EvaluateCondition => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
             event(condition_event(run, Condition::RunIf, body.unwrap_or_default()))
         }
         OpenConsequence::ConditionFalse => {
             event(skip_event("policy:condition", "its condition does not hold"))
         }
-        OpenConsequence::JudgePreconditions(places) => {
+        OpenConsequence::EvaluatePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
             let one = |place| {

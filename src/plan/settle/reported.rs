@@ -31,9 +31,13 @@ pub(super) fn classify(
 
 /// The consequence of a reported step.
 pub(crate) enum ReportedConsequence<'a> {
-    Judge(Vec<u32>),
+    /// Evaluate these `cel` criteria.
+    Evaluate(Vec<u32>),
+    /// Pass these `text` criteria, because the run trusts its workers.
     Trust(Vec<u32>),
+    /// Accept the step.
     Accept,
+    /// Decide about the failure: its class, message and attempt.
     Decide(FailureClass, String, &'a Attempt),
 }
 
@@ -46,7 +50,7 @@ pub(crate) fn is_decided_by_rules(run: &Run) -> bool {
 pub(crate) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
     match reported_consequence(run, number)? {
         ReportedConsequence::Decide(class, message, _) => Some((class, message)),
-        ReportedConsequence::Judge(_)
+        ReportedConsequence::Evaluate(_)
         | ReportedConsequence::Trust(_)
         | ReportedConsequence::Accept => None,
     }
@@ -91,7 +95,7 @@ pub(crate) fn reported_consequence(
     }
     let judgeable = expression_criteria(&criteria, &missing);
     if !judgeable.is_empty() {
-        return Some(ReportedConsequence::Judge(judgeable));
+        return Some(ReportedConsequence::Evaluate(judgeable));
     }
     let trusted = trusted_criteria(run, &criteria, &missing);
     (!trusted.is_empty()).then_some(ReportedConsequence::Trust(trusted))

@@ -4,7 +4,7 @@
 //! They are built once per activation and shared by runs of the same plan.
 //!
 //! Invariants: `Links` is a pure function of the plan and its step numbers, so it is not part of
-//! the state hash. An unknown name is a dependency that is never settled, so its step is never
+//! the state hash. An unknown name is a dependency that is never met, so its step is never
 //! dispatched; validation reports the name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ pub enum Dependency {
     Step(StepNumber),
     /// A barrier, by id.
     Barrier(String),
-    /// A name that the plan does not define; it is never settled.
+    /// A name that the plan does not define; it is never met.
     Unknown(String),
 }
 

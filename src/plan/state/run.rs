@@ -82,16 +82,16 @@ impl Run {
         self.lane_heads = heads.filter_map(head).collect();
     }
 
-    /// The dependencies of a step that are not settled.
+    /// The dependencies of a step that are not met.
     #[must_use]
-    pub fn unsettled_dependencies(&self, number: StepNumber) -> Vec<Dependency> {
+    pub fn unmet_dependencies(&self, number: StepNumber) -> Vec<Dependency> {
         let Some(step) = self.plan_step(number) else { return Vec::new() };
         let all = self.links.dependencies(step);
-        all.into_iter().filter(|dependency| !self.is_settled(dependency)).collect()
+        all.into_iter().filter(|dependency| !self.is_met(dependency)).collect()
     }
 
-    /// Whether a dependency is settled.
-    pub(crate) fn is_settled(&self, dependency: &Dependency) -> bool {
+    /// Whether a dependency is met: a step is accepted or skipped, or a barrier is released.
+    pub(crate) fn is_met(&self, dependency: &Dependency) -> bool {
         match dependency {
             Dependency::Step(on) => self.step(*on).is_some_and(|step| step.status.is_closed()),
             Dependency::Barrier(id) => {

@@ -177,11 +177,11 @@ impl Runs {
     /// The runs with pending consequences that did not fit into a batch. Packed runs are not
     /// listed: the first command that accesses such a run settles it.
     pub(crate) fn unsettled(&self) -> Vec<RunId> {
-        let is_left = |(id, form)| match form {
+        let is_remaining = |(id, form)| match form {
             StoredRun::Unpacked(run) if run.is_unsettled() => Some(id),
             StoredRun::Unpacked(_) | StoredRun::Packed(_) => None,
         };
-        self.stored().filter_map(is_left).collect()
+        self.stored().filter_map(is_remaining).collect()
     }
 
     /// The stored form of each run, by number.

@@ -30,7 +30,8 @@ pub struct StepState {
     pub attempts: u32,
     /// Number of failures since it was last reopened or invalidated.
     pub failures: u32,
-    /// Number of dependencies that are not settled, which means not accepted, skipped or released.
+    /// Number of unmet dependencies: steps that are neither accepted nor skipped, barriers that are
+    /// not released, and unknown names.
     pub unmet: u32,
     /// Whether its fallback was used.
     pub has_fallen_back: bool,

@@ -18,10 +18,7 @@ fn run_starts_with_its_plan_active() {
     assert_eq!(ledger.run().status, RunStatus::Running);
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     assert_eq!(ledger.status("b"), StepStatus::Waiting);
-    assert_eq!(
-        ledger.run().unsettled_dependencies(StepNumber(2)),
-        [Dependency::Step(StepNumber(1))]
-    );
+    assert_eq!(ledger.run().unmet_dependencies(StepNumber(2)), [Dependency::Step(StepNumber(1))]);
     assert_eq!(*ledger.run().plan().unwrap(), two);
 }
 
@@ -260,7 +257,7 @@ fn earlier_work_is_taken_over() {
 }
 
 #[test]
-fn skipped_step_counts_as_settled() {
+fn skipped_step_counts_as_met() {
     let mut ledger =
         TestLedger::with(&plan(vec![step("a", &[]), step("b", &["a"])]), RunPolicy::default());
     let skip = |step| Command::Skip {

@@ -94,9 +94,9 @@ fn check_run(run: &Run) {
     for (step, number) in plan.steps.iter().zip(&version.numbers) {
         let state = run.step(*number).unwrap();
         let waits: BTreeSet<&str> =
-            step.after.iter().map(String::as_str).filter(|name| !is_settled(run, name)).collect();
+            step.after.iter().map(String::as_str).filter(|name| !is_met(run, name)).collect();
         assert_eq!(usize::try_from(state.unmet).unwrap(), waits.len(), "unmet of {}", step.id);
-        assert_eq!(run.unsettled_dependencies(*number).len(), waits.len());
+        assert_eq!(run.unmet_dependencies(*number).len(), waits.len());
         let is_held_back = is_held_back(step, state);
         match state.status {
             StepStatus::Ready => {
@@ -107,7 +107,7 @@ fn check_run(run: &Run) {
             }
             StepStatus::Dispatched | StepStatus::Reported => assert!(waits.is_empty()),
             StepStatus::Accepted if depends_on_inputs(state) => {
-                assert!(waits.is_empty(), "{} depends on an unsettled step", step.id);
+                assert!(waits.is_empty(), "{} depends on an unmet dependency", step.id);
             }
             _ => {}
         }
@@ -137,7 +137,7 @@ fn is_held_back(step: &Step, state: &StepState) -> bool {
 }
 
 /// Whether a step was accepted through an attempt. Earlier work, and work that landed after its
-/// step changed, may depend on inputs that are not settled.
+/// step changed, may have unmet dependencies.
 fn depends_on_inputs(step: &StepState) -> bool {
     let elsewhere = |basis: &AcceptedBasis| {
         matches!(basis, AcceptedBasis::DoneBefore { .. } | AcceptedBasis::Landed { .. })
@@ -290,7 +290,7 @@ fn check_barriers(run: &Run, version: &PlanVersion) {
     assert_eq!(run.fatal_barriers, fatal);
 }
 
-fn is_settled(run: &Run, name: &str) -> bool {
+fn is_met(run: &Run, name: &str) -> bool {
     let step =
         run.steps.iter().find(|step| step.id() == name && step.status != StepStatus::Removed);
     match step {

@@ -159,7 +159,7 @@ fn barrier_is_released_when_enough_members_arrived() {
         let mut ledger = TestLedger::with(&joined(needs, OnBreak::Fail), RunPolicy::default());
         for id in ["a", "b", "c"].iter().take(count) {
             assert_eq!(ledger.status("z"), StepStatus::Waiting);
-            let waits = ledger.run().unsettled_dependencies(ledger.number("z"));
+            let waits = ledger.run().unmet_dependencies(ledger.number("z"));
             assert_eq!(waits, [Dependency::Barrier("gate".to_owned())]);
             ledger.complete(id);
         }
@@ -281,7 +281,7 @@ fn cycles_and_unknown_names_fail_the_run() {
     let odd = plan(vec![step("a", &["b"]), step("b", &["a"]), step("c", &["missing"])]);
     let ledger = TestLedger::with(&odd, RunPolicy::default());
     assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
-    let waits = ledger.run().unsettled_dependencies(StepNumber(3));
+    let waits = ledger.run().unmet_dependencies(StepNumber(3));
     assert_eq!(waits, [Dependency::Unknown("missing".to_owned())]);
 }
 

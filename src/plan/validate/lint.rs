@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn step_warnings_name_their_places() {
-        let doubtful = RetryPolicy {
+        let ineffective = RetryPolicy {
             backoff_percent: Some(200),
             jitter_percent: Some(10),
             ..RetryPolicy::default()
@@ -260,7 +260,7 @@ mod tests {
             probe: Some("true".into()),
             cost_estimate: Some(Cost { money_micros: 7, tokens: 0 }),
             cost_limit: Some(Cost { money_micros: 5, tokens: 0 }),
-            retry: Some(Box::new(doubtful)),
+            retry: Some(Box::new(ineffective)),
             gate: Some(Box::new(Gate { deadline_seconds: Some(1), ..Gate::default() })),
             ..good("a")
         };

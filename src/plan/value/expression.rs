@@ -257,8 +257,8 @@ impl Estimate {
         let start = self.of(&each.accu_init);
         // All elements together are as large as the list. Only a nested comprehension can cost more
         // than that.
-        let goes_on = nesting(&each.loop_step) > 0 || nesting(&each.result) > 0;
-        let element = if goes_on { range.size } else { 1 };
+        let has_nested = nesting(&each.loop_step) > 0 || nesting(&each.result) > 0;
+        let element = if has_nested { range.size } else { 1 };
         let mut inner = Self { sizes: self.sizes.clone() };
         let names = std::iter::once(&each.iter_var).chain(&each.iter_var2);
         inner.sizes.extend(names.map(|name| (name.clone(), element)));

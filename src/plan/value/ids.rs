@@ -5,7 +5,10 @@ use std::fmt;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A point in time, or a span, in microseconds; points count from the Unix epoch.
+/// A point in time, in microseconds since the Unix epoch.
+pub type Timestamp = u64;
+
+/// A duration in microseconds.
 pub type Micros = u64;
 
 /// One second in microseconds.

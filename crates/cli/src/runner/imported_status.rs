@@ -103,7 +103,7 @@ impl ImportedStatuses {
         let Some(run) = state.runs.get(&run) else { return Vec::new() };
         let is_dispatched = |mark: &&Mark| {
             let step = self.marked(run, mark);
-            step.is_some_and(|(_, step)| step.status.is_left() && step.attempts > 0)
+            step.is_some_and(|(_, step)| step.status.is_remaining() && step.attempts > 0)
         };
         let marks = self.done.iter().chain(&self.skipped);
         marks.filter(is_dispatched).map(|mark| mark.step.clone()).collect()

@@ -57,7 +57,7 @@ fn dependents_of_changed_work_are_invalidated() {
 }
 
 #[test]
-fn new_unsettled_input_invalidates_accepted_work() {
+fn new_unmet_dependency_invalidates_accepted_work() {
     let mut ledger = TestLedger::with(
         &plan(vec![step("a", &[]), step("b", &[]), step("c", &["a"])]),
         RunPolicy::default(),

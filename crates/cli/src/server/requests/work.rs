@@ -82,7 +82,7 @@ fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
 /// or claimed, the claim is rejected.
 fn is_nothing(error: &Error) -> bool {
     match error.rejection() {
-        Some(Rejection::NotReady(_, status)) => status.is_left(),
+        Some(Rejection::NotReady(_, status)) => status.is_remaining(),
         Some(
             Rejection::NothingReady { .. }
             | Rejection::CapReached { .. }

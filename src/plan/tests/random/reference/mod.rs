@@ -5,7 +5,7 @@
 //! 1. A step has at most one active attempt.
 //! 2. Caps (ledger, run, owner, tag) are never exceeded.
 //! 3. Spent and reserved costs never exceed a budget when a step is dispatched.
-//! 4. A step is ready, and can be dispatched, if and only if all its dependencies are settled, its
+//! 4. A step is ready, and can be dispatched, if and only if all its dependencies are met, its
 //!    condition and preconditions hold by the current values, its gate was opened for its current
 //!    content, and no delay, question or fallback blocks it.
 //! 5. A non-idempotent attempt with an unknown outcome is not repeated before a person has resolved

@@ -85,7 +85,7 @@ impl RunModel {
         self.numbers.iter().copied().find(|number| self.work(*number).id == id)
     }
 
-    pub(super) fn is_settled(&self, name: &str) -> bool {
+    pub(super) fn is_met(&self, name: &str) -> bool {
         match self.named(name) {
             Some(number) => self.work(number).is_closed(),
             None => self.released.contains(name),
@@ -340,7 +340,7 @@ impl RunModel {
                 Some(Fallback::Step(id)) => self.named(id),
                 _ => None,
             };
-            let is_based = self.text(number).after.iter().all(|name| self.is_settled(name));
+            let is_based = self.text(number).after.iter().all(|name| self.is_met(name));
             let work = self.work_mut(number);
             work.waiting_for_fallback =
                 work.waiting_for_fallback.filter(|step| Some(*step) == fallback);

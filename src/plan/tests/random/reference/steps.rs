@@ -37,7 +37,7 @@ impl RunModel {
     fn is_dispatchable(&self, number: StepNumber) -> bool {
         let (work, text) = (self.work(number), self.text(number));
         work.phase == StepPhase::Open
-            && text.after.iter().all(|name| self.is_settled(name))
+            && text.after.iter().all(|name| self.is_met(name))
             && (text.condition.is_none() || work.run_if == Some(true))
             && text.preconditions.iter().all(|each| holds(each, &self.values, None))
             && (text.gate.is_none() || work.yes == Some(self.hash(number)))
@@ -55,7 +55,7 @@ impl RunModel {
     ) {
         assert_eq!(self.status, RunStatus::Running);
         assert!(!self.is_paused, "a paused run dispatched a step");
-        assert!(self.is_dispatchable(number), "{:?} is held back", self.work(number));
+        assert!(self.is_dispatchable(number), "{:?} is blocked", self.work(number));
         let text = self.text(number);
         let expected = text.cost_estimate.or(text.cost_limit).unwrap_or_default();
         assert_eq!(dispatched.reserved, expected);

@@ -67,8 +67,8 @@ pub(crate) fn reason_json(reason: &BlockReason) -> Value {
         BlockReason::Condition { expression, ruling } => {
             json!({ "is": "condition", "expression": expression, "ruling": word(ruling) })
         }
-        BlockReason::Precondition { place, expression, ruling, variables, writers } => json!({
-            "is": "precondition", "precondition": place, "expression": expression,
+        BlockReason::Precondition { index, expression, ruling, variables, writers } => json!({
+            "is": "precondition", "precondition": index, "expression": expression,
             "ruling": word(ruling), "variables": variables, "writers": writers,
         }),
         BlockReason::Question { question, subject, text, to, deadline, options } => json!({

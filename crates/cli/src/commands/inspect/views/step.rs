@@ -277,7 +277,7 @@ fn step_json(step_history: &StepHistory<'_>) -> Value {
     let text = text_of(run, *number);
     let step = run.step(*number);
     let failure = step.and_then(|step| step.last_failure());
-    let waiting = run.unsettled_dependencies(*number);
+    let waiting = run.unmet_dependencies(*number);
     json!({
         "run": run.id,
         "run_name": run.name,
