@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
 use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
-use crate::plan::Micros;
+use crate::plan::{Micros, Timestamp};
 use crate::storage::{DiskStorage, Storage};
 
 use super::codec::streams::RUN_STREAMS;
@@ -19,8 +19,8 @@ pub(crate) const DEFAULT_SNAPSHOT_INTERVAL: u64 = 65_536;
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Microseconds since the Unix epoch. It may go back; the ledger's own time never does.
-    fn now(&self) -> Micros;
+    /// Timestampeconds since the Unix epoch. It may go back; the ledger's own time never does.
+    fn now(&self) -> Timestamp;
 }
 
 /// A source of identifiers.
@@ -101,7 +101,7 @@ impl Clock for SystemClock {
         clippy::disallowed_methods,
         reason = "time enters the crate here, and is an argument from here on"
     )]
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
     }
@@ -120,9 +120,9 @@ impl IdSource for RandomIds {
 
 /// A time in UTC: `2026-11-21T03:38:36.000000Z`.
 #[must_use]
-pub fn time_text(time: Micros) -> String {
+pub fn time_text(time: Timestamp) -> String {
     // The library cannot format times after the year 9999.
-    const LAST: Micros = 253_402_300_799_000_000;
+    const LAST: Timestamp = 253_402_300_799_000_000;
     let time = UNIX_EPOCH + Duration::from_micros(time.min(LAST));
     humantime::format_rfc3339_micros(time).to_string()
 }
@@ -130,7 +130,7 @@ pub fn time_text(time: Micros) -> String {
 /// Parse a time in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or a duration before `now`
 /// (`2h`, `1d 4h`).
 #[must_use]
-pub fn parse_time(text: &str, now: Micros) -> Option<Micros> {
+pub fn parse_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some(ago) = parse_duration(text) {
         return Some(now.saturating_sub(Micros::try_from(ago.as_micros()).unwrap_or(Micros::MAX)));
     }

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::log::{Ack, ArchiveReference, BatchKey};
 use crate::plan::{
     ApprovalPolicy, AttemptToken, Command, ContentHash, Cost, Decision, Event, Json, Limits,
-    LostCause, Micros, Output, Plan, Question, QuestionId, Receipt, Rejection, ReplanTrigger, Run,
-    RunId, RunPolicy, State, StepNumber, StepStatus, Verdict,
+    LostCause, Output, Plan, Question, QuestionId, Receipt, Rejection, ReplanTrigger, Run, RunId,
+    RunPolicy, State, StepNumber, StepStatus, Timestamp, Verdict,
 };
 
 use super::blobs::CollectedBlobs;
@@ -408,7 +408,7 @@ impl Ledger {
     }
 
     /// Renew the lease of an attempt, and return its new expiry time in microseconds.
-    pub fn renew(&self, token: AttemptToken) -> Result<Micros> {
+    pub fn renew(&self, token: AttemptToken) -> Result<Timestamp> {
         let until = |state: &State, _: &[_]| {
             let attempt = step_of_attempt(state, token).and_then(|step| step.attempt());
             attempt.map_or(0, |attempt| attempt.lease_until)
@@ -530,7 +530,7 @@ impl Ledger {
 
     /// The ledger's time, which all decisions use.
     #[doc(hidden)]
-    pub fn now(&self) -> Micros {
+    pub fn now(&self) -> Timestamp {
         self.engine.now()
     }
 

@@ -10,7 +10,7 @@ use std::io;
 use crate::error::Result;
 use crate::format::is_projection_name;
 use crate::log::LoggedRecord;
-use crate::plan::{ContentHash, Event, Micros, State};
+use crate::plan::{ContentHash, Event, State, Timestamp};
 
 use super::codec::event::decode;
 use super::codec::hash::hash_of;
@@ -21,7 +21,7 @@ pub struct RecordedEvent {
     /// Sequence number.
     pub seq: u64,
     /// Microseconds since the Unix epoch.
-    pub time: Micros,
+    pub time: Timestamp,
     /// The event; `None` for a note.
     pub event: Option<Event>,
 }

@@ -9,7 +9,7 @@ use crate::plan::event::Event;
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::settle;
 use crate::plan::state::State;
-use crate::plan::value::ids::{Micros, RunId};
+use crate::plan::value::ids::{RunId, Timestamp};
 
 /// Executes a command and returns its events and all their consequences: one atomic batch. The
 /// first event has sequence number `next_seq`, and all have the time `now`, or the time of the
@@ -22,7 +22,7 @@ use crate::plan::value::ids::{Micros, RunId};
 pub fn execute(
     state: &mut State,
     next_seq: u64,
-    now: Micros,
+    now: Timestamp,
     command: &Command,
 ) -> Result<Vec<Event>, Rejection> {
     let now = now.max(state.time);
@@ -56,7 +56,7 @@ const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
 
 struct Batch {
     next_seq: u64,
-    now: Micros,
+    now: Timestamp,
     events: Vec<Event>,
     runs: BTreeSet<RunId>,
 }

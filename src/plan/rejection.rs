@@ -11,7 +11,7 @@ use crate::plan::model::budget::{BudgetPart, Cost};
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::problem::Problem;
 use crate::plan::state::ENDED_KEPT;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::{JSON_DEPTH_MAX, Json};
 
 /// Why a command was rejected. A rejected command changes nothing.
@@ -52,7 +52,7 @@ pub enum Rejection {
         /// The worker.
         worker: String,
         /// End of the lease.
-        lease_until: Micros,
+        lease_until: Timestamp,
     },
     /// A cap is reached.
     CapReached {

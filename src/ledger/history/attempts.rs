@@ -5,7 +5,7 @@
 
 use crate::log::LogReader;
 use crate::plan::{
-    AttemptToken, FailureClass, LostCause, Micros, Outcome, Receipt, Ruling, StepEvent, Verdict,
+    AttemptToken, FailureClass, LostCause, Outcome, Receipt, Ruling, StepEvent, Timestamp, Verdict,
 };
 
 use super::step_events::step_events;
@@ -23,7 +23,7 @@ pub struct EarlierAttempt {
     /// Its worker.
     pub worker: String,
     /// When it was dispatched.
-    pub dispatched: Micros,
+    pub dispatched: Timestamp,
     /// How it ended.
     pub end: EarlierAttemptEnd,
     /// The reason for people: the message of its receipt, or how it was lost.

@@ -18,7 +18,7 @@ use crate::ledger::snapshot::store;
 use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
-    Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord,
+    Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord, Timestamp,
 };
 
 use super::run::run_of;
@@ -51,7 +51,7 @@ struct MetricCounters {
 /// Counters of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct StepCounters {
-    dispatched: Micros,
+    dispatched: Timestamp,
     /// Time from dispatch to receipt, of all attempts.
     total_duration: Micros,
     /// The class of its first failure since it was last accepted, skipped or invalidated.
@@ -238,7 +238,7 @@ impl MetricCounters {
         }
     }
 
-    fn add(&mut self, time: Micros, record: &StepRecord) {
+    fn add(&mut self, time: Timestamp, record: &StepRecord) {
         let number = record.step;
         match &record.event {
             StepEvent::Dispatched(_) => {

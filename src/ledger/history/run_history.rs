@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::projection::{RecordedEvent, apply_owned_record, decode_record};
 use crate::log::{Damage, LogItem, LogReader, LoggedRecord, RecordStatus};
-use crate::plan::{Cost, Event, Micros, Run, RunId, State, StepEvent, StepNumber, StepStatus};
+use crate::plan::{Cost, Event, Run, RunId, State, StepEvent, StepNumber, StepStatus, Timestamp};
 
 use super::cost::{CostReport, StepCost};
 use super::lineage::foldable_from;
@@ -43,7 +43,7 @@ pub struct ProgressPoint {
     /// The record.
     pub seq: u64,
     /// Its time.
-    pub time: Micros,
+    pub time: Timestamp,
     /// The cost so far. A lost attempt is charged with what was reserved for it.
     pub spent: Cost,
     /// Dispatched attempts.

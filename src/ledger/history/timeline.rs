@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::ledger::projection::RecordedEvent;
-use crate::plan::{AfterLoss, Decision, Event, Micros, Outcome, StepEvent, StepNumber};
+use crate::plan::{AfterLoss, Decision, Event, Outcome, StepEvent, StepNumber, Timestamp};
 
 /// The timeline of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub struct StepTimeline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineInterval {
     /// Its start.
-    pub from: Micros,
+    pub from: Timestamp,
     /// Its end; `None` while it is open.
-    pub until: Option<Micros>,
+    pub until: Option<Timestamp>,
     /// An outcome of an attempt, or the cause of a wait.
     pub kind: IntervalKind,
     /// The record that began it.
@@ -128,7 +128,7 @@ impl StepTimeline {
         }
     }
 
-    fn end(&mut self, time: Micros) {
+    fn end(&mut self, time: Timestamp) {
         let Some(last) = self.intervals.last_mut().filter(|last| last.until.is_none()) else {
             return;
         };

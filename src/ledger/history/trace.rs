@@ -12,7 +12,7 @@ use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::projection::{RecordedEvent, apply_record, decode_record};
 use crate::ledger::snapshot::store;
 use crate::log::LogReader;
-use crate::plan::{Event, Micros, PlanDiff, Rejection, Run, RunId, State, StepNumber, diff};
+use crate::plan::{Event, PlanDiff, Rejection, Run, RunId, State, StepNumber, Timestamp, diff};
 
 use super::cost::{CostReport, StepCost};
 use super::lineage::{complete_from, foldable_from};
@@ -45,7 +45,7 @@ pub struct TracedRecord {
     /// Sequence number.
     pub seq: u64,
     /// Its time.
-    pub time: Micros,
+    pub time: Timestamp,
     /// Its event.
     pub event: Event,
     /// The changes in the run.

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
-    Account, CompactPlan, ContentHash, Micros, PackedPlan, PackedRun, PauseCause, Plan,
-    PlanVersion, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId, RunOverview,
-    RunPolicy, RunStatus, Step, StepNumber, canonical,
+    Account, CompactPlan, ContentHash, PackedPlan, PackedRun, PauseCause, Plan, PlanVersion, Queue,
+    ReplanRequest, Review, Run, RunCounters, RunForked, RunId, RunOverview, RunPolicy, RunStatus,
+    Step, StepNumber, Timestamp, canonical,
 };
 
 use crate::ledger::codec::hash::plan_hash;
@@ -30,14 +30,14 @@ struct RunScalars {
     id: RunId,
     name: String,
     policy: RunPolicy,
-    started: Micros,
+    started: Timestamp,
     forked: Option<RunForked>,
     status: RunStatus,
-    ended: Option<(u64, Micros)>,
+    ended: Option<(u64, Timestamp)>,
     pause: Option<PauseCause>,
     abort: Option<String>,
     active: u32,
-    activated: Micros,
+    activated: Timestamp,
     request: Option<ReplanRequest>,
     is_complete: bool,
     replans: u32,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotBase, SnapshotHeader, SnapshotName};
 use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
-use crate::plan::{ContentHash, Micros, State};
+use crate::plan::{ContentHash, State, Timestamp};
 use crate::storage::Storage;
 
 use crate::ledger::projection::{Projection, decode_record, is_valid_name};
@@ -51,7 +51,7 @@ pub(crate) struct Projected<P> {
     pub(crate) value: P,
     /// The last record that was folded in; 0 for none.
     pub(crate) seq: u64,
-    pub(crate) time: Micros,
+    pub(crate) time: Timestamp,
     pub(crate) chain: Chain,
     /// The record of the snapshot from which the fold began; `None` if it began at the start of the
     /// log.

@@ -24,7 +24,7 @@ use crate::ledger::snapshot::load::expect_valid;
 use crate::ledger::snapshot::scheduler::SnapshotScheduler;
 use crate::ledger::snapshot::store;
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, LogReader, Ticket};
-use crate::plan::{AttemptToken, Command, Event, MAX_BATCH_EVENTS, Micros, Receipt, State};
+use crate::plan::{AttemptToken, Command, Event, MAX_BATCH_EVENTS, Receipt, State, Timestamp};
 
 use super::backlog::Backlog;
 use super::commit::Commit;
@@ -102,7 +102,7 @@ impl<E> Prepared<'_, '_, E> {
         &self,
         state: &mut State,
         first: u64,
-        now: Micros,
+        now: Timestamp,
         mut events: Vec<Event>,
     ) -> Vec<Event> {
         // Skip a follow-up that may not fit into the batch; the caller executes it as its next
@@ -417,7 +417,7 @@ impl Engine {
 
     /// The ledger's time, which all decisions use: the time of the clock, or of the last submitted
     /// record if that is later. If the clock goes back, an expired lease therefore stays expired.
-    pub(crate) fn now(&self) -> Micros {
+    pub(crate) fn now(&self) -> Timestamp {
         self.environment.clock.now().max(self.log.last_submitted_time())
     }
 

@@ -12,7 +12,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::plan::{Event, Micros, RunId, State, StepEvent};
+use crate::plan::{Event, RunId, State, StepEvent, Timestamp};
 
 /// How many unused copies are kept.
 const IDLE_KEPT: usize = 2;
@@ -23,7 +23,7 @@ const RECENT_WEIGHT_MAX: usize = 65_536;
 #[derive(Debug)]
 struct RecentRecord {
     seq: u64,
-    time: Micros,
+    time: Timestamp,
     /// `None` for a note.
     event: Option<Event>,
     weight: usize,
@@ -47,7 +47,7 @@ impl StateCache {
     }
 
     /// Add a record that was applied to the writer's state.
-    pub(crate) fn add_record(&mut self, seq: u64, time: Micros, event: Option<&Event>) {
+    pub(crate) fn add_record(&mut self, seq: u64, time: Timestamp, event: Option<&Event>) {
         if self.copies.is_empty() {
             return;
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::ledger::history::attempts::{self, EarlierAttempt};
 use crate::plan::{
-    AttemptToken, CompactPlan, Dispatched, Event, Json, Micros, Neighbours, RunId, State, Step,
-    StepEvent, StepNumber, Verdict,
+    AttemptToken, CompactPlan, Dispatched, Event, Json, Neighbours, RunId, State, Step, StepEvent,
+    StepNumber, Timestamp, Verdict,
 };
 
 use super::engine::Engine;
@@ -31,7 +31,7 @@ pub struct Task {
     /// The attempt's number at this step, from 1.
     pub attempt: u32,
     /// When the lease expires unless it is renewed, in microseconds.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
     /// The key that side effects should carry to other systems.
     pub idempotency_key: String,
     /// Values of the variables that the step names as inputs; `null` for one that is not set.

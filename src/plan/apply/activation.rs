@@ -19,11 +19,11 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::links::Links;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::{Hold, StepState};
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 use crate::plan::value::rare_field::RareField;
 
 impl Run {
-    pub(super) fn activate(&mut self, activated: &PlanActivated, time: Micros) {
+    pub(super) fn activate(&mut self, activated: &PlanActivated, time: Timestamp) {
         let Some(plan) = self.valid_plan(activated) else { return };
         let invalidated: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
         let held: BTreeSet<StepNumber> = activated.held.iter().copied().collect();

@@ -14,7 +14,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::run::{ReplanRequest, Run, RunStatus, Timer};
 use crate::plan::state::{ENDED_KEPT, State};
-use crate::plan::value::ids::{Micros, RunId};
+use crate::plan::value::ids::{RunId, Timestamp};
 
 impl State {
     /// Runs `change`, which may open or close this question only, and updates the index of the
@@ -139,7 +139,12 @@ impl State {
 }
 
 impl Run {
-    pub(super) fn request_replan(&mut self, seq: u64, time: Micros, requested: &ReplanRequested) {
+    pub(super) fn request_replan(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        requested: &ReplanRequested,
+    ) {
         self.request = Some(ReplanRequest {
             seq,
             time,

@@ -9,7 +9,7 @@ use super::counts::{count_down, count_up};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
-use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 
 /// An attempt in flight.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct InFlightAttempt {
     token: AttemptToken,
     owner: Option<String>,
     tags: BTreeSet<String>,
-    lease_until: Micros,
+    lease_until: Timestamp,
 }
 
 /// Number of attempts in flight by owner or tag.

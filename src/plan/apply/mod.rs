@@ -31,7 +31,7 @@ use crate::plan::event::step_event::StepRecord;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use in_flight::InFlightAttempt;
 
 /// The parts of a step that are in the indexes of the ledger.
@@ -42,13 +42,13 @@ struct IndexedParts {
 
 impl State {
     /// Skips a record that is not an event: only the sequence number and the time change.
-    pub fn skip_record(&mut self, seq: u64, time: Micros) {
+    pub fn skip_record(&mut self, seq: u64, time: Timestamp) {
         self.seq = seq;
         self.time = self.time.max(time);
     }
 
     /// Applies the event of record `seq`, written at `time`.
-    pub fn apply(&mut self, seq: u64, time: Micros, event: &Event) {
+    pub fn apply(&mut self, seq: u64, time: Timestamp, event: &Event) {
         match event {
             // Steps are encoded from the borrowed event, because cloning them is expensive.
             Event::PlanSteps(added) => {
@@ -60,13 +60,13 @@ impl State {
     }
 
     /// As [`State::apply`], for an owned event: the parts that the state keeps are not cloned.
-    pub fn apply_owned(&mut self, seq: u64, time: Micros, event: Event) {
+    pub fn apply_owned(&mut self, seq: u64, time: Timestamp, event: Event) {
         self.skip_record(seq, time);
         self.apply_event(seq, time, event);
         self.retire();
     }
 
-    fn apply_event(&mut self, seq: u64, time: Micros, event: Event) {
+    fn apply_event(&mut self, seq: u64, time: Timestamp, event: Event) {
         match event {
             Event::RunStarted(started) => self.start_run(started, time),
             Event::PlanActivated(activated) => {
@@ -152,7 +152,7 @@ impl State {
         self.change(run, change);
     }
 
-    fn start_run(&mut self, started: RunStarted, time: Micros) {
+    fn start_run(&mut self, started: RunStarted, time: Timestamp) {
         if self.runs.contains_key(&started.run) || self.summaries.contains_key(&started.run) {
             return;
         }
@@ -183,7 +183,7 @@ impl State {
         self.caps.keys().filter_map(tag).collect()
     }
 
-    fn apply_step(&mut self, seq: u64, time: Micros, record: StepRecord) {
+    fn apply_step(&mut self, seq: u64, time: Timestamp, record: StepRecord) {
         let StepRecord { run: id, step: number, event, .. } = record;
         let changed = self.change(id, |run| {
             let before = run.indexed_parts(number);
@@ -261,7 +261,7 @@ impl Run {
         }
     }
 
-    fn set_variable(&mut self, set: VariableSet, time: Micros) {
+    fn set_variable(&mut self, set: VariableSet, time: Timestamp) {
         let links = Arc::clone(&self.links);
         let watchers = links.watchers(&set.name).iter();
         let variable = Variable {
@@ -291,7 +291,7 @@ impl Run {
     }
 
     /// When its first timer is due.
-    fn next_due(&self) -> Option<Micros> {
+    fn next_due(&self) -> Option<Timestamp> {
         self.timers.first().map(|(due, _)| *due)
     }
 }

@@ -10,14 +10,14 @@ use crate::plan::model::step::OnTimeout;
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::run::{Run, Timer};
 use crate::plan::state::step_state::Hold;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 impl Run {
     /// Opens or closes the question about a step.
     pub(super) fn apply_question(
         &mut self,
         seq: u64,
-        time: Micros,
+        time: Timestamp,
         number: StepNumber,
         event: &StepEvent,
     ) {
@@ -86,7 +86,7 @@ impl Run {
     fn ask(
         &mut self,
         id: QuestionId,
-        time: Micros,
+        time: Timestamp,
         step: Option<StepNumber>,
         asked: &QuestionBody,
     ) {
@@ -105,7 +105,7 @@ impl Run {
         Some(question)
     }
 
-    pub(super) fn question_asked(&mut self, seq: u64, time: Micros, asked: &QuestionBody) {
+    pub(super) fn question_asked(&mut self, seq: u64, time: Timestamp, asked: &QuestionBody) {
         if let QuestionSubject::Barrier(id) = &asked.subject {
             let Some(barrier) = self.barriers.get_mut(id) else { return };
             if barrier.status != BarrierStatus::Broken {

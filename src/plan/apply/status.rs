@@ -20,7 +20,7 @@ use crate::plan::state::links::Links;
 use crate::plan::state::run::{Lane, Queue, Run, Timer};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 impl Run {
     /// Changes the status of a step and updates what depends on it.
@@ -163,7 +163,7 @@ impl Run {
     }
 
     /// Removes the delay of a step from the timers.
-    pub(super) fn remove_delay_timer(&mut self, number: StepNumber, delay: Option<Micros>) {
+    pub(super) fn remove_delay_timer(&mut self, number: StepNumber, delay: Option<Timestamp>) {
         if let Some(until) = delay {
             self.timers.remove(&(until, Timer::Delay(number)));
         }

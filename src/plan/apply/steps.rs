@@ -15,7 +15,7 @@ use crate::plan::settle::reported::failure_of;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::{Attempt, Hold, StepState};
-use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
 use crate::plan::value::rare_field::{RareField, StaticDefault};
 
 impl Run {
@@ -23,7 +23,7 @@ impl Run {
     pub(super) fn apply_step(
         &mut self,
         seq: u64,
-        time: Micros,
+        time: Timestamp,
         number: StepNumber,
         event: StepEvent,
     ) -> AccountDelta {
@@ -51,7 +51,7 @@ impl Run {
     }
 
     /// Applies all changes of an event except the change of the status.
-    fn apply_details(&mut self, seq: u64, time: Micros, number: StepNumber, event: StepEvent) {
+    fn apply_details(&mut self, seq: u64, time: Timestamp, number: StepNumber, event: StepEvent) {
         let failure = match event {
             StepEvent::FailureDecided(_) => failure_of(self, number),
             _ => None,
@@ -184,7 +184,7 @@ impl StepState {
         self.attempt().is_some_and(|attempt| attempt.token == token)
     }
 
-    fn start_attempt(&mut self, seq: u64, time: Micros, dispatched: Dispatched) {
+    fn start_attempt(&mut self, seq: u64, time: Timestamp, dispatched: Dispatched) {
         self.attempts = self.attempts.saturating_add(1);
         let attempt = Box::new(Attempt {
             token: AttemptToken(seq),

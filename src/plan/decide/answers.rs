@@ -17,7 +17,7 @@ use crate::plan::model::step::OnTimeout;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 
 /// An answer.
 pub(super) struct Reply<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Reply<'a> {
 
 pub(crate) fn answer(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     id: QuestionId,
     shown: ContentHash,
     reply: &Reply<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn answer(
 /// The events of an answer.
 pub(crate) fn answer_events(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: &Run,
     (id, question): (QuestionId, &Question),
     reply: &Reply<'_>,
@@ -101,7 +101,12 @@ pub(crate) fn answer_events(
 }
 
 /// The events of a question that times out.
-pub(crate) fn expiry_events(state: &State, run: &Run, id: QuestionId, now: Micros) -> Vec<Event> {
+pub(crate) fn expiry_events(
+    state: &State,
+    run: &Run,
+    id: QuestionId,
+    now: Timestamp,
+) -> Vec<Event> {
     let Some(question) = run.questions.get(&id) else { return Vec::new() };
     let asked = &question.asked;
     if let Some(OnTimeout::Answer(answer)) = &asked.on_timeout

@@ -10,7 +10,7 @@ use crate::plan::event::run_event::{
 };
 use crate::plan::state::barrier_state::BarrierStatus;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{Micros, RunId};
+use crate::plan::value::ids::{RunId, Timestamp};
 
 /// A change of a barrier, with its current counts.
 pub(crate) fn barrier_event(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
@@ -45,7 +45,7 @@ pub(crate) fn plan_question(
     run: RunId,
     version: u32,
     draft: &PlanDraft,
-    now: Micros,
+    now: Timestamp,
 ) -> Option<Event> {
     let gate = draft.header.gate.as_ref()?;
     let deadline = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000_000));

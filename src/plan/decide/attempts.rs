@@ -18,7 +18,7 @@ use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;
-use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+use crate::plan::value::ids::{AttemptToken, Micros, StepNumber, Timestamp};
 
 /// Finds an attempt in flight.
 fn find_in_flight(
@@ -36,7 +36,7 @@ fn find_in_flight(
 
 pub(super) fn renew(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     token: AttemptToken,
     lease: Option<Micros>,
 ) -> Result<Vec<Event>, Rejection> {

@@ -15,7 +15,7 @@ use crate::plan::state::State;
 use crate::plan::state::account::Account;
 use crate::plan::state::overview::RunOverview;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{AttemptToken, Micros, RunId};
+use crate::plan::value::ids::{AttemptToken, RunId, Timestamp};
 
 /// Whether the budgets of a run and of the ledger cover another attempt.
 pub(crate) enum BudgetCheck {
@@ -27,7 +27,7 @@ pub(crate) enum BudgetCheck {
 }
 
 /// Checks the budgets of a run and of the ledger for an attempt of this cost.
-pub(crate) fn check_budget(state: &State, run: &Run, now: Micros, cost: Cost) -> BudgetCheck {
+pub(crate) fn check_budget(state: &State, run: &Run, now: Timestamp, cost: Cost) -> BudgetCheck {
     let of_ledger = state.account.limits.unwrap_or_default();
     check_limits(state, run, (run.limits(), of_ledger), now, cost)
 }
@@ -36,7 +36,7 @@ fn check_limits(
     state: &State,
     run: &Run,
     (of_run, of_ledger): (Limits, Limits),
-    now: Micros,
+    now: Timestamp,
     cost: Cost,
 ) -> BudgetCheck {
     if of_run.until(run.started).is_some_and(|until| now >= until) {
@@ -74,7 +74,7 @@ impl Account {
 
 pub(super) fn set_budget(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     changed: Option<RunId>,
     limits: Option<Limits>,
     by: &str,
@@ -102,7 +102,7 @@ pub(super) fn set_budget(
 /// Unpauses a run that a budget had paused, if the budget of a newly activated version covers more.
 pub(super) fn resume_if_covered(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: &Run,
     planned: Limits,
     by: &str,
@@ -114,7 +114,7 @@ pub(super) fn resume_if_covered(
 }
 
 /// Whether the budgets of a run and of the ledger cover an attempt of minimal cost.
-fn has_budget(state: &State, run: &Run, limits: (Limits, Limits), now: Micros) -> bool {
+fn has_budget(state: &State, run: &Run, limits: (Limits, Limits), now: Timestamp) -> bool {
     !matches!(check_limits(state, run, limits, now, Cost::default()), BudgetCheck::Exhausted(_))
 }
 
@@ -156,7 +156,7 @@ pub(super) fn pause(
 
 pub(super) fn resume(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: RunId,
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {

@@ -17,12 +17,12 @@ use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::NameKind;
 
 pub(super) fn dispatch(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: RunId,
     step: Option<StepNumber>,
     (worker, lease): (&str, Option<Micros>),

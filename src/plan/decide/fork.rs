@@ -14,14 +14,14 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
-use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 
 /// Number of steps per record.
 const CHUNK: usize = 1_000;
 
 pub(super) fn fork(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     name: &str,
     parent: &Run,
     (at_seq, chain): (u64, ContentHash),
@@ -81,7 +81,7 @@ fn released_barriers(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
 /// Copies a plan version of the parent: its proposal, review and activation.
 fn version_events(
     run: RunId,
-    now: Micros,
+    now: Timestamp,
     parent: &Run,
     (number, version): (u32, &PlanVersion),
 ) -> Result<Vec<Event>, Rejection> {

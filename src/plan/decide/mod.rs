@@ -28,14 +28,14 @@ use crate::plan::command::Command;
 use crate::plan::event::Event;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
-use crate::plan::value::ids::Micros;
+use crate::plan::value::ids::Timestamp;
 
 /// Maximum number of events that a command produces, which form one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
 /// The events that a command produces, or why it is rejected. [`crate::plan::execute`] fills in the
 /// references to other records (`previous` of step events, `request` of activations).
-pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+pub fn decide(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
     let events = decide_any(state, now, command)?;
     if events.len() > MAX_BATCH_EVENTS {
         return Err(Rejection::TooManyEvents { events: events.len(), limit: MAX_BATCH_EVENTS });
@@ -43,7 +43,7 @@ pub fn decide(state: &State, now: Micros, command: &Command) -> Result<Vec<Event
     Ok(events)
 }
 
-fn decide_any(state: &State, now: Micros, command: &Command) -> Result<Vec<Event>, Rejection> {
+fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
     match command {
         Command::StartRun { name, policy, reason, draft } => {
             versions::start_run(state, now, (name, *policy), reason, draft)

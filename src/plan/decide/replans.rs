@@ -19,7 +19,7 @@ use crate::plan::settle::reported::failure_of;
 use crate::plan::state::State;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 
 pub(super) fn request(
     state: &State,
@@ -81,7 +81,7 @@ fn fail_without_replan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<E
 /// A decision of the external decider about a failure.
 pub(super) fn decide_failure(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: RunId,
     number: StepNumber,
     decision: &Decision,

@@ -10,11 +10,11 @@ use crate::plan::model::budget::BudgetPart;
 use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
-use crate::plan::value::ids::Micros;
+use crate::plan::value::ids::Timestamp;
 
 /// The events of the first timer that is due and has events. [`crate::plan::execute`] repeats this
 /// until no timer is due, so that each timer fires on the state after the previous one.
-pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
+pub(super) fn tick(state: &State, now: Timestamp) -> Vec<Event> {
     for (_, id) in state.due.iter().take_while(|(due, _)| *due <= now) {
         let Some(run) = state.runs.get(id) else { continue };
         for (due, timer) in run.timers.iter().take_while(|(due, _)| *due <= now) {
@@ -30,8 +30,8 @@ pub(super) fn tick(state: &State, now: Micros) -> Vec<Event> {
 fn timer_events(
     state: &State,
     run: &Run,
-    (due, timer): (Micros, &Timer),
-    now: Micros,
+    (due, timer): (Timestamp, &Timer),
+    now: Timestamp,
 ) -> Vec<Event> {
     match timer {
         Timer::Lease(token) => {

@@ -22,7 +22,7 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::{PlanVersion, Run, RunStatus};
-use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::canonical;
 use crate::plan::value::names::NameKind;
 
@@ -60,7 +60,7 @@ pub(super) fn new_run(state: &State, name: &str) -> Result<RunId, Rejection> {
 
 pub(super) fn start_run(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     (name, policy): (&str, RunPolicy),
     reason: &str,
     draft: &PlanDraft,
@@ -100,7 +100,7 @@ fn needs_review(policy: RunPolicy, draft: &PlanDraft) -> bool {
 
 pub(super) fn propose(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: RunId,
     draft: &PlanDraft,
     why: &ProposalContext<'_>,
@@ -156,7 +156,7 @@ fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejecti
 
 pub(super) fn review(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: RunId,
     expected: &VersionReview,
     reviewer: (&str, &str),
@@ -185,7 +185,7 @@ fn proposed_version(run: &Run, version: u32) -> Result<&PlanVersion, Rejection> 
 /// The review of a version, and its activation if it is approved.
 pub(super) fn review_events(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: &Run,
     (version, review): (u32, Review),
     (by, note): (&str, &str),
@@ -311,7 +311,7 @@ fn initial_activation_request(run: &Run, version: u32, by: &str) -> Option<Event
 /// is unpaused if the new budget covers another attempt.
 fn activation_events(
     state: &State,
-    now: Micros,
+    now: Timestamp,
     run: &Run,
     version: u32,
     (plan, hashes): (&Arc<CompactPlan>, &[ContentHash]),

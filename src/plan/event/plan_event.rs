@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::step_event::Verdict;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::Step;
-use crate::plan::value::ids::{ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
 
 /// A plan version was proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -102,7 +102,7 @@ pub struct PlanActivated {
     /// Answers about unchanged barriers, which remain valid.
     pub answers: Vec<(String, String)>,
     /// In a fork, when the version became active in the parent run; otherwise 0.
-    pub since: Micros,
+    pub since: Timestamp,
 }
 
 /// A criterion of the whole plan was judged.

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::model::step::OnTimeout;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, StepNumber, Timestamp};
 
 /// The `by` of an answer that is given by a timeout.
 pub(crate) const TIMEOUT: &str = "policy:timeout";
@@ -32,7 +32,7 @@ pub struct QuestionBody {
     /// Addressee, if any.
     pub to: Option<String>,
     /// Deadline, if any.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Timestamp>,
     /// What happens at the deadline.
     pub on_timeout: Option<OnTimeout>,
 }
@@ -83,7 +83,7 @@ pub struct Question {
     /// The step, if the question is about one.
     pub step: Option<StepNumber>,
     /// When it was asked.
-    pub time: Micros,
+    pub time: Timestamp,
     /// Content of the question.
     pub asked: QuestionBody,
 }

@@ -10,7 +10,7 @@ use super::step_event::AcceptedBasis;
 use super::step_status::StepStatus;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 
 /// A run was paused: no step is dispatched until it is unpaused.
@@ -270,7 +270,7 @@ pub struct VariableSet {
     /// Who set it.
     pub origin: Origin,
     /// In a fork, when the parent run set it; otherwise 0.
-    pub since: Micros,
+    pub since: Timestamp,
 }
 
 /// Who set a variable.

@@ -8,7 +8,7 @@ use super::receipt::Receipt;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 
 impl FailureDecided {
     /// Whether no attempt was left, so that the step failed, its fallback was used, or a replan was
@@ -85,7 +85,7 @@ pub struct Dispatched {
     /// The worker.
     pub worker: String,
     /// End of the lease, unless it is renewed.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
     /// Idempotency key for the side effects of the attempt: the same for all attempts of a step
     /// that is idempotent `with_key`, otherwise one per attempt.
     pub idempotency_key: String,
@@ -99,7 +99,7 @@ pub struct LeaseRenewed {
     /// The attempt.
     pub token: AttemptToken,
     /// New end of the lease.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
 }
 
 /// An attempt was lost: it will never return a receipt.
@@ -264,7 +264,7 @@ pub enum Decision {
     /// Fail the step.
     Fail,
     /// Dispatch the step again, not before that time.
-    RetryAt(Micros),
+    RetryAt(Timestamp),
     /// Use the fallback of the step.
     Fallback,
     /// Fail the step and request a new plan.
@@ -339,7 +339,7 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayElapsed {
     /// When the delay ended.
-    pub due: Micros,
+    pub due: Timestamp,
 }
 
 /// A worker announced a side effect.

@@ -3,13 +3,13 @@
 use super::reason::BlockingAttempt;
 use crate::plan::state::State;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// The state to explain, a run in it, and the time.
 pub(crate) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) run: &'a Run,
-    pub(super) now: Micros,
+    pub(super) now: Timestamp,
 }
 
 /// The current attempt of a step.

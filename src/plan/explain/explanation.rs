@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::reason::BlockReason;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::ReplanRequest;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 
 /// Why a step cannot be dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Explanation {
     /// The step to explain.
     pub step: StepNumber,
     /// The time of the explanation.
-    pub now: Micros,
+    pub now: Timestamp,
     /// Reasons that apply to the whole run.
     pub run_reasons: Vec<BlockReason>,
     /// The step and all its direct and indirect dependencies.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use context::Context;
 use explanation::{Explanation, StepReasons};
 use reason::BlockReason;
@@ -35,7 +35,7 @@ pub fn explain(
     state: &State,
     run: RunId,
     step: StepNumber,
-    now: Micros,
+    now: Timestamp,
 ) -> Result<Explanation, Rejection> {
     let run = state.runs.get(&run).ok_or(Rejection::NoSuchRun)?;
     run.step(step).ok_or(Rejection::NoSuchStep(step))?;

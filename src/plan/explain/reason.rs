@@ -9,7 +9,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::BudgetPart;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::barrier_state::BarrierStatus;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 
 /// A reason that blocks a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum BlockReason {
         /// The person to ask, if named.
         to: Option<String>,
         /// The deadline.
-        deadline: Option<Micros>,
+        deadline: Option<Timestamp>,
         /// The valid answers.
         options: Vec<String>,
     },
@@ -80,7 +80,7 @@ pub enum BlockReason {
     /// A delay before the next attempt.
     Delay {
         /// When it ends.
-        until: Micros,
+        until: Timestamp,
         /// The message of the failure.
         after: String,
     },
@@ -136,7 +136,7 @@ pub struct BlockingBarrier {
     /// The members that failed permanently.
     pub failed: BTreeSet<StepNumber>,
     /// The deadline for its release.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Timestamp>,
     /// Whether the deadline has passed.
     pub is_late: bool,
     /// The open question about it.
@@ -157,7 +157,7 @@ pub struct BlockingAttempt {
     /// The worker.
     pub worker: String,
     /// The end of its lease.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
 }
 
 /// A budget that does not cover another attempt.

@@ -10,7 +10,7 @@ use crate::plan::event::run_event::CapScope;
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::barrier_state::BarrierStatus;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// The largest distance from the step that is shown.
 const DEPTH_MAX: usize = 12;
@@ -34,7 +34,7 @@ pub struct ExplanationLine {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let until = |at: Micros| match at.checked_sub(self.now) {
+        let until = |at: Timestamp| match at.checked_sub(self.now) {
             None | Some(0) => "overdue".to_owned(),
             Some(left) => format!("{} s left", left.div_ceil(1_000_000)),
         };
@@ -48,7 +48,7 @@ impl Explanation {
     /// The explanation, line by line. `until` formats a point in time. Lines beyond the limits are
     /// counted in the last line.
     #[must_use]
-    pub fn lines(&self, until: &dyn Fn(Micros) -> String) -> Vec<ExplanationLine> {
+    pub fn lines(&self, until: &dyn Fn(Timestamp) -> String) -> Vec<ExplanationLine> {
         let format = LineFormatter { explanation: self, until };
         let mut lines =
             LineBuilder { format, shown: BTreeSet::new(), lines: Vec::new(), omitted: 0 };
@@ -72,7 +72,7 @@ impl Explanation {
 /// Formats the parts of a line of an explanation.
 struct LineFormatter<'a> {
     explanation: &'a Explanation,
-    until: &'a dyn Fn(Micros) -> String,
+    until: &'a dyn Fn(Timestamp) -> String,
 }
 
 struct LineBuilder<'a> {
@@ -238,7 +238,7 @@ impl LineFormatter<'_> {
         name_list(&steps.iter().map(name).collect::<Vec<_>>())
     }
 
-    fn until(&self, at: Micros) -> String {
+    fn until(&self, at: Timestamp) -> String {
         (self.until)(at)
     }
 }

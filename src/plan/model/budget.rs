@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::fields::is_default;
-use crate::plan::value::ids::Micros;
+use crate::plan::value::ids::Timestamp;
 
 /// Limits of a budget; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Limits {
 impl Limits {
     /// The end of the wall-time budget for a run that started at `started`.
     #[must_use]
-    pub fn until(&self, started: Micros) -> Option<Micros> {
+    pub fn until(&self, started: Timestamp) -> Option<Timestamp> {
         let seconds = self.wall_seconds?;
         Some(started.saturating_add(seconds.saturating_mul(1_000_000)))
     }

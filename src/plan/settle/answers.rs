@@ -8,7 +8,7 @@ use crate::plan::event::question::{ABORT, REPLAN, RETRY, SKIP};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Skipped, StepEvent};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// Whether the question about a failure has an answer that is not applied yet.
 pub(super) fn is_answered(run: &Run, number: StepNumber) -> bool {
@@ -29,7 +29,7 @@ pub(super) fn must_ask_again(run: &Run, number: StepNumber) -> bool {
 }
 
 /// Asks the question about a failure again, with its full deadline.
-pub(super) fn ask_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(super) fn ask_again(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
     let step = run.step(number);
     let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
         return Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn ask_again(run: &Run, number: StepNumber, time: Micros) -> Vec<Even
 }
 
 /// The consequence of the answer to a question about a failure.
-pub(super) fn answer_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(super) fn answer_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
     let Some(step) = run.step(number).filter(|_| is_answered(run, number)) else {
         return Vec::new();
     };

@@ -19,7 +19,7 @@ use crate::plan::model::policy::{Disposition, FailureAction, FailureMatch, Failu
 use crate::plan::model::step::{FailureClass, OnTimeout, RetryPolicy};
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
-use crate::plan::value::ids::{Micros, SECOND, StepNumber};
+use crate::plan::value::ids::{Micros, SECOND, StepNumber, Timestamp};
 
 /// A failed attempt, with everything that a rule can match.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Escalation {
     }
 
     /// Fills in the fields of the question in these events.
-    pub(super) fn fill_question(self, events: &mut [Event], time: Micros) {
+    pub(super) fn fill_question(self, events: &mut [Event], time: Timestamp) {
         let question = events.iter_mut().find_map(|event| match event {
             Event::Step(StepRecord { event: StepEvent::Asked(asked), .. }) => Some(asked),
             _ => None,
@@ -130,12 +130,12 @@ impl<'a> FailedAttempt<'a> {
     }
 
     /// The events of the decision.
-    pub(super) fn decision_events(&self, time: Micros) -> Vec<Event> {
+    pub(super) fn decision_events(&self, time: Timestamp) -> Vec<Event> {
         let decided = self.decide(time);
         self.events(decided, time)
     }
 
-    fn decide(&self, time: Micros) -> RuleDecision {
+    fn decide(&self, time: Timestamp) -> RuleDecision {
         match self.disposition {
             Disposition::Unknown if !self.is_idempotent() => {
                 return RuleDecision::new(
@@ -184,7 +184,12 @@ impl<'a> FailedAttempt<'a> {
     }
 
     /// The decision of a rule, if it can be applied.
-    fn apply_rule(&self, id: &str, action: &FailureAction, time: Micros) -> Option<RuleDecision> {
+    fn apply_rule(
+        &self,
+        id: &str,
+        action: &FailureAction,
+        time: Timestamp,
+    ) -> Option<RuleDecision> {
         let decided = |decision| RuleDecision::new(decision, id, &*self.message);
         match action {
             FailureAction::Retry => {
@@ -211,7 +216,7 @@ impl<'a> FailedAttempt<'a> {
         self.retry.per_class.get(name).copied()
     }
 
-    fn built_in(&self, time: Micros) -> RuleDecision {
+    fn built_in(&self, time: Timestamp) -> RuleDecision {
         let (_, no_retry_rule) = class_rule(self.class);
         // An explicit limit for a class overrides the built-in knowledge about it.
         let limit = match (self.class_limit(), no_retry_rule) {
@@ -246,7 +251,7 @@ impl<'a> FailedAttempt<'a> {
         }
     }
 
-    fn retry_decision(&self, rule: &str, limit: u32, time: Micros) -> RuleDecision {
+    fn retry_decision(&self, rule: &str, limit: u32, time: Timestamp) -> RuleDecision {
         let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
         let decision = match wait {
@@ -256,12 +261,12 @@ impl<'a> FailedAttempt<'a> {
         RuleDecision::new(decision, rule, reason)
     }
 
-    fn fallback_decision(&self, rule: &str, time: Micros) -> Option<RuleDecision> {
+    fn fallback_decision(&self, rule: &str, time: Timestamp) -> Option<RuleDecision> {
         may_fall_back(self.run, self.number, time)
             .then(|| RuleDecision::new(Decision::Fallback, rule, &*self.message))
     }
 
-    fn events(&self, decision: RuleDecision, time: Micros) -> Vec<Event> {
+    fn events(&self, decision: RuleDecision, time: Timestamp) -> Vec<Event> {
         let decided = FailureDecided {
             token: self.attempt.token,
             class: self.class,

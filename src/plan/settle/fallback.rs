@@ -10,11 +10,11 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::step::Fallback;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{Micros, SECOND, StepNumber};
+use crate::plan::value::ids::{SECOND, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 
 /// Whether a step has a fallback that is unused and available.
-pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool {
+pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Timestamp) -> bool {
     let Some(step) = run.step(number).filter(|step| !step.has_fallen_back) else { return false };
     match run.plan_step(number).and_then(CompactStep::fallback) {
         None => false,
@@ -31,8 +31,8 @@ pub(crate) fn may_fall_back(run: &Run, number: StepNumber, time: Micros) -> bool
 }
 
 /// The fallback value and its source, unless it is too old.
-fn fallback_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json, String)> {
-    let fresh = |since: Micros, most: Option<u64>| {
+fn fallback_value(run: &Run, fallback: &Fallback, time: Timestamp) -> Option<(Json, String)> {
+    let fresh = |since: Timestamp, most: Option<u64>| {
         let age = time.saturating_sub(since) / SECOND;
         most.is_none_or(|most| age <= most).then_some(age)
     };
@@ -51,7 +51,7 @@ fn fallback_value(run: &Run, fallback: &Fallback, time: Micros) -> Option<(Json,
 }
 
 /// The acceptance of a step by a fallback value, and the variables that it sets.
-pub(crate) fn fallback_value_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(crate) fn fallback_value_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
     let step = run.plan_step(number);
     let fallback = step.and_then(CompactStep::fallback);
     let Some((value, reason)) = fallback.and_then(|each| fallback_value(run, &each, time)) else {

@@ -29,7 +29,7 @@ use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent, Verdict
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;
-use crate::plan::value::ids::{Micros, RunId, StepNumber};
+use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use answers::{answer_events, ask_again, is_answered, must_ask_again};
 use criteria::{TRUST, evaluate_criterion, trusted_verdict};
 use failure::FailedAttempt;
@@ -66,7 +66,7 @@ pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
     }
 }
 
-fn step_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+fn step_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
         return opening::consequence_events(run, number, time);
     };

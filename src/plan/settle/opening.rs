@@ -18,7 +18,7 @@ use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::expression;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// The consequence of an open step.
 enum OpenConsequence<'a> {
@@ -165,7 +165,7 @@ impl Run {
 }
 
 /// The events of the consequence of an open step.
-pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Micros) -> Vec<Event> {
+pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
     let Some(consequence) = open_consequence(run, number) else { return Vec::new() };
     let event = |event| vec![Event::step(run.id, number, event)];
     match consequence {
@@ -253,7 +253,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
     }
 }
 
-fn gate_question(run: &Run, number: StepNumber, time: Micros) -> Option<StepEvent> {
+fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepEvent> {
     let gate = run.plan_step(number)?.gate()?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
     Some(StepEvent::Asked(QuestionBody {

@@ -13,7 +13,7 @@ use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, StepEvent};
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
 
 /// The events of a decision about a failed attempt.
 pub(crate) fn decision_events(
@@ -21,7 +21,7 @@ pub(crate) fn decision_events(
     number: StepNumber,
     mut decided: FailureDecided,
     from: Option<StepNumber>,
-    time: Micros,
+    time: Timestamp,
 ) -> Vec<Event> {
     let token = decided.token;
     let (class, reason) = (decided.class, decided.reason.clone());

@@ -12,7 +12,7 @@ use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::BarrierChange;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::plan::OnBreak;
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{StepNumber, Timestamp};
 
 impl BarrierState {
     /// Records the new status of a member.
@@ -87,7 +87,7 @@ pub struct BarrierState {
     /// What happens when it breaks.
     pub on_break: OnBreak,
     /// When the barrier breaks unless it was released.
-    pub deadline: Option<Micros>,
+    pub deadline: Option<Timestamp>,
     /// Whether the deadline passed before the release.
     pub is_late: bool,
     /// The open question about it, if any.

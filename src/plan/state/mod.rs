@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::CapScope;
-use crate::plan::value::ids::{AttemptToken, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::parse_number;
 use account::Account;
 use overview::RunSummary;
@@ -40,7 +40,7 @@ pub struct State {
     /// Sequence number of the last folded record; 0 before the first.
     pub seq: u64,
     /// Time of that record.
-    pub time: Micros,
+    pub time: Timestamp,
     /// All complete runs, by number.
     pub runs: Runs,
     /// Run numbers by name.
@@ -61,7 +61,7 @@ pub struct State {
     /// Attempts in flight by tag, across all runs.
     pub in_flight_by_tag: BTreeMap<String, u32>,
     /// The first timer of each run that has one, soonest first.
-    pub due: BTreeSet<(Micros, RunId)>,
+    pub due: BTreeSet<(Timestamp, RunId)>,
     /// The run of every open question.
     pub questions: BTreeMap<QuestionId, RunId>,
     /// The step of every attempt ever dispatched in a complete run, to attribute late receipts.
@@ -71,7 +71,7 @@ pub struct State {
 impl State {
     /// When the next timer is due.
     #[must_use]
-    pub fn next_due(&self) -> Option<Micros> {
+    pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(due, _)| *due)
     }
 

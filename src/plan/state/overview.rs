@@ -9,7 +9,7 @@ use super::run::{Run, RunStatus};
 use crate::plan::event::run_event::{Ending, PauseCause};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
-use crate::plan::value::ids::{ContentHash, Micros};
+use crate::plan::value::ids::{ContentHash, Timestamp};
 
 /// The values of a run that a list shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +21,9 @@ pub struct RunOverview {
     /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
     /// When it started.
-    pub started: Micros,
+    pub started: Timestamp,
     /// Sequence number and time of the record that ended it.
-    pub ended: Option<(u64, Micros)>,
+    pub ended: Option<(u64, Timestamp)>,
     /// Title, number and hash of the active version.
     pub version: Option<(String, u32, ContentHash)>,
     /// Number of steps of that version.
@@ -101,9 +101,9 @@ pub struct RunSummary {
     /// How it ended.
     pub ending: Ending,
     /// When it started.
-    pub started: Micros,
+    pub started: Timestamp,
     /// When it ended.
-    pub ended: Micros,
+    pub ended: Timestamp,
     /// Sequence number of the record that ended it.
     pub seq: u64,
     /// Number and hash of the last active version.

@@ -23,7 +23,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::names::parse_number;
 
@@ -119,13 +119,13 @@ pub struct Run {
     /// Policy of the run.
     pub policy: RunPolicy,
     /// When it started.
-    pub started: Micros,
+    pub started: Timestamp,
     /// The fork that created it, if it is a copy of another run.
     pub fork: Option<RunForked>,
     /// Status of the run.
     pub status: RunStatus,
     /// Sequence number and time of the record that ended it.
-    pub end_record: Option<(u64, Micros)>,
+    pub end_record: Option<(u64, Timestamp)>,
     /// Why it is paused, if it is.
     pub pause: Option<PauseCause>,
     /// Why the run is aborted, if it is; the run ends once no attempt is in flight.
@@ -135,7 +135,7 @@ pub struct Run {
     /// Number of the active version; 0 if there is none.
     pub active: u32,
     /// When the active version became active.
-    pub activated_at: Micros,
+    pub activated_at: Timestamp,
     /// The open replan request.
     pub request: Option<ReplanRequest>,
     /// Whether the planner declared the plan complete; used if the plan has `continues: true`.
@@ -171,7 +171,7 @@ pub struct Run {
     /// Attempts in flight by tag.
     pub in_flight_by_tag: BTreeMap<String, u32>,
     /// Timers, soonest first.
-    pub timers: BTreeSet<(Micros, Timer)>,
+    pub timers: BTreeSet<(Timestamp, Timer)>,
     /// Steps with a pending consequence: see [`crate::plan::settle`].
     pub pending_steps: BTreeSet<StepNumber>,
     /// Barriers with a pending consequence.
@@ -228,7 +228,7 @@ pub struct ReplanRequest {
     /// Sequence number of the request.
     pub seq: u64,
     /// Time of the request.
-    pub time: Micros,
+    pub time: Timestamp,
     /// Trigger.
     pub trigger: ReplanTrigger,
     /// The first step whose work should be redone, if known.
@@ -247,7 +247,7 @@ pub struct Variable {
     /// The step or the person that set it last.
     pub origin: Origin,
     /// When it was set.
-    pub time: Micros,
+    pub time: Timestamp,
     /// Whether the work that set the variable is still valid; always true if a person set it.
     pub is_trusted: bool,
 }
@@ -291,7 +291,7 @@ thread_local! {
 impl Run {
     /// A new run without a plan.
     #[must_use]
-    pub fn new(id: RunId, name: &str, policy: RunPolicy, started: Micros) -> Self {
+    pub fn new(id: RunId, name: &str, policy: RunPolicy, started: Timestamp) -> Self {
         Self {
             id,
             name: name.to_owned(),
@@ -442,7 +442,7 @@ impl Run {
 
     /// The time at which its wall-time budget ends.
     #[must_use]
-    pub fn wall_until(&self) -> Option<Micros> {
+    pub fn wall_until(&self) -> Option<Timestamp> {
         self.limits().until(self.started)
     }
 

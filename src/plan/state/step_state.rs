@@ -15,7 +15,7 @@ use crate::plan::event::step_event::{AcceptedBasis, Ruling, Verdict};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, Micros, StepNumber};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
 use crate::plan::value::rare_field::{RareField, StaticDefault};
 
 /// The state of a step.
@@ -307,7 +307,7 @@ pub struct Hold {
     /// The answer to the question about its failure, and its author, until the answer is applied.
     pub answer: Option<(String, String)>,
     /// End of the delay after a failure.
-    pub delay: Option<Micros>,
+    pub delay: Option<Timestamp>,
     /// The fallback step that it waits for.
     pub fallback_step: Option<StepNumber>,
     /// Whether it is a fallback step that no other step uses yet, so that it is not dispatched.
@@ -335,9 +335,9 @@ pub struct Attempt {
     /// The worker.
     pub worker: String,
     /// When it was dispatched.
-    pub dispatched: Micros,
+    pub dispatched: Timestamp,
     /// End of the lease.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
     /// Reserved cost, until the receipt.
     pub reserved: Cost,
     /// The receipt.

@@ -5,8 +5,8 @@ use crate::plan::*;
 
 pub(in crate::plan) struct TestLedger {
     pub(in crate::plan) state: State,
-    pub(in crate::plan) log: Vec<(u64, Micros, Event)>,
-    pub(in crate::plan) now: Micros,
+    pub(in crate::plan) log: Vec<(u64, Timestamp, Event)>,
+    pub(in crate::plan) now: Timestamp,
 }
 
 impl TestLedger {

@@ -8,7 +8,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Limits;
 use crate::plan::state::account::Account;
 use crate::plan::state::run::{Run, RunStatus};
-use crate::plan::value::ids::{Micros, StepNumber};
+use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 
 /// The execution state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,7 +48,7 @@ pub struct Remaining {
 
 /// The execution state of a run at that time.
 #[must_use]
-pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
+pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
     let elapsed = elapsed(run, now);
     let mut state = ExecutionState {
         current: BTreeMap::new(),
@@ -81,7 +81,7 @@ pub fn execution_state(run: &Run, now: Micros) -> ExecutionState {
 }
 
 /// The duration of a run up to now or to its end.
-pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
+pub(crate) fn elapsed(run: &Run, now: Timestamp) -> Micros {
     let until = match (run.status, run.end_record) {
         (RunStatus::Ended(_), Some((_, ended))) => ended,
         _ => now,

@@ -15,7 +15,7 @@ use crate::plan::state::account::Account;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunCounters, RunStatus};
 use crate::plan::state::step_state::StepState;
-use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
 
 /// The operator's view of a run.
 #[derive(Debug, Clone, Serialize)]
@@ -59,7 +59,7 @@ pub struct OperatorView {
     /// The first steps that can be dispatched now, in dispatch order.
     pub next: Vec<StepNumber>,
     /// When the next timer of the run is due.
-    pub due: Option<Micros>,
+    pub due: Option<Timestamp>,
 }
 
 /// One version of the plan.
@@ -91,9 +91,9 @@ pub struct AttemptSummary {
     /// The worker.
     pub worker: String,
     /// When it was dispatched.
-    pub dispatched: Micros,
+    pub dispatched: Timestamp,
     /// The end of its lease.
-    pub lease_until: Micros,
+    pub lease_until: Timestamp,
     /// The cost reserved for it.
     pub reserved: Cost,
 }
@@ -118,7 +118,7 @@ const NEXT_MAX: usize = 10;
 
 /// The operator's view of a run at that time.
 #[must_use]
-pub fn operator_view(run: &Run, now: Micros) -> OperatorView {
+pub fn operator_view(run: &Run, now: Timestamp) -> OperatorView {
     let elapsed = elapsed(run, now);
     let mut in_flight = attempts_in_status(run, StepStatus::Dispatched);
     in_flight.sort_by_key(|attempt_summary| (attempt_summary.lease_until, attempt_summary.token));

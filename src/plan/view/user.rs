@@ -10,7 +10,7 @@ use crate::plan::event::run_event::Ending;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::step::OnTimeout;
 use crate::plan::state::run::{Run, RunStatus};
-use crate::plan::value::ids::{ContentHash, Micros, StepNumber};
+use crate::plan::value::ids::{ContentHash, Micros, StepNumber, Timestamp};
 
 /// The user's view of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,7 +83,7 @@ pub enum RequiredAction {
         /// The valid answers.
         options: Vec<String>,
         /// The deadline.
-        deadline: Option<Micros>,
+        deadline: Option<Timestamp>,
         /// What happens at the deadline.
         on_timeout: Option<OnTimeout>,
         /// The hash of what is shown.
@@ -110,7 +110,7 @@ const SHOWN: usize = 5;
 
 /// The user's view of a run at that time.
 #[must_use]
-pub fn user_view(run: &Run, now: Micros) -> UserView {
+pub fn user_view(run: &Run, now: Timestamp) -> UserView {
     let done = run.count(StepStatus::Accepted).saturating_add(run.count(StepStatus::Skipped));
     let title =
         run.plan().map(|plan| plan.header().title.clone()).filter(|title| !title.is_empty());
@@ -188,7 +188,7 @@ fn required_actions(run: &Run) -> Vec<RequiredAction> {
 }
 
 /// The average time per accepted step, times the number of open steps.
-fn expected(run: &Run, now: Micros) -> Option<Micros> {
+fn expected(run: &Run, now: Timestamp) -> Option<Micros> {
     if run.status != RunStatus::Running {
         return None;
     }

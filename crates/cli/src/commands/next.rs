@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Micros, RunStatus, State, StepState};
+use plan_ledger::plan::{RunStatus, State, StepState, Timestamp};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{Code, Failure, print_result};
@@ -38,7 +38,7 @@ fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.as_deref())?;
     let now = environment().clock.now().max(state.time);
     let next = next_action(state, run, &args.ledger.dir, now);
-    let due: Option<Micros> = run.timers.first().map(|(due, _)| *due);
+    let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = json!({
         "type": "next", "run": run.name, "action": next.action, "step": step,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Micros, OnTimeout, QuestionBody, QuestionSubject};
+use plan_ledger::plan::{OnTimeout, QuestionBody, QuestionSubject, Timestamp};
 
 use super::escape::escape_control;
 
@@ -48,6 +48,6 @@ pub(crate) fn question_timeout_json(then: &OnTimeout) -> Value {
     }
 }
 
-fn time_json(time: Micros) -> Value {
+fn time_json(time: Timestamp) -> Value {
     json!({ "utc": time_text(time), "micros": time })
 }

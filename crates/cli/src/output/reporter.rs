@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use plan_ledger::error::Result;
-use plan_ledger::plan::{Micros, Ruling, StepNumber, StepStatus};
+use plan_ledger::plan::{Ruling, StepNumber, StepStatus, Timestamp};
 
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 use crate::signals::StopSignals;
@@ -87,7 +87,7 @@ impl RunReporter {
         &mut self,
         run: &str,
         items: &[Pending],
-        until: Option<Micros>,
+        until: Option<Timestamp>,
         ledger: &Path,
     ) {
         if std::mem::replace(&mut self.waits, items.to_vec()) == items {

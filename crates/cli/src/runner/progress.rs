@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use plan_ledger::plan::{AttemptToken, Micros, ResolvedOutcome, Ruling, StepNumber, StepStatus};
+use plan_ledger::plan::{
+    AttemptToken, Micros, ResolvedOutcome, Ruling, StepNumber, StepStatus, Timestamp,
+};
 
 /// A request to a running loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,7 +143,7 @@ pub enum Progress {
     /// The loop is idle until a due time.
     Waiting {
         /// The due time in microseconds since the Unix epoch.
-        until: Micros,
+        until: Timestamp,
         /// The reason.
         reason: String,
     },

@@ -118,7 +118,7 @@ impl TestRng {
         (0..self.below(4)).map(|_| self.number()).collect()
     }
 
-    fn time(&mut self) -> Micros {
+    fn time(&mut self) -> Timestamp {
         self.pick(&[0, 1_000 * SECOND, 1_005 * SECOND, u64::MAX])
     }
 

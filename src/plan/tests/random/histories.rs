@@ -116,7 +116,7 @@ fn run_history(seed: u64) -> BTreeMap<&'static str, u32> {
 }
 
 /// No order of events makes `apply`, or anything that depends on it, panic.
-fn apply_in_any_order(rng: &mut TestRng, log: &[(u64, Micros, Event)]) {
+fn apply_in_any_order(rng: &mut TestRng, log: &[(u64, Timestamp, Event)]) {
     let mut state = State::default();
     for _ in 0..log.len() {
         let (seq, time, event) = rng.pick(log);

@@ -17,8 +17,8 @@ use std::time::Duration;
 use plan_ledger::files;
 use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
 use plan_ledger::plan::{
-    AttemptToken, Cost, Disposition, FailureClass, Micros, Outcome, Plan, Receipt, ResolvedOutcome,
-    Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy,
+    AttemptToken, Cost, Disposition, FailureClass, Outcome, Plan, Receipt, ResolvedOutcome, Run,
+    RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy, Timestamp,
 };
 use plan_ledger::sim::SimDisk;
 use plan_ledger::sim::lab::{self, Crash};
@@ -212,7 +212,7 @@ fn same_result(first: &Run, second: &Run) -> Result<(), String> {
 struct SimClock(AtomicU64);
 
 impl Clock for SimClock {
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         1_700_000_000_000_000 + self.0.fetch_add(1000, Ordering::Relaxed)
     }
 }

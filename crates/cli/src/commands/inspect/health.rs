@@ -10,7 +10,7 @@ use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::format::{HeadState, SegmentHeader};
 use plan_ledger::ledger::{Environment, Fold, LedgerView};
 use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
-use plan_ledger::plan::{Micros, State};
+use plan_ledger::plan::{State, Timestamp};
 use plan_ledger::storage::Access;
 
 use crate::output::{Code, Failure, escape_control, escape_path};
@@ -25,7 +25,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) view: LedgerView,
     pub(crate) fold: Fold,
     pub(crate) health: Health,
-    pub(crate) now: Micros,
+    pub(crate) now: Timestamp,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.

@@ -12,7 +12,7 @@ use serde_json::json;
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_valid};
 use plan_ledger::log::Damage;
-use plan_ledger::plan::{Micros, Run, RunId, RunSummary, State, StepNumber};
+use plan_ledger::plan::{Run, RunId, RunSummary, State, StepNumber, Timestamp};
 
 use crate::output::{Code, Failure, escape_control};
 
@@ -59,7 +59,7 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) view: LedgerView,
     pub(crate) state: State,
     /// The current time; with `--at`, the time of that record.
-    pub(crate) now: Micros,
+    pub(crate) now: Timestamp,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,

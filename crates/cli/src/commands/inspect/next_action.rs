@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use plan_ledger::plan::{
-    Command, CompactStep, Criterion, Ending, Event, Micros, Rejection, Ruling, Run, RunStatus,
-    State, StepNumber, StepStatus, Timer, decide,
+    Command, CompactStep, Criterion, Ending, Event, Rejection, Ruling, Run, RunStatus, State,
+    StepNumber, StepStatus, Timer, Timestamp, decide,
 };
 
 use crate::output::{escape_control, pending_commands, shell_command, step_argument};
@@ -57,13 +57,13 @@ impl NextAction {
 }
 
 /// The most urgent next action of a run.
-pub(crate) fn next_action(state: &State, run: &Run, dir: &Path, now: Micros) -> NextAction {
+pub(crate) fn next_action(state: &State, run: &Run, dir: &Path, now: Timestamp) -> NextAction {
     let nothing = || NextAction::new("none", "nothing".to_owned());
     actions(state, run, dir, now).into_iter().next().unwrap_or_else(nothing)
 }
 
 /// The next actions of a run, most urgent first.
-pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
+pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Timestamp) -> Vec<NextAction> {
     match run.status {
         RunStatus::Proposed => proposed(run, dir),
         RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
@@ -106,7 +106,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
     pending(run).iter().filter_map(action).collect()
 }
 
-fn running(state: &State, run: &Run, dir: &Path, now: Micros) -> Vec<NextAction> {
+fn running(state: &State, run: &Run, dir: &Path, now: Timestamp) -> Vec<NextAction> {
     let mut actions = person_actions(run, dir);
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
@@ -188,9 +188,9 @@ fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
 }
 
 /// The first delayed step.
-fn delayed(run: &Run, now: Micros) -> Option<NextAction> {
+fn delayed(run: &Run, now: Timestamp) -> Option<NextAction> {
     let count = run.count(StepStatus::Delayed);
-    let is_delay = |timer: &&(Micros, Timer)| matches!(timer.1, Timer::Delay(_));
+    let is_delay = |timer: &&(Timestamp, Timer)| matches!(timer.1, Timer::Delay(_));
     let (until, timer) = run.timers.iter().find(is_delay).filter(|_| count > 0)?;
     let until = moment(*until, now);
     let step = match timer {
@@ -290,7 +290,7 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
 }
 
 /// The step that would be dispatched now, or why no ready step can be.
-fn dispatch_action(state: &State, run: &Run, now: Micros) -> Option<NextAction> {
+fn dispatch_action(state: &State, run: &Run, now: Timestamp) -> Option<NextAction> {
     if run.lanes.is_empty() {
         return None;
     }
@@ -319,7 +319,7 @@ pub(crate) fn next_dispatch(
     state: &State,
     run: &Run,
     step: Option<StepNumber>,
-    now: Micros,
+    now: Timestamp,
 ) -> Result<Option<StepNumber>, Rejection> {
     let command = Command::Dispatch { run: run.id, step, worker: "worker".to_owned(), lease: None };
     let events = decide(state, now, &command)?;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::Timestamp;
 
 use crate::output::{Failure, is_printable};
 
@@ -92,7 +92,7 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
 }
 
 /// A time as text in UTC and in microseconds.
-pub(crate) fn time_json(time: Micros) -> Value {
+pub(crate) fn time_json(time: Timestamp) -> Value {
     json!({ "utc": time_text(time), "micros": time })
 }
 

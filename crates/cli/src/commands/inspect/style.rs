@@ -11,7 +11,7 @@ use std::io::IsTerminal as _;
 use clap::builder::styling::{AnsiColor, Style as Ansi};
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::{Micros, Timestamp};
 
 /// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
@@ -235,7 +235,7 @@ pub(crate) fn span(micros: Micros) -> String {
 }
 
 /// A time, and its distance from now.
-pub(crate) fn moment(time: Micros, now: Micros) -> String {
+pub(crate) fn moment(time: Timestamp, now: Timestamp) -> String {
     let whole = |micros: Micros| span(micros / 1_000_000 * 1_000_000);
     let distance = if time <= now {
         format!("{} ago", whole(now - time))
@@ -246,7 +246,7 @@ pub(crate) fn moment(time: Micros, now: Micros) -> String {
 }
 
 /// A time to the second.
-pub(crate) fn seconds(time: Micros) -> String {
+pub(crate) fn seconds(time: Timestamp) -> String {
     let text = time_text(time);
     text.split_once('.').map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 use plan_ledger::error::Error;
 use plan_ledger::files::{self, PlanFile};
 use plan_ledger::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use plan_ledger::plan::{Ending, Micros, NameKind, RunId, RunOverview, RunStatus, StepNumber};
+use plan_ledger::plan::{Ending, NameKind, RunId, RunOverview, RunStatus, StepNumber, Timestamp};
 
 use crate::options::environment;
 use crate::output::{
@@ -84,7 +84,7 @@ struct WaitingRun {
     /// The last record before the last check for work.
     seen: u64,
     /// When its next timer is due.
-    until: Option<Micros>,
+    until: Option<Timestamp>,
     /// Its summary, to print if a signal ends the wait.
     summary: String,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::{Environment, Ledger, OpenReport, root};
-use plan_ledger::plan::{Micros, RunId, Timer};
+use plan_ledger::plan::{RunId, Timer, Timestamp};
 
 use crate::output::Failure;
 use crate::runner::{Observer, StopRequest};
@@ -19,7 +19,7 @@ use crate::runner::{Observer, StopRequest};
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// When the next timer of a run is due.
-pub(super) fn next_due(ledger: &Ledger, run: RunId) -> Result<Option<Micros>, Failure> {
+pub(super) fn next_due(ledger: &Ledger, run: RunId) -> Result<Option<Timestamp>, Failure> {
     let state = ledger.state()?;
     let timers = state.runs.get(&run).map(|run| run.timers.clone()).unwrap_or_default();
     Ok(timers.into_iter().find(|(_, timer)| *timer != Timer::Wall).map(|(until, _)| until))
@@ -33,7 +33,7 @@ pub(super) fn wait_for_change(
     dir: &Path,
     environment: &Environment,
     seq: u64,
-    until: Option<Micros>,
+    until: Option<Timestamp>,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Ledger, OpenReport)>, Failure> {
     let mut is_over = false;

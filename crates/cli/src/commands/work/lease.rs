@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use plan_ledger::ledger::{Clock as _, SystemClock};
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::{Micros, Timestamp};
 
 use crate::output::{Code, print_message};
 use crate::protocol::{Answer, Request};
@@ -23,13 +23,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The lease of an attempt.
 pub(super) struct Lease {
     /// Its last known expiry time.
-    until: Micros,
+    until: Timestamp,
     status: LeaseStatus,
 }
 
 enum LeaseStatus {
     /// The next renewal is due at this time.
-    RenewAt(Micros),
+    RenewAt(Timestamp),
     /// A renewal is in progress.
     Renewing,
     /// The lease is over: the step may be dispatched to another worker.
@@ -73,7 +73,7 @@ impl Lease {
     }
 
     /// Its expiry time, in the future or past.
-    pub(super) fn until(&self) -> Micros {
+    pub(super) fn until(&self) -> Timestamp {
         self.until
     }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use plan_ledger::error::ErrorKind;
-use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection};
+use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection, Timestamp};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, NextStep, Request, Work};
@@ -20,7 +20,7 @@ use super::worker::Worker;
 pub(super) struct ClaimedAttempt {
     pub(super) token: u64,
     /// When its lease ends.
-    pub(super) until: Micros,
+    pub(super) until: Timestamp,
 }
 
 impl ClaimedAttempt {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::{Clock as _, SystemClock};
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::{Micros, Timestamp};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
@@ -38,7 +38,7 @@ impl Worker<'_> {
     /// Sends a request, and repeats it until that time.
     pub(super) fn request_until(
         &mut self,
-        until: Micros,
+        until: Timestamp,
         request: &Request,
         notice: &str,
     ) -> Result<Answer, Failure> {
@@ -73,7 +73,7 @@ fn retry(
     client: &mut Client,
     request: &Request,
     notice: &str,
-    mut may_retry: impl FnMut(&Obstacle, Micros) -> bool,
+    mut may_retry: impl FnMut(&Obstacle, Timestamp) -> bool,
 ) -> Result<Answer, Failure> {
     let mut request = client.request(request)?;
     let mut is_reported = false;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use plan_ledger::plan::{AttemptToken, Command, ResolvedOutcome};
+use plan_ledger::plan::{AttemptToken, Command, ResolvedOutcome, Timestamp};
 use plan_ledger::sim::SimDisk;
 
 /// A clock that runs an action just before its n-th reading.
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Acting<'_> {
 }
 
 impl Clock for Acting<'_> {
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         if self.reads.fetch_add(1, Ordering::Relaxed) + 1 == self.nth {
             (self.act)();
         }
@@ -57,7 +57,7 @@ fn record_during_loop_end_is_after_the_seen_position() {
 struct Moved(AtomicU64);
 
 impl Clock for Moved {
-    fn now(&self) -> Micros {
+    fn now(&self) -> Timestamp {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -4,8 +4,8 @@
 //! item names everything needed to resolve it.
 
 use plan_ledger::plan::{
-    Attempt, ContentHash, Micros, Outcome, PauseCause, QuestionBody, QuestionId, QuestionSubject,
-    ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus,
+    Attempt, ContentHash, Outcome, PauseCause, QuestionBody, QuestionId, QuestionSubject,
+    ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus, Timestamp,
 };
 
 use crate::runner::drive::criteria::may_hold;
@@ -76,7 +76,7 @@ pub enum Pending {
         /// The worker.
         worker: String,
         /// When the lease expires, in microseconds since the Unix epoch.
-        lease_until: Micros,
+        lease_until: Timestamp,
     },
     /// A cap that other runs of the ledger use up while steps are ready.
     Caps {

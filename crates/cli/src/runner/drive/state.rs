@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plan_ledger::error::Error;
 use plan_ledger::ledger::{Clock, Ledger};
-use plan_ledger::plan::{AttemptToken, Micros, RunId};
+use plan_ledger::plan::{AttemptToken, RunId, Timestamp};
 
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
@@ -32,7 +32,7 @@ pub(crate) struct Running {
     pub(crate) step: StepName,
     pub(crate) slot: usize,
     /// When to renew its lease.
-    pub(crate) renew_at: Micros,
+    pub(crate) renew_at: Timestamp,
 }
 
 /// A running check.
@@ -51,7 +51,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) observer: &'a mut dyn Observer,
     pub(crate) options: Options<'a>,
     pub(crate) session: Session,
-    pub(crate) started: Micros,
+    pub(crate) started: Timestamp,
     pub(crate) running: BTreeMap<AttemptToken, Running>,
     /// Checks that wait for a free slot.
     pub(crate) queued: VecDeque<(Option<StepName>, Check)>,
@@ -88,6 +88,6 @@ pub(crate) struct Planning {
 }
 
 /// The midpoint of two times: a lease is renewed after half of its term.
-pub(crate) fn half_way(now: Micros, until: Micros) -> Micros {
+pub(crate) fn half_way(now: Timestamp, until: Timestamp) -> Timestamp {
     now.saturating_add(until.saturating_sub(now) / 2)
 }

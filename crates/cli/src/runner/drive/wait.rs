@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use plan_ledger::error::Result;
-use plan_ledger::plan::{Micros, RunStatus, StepStatus, Timer};
+use plan_ledger::plan::{RunStatus, StepStatus, Timer, Timestamp};
 
 use crate::runner::drive::state::Drive;
 use crate::runner::progress::{Progress, StepName};
@@ -44,7 +44,7 @@ impl Drive<'_> {
     }
 
     /// The next timer after which the loop may have work, with its reason.
-    fn due(&mut self) -> Option<(Micros, String)> {
+    fn due(&mut self) -> Option<(Timestamp, String)> {
         let state = self.state()?;
         let run = state.runs.get(&self.run)?;
         if matches!(run.status, RunStatus::Ended(_)) {

@@ -11,7 +11,7 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{CommandSource, Task, Transaction, next_dispatch, time_text};
 use plan_ledger::plan::{
     Attempt, AttemptToken, Command, Event, LostCause, Micros, NameKind, Rejection, Run, RunStatus,
-    State, StepEvent, StepNumber, StepState, decide,
+    State, StepEvent, StepNumber, StepState, Timestamp, decide,
 };
 
 use super::context::RequestContext;
@@ -276,7 +276,7 @@ fn why_none(
     state: &State,
     token: AttemptToken,
     worker: &str,
-    now: Micros,
+    now: Timestamp,
 ) -> Result<Answer, Failure> {
     let (run, ..) = attempt_of(state, token)?;
     let command =

@@ -59,7 +59,7 @@ struct StepModel {
     /// The hash for which its gate was opened.
     yes: Option<ContentHash>,
     run_if: Option<bool>,
-    delay: Option<Micros>,
+    delay: Option<Timestamp>,
     waiting_for_fallback: Option<StepNumber>,
     is_uncalled_fallback: bool,
     has_used_fallback: bool,
@@ -83,7 +83,7 @@ struct Value {
 struct RunModel {
     name: String,
     policy: RunPolicy,
-    started: Micros,
+    started: Timestamp,
     status: RunStatus,
     is_paused: bool,
     is_complete: bool,
@@ -166,7 +166,7 @@ impl Reference {
         *self.seen.entry(what).or_default() += 1;
     }
 
-    fn read(&mut self, seq: u64, time: Micros, event: &Event) {
+    fn read(&mut self, seq: u64, time: Timestamp, event: &Event) {
         match event {
             Event::RunStarted(started) => {
                 let run_model = RunModel::new(started, time);
@@ -307,7 +307,7 @@ impl Reference {
     }
 
     /// Invariant 3, by summing.
-    fn check_budgets(&self, run: RunId, time: Micros) {
+    fn check_budgets(&self, run: RunId, time: Timestamp) {
         let run_model = &self.runs[&run];
         let limits = run_model.limits.unwrap_or_else(|| run_model.plan().budget.into());
         let within = |limits: &Limits, cost: Cost, attempts: u64| {

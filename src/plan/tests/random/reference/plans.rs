@@ -373,7 +373,7 @@ impl RunModel {
         arrived >= needed
     }
 
-    pub(super) fn barrier(&mut self, time: Micros, changed: &BarrierChanged) {
+    pub(super) fn barrier(&mut self, time: Timestamp, changed: &BarrierChanged) {
         let barrier = self.plan().barriers.iter().find(|each| each.id == changed.barrier).unwrap();
         match changed.change {
             BarrierChange::Released => {

@@ -6,7 +6,7 @@ use super::{RunModel, StepModel, StepPhase, Value, sum};
 use crate::plan::*;
 
 impl RunModel {
-    pub(super) fn new(started: &RunStarted, time: Micros) -> Self {
+    pub(super) fn new(started: &RunStarted, time: Timestamp) -> Self {
         Self {
             name: started.name.clone(),
             policy: started.policy,
@@ -38,7 +38,7 @@ impl RunModel {
         }
     }
 
-    pub(super) fn read(&mut self, seq: u64, time: Micros, event: &Event) {
+    pub(super) fn read(&mut self, seq: u64, time: Timestamp, event: &Event) {
         match event {
             Event::PlanProposed(proposed) => {
                 let plan = (*proposed.header).clone();
@@ -140,7 +140,7 @@ impl RunModel {
     /// Records a timeout and returns the question if it is closed by it.
     pub(super) fn expired(
         &mut self,
-        time: Micros,
+        time: Timestamp,
         expired: &QuestionExpiry,
     ) -> Option<QuestionBody> {
         let (_, asked) = self.questions.get_mut(&expired.question).expect("an open question");

@@ -49,7 +49,7 @@ impl RunModel {
     pub(super) fn dispatched(
         &mut self,
         seq: u64,
-        time: Micros,
+        time: Timestamp,
         number: StepNumber,
         dispatched: &Dispatched,
     ) {
@@ -85,7 +85,13 @@ impl RunModel {
         work
     }
 
-    pub(super) fn step(&mut self, seq: u64, time: Micros, number: StepNumber, event: &StepEvent) {
+    pub(super) fn step(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        number: StepNumber,
+        event: &StepEvent,
+    ) {
         match event {
             StepEvent::Dispatched(_) => unreachable!("read by `dispatched`"),
             StepEvent::LeaseRenewed(renewed) => {

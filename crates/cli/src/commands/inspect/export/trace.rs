@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::ledger::Fold;
 use plan_ledger::log::LoggedRecord;
-use plan_ledger::plan::{AttemptToken, Event, Micros, RunId, StepEvent, StepNumber, StepRecord};
+use plan_ledger::plan::{AttemptToken, Event, RunId, StepEvent, StepNumber, StepRecord, Timestamp};
 
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::output::escaped;
@@ -22,7 +22,7 @@ use crate::commands::inspect::text::event::{event_subject, event_text};
 struct Open {
     run: RunId,
     step: StepNumber,
-    since: Micros,
+    since: Timestamp,
     attempt: u32,
     worker: String,
 }
@@ -32,7 +32,7 @@ struct Open {
 pub(super) struct TraceExporter {
     open: BTreeMap<AttemptToken, Open>,
     named: BTreeSet<(RunId, StepNumber)>,
-    last: Micros,
+    last: Timestamp,
     lines: u64,
 }
 
@@ -123,7 +123,7 @@ impl TraceExporter {
         &mut self,
         token: AttemptToken,
         open: &Open,
-        end: Micros,
+        end: Timestamp,
         outcome: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {

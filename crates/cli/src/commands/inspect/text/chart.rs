@@ -2,7 +2,7 @@
 //!
 //! Invariant: only ASCII, so that a chart looks the same in every terminal, log and bug report.
 
-use plan_ledger::plan::Micros;
+use plan_ledger::plan::Timestamp;
 
 use crate::commands::inspect::style::{Style, seconds, width};
 
@@ -40,10 +40,10 @@ pub(crate) fn scaled(number: u64, of: u64, cells: u64) -> u64 {
 /// A value over time; each point holds until the next one.
 pub(crate) struct Series<'a> {
     /// Times, in order, and the values from then on.
-    pub(crate) points: &'a [(Micros, u64)],
+    pub(crate) points: &'a [(Timestamp, u64)],
     /// The interval of the chart.
-    pub(crate) from: Micros,
-    pub(crate) until: Micros,
+    pub(crate) from: Timestamp,
+    pub(crate) until: Timestamp,
     /// The value at the top.
     pub(crate) top: u64,
 }

@@ -4,7 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Event, Micros, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber};
+use plan_ledger::plan::{
+    Event, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber, Timestamp,
+};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::event_json;
@@ -35,7 +37,7 @@ pub(crate) struct ApprovalsArgs {
 /// An event that a person caused.
 struct PersonalEvent<'a> {
     seq: u64,
-    time: Micros,
+    time: Timestamp,
     step: Option<StepNumber>,
     by: &'a str,
     event: &'a Event,

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use plan_ledger::ledger::ProgressPoint;
-use plan_ledger::plan::{Account, BudgetPart, Limits, Micros, Run, RunId};
+use plan_ledger::plan::{Account, BudgetPart, Limits, Micros, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;
@@ -122,7 +122,7 @@ fn amount(part: BudgetPart, number: u64) -> String {
 }
 
 /// The duration of a run, or its time so far.
-pub(crate) fn elapsed(run: &Run, now: Micros) -> Micros {
+pub(crate) fn elapsed(run: &Run, now: Timestamp) -> Micros {
     run.end_record.map_or(now, |(_, time)| time).saturating_sub(run.started)
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::plan::{Micros, Run, StepState};
+use plan_ledger::plan::{Micros, Run, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
@@ -62,7 +62,7 @@ fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), 
         return out.line("no events yet");
     }
     let mut table = Table::with_headings(&["record", "when", "after", "what"]);
-    let mut last: Option<Micros> = None;
+    let mut last: Option<Timestamp> = None;
     for HistoryEntry { record, content, .. } in found {
         let after = match last {
             None => format!("{} in", gap(record.time.saturating_sub(run.started))),

@@ -88,7 +88,7 @@ fn print_json(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<
     Ok(())
 }
 
-fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::plan::Micros>)> {
+fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::plan::Timestamp>)> {
     let steps = (1..).map(StepNumber).zip(&run.steps);
     let delayed = steps.filter(|(_, step)| step.status == StepStatus::Delayed);
     delayed.map(|(number, step)| (number, step.hold().delay))

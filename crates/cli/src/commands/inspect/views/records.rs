@@ -13,7 +13,7 @@ use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::format::FrameFault;
 use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_valid, parse_time, time_text};
 use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::plan::{Event, Micros, RunId, StepNumber, parse_number};
+use plan_ledger::plan::{Event, Micros, RunId, StepNumber, Timestamp, parse_number};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{
@@ -355,7 +355,7 @@ fn kind(text: &str) -> Result<u16, String> {
     })
 }
 
-fn time(text: Option<&String>, now: Micros) -> Result<Option<Micros>, Failure> {
+fn time(text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
     let read = |text: &String| {
         parse_time(text, now).ok_or_else(|| {
             Failure::Usage(format!(
@@ -378,8 +378,8 @@ pub(crate) enum ScanControl {
 pub(crate) struct Filter {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    since: Micros,
-    until: Micros,
+    since: Timestamp,
+    until: Timestamp,
     pub(crate) kinds: Vec<u16>,
     pub(crate) run: Option<RunId>,
     step: Option<StepNumber>,
@@ -393,7 +393,7 @@ impl Filter {
         args: &RecordsArgs,
         view: &LedgerView,
         health: &Health,
-        now: Micros,
+        now: Timestamp,
     ) -> Result<Self, Failure> {
         let (since, until) = (time(args.since.as_ref(), now)?, time(args.until.as_ref(), now)?);
         let run = args.run.as_ref().map(|text| run_of(view, text, health)).transpose()?;

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{Cost, Micros, RunId, RunOverview, RunStatus, RunSummary};
+use plan_ledger::plan::{Cost, RunId, RunOverview, RunStatus, RunSummary, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;
@@ -42,8 +42,8 @@ struct RunRow {
     skipped: u32,
     attempts: u64,
     spent: Cost,
-    started: Micros,
-    ended: Option<(u64, Micros)>,
+    started: Timestamp,
+    ended: Option<(u64, Timestamp)>,
     is_whole: bool,
 }
 
@@ -113,7 +113,7 @@ impl RunRow {
         })
     }
 
-    fn cells(&self, now: Micros) -> [(Paint, String); 8] {
+    fn cells(&self, now: Timestamp) -> [(Paint, String); 8] {
         let (paint, status) = run_status_text(self.status);
         let paused = if self.is_paused { ", paused" } else { "" };
         let until = self.ended.map_or(now, |(_, time)| time);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use plan_ledger::ledger::{LedgerView, time_text};
 use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::plan::{
-    AttemptToken, Criterion, Dependency, Event, Hold, Micros, Outcome, Output as StepOutput,
-    Receipt, Ruling, Run, RunId, Step, StepEvent, StepNumber, StepState, StepStatus, Verdict,
+    AttemptToken, Criterion, Dependency, Event, Hold, Outcome, Output as StepOutput, Receipt,
+    Ruling, Run, RunId, Step, StepEvent, StepNumber, StepState, StepStatus, Timestamp, Verdict,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -154,11 +154,11 @@ fn whole_history(
 pub(crate) struct AttemptHistory<'a> {
     pub(crate) token: AttemptToken,
     /// The dispatch and its time; `None` if that record cannot be read.
-    pub(crate) dispatch: Option<(Micros, &'a plan_ledger::plan::Dispatched)>,
+    pub(crate) dispatch: Option<(Timestamp, &'a plan_ledger::plan::Dispatched)>,
     /// The time of each renewal, and the end of the renewed lease.
-    pub(crate) renewals: Vec<(Micros, Micros)>,
-    pub(crate) receipt: Option<(Micros, &'a Receipt)>,
-    pub(crate) verdicts: Vec<(Micros, &'a Verdict)>,
+    pub(crate) renewals: Vec<(Timestamp, Timestamp)>,
+    pub(crate) receipt: Option<(Timestamp, &'a Receipt)>,
+    pub(crate) verdicts: Vec<(Timestamp, &'a Verdict)>,
     /// The entry that ended it.
     pub(crate) end: Option<&'a HistoryEntry>,
     pub(crate) refused: u32,
@@ -349,8 +349,8 @@ fn dependency_json(step_history: &StepHistory<'_>, dependency: &Dependency) -> V
 }
 
 fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
-    let renewal = |(time, until): &(Micros, Micros)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
-    let verdict = |(time, verdict): &(Micros, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
+    let renewal = |(time, until): &(Timestamp, Timestamp)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
+    let verdict = |(time, verdict): &(Timestamp, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
     let dispatch = attempt.dispatch;
     json!({
         "token": attempt.token,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::ledger::{IntervalKind, StepTimeline, TimelineInterval};
-use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState};
+use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -107,13 +107,13 @@ const LEGEND: [&str; 2] = [
 
 /// The time interval and the width of the chart.
 struct Scale {
-    from: Micros,
-    until: Micros,
+    from: Timestamp,
+    until: Timestamp,
     columns: u64,
 }
 
 impl Scale {
-    fn column(&self, time: Micros) -> u64 {
+    fn column(&self, time: Timestamp) -> u64 {
         let span = self.until.saturating_sub(self.from);
         scaled(time.saturating_sub(self.from), span, self.columns).min(self.columns - 1)
     }
@@ -196,7 +196,7 @@ fn print(
 
 /// The end of the time axis: now while an attempt is in flight. If the run waits only for people,
 /// the axis ends soon after the last work, so that the work stays visible.
-fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Micros) -> Micros {
+fn until(ledger: &LedgerAt<'_>, run: &Run, rows: &[Row], from: Timestamp) -> Timestamp {
     let intervals = || rows.iter().flat_map(|(_, timeline)| &timeline.intervals);
     let known = intervals().flat_map(|each| [Some(each.from), each.until]).flatten();
     let last = known.max().unwrap_or(from).max(from + 1);
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    fn interval(from: Micros, until: Option<Micros>, kind: IntervalKind) -> TimelineInterval {
+    fn interval(from: Timestamp, until: Option<Timestamp>, kind: IntervalKind) -> TimelineInterval {
         TimelineInterval { from, until, kind, seq: from, worker: None }
     }
 

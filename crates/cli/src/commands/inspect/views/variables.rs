@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Event, Micros, Origin, Run, RunId, VariableSet, closest_name};
+use plan_ledger::plan::{Event, Origin, Run, RunId, Timestamp, VariableSet, closest_name};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::origin_json;
@@ -96,7 +96,7 @@ fn print_history(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let history = ledger.run_history(id)?;
-    let values: Vec<(u64, Micros, &VariableSet)> = history
+    let values: Vec<(u64, Timestamp, &VariableSet)> = history
         .records
         .iter()
         .filter_map(|record| match &record.event {

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
 use plan_ledger::plan::{
-    Account, AttemptSummary, BarrierSummary, Event, Micros, OperatorView, RequiredAction, Run,
-    RunCounters, RunId, UserView, execution_state, operator_view, user_view,
+    Account, AttemptSummary, BarrierSummary, Event, OperatorView, RequiredAction, Run, RunCounters,
+    RunId, Timestamp, UserView, execution_state, operator_view, user_view,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -150,7 +150,7 @@ fn show(
     }
 }
 
-fn print_user(view: &UserView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
+fn print_user(view: &UserView, now: Timestamp, out: &mut Output<'_>) -> Result<(), Failure> {
     // The view's own text, then the deadlines, which that text lacks.
     let text = view.to_string();
     text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
@@ -230,7 +230,7 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
 
 fn print_record(
     seq: u64,
-    time: Micros,
+    time: Timestamp,
     event: &Event,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
@@ -241,7 +241,7 @@ fn print_record(
 pub(crate) fn print_operator(
     run: &Run,
     view: &OperatorView,
-    now: Micros,
+    now: Timestamp,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     out.line(&format!("  {}", out.style.fit(&progress_text(run), 2)))?;
@@ -285,7 +285,7 @@ fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result
     out.table(&table, 2)
 }
 
-fn print_stuck(view: &OperatorView, now: Micros, out: &mut Output<'_>) -> Result<(), Failure> {
+fn print_stuck(view: &OperatorView, now: Timestamp, out: &mut Output<'_>) -> Result<(), Failure> {
     if let Some(cause) = &view.pause {
         out.painted(Paint::Notice, &format!("  {}", paused_text(cause)))?;
     }
@@ -311,7 +311,7 @@ fn print_stuck(view: &OperatorView, now: Micros, out: &mut Output<'_>) -> Result
 fn print_flights(
     what: &str,
     flights: &[AttemptSummary],
-    now: Micros,
+    now: Timestamp,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     if flights.is_empty() {
@@ -348,7 +348,7 @@ fn print_flights(
 fn print_questions(
     run: &Run,
     view: &OperatorView,
-    now: Micros,
+    now: Timestamp,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     if view.questions.is_empty() {

@@ -6,7 +6,8 @@ use std::path::Path;
 use clap::Args;
 
 use plan_ledger::plan::{
-    BlockReason, Explanation, ExplanationLine, Micros, Run, State, StepNumber, StepStatus, explain,
+    BlockReason, Explanation, ExplanationLine, Run, State, StepNumber, StepStatus, Timestamp,
+    explain,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -58,7 +59,7 @@ fn explained(
     state: &State,
     run: &Run,
     number: StepNumber,
-    now: Micros,
+    now: Timestamp,
 ) -> Result<Explanation, Failure> {
     explain(state, run.id, number, now)
         .map_err(|rejection| Failure::Ledger(plan_ledger::error::Error::from(rejection)))
@@ -172,7 +173,7 @@ pub(crate) fn reasons_text(
     run: &Run,
     number: StepNumber,
     dir: &Path,
-    now: Micros,
+    now: Timestamp,
 ) -> Vec<String> {
     let Ok(found) = explain(state, run.id, number, now) else { return Vec::new() };
     let own = lines(&found).into_iter().filter(|line| line.depth > 0);
