@@ -70,7 +70,7 @@ pub struct BlobSurvey {
     pub is_complete: bool,
 }
 
-/// What a garbage collection removed.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CollectedBlobs {
     /// The number of blobs that no record references.

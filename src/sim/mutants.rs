@@ -45,7 +45,7 @@ macro_rules! mutants {
                 match self { $(Self::$name => $hazard,)+ }
             }
 
-            /// What it does.
+            /// The effect of the bug.
             #[must_use]
             pub fn effect(self) -> &'static str {
                 match self { $(Self::$name => $effect,)+ }
@@ -86,7 +86,7 @@ mutants! {
     TornTailOverwritten, "H2 H37", "appends overwrite a torn tail in place";
     TornTailTruncated, "H50", "recovery truncates a torn tail";
     DamageFencedAsTornTail, "H1", "damage to acknowledged records is fenced off as a torn tail";
-    ZerosEndLog, "H10", "zeros end the log, whatever HEAD and later records prove";
+    ZerosEndLog, "H10", "zeros end the log, even if HEAD or later records prove otherwise";
     DurabilityEvidenceIgnored, "H1 H46", "HEAD and later records do not prove what was acknowledged";
     MissingNewestSegmentIgnored, "H22", "HEAD may name a segment that does not exist";
     ReadErrorEndsLog, "H48 H66", "an unreadable sector ends the log";
@@ -142,7 +142,7 @@ mutants! {
     NonIdempotentStepRedispatched, "P outcome_unknown", "a lost non-idempotent step is dispatched again";
     IdempotencyKeyPerStep, "P key", "all attempts of a step share one idempotency key";
     IdempotencyKeyPerAttempt, "P key", "a step that promises one key gets a new one per attempt";
-    VariableVersionUnchecked, "P variable", "a variable is set whatever version was expected";
+    VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
@@ -154,7 +154,7 @@ mutants! {
     LeaseNotRenewed, "S lease", "a worker does not renew its lease while it works";
     InterruptedCheckNotResumed, "S guard", "a check that a crash interrupted is not resumed";
     StoppedCheckPasses, "S guard", "a check that was stopped passes";
-    PruneLimitIgnored, "S prune", "the server prunes as much as it may, whatever was requested";
+    PruneLimitIgnored, "S prune", "the server ignores the requested limit of a prune";
     // The control: it has no effect, so every test must pass with it.
     NoOp, "none", "nothing";
 }

@@ -49,23 +49,23 @@ Exit codes:
   0  success
   1  the run failed or was cancelled, there is no more work, or a drill found a fault
   2  wrong usage, an invalid plan, or a folder that is not a ledger
-  3  the run waits, or stopped with work left: run it again to continue
+  3  the run waits for a person, a worker or a timer, or stopped with work left
   4  the ledger is damaged
-  5  the ledger is locked by another process that runs no server, or a worker of an ended runner
-     cannot be ended
+  5  the ledger is locked by another process that runs no server, or a worker of an earlier
+     runner cannot be killed
   6  rejected by the ledger's rules
   7  input or output failed, or the disk is full
 
 Examples:
   ledger run plan.yaml --worker './agent.sh'       start a run, or continue it
-  ledger run plan.yaml --stub                      the same with canned answers, at no cost
-  ledger init && ledger plan propose plan.yaml     start a run for other workers:
+  ledger run plan.yaml --stub                      a rehearsal with stub workers, at no cost
+  ledger init && ledger plan propose plan.yaml     start a run for other workers
   ledger work -- ./agent.sh                        claim, work, report, until no work is left
-  ledger claim --json                              the same by hand: claim a step ...
-  ledger receipt 412 --output '\"done\"' --next    ... report on it, and claim the next one
+  ledger claim --json                              claim one step as a worker
+  ledger receipt 412 --output '\"done\"' --next    report its result and claim the next step
   ledger drill plan.yaml --kill-at 37              kill a run halfway and check that it resumes
   ledger questions                                 list what waits for a person
-  ledger accept my-plan build --by ana             judge that a step's criteria hold";
+  ledger accept my-plan build --by ana             confirm that a step's criteria hold";
 
 /// A crash-safe ledger for agent plans: dispatches steps, records receipts, loses nothing
 #[derive(Debug, Parser)]
@@ -97,7 +97,7 @@ pub(crate) enum CliCommand {
     Effect(EffectArgs),
     /// Kill a run halfway, resume it, and check that nothing was lost or done twice
     Drill(DrillArgs),
-    /// Inspect a ledger: what happened, what is next, what is damaged
+    /// Inspect a ledger: its log, runs, next actions and damage
     Inspect(InspectArgs),
     /// Show the status of runs
     Status(StatusArgs),

@@ -30,7 +30,7 @@ pub struct EarlierAttempt {
     pub message: String,
     /// The failed verdicts.
     pub failed_criteria: Vec<Verdict>,
-    /// The end of what it wrote to standard error, or other notes.
+    /// The end of its standard error, or other notes.
     pub log_tail: String,
 }
 

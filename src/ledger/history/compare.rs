@@ -50,7 +50,7 @@ pub struct RunComparison {
 pub struct Divergence {
     /// The records.
     pub seqs: Pair<Option<u64>>,
-    /// What differs.
+    /// The difference.
     pub what: DivergenceCause,
 }
 

@@ -44,7 +44,7 @@ pub struct ProgressPoint {
     pub seq: u64,
     /// Its time.
     pub time: Timestamp,
-    /// The cost so far. A lost attempt is charged with what was reserved for it.
+    /// The cost so far. A lost attempt is charged with its reservation.
     pub spent: Cost,
     /// Dispatched attempts.
     pub attempts: u64,

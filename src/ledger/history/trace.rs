@@ -35,7 +35,7 @@ pub struct PartialTrace {
     pub after: u64,
     /// Its records, in order.
     pub records: Vec<TracedRecord>,
-    /// Why the trace ends early, if the run may have more records.
+    /// The error that ended the trace early, if the run may have more records.
     pub cut: Option<Error>,
 }
 

@@ -1,7 +1,8 @@
 //! Compression of single runs and plans: `packed` of `format/snapshot.md`, section 3.
 //!
 //! Invariant: decompression never panics, and never allocates more than the bytes decompressed so
-//! far plus one part, whatever length the input claims. The caller checks the hash of the result.
+//! far plus one part, even if the input claims another length. The caller checks the hash of the
+//! result.
 
 use std::io;
 

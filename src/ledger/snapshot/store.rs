@@ -56,7 +56,7 @@ pub(crate) struct Projected<P> {
     /// The record of the snapshot from which the fold began; `None` if it began at the start of the
     /// log.
     pub(crate) from: Option<u64>,
-    /// Why other snapshots were not used.
+    /// The errors of snapshots that were not used.
     pub(crate) ignored: Vec<Error>,
 }
 
@@ -223,7 +223,7 @@ impl<P: Projection> Projected<P> {
     }
 }
 
-/// Why a fold from a snapshot failed.
+/// The failure of a fold from a snapshot.
 enum FoldError {
     /// A snapshot note in the log contradicts the snapshot.
     Contradicted(Error),

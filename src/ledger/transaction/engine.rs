@@ -68,7 +68,7 @@ enum Freshness {
 pub(crate) struct SubmittedTransaction<T> {
     pub(crate) ticket: Ticket,
     events: Vec<(u64, Event)>,
-    /// What the caller read from the state.
+    /// The value that the caller read from the state.
     pub(crate) value: T,
 }
 

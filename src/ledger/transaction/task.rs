@@ -36,7 +36,7 @@ pub struct Task {
     pub idempotency_key: String,
     /// Values of the variables that the step names as inputs; `null` for one that is not set.
     pub inputs: Vec<(String, Json)>,
-    /// Why the previous attempt failed, if it did.
+    /// The reason why the previous attempt failed, if it did.
     pub last_failure: Option<String>,
     /// The failed verdicts on the previous attempt, if it was judged.
     pub failed_criteria: Vec<Verdict>,

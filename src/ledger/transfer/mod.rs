@@ -1,5 +1,5 @@
-//! Moves a ledger to another place: export and import as JSON Lines, and salvage of what is intact in
-//! a damaged ledger.
+//! Moves a ledger to another place: export and import as JSON Lines, and salvage of the intact
+//! records of a damaged ledger.
 
 pub(crate) mod damaged_log;
 pub(crate) mod export;

@@ -15,7 +15,7 @@ use crate::storage::{Access, EntryKind, Storage, StorageFile};
 
 use super::report::VerifyReport;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 1 << 20;
 
 /// The content of an archive entry.

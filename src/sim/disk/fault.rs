@@ -50,7 +50,7 @@ pub struct FaultRule {
     pub nth: u64,
     /// Whether later matching calls fail as well.
     pub repeat: Repeat,
-    /// What happens to the call.
+    /// The effect on the call.
     pub action: FaultAction,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What happens to a call. An action that does not suit the call has no effect.
+/// The effect of a fault on a call. An action that does not apply to the call has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FaultAction {
     /// It returns an error.

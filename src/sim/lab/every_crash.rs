@@ -45,7 +45,7 @@ pub struct CrashCounts {
 pub struct CrashFailure {
     /// The crash; `None` if the run without a crash failed.
     pub crash: Option<Crash>,
-    /// What failed.
+    /// The description of the failure.
     pub what: String,
 }
 

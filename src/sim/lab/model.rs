@@ -63,7 +63,7 @@ impl fmt::Display for Guarantee {
 pub struct Violation {
     /// The guarantee.
     pub guarantee: Guarantee,
-    /// What was expected and what was found.
+    /// The expected and the found value.
     pub what: String,
 }
 

@@ -28,7 +28,7 @@ use super::trial::{ReadRecords, dir, environment, read, read_all};
 /// More calls than any recovery of a small ledger makes.
 const CALLS_MAX: u64 = 100_000;
 
-/// How much of an image is examined.
+/// The extent of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// Everything.
@@ -248,7 +248,7 @@ impl Examination<'_> {
                 if self.model.pruned > 0 {
                     continue;
                 }
-                let what = format!("{} is gone", path.display());
+                let what = format!("{} is missing", path.display());
                 return Err(Violation::new(Guarantee::RecoveryIdempotent, what));
             };
             let changed = old

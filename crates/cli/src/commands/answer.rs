@@ -37,7 +37,8 @@ pub(crate) struct AnswerArgs {
     /// The reason, or your observation
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
-    /// The hash of what was shown, or a prefix of it: if it has changed, the answer is rejected
+    /// The hash that the question showed, or a prefix of it: if it has changed, the answer is
+    /// rejected
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
 }

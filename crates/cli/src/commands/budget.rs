@@ -140,7 +140,7 @@ struct BudgetStatus {
     owner: String,
     account: Account,
     limits: Limits,
-    /// Why the run is paused, if it is.
+    /// The cause of the pause, if the run is paused.
     pause: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct CapArgs {
     by: String,
 }
 
-/// What a cap applies to.
+/// The scope of a cap.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct ScopeArgs {

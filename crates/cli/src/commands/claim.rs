@@ -13,10 +13,11 @@ Examples:
   ledger claim --worker me --json                  the next step of the only run, as its hand-off
   ledger claim my-plan --wait                      wait until a step is ready
   ledger claim my-plan --step deploy --wait 60     that step; wait up to a minute
-  ledger claim --lease 2h                          the claim holds for two hours without a renewal
+  ledger claim --lease 2h                          the lease lasts two hours without a renewal
 
-Exit code 1: there is no more work. 3: no step is ready, or not that step, but it may become ready.
-6: the step is claimed (the message names the worker and the end of the lease), or it is settled.";
+Exit code 1: there is no more work. 3: no step is ready now, or this step is not ready yet.
+6: the step is claimed (the message names the worker and the expiry of its lease), or it is
+already accepted, skipped or failed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,7 +24,7 @@ pub(crate) struct DecideArgs {
     run: String,
     /// The step's id or number (#37)
     step: String,
-    /// What to do about the failure
+    /// The decision about the failure
     decision: String,
     /// Seconds to wait before the retry
     #[arg(long, value_name = "SECONDS")]
@@ -32,7 +32,7 @@ pub(crate) struct DecideArgs {
     /// The rule that decided, for the record
     #[arg(long, value_name = "NAME", default_value = "decider")]
     rule: String,
-    /// Why, for people
+    /// The reason, for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }

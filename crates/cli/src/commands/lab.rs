@@ -61,7 +61,7 @@ struct LabRunArgs {
     /// The seed of all samples and of their order
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// What a power loss does to writes in progress
+    /// The effect of a power loss on writes in progress
     #[arg(long, value_name = "KIND", default_value = "atomic-sector", value_parser = parse_device)]
     device: Profile,
     /// How many threads to use [default: one per processor]

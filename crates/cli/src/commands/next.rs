@@ -15,10 +15,10 @@ use super::read_state::read_state;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger next                                      what to do now, and why
+  ledger next                                      the next action, and the reason
   ledger next my-plan --json | jq -r .command
 
-It takes no lock. Exit code 1: the run is over. 3: there is nothing to do but wait.";
+It takes no lock. Exit code 1: the run is over. 3: there is nothing to do now; wait.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

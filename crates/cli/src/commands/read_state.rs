@@ -25,7 +25,7 @@ pub(crate) fn read_state<T>(
     expect_valid(&state)?;
     let Some(unread) = unread else { return found };
     let message = match found {
-        // What was not found may be in the records that cannot be read.
+        // The missing item may be in the unreadable records.
         Err(Failure::Usage(message)) => format!("{message}; {unread}"),
         Err(failure) => return Err(failure),
         Ok(_) => unread,

@@ -32,7 +32,7 @@ pub(crate) struct ReceiptArgs {
     /// The attempt failed, with this class of failure
     #[arg(long, value_name = "CLASS", conflicts_with_all = ["replan", "receipt"])]
     failed: Option<FailureClassChoice>,
-    /// Why it failed
+    /// The reason for the failure
     #[arg(long, value_name = "TEXT", requires = "failed")]
     message: Option<String>,
     /// Whether the failed attempt had its side effects

@@ -25,7 +25,7 @@ pub(crate) struct ReleaseArgs {
     /// The work has begun and may have had side effects
     #[arg(long)]
     begun: bool,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }

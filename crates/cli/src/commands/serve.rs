@@ -1,4 +1,4 @@
-//! `ledger serve`: takes the writer lock and carries out the requests of other processes.
+//! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -21,7 +21,7 @@ pub(crate) struct SkipArgs {
     run: String,
     /// The step's id or number (#37)
     step: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     reason: String,
     /// Your name, for the record

@@ -33,7 +33,7 @@ Examples:
   ledger verify .ledger --expect-head \"$(cat root.txt)\"
   ledger verify old.tar                            an archive, without unpacking it
 
-It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 whole,
+It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 valid,
 4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
 
 #[derive(Debug, Args)]

@@ -36,7 +36,7 @@ pub(crate) struct AuthorArgs {
     /// Your name, for the record
     #[arg(long, value_name = "WHO")]
     pub(crate) by: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
 }

@@ -8,7 +8,7 @@ use crate::protocol::{count, counted};
 
 use super::escape::escape_control;
 
-/// Why a run is paused, as `format/inspect-json.md` describes it.
+/// The cause of a pause, as `format/inspect-json.md` describes it.
 pub(crate) fn pause_cause_json(cause: &PauseCause) -> Value {
     match cause {
         PauseCause::Person(by) => json!({ "is": "person", "by": by }),

@@ -128,7 +128,7 @@ impl ExportJob<'_> {
     }
 }
 
-/// Why an export ended before its last record.
+/// The reason why an export ended before its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EarlyEnd {
     ReaderClosed,

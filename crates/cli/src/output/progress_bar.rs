@@ -52,7 +52,8 @@ pub(crate) enum ProgressUnit {
 
 impl LongTask {
     /// Takes over SIGINT and SIGTERM. Signals that were ignored from the start, as in the
-    /// background of a script, stay ignored. An error names `about`, what is worked on.
+    /// background of a script, stay ignored. An error names `about`, the file or folder of the
+    /// task.
     pub(crate) fn start(unit: ProgressUnit, about: &Path) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in not_ignored([SIGINT, SIGTERM]) {

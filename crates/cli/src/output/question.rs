@@ -28,7 +28,7 @@ pub(crate) fn question_subject_json(subject: &QuestionSubject) -> Value {
     }
 }
 
-/// What a question is about.
+/// The subject of a question.
 pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
     match subject {
         QuestionSubject::Gate => "whether to dispatch it".to_owned(),

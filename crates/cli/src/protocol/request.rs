@@ -250,7 +250,7 @@ pub enum Approval {
     Required,
 }
 
-/// Who judges text criteria.
+/// The judge of text criteria.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextWord {
@@ -261,7 +261,7 @@ pub enum TextWord {
     Trust,
 }
 
-/// What a failed step means for the others.
+/// The effect of a failed step on the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailureWord {

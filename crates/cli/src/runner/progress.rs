@@ -82,7 +82,7 @@ pub enum Progress {
         token: AttemptToken,
         /// The outcome: `succeeded`, `failed` or `replan_requested`.
         outcome: &'static str,
-        /// Why it failed; empty if it did not.
+        /// The reason for a failure; empty if it succeeded.
         message: String,
         /// The duration of the attempt.
         duration: Micros,

@@ -42,7 +42,7 @@ pub(super) struct PlanAddArgs {
     /// The run's name; optional if only one run is active
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     run: Option<String>,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }

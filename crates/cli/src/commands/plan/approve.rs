@@ -26,10 +26,11 @@ pub(super) struct PlanApproveArgs {
     /// Your name, for the record
     #[arg(long, value_name = "WHO")]
     by: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
-    /// The hash of what was shown, or a prefix of it: if it has changed, the review is rejected
+    /// The hash that the review showed, or a prefix of it: if it has changed, the review is
+    /// rejected
     #[arg(long, value_name = "HASH")]
     shown: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(super) struct PlanProposeArgs {
     /// The run's name [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Why there is a new version
+    /// The reason for the new version
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     /// Whether the versions of a new run wait for approval

@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     /// Continue with the file's plan if it differs from the run's
     #[arg(long)]
     pub(super) replan: bool,
-    /// Why the plan has changed
+    /// The reason for the change of the plan
     #[arg(long, value_name = "TEXT", requires = "replan")]
     pub(super) reason: Option<String>,
     /// Retry failed steps

@@ -22,7 +22,7 @@ pub(super) struct HelperArgs {
     /// Whether the planner's plans wait for approval
     #[arg(long, value_name = "HOW", default_value = "ask", requires = "planner")]
     approve: PlannerApproval,
-    /// How much of the plan each worker sees
+    /// The part of the plan that each worker gets
     #[arg(long, value_name = "PART", default_value = "near")]
     plan_context: ContextChoice,
 }

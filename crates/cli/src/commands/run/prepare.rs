@@ -17,7 +17,7 @@ use super::args::RunArgs;
 /// The author of a retry by a command-line option.
 const OPERATOR: &str = "operator";
 
-/// What to do with a run.
+/// A run that is prepared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PreparedRun {
     /// It may have steps to dispatch.

@@ -90,7 +90,7 @@ fn retry(
     }
 }
 
-/// Why a request failed, unless the ledger's rules rejected it.
+/// The obstacle to a request, unless the ledger's rules rejected it.
 fn obstacle(outcome: &Result<Answer, Failure>) -> Option<Obstacle> {
     let (code, line) = error_of(outcome)?;
     if !matches!(code, Code::Locked | Code::Io) {

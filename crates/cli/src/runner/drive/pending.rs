@@ -61,7 +61,7 @@ pub enum Pending {
     Decision {
         /// The step.
         step: StepName,
-        /// Why the attempt failed, in one line if it is known.
+        /// The reason why the attempt failed, in one line if it is known.
         message: String,
     },
     /// The outcome of a lost attempt.

@@ -95,7 +95,7 @@ pub struct PreviousAttempt<'a> {
 pub struct PlanBrief<'a> {
     /// The title in one line.
     pub title: &'a str,
-    /// What is true once the plan has succeeded.
+    /// The expected outcome of the plan.
     pub outcome: &'a str,
     /// The purpose of the plan.
     pub goal: &'a str,

@@ -96,7 +96,7 @@ impl WaitThread {
     }
 }
 
-/// Why the runner ended a job.
+/// The reason why the runner ended a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndedBy {
     /// It ran longer than its limit in seconds.
@@ -186,7 +186,7 @@ impl Job {
             if let Some(pid) = pid {
                 while matches!(waitid(WaitId::Pid(pid), options), Err(Errno::INTR)) {}
             }
-            // The receiver is gone while the runner exits.
+            // While the runner exits there is no receiver.
             let _ = ended.send(key);
             for work in works {
                 work();
@@ -238,7 +238,7 @@ impl Job {
         }
     }
 
-    /// End the job and its descendants, and wait until all are gone.
+    /// End the job and its descendants, and wait until all have exited.
     pub(crate) fn end_now(mut self, scratch: &Scratch) {
         self.kill();
         self.end_leftovers(scratch);

@@ -79,7 +79,7 @@ impl ProcessWorkers {
         let heard = self.heard.0.clone();
         wait_thread.run(move || {
             notes.extend(files::examine(&mut receipt.artifacts, &changes));
-            // The receiver is gone while the runner exits.
+            // While the runner exits there is no receiver.
             let _ = heard.send(WorkerMessage::Examined(token, receipt, notes));
         });
         None

@@ -199,7 +199,7 @@ pub(crate) fn verdict_json(verdict: &Verdict) -> Value {
     })
 }
 
-/// Why a step was accepted.
+/// The basis on which a step was accepted.
 pub(crate) fn basis_json(basis: &AcceptedBasis) -> Value {
     match basis {
         AcceptedBasis::Receipt => json!({ "is": "receipt" }),

@@ -242,7 +242,7 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     format!("criterion {number} {ruling}, judged by {by}{evidence}")
 }
 
-/// Why a step was accepted.
+/// The basis on which a step was accepted.
 pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
     match basis {
         AcceptedBasis::Receipt => "the step has no criteria; its receipt suffices".to_owned(),

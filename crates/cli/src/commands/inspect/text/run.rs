@@ -50,7 +50,7 @@ pub(crate) fn progress_text(run: &Run) -> String {
 
 const BAR: u64 = 30;
 
-/// What a run has spent, and its limits.
+/// The spending of a run, and its limits.
 pub(crate) fn spent_text(run: &Run) -> String {
     let variables = u64::try_from(run.variables.len()).unwrap_or(u64::MAX);
     let cost = cost_text(run.spent());

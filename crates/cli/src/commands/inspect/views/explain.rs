@@ -24,7 +24,7 @@ Examples:
 
 The evidence and the table are those of format/recovery.md. `map` lists all ranges.";
 
-/// Why the byte at OFFSET is classified as it is: the evidence, and the matching recovery rule
+/// The class of the byte at OFFSET: the evidence, and the matching recovery rule
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {

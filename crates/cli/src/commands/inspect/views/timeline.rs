@@ -93,9 +93,9 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
         IntervalKind::Failed => ('=', 'x', Paint::Bad),
         IntervalKind::ReplanRequested => ('=', 'r', Paint::Notice),
         IntervalKind::Lost => ('=', '!', Paint::Bad),
-        IntervalKind::Judged => ('~', '~', Paint::Notice),
+        IntervalKind::WaitingForVerdict => ('~', '~', Paint::Notice),
         IntervalKind::Delayed => (':', ':', Paint::Notice),
-        IntervalKind::Asked => ('?', '?', Paint::Notice),
+        IntervalKind::WaitingForAnswer => ('?', '?', Paint::Notice),
         IntervalKind::OutcomeUnknown => ('?', '?', Paint::Bad),
     }
 }
@@ -242,7 +242,7 @@ fn print_row(
 
 #[cfg(test)]
 mod tests {
-    //! Goal: whatever the scale, no attempt and no end is hidden.
+    //! Goal: no scale hides an attempt or its end.
 
     use super::*;
 

@@ -49,7 +49,7 @@ pub(crate) struct ViewArgs {
 /// The audience of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum View {
-    /// Progress, current work, what needs a person, expected end
+    /// Progress, current work, items for a person, expected end
     User,
     /// Attempts in flight, spending, problems
     Operator,
