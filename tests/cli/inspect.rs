@@ -531,7 +531,7 @@ fn a_flipped_bit_is_located_and_the_rest_is_shown() {
     assert_eq!(json.of_type("summary")[0]["health"]["status"], "damaged");
     let step = look(&place.dir, &["step", "small", "slow"]);
     assert_eq!(step.code, 4);
-    step.has("not all of the ledger could be read").has("@14 lost").has("! 2027");
+    step.has("not all of the ledger can be read").has("@14 lost").has("! 2027");
     let before = look(&place.dir, &["step", "small", "flaky", "--json"]);
     assert_eq!(before.code, 4);
     assert_eq!(before.of_type("damage").len(), 1);

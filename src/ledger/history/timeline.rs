@@ -47,11 +47,11 @@ pub enum IntervalKind {
     /// An attempt that never reported.
     Lost,
     /// Waiting for verdicts, or for a decision.
-    WaitingForVerdict,
+    Judged,
     /// Waiting before a retry.
     Delayed,
     /// Waiting for an answer.
-    WaitingForAnswer,
+    Asked,
     /// Waiting for the outcome of a lost attempt.
     OutcomeUnknown,
 }
@@ -86,7 +86,7 @@ impl StepTimeline {
                     Outcome::Failed { .. } => Kind::Failed,
                     Outcome::ReplanRequested { .. } => Kind::ReplanRequested,
                 });
-                self.begin(record, Kind::WaitingForVerdict);
+                self.begin(record, Kind::Judged);
             }
             StepEvent::AttemptLost(lost) => {
                 self.finish_attempt(Kind::Lost);
@@ -101,7 +101,7 @@ impl StepTimeline {
                 Decision::Escalate => {}
                 _ => self.end(record.time),
             },
-            StepEvent::Asked(_) => self.begin(record, Kind::WaitingForAnswer),
+            StepEvent::Asked(_) => self.begin(record, Kind::Asked),
             StepEvent::Answered(_)
             | StepEvent::Expired(_)
             | StepEvent::Accepted(_)

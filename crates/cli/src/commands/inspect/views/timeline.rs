@@ -93,9 +93,9 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
         IntervalKind::Failed => ('=', 'x', Paint::Bad),
         IntervalKind::ReplanRequested => ('=', 'r', Paint::Notice),
         IntervalKind::Lost => ('=', '!', Paint::Bad),
-        IntervalKind::WaitingForVerdict => ('~', '~', Paint::Notice),
+        IntervalKind::Judged => ('~', '~', Paint::Notice),
         IntervalKind::Delayed => (':', ':', Paint::Notice),
-        IntervalKind::WaitingForAnswer => ('?', '?', Paint::Notice),
+        IntervalKind::Asked => ('?', '?', Paint::Notice),
         IntervalKind::OutcomeUnknown => ('?', '?', Paint::Bad),
     }
 }
