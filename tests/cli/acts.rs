@@ -95,7 +95,7 @@ fn story(place: &Place, form: &str) -> Vec<String> {
     told
 }
 
-/// How it goes on: pauses, limits, doubts, failures, forks.
+/// How it goes on: pauses, limits, unknown outcomes, failures, forks.
 fn second_part(place: &Place, form: &str, told: &mut Vec<String>) {
     let mut tell = |line: &str, code| told.push(tell(place, form, line, code));
     tell("pause plan --by ana --reason lunch", 0);
@@ -642,7 +642,7 @@ fn a_receipt_sets_no_variable_that_has_no_name() {
 /// Story: `answer RUN STEP landed` on a ready step said "step 1 is not ready: it is ready". Goal: it
 /// says that nothing is asked.
 #[test]
-fn an_answer_about_no_doubt_says_so() {
+fn answer_about_a_known_outcome_is_rejected() {
     let place = Place::planned("steps: [{id: a}]");
     let words = ["step 1 (a): no question is open; the step is ready"];
     for answer in ["landed", "did-not-happen", "retry"] {

@@ -121,7 +121,7 @@ fn run_seed(seed: u64) {
             }
         }
         let ended = running.end();
-        answer_doubts(&place, &mut rng);
+        answer_unknown_outcomes(&place, &mut rng);
         match ended.status.code() {
             Some(0) => break,
             // Killed, or waiting for an answer or for a step that failed finally.
@@ -160,7 +160,7 @@ fn workers(place: &Place) -> Vec<u32> {
 }
 
 /// Answers each unknown outcome by what the tally shows.
-fn answer_doubts(place: &Place, rng: &mut Rng) {
+fn answer_unknown_outcomes(place: &Place, rng: &mut Rng) {
     if !place.path(".ledger").exists() {
         return;
     }

@@ -80,7 +80,7 @@ fn reads_before_a_newer_record_warn_and_exit_4() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     }
-    let words = ["this is its state after record 8", "use a newer `ledger`"];
+    let words = ["this is the state after record 8", "use a newer `ledger`"];
     for line in READS.map(|line| line.replace("RUN", "demo")) {
         place.ledger(&line).code(4).complains(&words);
     }

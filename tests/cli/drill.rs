@@ -175,5 +175,5 @@ fn drill_names_what_its_plan_waits_for() {
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}, {id: b, after: [a]}]\nbudget: {attempts: 1}");
     let told = drill(&place, "plan.yaml", &["--kill-at", "1"]).code(6);
-    told.complains(&["waits for what a drill cannot resolve: paused"]);
+    told.complains(&["waits for something that a drill cannot resolve: paused"]);
 }

@@ -77,7 +77,7 @@ fn flip_segments(end: End, wants: impl Fn(u64) -> bool) {
             count += 1;
         }
     }
-    assert!(count > 4000, "only {count} bits");
+    assert!(count > sweep(900, 4000, 4000), "only {count} bits");
 }
 
 /// No flipped bit of a segment, active or not, is taken for the end of the log or costs more than

@@ -196,8 +196,9 @@ impl BlobReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("open the blob", path, error)),
             Ok(file) => {
-                let length =
-                    file.length().map_err(|error| Error::io("measure the blob", path, error))?;
+                let length = file
+                    .length()
+                    .map_err(|error| Error::io("get the length of the blob", path, error))?;
                 Ok(Some((file, length)))
             }
         }

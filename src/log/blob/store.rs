@@ -21,7 +21,7 @@ pub struct BlobStore {
     state: Mutex<StoreState>,
 }
 
-/// The files whose durability is known or doubtful.
+/// The files whose durability is known or unknown.
 #[derive(Debug, Default)]
 struct StoreState {
     /// Folders whose names are known to be durable.

@@ -12,5 +12,5 @@ pub const KIND_BATCH_KEY: u16 = 0x8003;
 /// A snapshot note: the state hash of a projection at a sequence number.
 pub const KIND_SNAPSHOT_NOTE: u16 = 0x8004;
 
-/// A gap note: the placeholder for a record that a salvaged ledger lost.
+/// A gap note: in a salvaged ledger, the placeholder for a lost record.
 pub const KIND_GAP: u16 = 0x8005;

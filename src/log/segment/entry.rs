@@ -32,7 +32,7 @@ pub(crate) fn read_header(
 ) -> Result<std::result::Result<Segment, HeaderFault>> {
     let io = |what, error| Error::io(what, path, error);
     let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
-    let length = file.length().map_err(|error| io("measure the segment", error))?;
+    let length = file.length().map_err(|error| io("get the length of the segment", error))?;
     let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
     let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
     bytes.truncate(count);

@@ -50,7 +50,7 @@ pub(crate) fn seal(
     let file = storage
         .open(&path, Access::ReadWrite)
         .map_err(|error| io("open the segment to seal it", error))?;
-    let found = file.length().map_err(|error| io("measure the segment", error))?;
+    let found = file.length().map_err(|error| io("get the length of the segment", error))?;
     if is_sealed_length(found, header.prealloc_len) {
         return Ok(());
     }

@@ -47,7 +47,7 @@ impl SnapshotReader {
         let io = |what, error| Error::io(what, path, error);
         let file =
             storage.open(path, Access::Read).map_err(|error| io("open the snapshot", error))?;
-        let found = file.length().map_err(|error| io("measure the snapshot", error))?;
+        let found = file.length().map_err(|error| io("get the length of the snapshot", error))?;
         let mut bytes = vec![0; SNAPSHOT_HEADER_SIZE];
         let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
         bytes.truncate(count);

@@ -53,7 +53,7 @@ pub struct VerifyCounts {
     pub records: u64,
     /// Intact records after the durable end.
     pub unproven: u64,
-    /// Total size of their frames.
+    /// Total size of the frames of all intact records.
     pub frame_bytes: u64,
 }
 

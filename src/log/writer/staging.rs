@@ -109,7 +109,7 @@ fn check_only_leftovers(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Re
     }
     check_only(&**storage, staging, staging.dir(), in_folder)?;
     check_only(&**storage, staging, &staging.log(), in_log)?;
-    check_never_open(&**storage, staging)?;
+    check_never_opened(&**storage, staging)?;
     let blobs = BlobReader::new(storage, staging).list().unwrap_or_default();
     match blobs.unknown.first() {
         Some(unknown) => {
@@ -122,7 +122,7 @@ fn check_only_leftovers(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Re
 }
 
 /// Refuse a ledger that was in use: every opening increments the epoch.
-fn check_never_open(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
+fn check_never_opened(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
     let head_slots = read_head(storage, staging)?;
     match head_slots.newest() {
         Some((_, head)) if head.writer_epoch > CREATION_EPOCH => {

@@ -118,7 +118,7 @@ pub(crate) struct WriterState {
     pub(crate) encoded: WritePosition,
     pub(crate) written: WritePosition,
     pub(crate) durable: WritePosition,
-    /// The last record whose write was write_started_seq: it may be in the file.
+    /// The last record whose write was started: it may be in the file.
     pub(crate) write_started_seq: u64,
     /// The last record that a flush took.
     pub(crate) taken_seq: u64,

@@ -133,7 +133,7 @@ pub struct RetryPolicy {
     /// Seconds before the second attempt.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_seconds: u32,
-    /// Growth of each further delay in percent; 100 keeps it constant.
+    /// Each further delay in percent of the previous one; 100 keeps it constant.
     #[serde(skip_serializing_if = "is_default")]
     pub backoff_percent: Option<u32>,
     /// Maximum delay in seconds.

@@ -110,6 +110,6 @@ pub enum BarrierStatus {
     Closed,
     /// Enough members arrived.
     Released,
-    /// Enough members can no longer arrive.
+    /// Too few members can still arrive, or its deadline passed.
     Broken,
 }

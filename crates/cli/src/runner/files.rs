@@ -252,8 +252,8 @@ mod tests {
         assert_eq!(artifacts[0].hash, hash);
         assert_eq!(artifacts[1].hash, wrong, "a reported hash is kept");
         assert_eq!(notes.len(), 3, "{notes:?}");
-        assert!(notes[0].contains("another hash"), "{notes:?}");
-        assert!(notes[1].contains("not there"), "{notes:?}");
+        assert!(notes[0].contains("different hash"), "{notes:?}");
+        assert!(notes[1].contains("does not exist"), "{notes:?}");
         assert!(notes[2].contains("outside"), "{notes:?}");
         assert_eq!(examine(&mut artifacts[..1], &[]), Vec::<String>::new());
     }
