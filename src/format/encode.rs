@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Goal: the flag NO_ZERO_SECTOR covers payload and pad together, although it is computed from the payload.
+    /// Goal: the flag `NO_ZERO_SECTOR` covers payload and pad together, although it is computed from the payload.
     #[test]
     fn no_zero_run_flag_includes_the_pad() {
         let key = ChainKey::new(&[9; 16]);

@@ -334,7 +334,7 @@ impl<'a> CheckedFrame<'a> {
 }
 
 /// Whether a frame with an invalid CRC has the signature of a torn write: zeros in a part that is
-/// never zero in a complete frame (the first or last 64 bytes or, with the flag NO_ZERO_SECTOR, any
+/// never zero in a complete frame (the first or last 64 bytes or, with the flag `NO_ZERO_SECTOR`, any
 /// sector of payload and pad). `bytes` run from the start of the frame to the end of the file.
 #[must_use]
 pub fn looks_torn(bytes: &[u8], placement: Placement) -> bool {

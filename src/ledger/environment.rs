@@ -19,7 +19,7 @@ pub(crate) const DEFAULT_SNAPSHOT_INTERVAL: u64 = 65_536;
 
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Timestampeconds since the Unix epoch. It may go back; the ledger's own time never does.
+    /// Microseconds since the Unix epoch. It may go back; the ledger's own time never does.
     fn now(&self) -> Timestamp;
 }
 

@@ -100,13 +100,13 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
                 fold.records += 1;
                 fold.unproven += 1;
             }
-            LogItem::Record(record, proof) => {
-                fold.add(record, proof);
+            LogItem::Record(record, status) => {
+                fold.add(record, status);
                 if fold.has_missing_records {
                     let names = snapshots.get_or_insert_with(|| fold.list_snapshots(reader));
                     fold.resume_from_snapshot(reader, names);
                 }
-                if observe(&fold, proof).is_break() {
+                if observe(&fold, status).is_break() {
                     break;
                 }
             }
@@ -144,7 +144,7 @@ fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Resu
     while let Some(item) = walk.next_ref() {
         match item? {
             LogItem::Record(record, _) if record.seq <= header.seq => {
-                record.copy_into(&mut fold.last)
+                record.copy_into(&mut fold.last);
             }
             LogItem::Record(_, RecordStatus::Unacknowledged) => {
                 fold.records += 1;
@@ -236,9 +236,9 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, record: LoggedRecord<&[u8]>, proof: RecordStatus) {
+    fn add(&mut self, record: LoggedRecord<&[u8]>, status: RecordStatus) {
         self.records += 1;
-        self.unproven += u64::from(proof == RecordStatus::Unacknowledged);
+        self.unproven += u64::from(status == RecordStatus::Unacknowledged);
         let is_folded = match self.origin {
             FoldOrigin::Start => true,
             FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => record.seq > at,
@@ -250,7 +250,7 @@ impl Fold {
         }
         // A snapshot replaces the missing records before it, although the chain has a gap there.
         let is_bridged = self.from_snapshot.is_some() || self.origin != FoldOrigin::Start;
-        self.has_missing_records |= proof == RecordStatus::AfterDamage && !is_bridged;
+        self.has_missing_records |= status == RecordStatus::AfterDamage && !is_bridged;
         if self.has_missing_records {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {

@@ -3,7 +3,8 @@
 //! One writer appends batches durably; any number of readers read without a lock, in any process.
 //! The subfolders from bottom to top: `folder` (paths, HEAD, LOCK), `notes` (records that the log
 //! writes about itself), `segment` (one file), `blob` and `snapshot` (files beside the log),
-//! `reader`, `recovery`, `writer`, `verify`. The log does not interpret the payloads of its users.
+//! `reader`, `recovery`, `writer`, `verify`. The log does not interpret the payloads of its users. A
+//! `mutant!` in the code is a seeded bug that no normal build contains (`src/sim/mutants.rs`).
 //!
 //! Invariants:
 //! - The bytes of committed records never change: they are not truncated, zeroed or repaired in

@@ -188,7 +188,7 @@ fn open_adopts_no_record_that_breaks_a_rule() {
         let opened = open(&disk).map(|(_, report)| report.verdict);
         match opened {
             Ok(verdict) => {
-                assert!(is_sound && verdict == TailVerdict::Unacknowledged, "{stamps:?}")
+                assert!(is_sound && verdict == TailVerdict::Unacknowledged, "{stamps:?}");
             }
             Err(error) => {
                 assert!(!is_sound && error.kind() == ErrorKind::Tampered, "{stamps:?}: {error}");

@@ -39,15 +39,15 @@ impl<'a> DamagedLogReader<'a> {
         Self { reader, walk: reader.walk(1), next_seq: 1, pending: None, is_at_end: false }
     }
 
-    fn record(&mut self, record: LoggedRecord, proof: RecordStatus) -> SalvageItem {
+    fn record(&mut self, record: LoggedRecord, status: RecordStatus) -> SalvageItem {
         if record.seq > self.next_seq {
             let last = record.seq - 1;
-            self.pending = Some((record, proof));
+            self.pending = Some((record, status));
             return self.lost(&self.folder(), last, "no trace of these records was found");
         }
         self.next_seq = record.seq.saturating_add(1);
         match exclusion_reason(&record) {
-            None => SalvageItem::Record(record, proof),
+            None => SalvageItem::Record(record, status),
             Some(what) => SalvageItem::Excluded(excluded(self.reader, &record, what)),
         }
     }
@@ -100,8 +100,8 @@ impl Iterator for DamagedLogReader<'_> {
     type Item = SalvageItem;
 
     fn next(&mut self) -> Option<SalvageItem> {
-        if let Some((record, proof)) = self.pending.take() {
-            return Some(self.record(record, proof));
+        if let Some((record, status)) = self.pending.take() {
+            return Some(self.record(record, status));
         }
         while !self.is_at_end {
             match self.walk.next() {
@@ -113,8 +113,8 @@ impl Iterator for DamagedLogReader<'_> {
                 }
                 // The record was already returned, or reported as lost.
                 Some(Ok(LogItem::Record(record, _))) if record.seq < self.next_seq => {}
-                Some(Ok(LogItem::Record(record, proof))) => {
-                    return Some(self.record(record, proof));
+                Some(Ok(LogItem::Record(record, status))) => {
+                    return Some(self.record(record, status));
                 }
                 Some(Ok(LogItem::Damage(damage))) => return Some(self.damage(damage)),
                 Some(Ok(LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. })) => {}

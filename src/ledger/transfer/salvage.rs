@@ -99,7 +99,7 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
     };
     for item in DamagedLogReader::new(&reader) {
         match item {
-            SalvageItem::Record(record, proof) => salvager.record(record, proof)?,
+            SalvageItem::Record(record, status) => salvager.record(record, status)?,
             SalvageItem::Lost(damage) | SalvageItem::Excluded(damage) => salvager.lost(damage)?,
         }
         if salvager.report.unbridged_range.is_some() {
@@ -155,7 +155,7 @@ struct Salvager<'a> {
 }
 
 impl Salvager<'_> {
-    fn record(&mut self, record: LoggedRecord, proof: RecordStatus) -> Result<()> {
+    fn record(&mut self, record: LoggedRecord, status: RecordStatus) -> Result<()> {
         self.close_gap(Some(record.chain))?;
         let range = self.incomplete.range(..=record.seq).next_back();
         let is_incomplete = range.is_some_and(|(_, last)| record.seq <= *last);
@@ -174,7 +174,7 @@ impl Salvager<'_> {
         self.before = Some(record.chain);
         self.report.records += 1;
         self.report.unbatched += u64::from(is_incomplete);
-        self.report.unproven += u64::from(proof == RecordStatus::Unacknowledged);
+        self.report.unproven += u64::from(status == RecordStatus::Unacknowledged);
         Ok(())
     }
 

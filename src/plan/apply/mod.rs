@@ -79,7 +79,7 @@ impl State {
             Event::Step(record) => self.apply_step(seq, time, record),
             Event::CapChanged(changed) => self.change_cap(changed),
             Event::PlanProposed(proposed) => {
-                self.change_run(proposed.run, |run| run.propose(proposed))
+                self.change_run(proposed.run, |run| run.propose(proposed));
             }
             Event::PlanSteps(added) => {
                 self.change_run(added.run, |run| run.add_plan_steps(added.version, &added.steps));
@@ -96,7 +96,7 @@ impl State {
             }),
             Event::VariableSet(set) => self.change_run(set.run, |run| run.set_variable(set, time)),
             Event::Barrier(changed) => {
-                self.change_run(changed.run, |run| run.change_barrier(&changed))
+                self.change_run(changed.run, |run| run.change_barrier(&changed));
             }
             Event::RunEnded(ended) => self.end_run(seq, &ended),
             Event::RunReopened(reopened) => self.reopen_run(reopened.run),
@@ -125,7 +125,7 @@ impl State {
                 self.change_run(requested.run, |run| run.request_replan(seq, time, &requested));
             }
             Event::ReplanWithdrawn(withdrawn) => {
-                self.change_run(withdrawn.run, Run::withdraw_replan)
+                self.change_run(withdrawn.run, Run::withdraw_replan);
             }
             Event::RunForked(forked) => self.change_run(forked.run, |run| run.fork = Some(forked)),
             Event::StepsInherited(inherited) => {

@@ -104,7 +104,7 @@ impl Run {
                 }
             }
             StepEvent::ConditionJudged(judged) => {
-                step.change_hold(|hold| hold.record_ruling(&judged))
+                step.change_hold(|hold| hold.record_ruling(&judged));
             }
             StepEvent::DelayElapsed(_) => step.change_hold(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)

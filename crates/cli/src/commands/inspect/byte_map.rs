@@ -81,9 +81,9 @@ pub(crate) fn regions(
     let mut walk = view.log().walk(1);
     while let Some(item) = walk.next_ref() {
         match item? {
-            LogItem::Record(record, proof) => {
+            LogItem::Record(record, status) => {
                 let place = (record.offset, record.offset.saturating_add(record.size));
-                found.record(record.segment, place, record.seq, proof);
+                found.record(record.segment, place, record.seq, status);
             }
             LogItem::Damage(damage) => found.damage(damage),
             LogItem::DerivedDamage(damage) => found.derived.push(damage),
@@ -123,8 +123,8 @@ struct RecordRange {
 }
 
 impl ScanResult {
-    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, proof: RecordStatus) {
-        let class = match proof {
+    fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, status: RecordStatus) {
+        let class = match status {
             RecordStatus::Durable => RegionClass::Records,
             RecordStatus::AfterDamage => RegionClass::BehindDamage,
             RecordStatus::Unacknowledged => RegionClass::Unproven,
@@ -197,7 +197,7 @@ impl ScanResult {
                 file.add(file.length, RegionClass::Damaged, &damage.what);
             }
             SegmentState::Fenced => {
-                file.add(file.length, RegionClass::Dead, "after the logical end")
+                file.add(file.length, RegionClass::Dead, "after the logical end");
             }
             SegmentState::Full => file.add(file.length, RegionClass::Free, ""),
             SegmentState::Active => file.tail(diagnosis),
