@@ -178,13 +178,15 @@ fn in_flight_twice(evidence: &KillEvidence, runs: &DrillRuns) -> DrillCheck {
         .map(ToString::to_string)
         .collect();
     let others = in_flight.iter().filter(|number| **number != evidence.kill_at).count();
+    let others = u64::try_from(others).unwrap_or(u64::MAX);
     DrillCheck {
         name: "dispatched again once",
         holds: wrong.is_empty() && in_flight.contains(&evidence.kill_at),
         detail: match wrong.as_slice() {
             [] => format!(
-                "step {} and {others} others in flight had two attempts, all other steps one",
-                evidence.kill_at
+                "step {} and {} in flight had two attempts, all others one",
+                evidence.kill_at,
+                counted(others, "other step")
             ),
             _ => format!("wrong number of attempts: steps {}", wrong.join(", ")),
         },
