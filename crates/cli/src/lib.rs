@@ -11,6 +11,8 @@
 mod cli;
 mod commands;
 mod dispatch;
+mod json;
+mod json_lines;
 mod options;
 mod output;
 pub mod protocol;

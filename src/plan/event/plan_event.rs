@@ -66,6 +66,8 @@ pub struct PlanReviewed {
 
 /// Decision of a reviewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Review {
     /// The version may be activated.
     Approved,

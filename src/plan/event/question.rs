@@ -16,6 +16,7 @@ pub(crate) const TIMEOUT: &str = "policy:timeout";
 
 /// Id of a question: the sequence number of the record that asked it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 pub struct QuestionId(pub u64);
 
 /// The content of a question.

@@ -228,6 +228,8 @@ pub struct RunPolicy {
 
 /// Whether a proposed version needs approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum ApprovalPolicy {
     /// It is approved automatically.
     #[default]
@@ -238,6 +240,8 @@ pub enum ApprovalPolicy {
 
 /// Who judges `text` criteria.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum TextPolicy {
     /// A person or a judge.
     #[default]
@@ -248,6 +252,8 @@ pub enum TextPolicy {
 
 /// What a failed step means for the other steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// Steps that do not depend on it continue.
     #[default]
@@ -309,6 +315,8 @@ pub struct BarrierChanged {
 
 /// A change of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum BarrierChange {
     /// Enough members arrived.
     Released,
@@ -357,6 +365,8 @@ pub struct RunEnded {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// All steps are accepted or skipped, and the plan's criteria hold.
     Done,

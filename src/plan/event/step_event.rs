@@ -117,6 +117,8 @@ pub struct AttemptLost {
 
 /// Why an attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum LostCause {
     /// Its lease expired.
     LeaseExpired,
@@ -130,6 +132,8 @@ pub enum LostCause {
 
 /// What happens to a step whose attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum AfterLoss {
     /// It is dispatched again.
     Redispatch,
@@ -181,6 +185,8 @@ pub struct Verdict {
 
 /// Whether a criterion holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Ruling {
     /// It holds.
     Pass,
@@ -247,6 +253,8 @@ pub struct FailureDecided {
 
 /// What happens to the last attempt of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
     /// The attempt is finished.
     #[default]
@@ -308,6 +316,8 @@ pub struct OutcomeResolved {
 
 /// The resolved outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum ResolvedOutcome {
     /// The work was done.
     Landed,

@@ -11,6 +11,7 @@ use crate::plan::value::ids::Timestamp;
 
 /// Limits of a budget; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Money, in millionths of the currency unit.
     pub money_micros: Option<u64>,
@@ -40,6 +41,8 @@ impl From<Budget> for Limits {
 
 /// A dimension of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum BudgetPart {
     /// Money, in millionths of the currency unit.
     Money,

@@ -16,10 +16,12 @@ pub(crate) const SECOND: Micros = 1_000_000;
 
 /// Number of a run, from 1 in the order of their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 pub struct RunId(pub u32);
 
 /// Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 pub struct StepNumber(pub u32);
 
 impl StepNumber {
@@ -35,6 +37,7 @@ impl StepNumber {
 /// It is unique in the ledger and increases with every dispatch, so a stale token is detected. It
 /// identifies run, step and attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
 pub struct AttemptToken(pub u64);
 
 /// A 32-byte content hash, computed by the caller.
@@ -68,6 +71,21 @@ impl ContentHash {
             *byte = digit(*high)? << 4 | digit(*low)?;
         }
         Some(Self(bytes))
+    }
+}
+
+#[cfg(feature = "plan-files")]
+impl schemars::JsonSchema for ContentHash {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ContentHash".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
     }
 }
 

@@ -1,12 +1,13 @@
 //! `ledger root`: the last durable record and its chain value, to compare with later.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::ledger::Environment;
 
 use crate::options::{LedgerFolder, environment_for};
-use crate::output::{Code, Failure, print_json, print_raw};
+use crate::output::{Code, Failure, print_line, print_raw};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,13 +27,21 @@ pub(crate) struct RootArgs {
     json: bool,
 }
 
+/// The last durable record and its chain value.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RootLine {
+    /// The chain value of the record; all zeros in an empty ledger.
+    chain: String,
+    /// The record; 0 in an empty ledger.
+    seq: u64,
+}
+
 pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let environment = environment_for(&dir, &Environment::system())?;
     let root = plan_ledger::ledger::root(&dir, &environment)?;
     if args.json {
-        let chain = root.chain.to_string();
-        print_json(&json!({ "type": "root", "seq": root.seq, "chain": chain }))?;
+        print_line(&RootLine { chain: root.chain.to_string(), seq: root.seq })?;
     } else {
         print_raw(&format!("{}:{}\n", root.seq, root.chain))?;
     }

@@ -1,23 +1,15 @@
 //! Budgets and costs, as JSON and as text.
 
-use serde_json::{Value, json};
-
 use plan_ledger::plan::{BudgetPart, Cost, Limits, PauseCause};
 
+use crate::json::PauseCauseJson;
 use crate::protocol::{count, counted};
 
 use super::escape::escape_control;
 
-/// The cause of a pause, as `format/inspect-json.md` describes it.
-pub(crate) fn pause_cause_json(cause: &PauseCause) -> Value {
-    match cause {
-        PauseCause::Person(by) => json!({ "is": "person", "by": by }),
-        PauseCause::RunBudget(part) => json!({ "is": "run_budget", "part": part_name(*part) }),
-        PauseCause::LedgerBudget(part) => {
-            json!({ "is": "ledger_budget", "part": part_name(*part) })
-        }
-        PauseCause::StepLimit(step) => json!({ "is": "step_limit", "step": step }),
-    }
+/// The cause of a pause.
+pub(crate) fn pause_cause_json(cause: &PauseCause) -> PauseCauseJson {
+    cause.into()
 }
 
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
@@ -45,22 +37,9 @@ fn part_adjective(part: BudgetPart) -> &'static str {
     }
 }
 
-fn part_name(part: BudgetPart) -> &'static str {
-    match part {
-        BudgetPart::Money => "money",
-        BudgetPart::Tokens => "tokens",
-        BudgetPart::Attempts => "attempts",
-        BudgetPart::Wall => "wall",
-    }
-}
-
 /// The limits of a budget; null is no limit.
-pub(crate) fn limits_json(limits: Limits) -> Value {
-    let Limits { money_micros, tokens, attempts, wall_seconds } = limits;
-    json!({
-        "money_micros": money_micros, "tokens": tokens, "attempts": attempts,
-        "wall_seconds": wall_seconds,
-    })
+pub(crate) fn limits_json(limits: Limits) -> Limits {
+    limits
 }
 
 /// The limits of a budget.

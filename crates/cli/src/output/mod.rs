@@ -28,8 +28,8 @@ pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable}
 pub(crate) use export::write_export;
 pub(crate) use plan_diff::{plan_diff_json, plan_diff_text};
 pub(crate) use print::{
-    print_answer, print_error, print_json, print_message, print_raw, print_raw_to, print_result,
-    print_text,
+    print_answer, print_error, print_json, print_line, print_line_or_text, print_message,
+    print_raw, print_raw_to, print_result, print_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::{

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
+use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code, Failure};
 
 use super::escape::escape_lines;
@@ -37,9 +38,23 @@ pub(crate) fn print_raw_to(out: &mut dyn Write, text: &str) -> Result<(), Failur
     }
 }
 
-/// Prints one JSON line on standard output.
+/// Prints a line that is already JSON: the answer of a server.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print_raw(&format!("{value}\n"))
+}
+
+/// Prints one JSON line on standard output.
+pub(crate) fn print_line<L: JsonLine>(line: &L) -> Result<(), Failure> {
+    print_json(&line_value(line))
+}
+
+/// Prints the result of a command: its line, or text for people.
+pub(crate) fn print_line_or_text<L: JsonLine>(
+    as_json: bool,
+    line: &L,
+    text: &str,
+) -> Result<(), Failure> {
+    print_result(as_json, &line_value(line), text)
 }
 
 /// Prints the result of a command: a JSON line, or text for people.

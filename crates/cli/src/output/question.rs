@@ -1,31 +1,19 @@
 //! Questions of a run to a person, as JSON and as text.
 
-use serde_json::{Value, json};
+use plan_ledger::plan::{OnTimeout, QuestionBody, QuestionSubject};
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{OnTimeout, QuestionBody, QuestionSubject, Timestamp};
+use crate::json::{QuestionJson, SubjectJson, TimeoutJson};
 
 use super::escape::escape_control;
 
-/// A question, as `format/inspect-json.md` describes it.
-pub(crate) fn question_json(asked: &QuestionBody) -> Value {
-    let QuestionBody { subject, text, shown, options, to, deadline, on_timeout } = asked;
-    json!({
-        "subject": question_subject_json(subject), "text": text, "shown": shown,
-        "options": options, "to": to, "deadline": deadline.map(time_json),
-        "on_timeout": on_timeout.as_ref().map(question_timeout_json),
-    })
+/// A question.
+pub(crate) fn question_json(asked: &QuestionBody) -> QuestionJson {
+    asked.into()
 }
 
 /// The subject of a question.
-pub(crate) fn question_subject_json(subject: &QuestionSubject) -> Value {
-    match subject {
-        QuestionSubject::Gate => json!({ "is": "gate" }),
-        QuestionSubject::Failure(token) => json!({ "is": "failure", "token": token }),
-        QuestionSubject::Plan(version) => json!({ "is": "plan", "version": version }),
-        QuestionSubject::Budget => json!({ "is": "budget" }),
-        QuestionSubject::Barrier(id) => json!({ "is": "barrier", "barrier": id }),
-    }
+pub(crate) fn question_subject_json(subject: &QuestionSubject) -> SubjectJson {
+    subject.into()
 }
 
 /// The subject of a question.
@@ -40,14 +28,6 @@ pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
 }
 
 /// The action after a question's deadline has passed without an answer.
-pub(crate) fn question_timeout_json(then: &OnTimeout) -> Value {
-    match then {
-        OnTimeout::EscalateTo(person) => json!({ "is": "escalate_to", "who": person }),
-        OnTimeout::Answer(answer) => json!({ "is": "answer", "answer": answer }),
-        OnTimeout::Abort => json!({ "is": "abort" }),
-    }
-}
-
-fn time_json(time: Timestamp) -> Value {
-    json!({ "utc": time_text(time), "micros": time })
+pub(crate) fn question_timeout_json(then: &OnTimeout) -> TimeoutJson {
+    then.into()
 }

@@ -7,19 +7,21 @@
 //!   other runs may be absent from that state.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_valid};
 use plan_ledger::log::Damage;
 use plan_ledger::plan::{Run, RunId, RunSummary, State, StepNumber, Timestamp};
 
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 
 use super::context::{Form, InspectContext};
 use super::health::{Health, damage_json, damage_text};
 use super::lookup::{no_run, not_found, step_of};
-use super::output::{Output, time_json};
+use super::output::Output;
 use super::style::{Paint, moment, words};
 use super::text::run::run_status_text;
 
@@ -243,15 +245,12 @@ impl<'a> LedgerAt<'a> {
                 for damage in &self.damage {
                     out.json("damage", &damage_json(damage))?;
                 }
-                out.json(
-                    "as_of",
-                    &json!({
-                        "seq": self.state.seq,
-                        "time": time_json(self.state.time),
-                        "first_seq": self.view.log().first_seq(),
-                        "unread": self.unread,
-                    }),
-                )?;
+                out.json_line(&AsOfLine {
+                    first_seq: self.view.log().first_seq(),
+                    seq: self.state.seq,
+                    time: self.state.time.into(),
+                    unread: &self.unread,
+                })?;
             }
             Form::Text => self.print_unread(out)?,
         }
@@ -281,6 +280,19 @@ impl<'a> LedgerAt<'a> {
         let text = format!("the log begins at record {first}; earlier records were pruned");
         out.painted(Paint::Notice, &text)
     }
+}
+
+/// The last line of a view: the state that it shows.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AsOfLine<'a> {
+    /// The first record in the log; earlier records were pruned.
+    first_seq: u64,
+    /// The last record that the answer includes.
+    seq: u64,
+    /// The time of that record.
+    time: TimeJson,
+    /// Other problems with reading; together with damage they cause exit code 4.
+    unread: &'a [String],
 }
 
 /// Whether the state before the error can be shown instead.

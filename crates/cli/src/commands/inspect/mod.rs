@@ -29,6 +29,7 @@ mod views;
 
 pub(crate) use command::{InspectArgs, inspect, status};
 pub(super) use health::newest_state;
+pub(crate) use ledger_at::AsOfLine;
 pub(super) use next_action::next_action;
 pub(super) use record_content::meaning;
 pub(crate) use views::view::StatusArgs;

@@ -7,12 +7,11 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use serde::Serialize;
-use serde_json::{Value, json};
-
-use plan_ledger::ledger::time_text;
 use plan_ledger::plan::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
 
+use crate::json::{JsonLine, TimeJson, line_value};
 use crate::output::{Failure, is_printable};
 
 use super::style::{Paint, Style, Table};
@@ -50,6 +49,14 @@ impl<'a> Output<'a> {
     /// Writes a JSON line of that type. The fields are an object.
     pub(crate) fn json(&mut self, kind: &str, fields: &impl Serialize) -> Result<(), Failure> {
         write_tagged(self.out, kind, fields).map_err(Failure::Output)
+    }
+
+    /// Writes a line.
+    pub(crate) fn json_line<L: JsonLine>(&mut self, line: &L) -> Result<(), Failure> {
+        let mut members = line_value(line);
+        let word = members.as_object_mut().and_then(|members| members.remove("type"));
+        let word = word.as_ref().and_then(Value::as_str).unwrap_or_default();
+        write_tagged(self.out, word, &members).map_err(Failure::Output)
     }
 
     /// The underlying writer, for output in another form.
@@ -92,13 +99,15 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
 }
 
 /// A time as text in UTC and in microseconds.
-pub(crate) fn time_json(time: Timestamp) -> Value {
-    json!({ "utc": time_text(time), "micros": time })
+pub(crate) fn time_json(time: Timestamp) -> TimeJson {
+    time.into()
 }
 
 #[cfg(test)]
 mod tests {
     //! Goal: every line names its type, is valid JSON, and cannot drive a terminal.
+
+    use serde_json::json;
 
     use super::*;
 

@@ -130,7 +130,7 @@ fn step_event_json(event: &StepEvent) -> Map<String, Value> {
         }),
         StepEvent::ConditionJudged(event) => judged_json(event),
         StepEvent::DelayElapsed(event) => elapsed_json(event),
-        StepEvent::Asked(event) => asked_json(event),
+        StepEvent::Asked(event) => json!(asked_json(event)),
         StepEvent::Answered(event) => answered_json(event),
         StepEvent::Expired(event) => expired_json(event),
         StepEvent::EffectIntended(event) => intended_json(event),

@@ -12,8 +12,8 @@ use plan_ledger::plan::{
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::time_json;
 use crate::commands::inspect::style::words;
+use crate::json::ReplanRequestJson;
 use crate::output::{pause_cause_json, question_subject_json};
-use crate::runner::trigger_json;
 
 use super::event::scope_json;
 
@@ -29,10 +29,7 @@ pub(crate) fn explanation_json(run: &Run, found: &Explanation) -> Value {
         "run_reasons": run_reasons.collect::<Vec<_>>(),
         "steps": steps.collect::<Vec<_>>(),
         "roots": found.roots(),
-        "request": found.request.as_ref().map(|request| json!({
-            "seq": request.seq, "time": time_json(request.time), "from": request.from,
-            "trigger": trigger_json(&request.trigger), "reason": request.reason,
-        })),
+        "request": found.request.as_ref().map(ReplanRequestJson::from),
     })
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use plan_ledger::plan::{
-    Account, Attempt, BarrierState, Question, QuestionId, ReplanRequest, Run, RunStatus,
-    StepNumber, StepState, StepStatus,
+    Account, Attempt, BarrierState, Question, QuestionId, Run, RunStatus, StepNumber, StepState,
+    StepStatus,
 };
 
 use crate::commands::inspect::health::LedgerOverview;
@@ -14,8 +14,8 @@ use crate::commands::inspect::lookup::{barrier_word, in_flight, missing_members,
 use crate::commands::inspect::next_action::{NextAction, actions};
 use crate::commands::inspect::output::time_json;
 use crate::commands::inspect::style::words;
+use crate::json::ReplanRequestJson;
 use crate::output::{limits_json, pause_cause_json, question_json as asked_json};
-use crate::runner::trigger_json;
 
 use super::event::{cost_json, forked_json, policy_json};
 
@@ -46,7 +46,7 @@ pub(crate) fn run_json(overview: &LedgerOverview, run: &Run, dir: &Path) -> Valu
         "delayed": delayed_json(run),
         "questions": run.questions.iter().map(question_json).collect::<Vec<_>>(),
         "pause": run.pause.as_ref().map(pause_cause_json),
-        "request": run.request.as_ref().map(request_json),
+        "request": run.request.as_ref().map(ReplanRequestJson::from),
         "barriers": barriers.collect::<Vec<_>>(),
         "variables": run.variables.len(),
         "cost": cost_json(run.spent()),
@@ -108,14 +108,6 @@ fn question_json((id, question): (&QuestionId, &Question)) -> Value {
     let Question { step, time, asked } = question;
     json!({
         "question": id, "step": step, "time": time_json(*time), "asked": asked_json(asked),
-    })
-}
-
-fn request_json(request: &ReplanRequest) -> Value {
-    let ReplanRequest { seq, time, trigger, from, reason } = request;
-    json!({
-        "seq": seq, "time": time_json(*time), "trigger": trigger_json(trigger), "from": from,
-        "reason": reason,
     })
 }
 

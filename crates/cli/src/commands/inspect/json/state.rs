@@ -12,6 +12,7 @@ use plan_ledger::plan::{
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::time_json;
 use crate::commands::inspect::style::words;
+use crate::json::TimeJson;
 use crate::output::question_json as asked_json;
 
 use super::event::origin_json;
@@ -24,7 +25,7 @@ pub(crate) struct StepLine<'a> {
     id: &'a str,
     last_failure: Option<Value>,
     last_seq: u64,
-    lease_until: Option<Value>,
+    lease_until: Option<TimeJson>,
     owner: Option<&'a str>,
     priority: i32,
     run: RunId,

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use plan_ledger::ledger::{RecordedEvent, TracedRecord, ValueChange};
 use plan_ledger::plan::{
     Account, Activity, AttemptSummary, BarrierSummary, Event, ExecutionState, OperatorView,
-    Remaining, ReplanRequest, RequiredAction, RunCounters, RunId, UserView, VersionSummary,
+    Remaining, RequiredAction, RunCounters, RunId, UserView, VersionSummary,
 };
 
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::time_json;
 use crate::commands::inspect::style::words;
+use crate::json::ReplanRequestJson;
 use crate::output::{limits_json, pause_cause_json, question_timeout_json};
-use crate::runner::trigger_json;
 
 use super::event::{cost_json, event_json};
 use super::run::status_word;
@@ -102,7 +102,7 @@ pub(crate) fn operator_json(view: &OperatorView) -> Value {
         "elapsed_micros": elapsed,
         "versions": versions.iter().map(version_json).collect::<Vec<_>>(),
         "active": active,
-        "request": request.as_ref().map(request_json),
+        "request": request.as_ref().map(ReplanRequestJson::from),
         "counts": counts,
         "tally": {
             "failures": failures, "retries": retries, "exhausted": exhausted,
@@ -146,14 +146,6 @@ fn version_json(row: &VersionSummary) -> Value {
     json!({
         "version": version, "hash": hash, "reason": reason, "steps": steps,
         "review": review.map(|review| words(&review, '_')),
-    })
-}
-
-fn request_json(request: &ReplanRequest) -> Value {
-    let ReplanRequest { seq, time, trigger, from, reason } = request;
-    json!({
-        "seq": seq, "time": time_json(*time), "trigger": trigger_json(trigger), "from": from,
-        "reason": reason,
     })
 }
 

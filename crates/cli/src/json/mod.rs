@@ -1,0 +1,25 @@
+//! JSON output as types: the lines, and the parts that several lines share.
+//!
+//! Every line is a struct with a [`JsonLine`] implementation, which the table in `json_lines.rs`
+//! gives it: a type that is not in the table cannot be printed. The comment of each field is its
+//! description in the published schema, `format/json-lines.schema.json`, which a test generates.
+//!
+//! Members are printed in alphabetical order, whatever the order of the fields.
+
+mod line;
+mod pause_cause;
+mod question;
+mod replan;
+#[cfg(test)]
+mod schema;
+mod time;
+mod value;
+
+pub(crate) use line::{JsonLine, line_value};
+pub(crate) use pause_cause::PauseCauseJson;
+pub(crate) use question::{QuestionJson, SubjectJson, TimeoutJson};
+pub(crate) use replan::{ReplanRequestJson, TriggerJson};
+#[cfg(test)]
+pub(crate) use schema::PublishedSchema;
+pub(crate) use time::TimeJson;
+pub(crate) use value::AnyJson;

@@ -1,0 +1,22 @@
+//! Times.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::Timestamp;
+
+/// A time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct TimeJson {
+    /// Microseconds since the Unix epoch.
+    micros: Timestamp,
+    /// The same for people, in UTC (RFC 3339).
+    utc: String,
+}
+
+impl From<Timestamp> for TimeJson {
+    fn from(micros: Timestamp) -> Self {
+        Self { micros, utc: time_text(micros) }
+    }
+}
