@@ -163,7 +163,7 @@ fn trace_has_all_changes_and_costs() {
     }
     let state = ledger.state().unwrap();
     let now = &state.runs[&run];
-    assert_eq!(tree["status"], serde_json::json!({"Ended": "Done"}));
+    assert_eq!(tree["status"], serde_json::json!({"ended": "done"}));
     assert_eq!(tree["account"], serde_json::to_value(now.account).unwrap());
     assert_eq!(tree["variables"], serde_json::to_value(&now.variables).unwrap());
     for (place, step) in now.steps.iter().enumerate() {

@@ -96,6 +96,7 @@ pub struct AttemptEnd {
 
 /// The class of the end of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AttemptEndKind {
     /// It is still in flight.
     InFlight,

@@ -40,6 +40,7 @@ pub struct QuestionBody {
 
 /// What a question is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum QuestionSubject {
     /// Whether a step may be dispatched.
     Gate,

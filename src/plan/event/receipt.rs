@@ -16,6 +16,7 @@ use crate::plan::value::json::Json;
 
 /// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Output {
     /// The value.
     Inline(Json),
@@ -89,6 +90,7 @@ pub struct Receipt {
 
 /// Outcome of an attempt, as the worker reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The work is done.
     #[default]

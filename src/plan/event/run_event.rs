@@ -26,6 +26,7 @@ pub struct RunPaused {
 
 /// Why a run pauses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PauseCause {
     /// A command of a person or a program paused it; the actor.
     Person(String),
@@ -107,6 +108,7 @@ pub struct ReplanRequested {
 
 /// Why a new plan version is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReplanTrigger {
     /// A precondition is false, and no remaining step can change that.
     PreconditionFalse {
@@ -281,6 +283,7 @@ pub struct VariableSet {
 
 /// Who set a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// An accepted step.
     Step {
@@ -341,6 +344,7 @@ pub struct CapChanged {
 
 /// Scope of a cap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CapScope {
     /// All attempts of the ledger.
     Ledger,

@@ -203,6 +203,7 @@ pub struct Accepted {
 
 /// Why a step was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AcceptedBasis {
     /// It has no criteria: a successful receipt suffices.
     Receipt,
@@ -266,6 +267,7 @@ pub enum AfterFailure {
 
 /// A decision about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// Dispatch the step again.
     Retry,
@@ -338,6 +340,7 @@ pub struct ConditionJudged {
 
 /// A condition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Condition {
     /// The `condition` of the step: if it does not hold, the step is skipped.
     RunIf,

@@ -194,6 +194,7 @@ pub struct Run {
 
 /// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// It has no active plan version yet.
     Proposed,
@@ -456,6 +457,7 @@ impl Run {
 
 /// An event that becomes due at a given time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Timer {
     /// A lease expires.
     Lease(AttemptToken),
