@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
 use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
-use crate::plan::{Micros, Timestamp};
+use crate::plan::{Micros, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
 use super::codec::streams::RUN_STREAMS;
@@ -116,15 +116,6 @@ impl IdSource for RandomIds {
         getrandom::fill(&mut id).expect("the operating system always has random bytes");
         id
     }
-}
-
-/// A time in UTC: `2026-11-21T03:38:36.000000Z`.
-#[must_use]
-pub fn time_text(time: Timestamp) -> String {
-    // The library cannot format times after the year 9999.
-    const LAST: Timestamp = 253_402_300_799_000_000;
-    let time = UNIX_EPOCH + Duration::from_micros(time.min(LAST));
-    humantime::format_rfc3339_micros(time).to_string()
 }
 
 /// Parse a time in UTC (`2026-11-21T03:38:36Z`, `2026-11-21 03:38:36`), or a duration before `now`

@@ -29,6 +29,7 @@ mod verify;
 mod view;
 
 pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
+pub use crate::plan::time_text;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};
 #[doc(hidden)]
@@ -37,9 +38,7 @@ pub use codec::hash::{bytes_hash, plan_draft, plan_hash};
 pub use codec::kind::Kind;
 pub use codec::note::{NOTE_LENGTH_MAX, Note};
 pub use codec::streams::RUN_STREAMS;
-pub use environment::{
-    Clock, Environment, IdSource, SystemClock, parse_duration, parse_time, time_text,
-};
+pub use environment::{Clock, Environment, IdSource, SystemClock, parse_duration, parse_time};
 pub use facade::{Ledger, OpenQuestion, Reply};
 pub use history::attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd};
 pub use history::changes::ChangedField;

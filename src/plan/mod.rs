@@ -35,7 +35,7 @@ pub use event::plan_event::{
 };
 pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
-    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, WAIT, WITHDRAWN, YES,
+    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{Artifact, BlobOutput, Outcome, Output, Receipt};
 pub use event::run_event::{
@@ -48,10 +48,11 @@ pub use event::step_event::{
     Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
     CostCorrected, Decision, DelayElapsed, Dispatched, EffectCommitted, EffectIntended,
     FailureDecided, LeaseRenewed, LostCause, OutcomeResolved, ReceiptRecorded, ReceiptRefused,
-    Reopened, ResolvedOutcome, Ruling, Skipped, StepEvent, StepFailed, StepRecord, Verdict,
-    VerdictRecorded,
+    Reopened, ResolvedOutcome, Ruling, Skipped, StepFailed, Verdict, VerdictRecorded,
 };
 pub use event::step_status::StepStatus;
+pub(crate) use event::table::with_events;
+pub use event::table::{StepEvent, StepRecord};
 pub use execute::execute;
 pub use explain::explain;
 pub use explain::explanation::{Explanation, StepReasons};
@@ -105,6 +106,7 @@ pub use value::nearest::closest_name;
 #[doc(hidden)]
 pub use value::numbers::{find_long_number, quote_long_numbers};
 pub use value::rare_field::{RareField, StaticDefault};
+pub use value::time::{UtcTime, time_text};
 pub use view::execution::{ExecutionState, Remaining, execution_state};
 pub use view::operator::{
     AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,

@@ -307,8 +307,10 @@ impl fmt::Display for Rejection {
             }
             Self::Paused(cause) => {
                 let what = match cause {
-                    PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_) => "raise the budget",
-                    PauseCause::Person(_) | PauseCause::StepLimit(_) => "unpause the run",
+                    PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => {
+                        "raise the budget"
+                    }
+                    PauseCause::Person { .. } | PauseCause::StepLimit { .. } => "unpause the run",
                 };
                 write!(f, "the run is paused: {cause}; {what}")
             }

@@ -335,7 +335,7 @@ fn large_base_of_small_snapshots_is_kept() {
             ledger.set_variable(run, "noise", noise, None, "ann").unwrap();
         } else {
             let (limit, by) = (u32::try_from(step).ok(), "ann".to_owned());
-            let scope = plan_ledger::plan::CapScope::Owner("unused".to_owned());
+            let scope = plan_ledger::plan::CapScope::Owner { owner: "unused".to_owned() };
             ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
         }
         ledger.close().unwrap();

@@ -266,7 +266,7 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
         _ => {
             let decision = rng.pick(&[
                 Decision::Retry,
-                Decision::RetryAt(state.time + 700_000),
+                Decision::RetryAt { due: state.time + 700_000 },
                 Decision::Fallback,
                 Decision::Escalate,
                 Decision::Replan,
@@ -290,9 +290,9 @@ fn budget_command(rng: &mut Rng, state: &State, targets: Targets) -> Command {
         2 => {
             let scope = rng.pick(&[
                 CapScope::Ledger,
-                CapScope::Run(run),
-                CapScope::Owner("y".to_owned()),
-                CapScope::Tag("gpu".to_owned()),
+                CapScope::Run { run },
+                CapScope::Owner { owner: "y".to_owned() },
+                CapScope::Tag { tag: "gpu".to_owned() },
             ]);
             Command::SetCap { scope, limit: rng.pick(&[None, Some(1), Some(2)]), by }
         }

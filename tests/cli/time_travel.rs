@@ -180,7 +180,7 @@ impl Rng {
             86..88 => Command::RetryFailed { run, by },
             88..92 => {
                 let limit = self.pick(&[None, Some(1), Some(3)]);
-                Command::SetCap { scope: CapScope::Run(run), limit, by }
+                Command::SetCap { scope: CapScope::Run { run }, limit, by }
             }
             92 if self.below(80) == 0 => {
                 Command::CancelRun { run, by, reason: "enough".to_owned() }

@@ -136,7 +136,7 @@ fn transient_failure_is_retried_with_backoff() {
         scenario.fail(&task, FailureClass::Unknown, "HTTP 503 from the bureau", 40_000);
         let decided = scenario.decisions().pop().unwrap();
         assert_eq!(decided.class, FailureClass::Transient, "as the plan hints");
-        assert_eq!(decided.decision, Decision::RetryAt(scenario.now() + wait * 1_000_000));
+        assert_eq!(decided.decision, Decision::RetryAt { due: scenario.now() + wait * 1_000_000 });
         let step = scenario.number("pull_credit");
         scenario.lose_power();
         scenario.wait(wait - 1);
@@ -197,7 +197,7 @@ fn gate_escalates_to_a_second_person_at_its_deadline() {
     assert_eq!(scenario.ledger().questions().unwrap(), []);
     scenario.complete("review", &json!("plausible"));
     let answered = scenario.step_events().into_iter().find_map(|record| match record.event {
-        StepEvent::Answered(answered) => Some((answered.by, answered.answer, answered.shown)),
+        StepEvent::StepAnswered(answered) => Some((answered.by, answered.answer, answered.shown)),
         _ => None,
     });
     assert_eq!(answered, Some(("bob".to_owned(), YES.to_owned(), expected)));
@@ -239,7 +239,7 @@ fn exhausted_budget_pauses_the_run_until_it_is_raised() {
     assert_eq!(scenario.run().spent(), money(200_000));
     // The offer may cost 100,000, and 50,000 are left.
     assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
-    let cause = PauseCause::RunBudget(BudgetPart::Money);
+    let cause = PauseCause::RunBudget { part: BudgetPart::Money };
     assert_eq!(scenario.run().pause, Some(cause.clone()));
     assert_eq!(scenario.question().question.asked.subject, QuestionSubject::Budget);
     scenario.lose_power();
@@ -405,7 +405,7 @@ fn barrier_of_five_opens_across_power_losses() {
     }
     scenario.finish(&last, &json!("seen"));
     let released = scenario.events().into_iter().find_map(|(_, event)| match event {
-        Event::Barrier(changed) => Some((changed.change, changed.arrived, changed.needed)),
+        Event::BarrierChanged(changed) => Some((changed.change, changed.arrived, changed.needed)),
         _ => None,
     });
     assert_eq!(released, Some((BarrierChange::Released, 5, 5)));
@@ -603,7 +603,7 @@ fn paused_run_dispatches_nothing() {
     let mut scenario = Scenario::begin(&of);
     let task = scenario.dispatch("a");
     scenario.ledger().pause(scenario.run, "ann", "lunch").unwrap();
-    let cause = Rejection::Paused(PauseCause::Person("ann".to_owned()));
+    let cause = Rejection::Paused(PauseCause::Person { by: "ann".to_owned() });
     assert_eq!(refusal(scenario.ledger().pause(scenario.run, "bob", "tea")), cause);
     assert_eq!(
         scenario.finish(&task, &json!(1)),
@@ -640,7 +640,7 @@ fn failure_waits_for_an_external_decider() {
     };
     assert_eq!(refusal(decide(&scenario, Decision::Fallback)), Rejection::NoFallback(step));
     let at = scenario.now() + 5_000_000;
-    assert_eq!(decide(&scenario, Decision::RetryAt(at)).unwrap(), StepStatus::Delayed);
+    assert_eq!(decide(&scenario, Decision::RetryAt { due: at }).unwrap(), StepStatus::Delayed);
     assert_eq!(scenario.decisions()[0].rule, "model 7");
     assert_eq!(refusal(decide(&scenario, Decision::Retry)), Rejection::NothingFailed);
     scenario.wait(5);
@@ -756,7 +756,8 @@ fn fork_inside_a_batch_takes_complete_versions_only() {
             assert_eq!(plan_ledger::plan_hash(&version.plan.decode()), version.hash, "{name}");
         }
         let asked: Vec<_> = run.questions.values().map(|each| each.asked.subject.clone()).collect();
-        let expected = if versions == 2 { vec![QuestionSubject::Plan(2)] } else { vec![] };
+        let expected =
+            if versions == 2 { vec![QuestionSubject::Plan { version: 2 }] } else { vec![] };
         assert_eq!(asked, expected, "{name}");
     }
     scenario.ledger().snapshot::<plan_ledger::State>().unwrap();

@@ -8,12 +8,11 @@
 //! - A payload that does not fit its kind is an error, never a missing event.
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Codec, NewRecord, SKIPPABLE_KINDS_FROM};
 use crate::log::LoggedRecord;
-use crate::plan::{Event, RunId, StepEvent, StepNumber, StepRecord, canonical};
+use crate::plan::{Event, StepEvent, StepRecord, canonical, with_events};
 
 use super::kind::Kind;
 use super::values::{bytes, value};
@@ -21,74 +20,64 @@ use super::values::{bytes, value};
 /// The schema number of every kind.
 const SCHEMA: u16 = 1;
 
-/// A step event's payload: run, step and previous event, then the event's own fields.
-#[derive(Serialize, Deserialize)]
-struct OfStep<T> {
-    run: RunId,
-    step: StepNumber,
-    previous: u64,
-    event: T,
+macro_rules! define_codec {
+    (
+        ledger { $(
+            $(#[$doc:meta])* $number:literal $name:ident $variant:ident($payload:ty)
+            $codec:ident $stream:ident;
+        )* }
+        step { $(
+            $(#[$step_doc:meta])* $step_number:literal $step_name:ident
+            $step_variant:ident($step_payload:ty);
+        )* }
+    ) => {
+        /// The payload of an event. That of a step's event begins with run, step and previous event.
+        fn payload(event: &Event) -> Vec<u8> {
+            match event {
+                $(Event::$variant(event) => encode_as!($codec event),)*
+                Event::Step(StepRecord { run, step, previous, event }) => match event {
+                    $(StepEvent::$step_variant(event) => bytes(&(run, step, previous, event)),)*
+                },
+            }
+        }
+
+        /// The event of that kind in a payload.
+        fn event(kind: Kind, payload: &[u8]) -> std::result::Result<Event, String> {
+            match kind {
+                $(Kind::$variant => decode_as!($codec payload).map(Event::$variant),)*
+                $(Kind::$step_variant => of_step(payload, StepEvent::$step_variant),)*
+                _ => Err("it is a note".to_owned()),
+            }
+        }
+    };
 }
+
+macro_rules! encode_as {
+    (Bincode $event:ident) => {
+        bytes($event)
+    };
+    (Json $event:ident) => {
+        canonical($event).into_bytes()
+    };
+}
+
+macro_rules! decode_as {
+    (Bincode $payload:ident) => {
+        value($payload)
+    };
+    (Json $payload:ident) => {
+        json($payload)
+    };
+}
+
+with_events!(define_codec);
 
 /// The record that holds an event.
 #[must_use]
 pub fn encode(event: &Event) -> NewRecord {
-    let (codec, payload) = match event {
-        Event::PlanProposed(event) => (Codec::Json, canonical(event).into_bytes()),
-        Event::PlanSteps(event) => (Codec::Json, canonical(event).into_bytes()),
-        Event::RunStarted(event) => (Codec::Bincode, bytes(event)),
-        Event::PlanReviewed(event) => (Codec::Bincode, bytes(event)),
-        Event::PlanActivated(event) => (Codec::Bincode, bytes(event)),
-        Event::PlanVerdict(event) => (Codec::Bincode, bytes(event)),
-        Event::VariableSet(event) => (Codec::Bincode, bytes(event)),
-        Event::Barrier(event) => (Codec::Bincode, bytes(event)),
-        Event::CapChanged(event) => (Codec::Bincode, bytes(event)),
-        Event::RunEnded(event) => (Codec::Bincode, bytes(event)),
-        Event::RunReopened(event) => (Codec::Bincode, bytes(event)),
-        Event::RunPaused(event) => (Codec::Bincode, bytes(event)),
-        Event::RunResumed(event) => (Codec::Bincode, bytes(event)),
-        Event::BudgetChanged(event) => (Codec::Bincode, bytes(event)),
-        Event::QuestionAsked(event) => (Codec::Bincode, bytes(event)),
-        Event::QuestionAnswered(event) => (Codec::Bincode, bytes(event)),
-        Event::QuestionExpired(event) => (Codec::Bincode, bytes(event)),
-        Event::ReplanRequested(event) => (Codec::Bincode, bytes(event)),
-        Event::ReplanWithdrawn(event) => (Codec::Bincode, bytes(event)),
-        Event::RunForked(event) => (Codec::Bincode, bytes(event)),
-        Event::StepsInherited(event) => (Codec::Bincode, bytes(event)),
-        Event::Step(record) => (Codec::Bincode, encode_step(record)),
-    };
-    NewRecord { kind: Kind::of(event).number(), codec, schema: SCHEMA, payload }
-}
-
-fn step_bytes<T: Serialize>(run: RunId, step: StepNumber, previous: u64, event: &T) -> Vec<u8> {
-    bytes(&OfStep { run, step, previous, event })
-}
-
-fn encode_step(record: &StepRecord) -> Vec<u8> {
-    let StepRecord { run, step, previous, event } = record;
-    let (run, step, previous) = (*run, *step, *previous);
-    match event {
-        StepEvent::Dispatched(event) => step_bytes(run, step, previous, event),
-        StepEvent::LeaseRenewed(event) => step_bytes(run, step, previous, event),
-        StepEvent::AttemptLost(event) => step_bytes(run, step, previous, event),
-        StepEvent::ReceiptRecorded(event) => step_bytes(run, step, previous, event),
-        StepEvent::ReceiptRefused(event) => step_bytes(run, step, previous, event),
-        StepEvent::VerdictRecorded(event) => step_bytes(run, step, previous, event),
-        StepEvent::Accepted(event) => step_bytes(run, step, previous, event),
-        StepEvent::FailureDecided(event) => step_bytes(run, step, previous, event),
-        StepEvent::Skipped(event) => step_bytes(run, step, previous, event),
-        StepEvent::Reopened(event) => step_bytes(run, step, previous, event),
-        StepEvent::OutcomeResolved(event) => step_bytes(run, step, previous, event),
-        StepEvent::ConditionJudged(event) => step_bytes(run, step, previous, event),
-        StepEvent::DelayElapsed(event) => step_bytes(run, step, previous, event),
-        StepEvent::Asked(event) => step_bytes(run, step, previous, event),
-        StepEvent::Answered(event) => step_bytes(run, step, previous, event),
-        StepEvent::Expired(event) => step_bytes(run, step, previous, event),
-        StepEvent::EffectIntended(event) => step_bytes(run, step, previous, event),
-        StepEvent::EffectCommitted(event) => step_bytes(run, step, previous, event),
-        StepEvent::CostCorrected(event) => step_bytes(run, step, previous, event),
-        StepEvent::Failed(event) => step_bytes(run, step, previous, event),
-    }
+    let kind = Kind::of(event);
+    let payload = payload(event);
+    NewRecord { kind: kind.number(), codec: kind.codec(), schema: SCHEMA, payload }
 }
 
 /// The kind of a record that holds an event, without decoding its payload; `None` for a note, or
@@ -114,12 +103,10 @@ pub(crate) fn kind_of<P>(record: &LoggedRecord<P>) -> Result<Option<Kind>> {
 /// not fit its kind.
 pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>> {
     let Some(kind) = kind_of(record)? else { return Ok(None) };
-    let payload = record.payload.as_ref();
-    let event = match (kind, record.codec) {
-        (Kind::PlanProposed, Codec::Json) => json(payload).map(Event::PlanProposed),
-        (Kind::PlanSteps, Codec::Json) => json(payload).map(Event::PlanSteps),
-        (_, Codec::Bincode) => decode_bincode(kind, payload),
-        _ => Err(wrong_codec(record.codec)),
+    let event = if record.codec == kind.codec() {
+        event(kind, record.payload.as_ref())
+    } else {
+        Err(wrong_codec(record.codec))
     };
     event.map(Some).map_err(|what| {
         Error::new(
@@ -134,63 +121,11 @@ pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>>
     })
 }
 
-fn decode_bincode(kind: Kind, payload: &[u8]) -> std::result::Result<Event, String> {
-    match kind {
-        Kind::RunStarted => value(payload).map(Event::RunStarted),
-        Kind::PlanReviewed => value(payload).map(Event::PlanReviewed),
-        Kind::PlanActivated => value(payload).map(Event::PlanActivated),
-        Kind::PlanVerdict => value(payload).map(Event::PlanVerdict),
-        Kind::VariableSet => value(payload).map(Event::VariableSet),
-        Kind::BarrierChanged => value(payload).map(Event::Barrier),
-        Kind::CapChanged => value(payload).map(Event::CapChanged),
-        Kind::RunEnded => value(payload).map(Event::RunEnded),
-        Kind::RunReopened => value(payload).map(Event::RunReopened),
-        Kind::RunPaused => value(payload).map(Event::RunPaused),
-        Kind::RunResumed => value(payload).map(Event::RunResumed),
-        Kind::BudgetChanged => value(payload).map(Event::BudgetChanged),
-        Kind::QuestionAsked => value(payload).map(Event::QuestionAsked),
-        Kind::QuestionAnswered => value(payload).map(Event::QuestionAnswered),
-        Kind::QuestionExpired => value(payload).map(Event::QuestionExpired),
-        Kind::ReplanRequested => value(payload).map(Event::ReplanRequested),
-        Kind::ReplanWithdrawn => value(payload).map(Event::ReplanWithdrawn),
-        Kind::RunForked => value(payload).map(Event::RunForked),
-        Kind::StepsInherited => value(payload).map(Event::StepsInherited),
-        Kind::Dispatched => of_step(payload, StepEvent::Dispatched),
-        Kind::LeaseRenewed => of_step(payload, StepEvent::LeaseRenewed),
-        Kind::AttemptLost => of_step(payload, StepEvent::AttemptLost),
-        Kind::ReceiptRecorded => of_step(payload, StepEvent::ReceiptRecorded),
-        Kind::ReceiptRefused => of_step(payload, StepEvent::ReceiptRefused),
-        Kind::VerdictRecorded => of_step(payload, StepEvent::VerdictRecorded),
-        Kind::Accepted => of_step(payload, StepEvent::Accepted),
-        Kind::FailureDecided => of_step(payload, StepEvent::FailureDecided),
-        Kind::Skipped => of_step(payload, StepEvent::Skipped),
-        Kind::Reopened => of_step(payload, StepEvent::Reopened),
-        Kind::OutcomeResolved => of_step(payload, StepEvent::OutcomeResolved),
-        Kind::ConditionJudged => of_step(payload, StepEvent::ConditionJudged),
-        Kind::DelayElapsed => of_step(payload, StepEvent::DelayElapsed),
-        Kind::StepAsked => of_step(payload, StepEvent::Asked),
-        Kind::StepAnswered => of_step(payload, StepEvent::Answered),
-        Kind::StepQuestionExpired => of_step(payload, StepEvent::Expired),
-        Kind::EffectIntended => of_step(payload, StepEvent::EffectIntended),
-        Kind::EffectCommitted => of_step(payload, StepEvent::EffectCommitted),
-        Kind::CostCorrected => of_step(payload, StepEvent::CostCorrected),
-        Kind::StepFailed => of_step(payload, StepEvent::Failed),
-        Kind::PlanProposed
-        | Kind::PlanSteps
-        | Kind::RecoveryNote
-        | Kind::RetentionNote
-        | Kind::BatchKey
-        | Kind::Note
-        | Kind::SnapshotNote
-        | Kind::Gap => Err(wrong_codec(Codec::Bincode)),
-    }
-}
-
 fn of_step<T: DeserializeOwned>(
     payload: &[u8],
     wrap: impl FnOnce(T) -> StepEvent,
 ) -> std::result::Result<Event, String> {
-    let OfStep { run, step, previous, event } = value(payload)?;
+    let (run, step, previous, event) = value(payload)?;
     Ok(Event::Step(StepRecord { run, step, previous, event: wrap(event) }))
 }
 

@@ -86,7 +86,7 @@ fn of_plan() -> Vec<Event> {
             origin: Origin::Step { step: StepNumber(37), token: AttemptToken(70_000) },
             since: 0,
         }),
-        Event::Barrier(BarrierChanged {
+        Event::BarrierChanged(BarrierChanged {
             run,
             barrier: "gate".into(),
             change: BarrierChange::Broken,
@@ -94,7 +94,7 @@ fn of_plan() -> Vec<Event> {
             needed: 2,
         }),
         Event::CapChanged(CapChanged {
-            scope: CapScope::Owner("dba".into()),
+            scope: CapScope::Owner { owner: "dba".into() },
             limit: Some(4),
             by: "me".into(),
         }),
@@ -193,7 +193,7 @@ fn of_control() -> Vec<Event> {
     vec![
         Event::RunPaused(RunPaused {
             run,
-            cause: PauseCause::RunBudget(BudgetPart::Tokens),
+            cause: PauseCause::RunBudget { part: BudgetPart::Tokens },
             reason: "used up".into(),
         }),
         Event::RunResumed(RunResumed { run, by: "me".into() }),
@@ -232,9 +232,9 @@ fn of_control_steps() -> Vec<Event> {
             evidence: "score = 3".into(),
         }),
         StepEvent::DelayElapsed(DelayElapsed { due: 7 }),
-        StepEvent::Asked(asked()),
-        StepEvent::Answered(answered()),
-        StepEvent::Expired(expired()),
+        StepEvent::StepAsked(asked()),
+        StepEvent::StepAnswered(answered()),
+        StepEvent::StepQuestionExpired(expired()),
         StepEvent::EffectIntended(EffectIntended {
             token,
             effect: "mail".into(),
@@ -247,7 +247,7 @@ fn of_control_steps() -> Vec<Event> {
             charged: Cost { money_micros: 3, tokens: 0 },
             by: "me".into(),
         }),
-        StepEvent::Failed(StepFailed {
+        StepEvent::StepFailed(StepFailed {
             class: FailureClass::AssumptionBroken,
             rule: "precondition.false".into(),
             reason: "it is not so".into(),
@@ -291,7 +291,7 @@ fn of_rare_fields() -> Vec<Event> {
         name: "x".into(),
         value: Json::default(),
         version: 1,
-        origin: Origin::Person("me".into()),
+        origin: Origin::Person { who: "me".into() },
         since: 1_700_000_000_000_000,
     }));
     let steps = [
@@ -309,7 +309,7 @@ fn of_rare_fields() -> Vec<Event> {
         StepEvent::FailureDecided(FailureDecided {
             token,
             class: FailureClass::Transient,
-            decision: Decision::RetryAt(1_700_000_000_000_000),
+            decision: Decision::RetryAt { due: 1_700_000_000_000_000 },
             rule: "own".into(),
             reason: "503".into(),
             disposition: Disposition::Landed,
@@ -346,7 +346,7 @@ fn of_rare_variants() -> Vec<Event> {
             origin: Origin::Fallback { step: StepNumber(3) },
             since: 0,
         }),
-        Event::Barrier(BarrierChanged {
+        Event::BarrierChanged(BarrierChanged {
             run,
             barrier: "gate".into(),
             change: BarrierChange::Overruled,
@@ -354,7 +354,7 @@ fn of_rare_variants() -> Vec<Event> {
             needed: 2,
         }),
         Event::CapChanged(CapChanged {
-            scope: CapScope::Tag("gpu".into()),
+            scope: CapScope::Tag { tag: "gpu".into() },
             limit: Some(1),
             by: "me".into(),
         }),

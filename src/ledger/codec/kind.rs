@@ -1,11 +1,12 @@
-//! The kinds of records, by number and by name.
+//! The kinds of records, by number and by name: those of the events (`crate::plan`), and notes.
 //!
 //! Invariant: a number is never reused with another meaning.
 
-use crate::plan::{Event, StepEvent};
+use crate::format::Codec;
+use crate::plan::{Event, StepEvent, with_events};
 
 macro_rules! kinds {
-    ($($name:ident = $number:literal $text:literal;)*) => {
+    ($($name:ident = $number:literal $text:ident $codec:ident;)*) => {
         /// The kind of a record. The numbers are on disk.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each is the event of the same name")]
@@ -33,116 +34,61 @@ macro_rules! kinds {
             /// Its name in texts and JSON.
             #[must_use]
             pub fn name(self) -> &'static str {
-                match self { $(Self::$name => $text),* }
+                match self { $(Self::$name => stringify!($text)),* }
+            }
+
+            /// The codec of its payload.
+            #[must_use]
+            pub fn codec(self) -> Codec {
+                match self { $(Self::$name => Codec::$codec),* }
             }
         }
     };
 }
 
-kinds! {
-    RunStarted = 1 "run_started";
-    PlanProposed = 2 "plan_proposed";
-    PlanSteps = 3 "plan_steps";
-    PlanReviewed = 4 "plan_reviewed";
-    PlanActivated = 5 "plan_activated";
-    PlanVerdict = 6 "plan_verdict";
-    VariableSet = 7 "variable_set";
-    BarrierChanged = 8 "barrier_changed";
-    CapChanged = 9 "cap_changed";
-    RunEnded = 10 "run_ended";
-    RunReopened = 11 "run_reopened";
-    RunPaused = 12 "run_paused";
-    RunResumed = 13 "run_resumed";
-    BudgetChanged = 14 "budget_changed";
-    QuestionAsked = 15 "question_asked";
-    QuestionAnswered = 16 "question_answered";
-    QuestionExpired = 17 "question_expired";
-    ReplanRequested = 18 "replan_requested";
-    ReplanWithdrawn = 19 "replan_withdrawn";
-    RunForked = 20 "run_forked";
-    StepsInherited = 21 "steps_inherited";
-    Dispatched = 32 "dispatched";
-    LeaseRenewed = 33 "lease_renewed";
-    AttemptLost = 34 "attempt_lost";
-    ReceiptRecorded = 35 "receipt_recorded";
-    ReceiptRefused = 36 "receipt_refused";
-    VerdictRecorded = 37 "verdict_recorded";
-    Accepted = 38 "accepted";
-    FailureDecided = 39 "failure_decided";
-    Skipped = 40 "skipped";
-    Reopened = 41 "reopened";
-    OutcomeResolved = 42 "outcome_resolved";
-    ConditionJudged = 43 "condition_judged";
-    DelayElapsed = 44 "delay_elapsed";
-    StepAsked = 45 "step_asked";
-    StepAnswered = 46 "step_answered";
-    StepQuestionExpired = 47 "step_question_expired";
-    EffectIntended = 48 "effect_intended";
-    EffectCommitted = 49 "effect_committed";
-    CostCorrected = 50 "cost_corrected";
-    StepFailed = 51 "step_failed";
-    RecoveryNote = 0x8001 "recovery_note";
-    RetentionNote = 0x8002 "retention_note";
-    BatchKey = 0x8003 "batch_key";
-    SnapshotNote = 0x8004 "snapshot_note";
-    Gap = 0x8005 "gap";
-    Note = 0x8006 "note";
+macro_rules! define_kinds {
+    (
+        ledger { $(
+            $(#[$doc:meta])* $number:literal $name:ident $variant:ident($payload:ty)
+            $codec:ident $stream:ident;
+        )* }
+        step { $(
+            $(#[$step_doc:meta])* $step_number:literal $step_name:ident
+            $step_variant:ident($step_payload:ty);
+        )* }
+    ) => {
+        kinds! {
+            $($variant = $number $name $codec;)*
+            $($step_variant = $step_number $step_name Bincode;)*
+            RecoveryNote = 0x8001 recovery_note Json;
+            RetentionNote = 0x8002 retention_note Json;
+            BatchKey = 0x8003 batch_key Raw;
+            SnapshotNote = 0x8004 snapshot_note Json;
+            Gap = 0x8005 gap Json;
+            Note = 0x8006 note Json;
+        }
+
+        impl Kind {
+            /// The kind of an event's record.
+            #[must_use]
+            pub fn of(event: &Event) -> Self {
+                match event {
+                    $(Event::$variant(_) => Self::$variant,)*
+                    Event::Step(record) => match &record.event {
+                        $(StepEvent::$step_variant(_) => Self::$step_variant,)*
+                    },
+                }
+            }
+        }
+    };
 }
+
+with_events!(define_kinds);
 
 impl Kind {
     /// The kind of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
-    }
-
-    /// The kind of an event's record.
-    #[must_use]
-    pub fn of(event: &Event) -> Self {
-        match event {
-            Event::RunStarted(_) => Self::RunStarted,
-            Event::PlanProposed(_) => Self::PlanProposed,
-            Event::PlanSteps(_) => Self::PlanSteps,
-            Event::PlanReviewed(_) => Self::PlanReviewed,
-            Event::PlanActivated(_) => Self::PlanActivated,
-            Event::PlanVerdict(_) => Self::PlanVerdict,
-            Event::VariableSet(_) => Self::VariableSet,
-            Event::Barrier(_) => Self::BarrierChanged,
-            Event::CapChanged(_) => Self::CapChanged,
-            Event::RunEnded(_) => Self::RunEnded,
-            Event::RunReopened(_) => Self::RunReopened,
-            Event::RunPaused(_) => Self::RunPaused,
-            Event::RunResumed(_) => Self::RunResumed,
-            Event::BudgetChanged(_) => Self::BudgetChanged,
-            Event::QuestionAsked(_) => Self::QuestionAsked,
-            Event::QuestionAnswered(_) => Self::QuestionAnswered,
-            Event::QuestionExpired(_) => Self::QuestionExpired,
-            Event::ReplanRequested(_) => Self::ReplanRequested,
-            Event::ReplanWithdrawn(_) => Self::ReplanWithdrawn,
-            Event::RunForked(_) => Self::RunForked,
-            Event::StepsInherited(_) => Self::StepsInherited,
-            Event::Step(record) => match &record.event {
-                StepEvent::Dispatched(_) => Self::Dispatched,
-                StepEvent::LeaseRenewed(_) => Self::LeaseRenewed,
-                StepEvent::AttemptLost(_) => Self::AttemptLost,
-                StepEvent::ReceiptRecorded(_) => Self::ReceiptRecorded,
-                StepEvent::ReceiptRefused(_) => Self::ReceiptRefused,
-                StepEvent::VerdictRecorded(_) => Self::VerdictRecorded,
-                StepEvent::Accepted(_) => Self::Accepted,
-                StepEvent::FailureDecided(_) => Self::FailureDecided,
-                StepEvent::Skipped(_) => Self::Skipped,
-                StepEvent::Reopened(_) => Self::Reopened,
-                StepEvent::OutcomeResolved(_) => Self::OutcomeResolved,
-                StepEvent::ConditionJudged(_) => Self::ConditionJudged,
-                StepEvent::DelayElapsed(_) => Self::DelayElapsed,
-                StepEvent::Asked(_) => Self::StepAsked,
-                StepEvent::Answered(_) => Self::StepAnswered,
-                StepEvent::Expired(_) => Self::StepQuestionExpired,
-                StepEvent::EffectIntended(_) => Self::EffectIntended,
-                StepEvent::EffectCommitted(_) => Self::EffectCommitted,
-                StepEvent::CostCorrected(_) => Self::CostCorrected,
-                StepEvent::Failed(_) => Self::StepFailed,
-            },
-        }
     }
 }

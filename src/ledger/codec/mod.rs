@@ -9,5 +9,7 @@ mod golden_tests;
 pub(crate) mod hash;
 pub(crate) mod kind;
 pub(crate) mod note;
+#[cfg(test)]
+mod page_tests;
 pub(crate) mod streams;
 pub(crate) mod values;

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::ledger::projection::RecordedEvent;
 use crate::plan::{AfterLoss, Decision, Event, Outcome, StepEvent, StepNumber, Timestamp};
 
@@ -34,7 +36,8 @@ pub struct TimelineInterval {
 }
 
 /// The outcome of an attempt, or the cause of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum IntervalKind {
     /// An attempt that has not ended.
     InFlight,
@@ -96,17 +99,17 @@ impl StepTimeline {
                 }
             }
             StepEvent::FailureDecided(decided) => match decided.decision {
-                Decision::RetryAt(_) => self.begin(record, Kind::Delayed),
+                Decision::RetryAt { .. } => self.begin(record, Kind::Delayed),
                 Decision::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                 Decision::Escalate => {}
                 _ => self.end(record.time),
             },
-            StepEvent::Asked(_) => self.begin(record, Kind::Asked),
-            StepEvent::Answered(_)
-            | StepEvent::Expired(_)
+            StepEvent::StepAsked(_) => self.begin(record, Kind::Asked),
+            StepEvent::StepAnswered(_)
+            | StepEvent::StepQuestionExpired(_)
             | StepEvent::Accepted(_)
             | StepEvent::Skipped(_)
-            | StepEvent::Failed(_)
+            | StepEvent::StepFailed(_)
             | StepEvent::DelayElapsed(_)
             | StepEvent::OutcomeResolved(_) => self.end(record.time),
             StepEvent::LeaseRenewed(_)

@@ -113,12 +113,14 @@ impl Run {
                 (_, Some(step)) => {
                     !self.step(step).is_some_and(|step| is_about(step.hold().question))
                 }
-                (QuestionSubject::Plan(version), None) => *version <= self.active,
-                (QuestionSubject::Barrier(barrier), None) => {
+                (QuestionSubject::Plan { version }, None) => *version <= self.active,
+                (QuestionSubject::Barrier { barrier }, None) => {
                     !self.barriers.get(barrier).is_some_and(|each| is_about(each.question))
                 }
                 (
-                    QuestionSubject::Gate | QuestionSubject::Failure(_) | QuestionSubject::Budget,
+                    QuestionSubject::Gate
+                    | QuestionSubject::Failure { .. }
+                    | QuestionSubject::Budget,
                     None,
                 ) => false,
             }

@@ -27,7 +27,7 @@ use crate::plan::event::Event;
 use crate::plan::event::plan_event::{HashedStep, PlanProposed};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::{CapChanged, CapScope, RunStarted, VariableSet};
-use crate::plan::event::step_event::StepRecord;
+use crate::plan::event::table::StepRecord;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
@@ -95,7 +95,7 @@ impl State {
                 }
             }),
             Event::VariableSet(set) => self.change_run(set.run, |run| run.set_variable(set, time)),
-            Event::Barrier(changed) => {
+            Event::BarrierChanged(changed) => {
                 self.change_run(changed.run, |run| run.change_barrier(&changed));
             }
             Event::RunEnded(ended) => self.end_run(seq, &ended),
@@ -163,7 +163,7 @@ impl State {
     }
 
     fn change_cap(&mut self, changed: CapChanged) {
-        let is_of_tag = matches!(changed.scope, CapScope::Tag(_));
+        let is_of_tag = matches!(changed.scope, CapScope::Tag { .. });
         match changed.limit {
             Some(limit) => self.caps.insert(changed.scope, limit),
             None => self.caps.remove(&changed.scope),
@@ -177,7 +177,7 @@ impl State {
     /// The tags for which the ledger has a cap.
     fn capped_tags(&self) -> BTreeSet<String> {
         let tag = |scope: &CapScope| match scope {
-            CapScope::Tag(tag) => Some(tag.clone()),
+            CapScope::Tag { tag } => Some(tag.clone()),
             _ => None,
         };
         self.caps.keys().filter_map(tag).collect()

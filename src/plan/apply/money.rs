@@ -4,7 +4,7 @@
 //! lost attempts whose cost is unknown.
 
 use crate::plan::event::receipt::Receipt;
-use crate::plan::event::step_event::StepEvent;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
 use crate::plan::state::account::Account;
 use crate::plan::state::run::{Effect, Run};

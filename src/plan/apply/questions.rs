@@ -4,7 +4,7 @@ use crate::plan::event::question::{
     ABORT, FAIL, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
     QuestionSubject, TIMEOUT, WAIT, YES,
 };
-use crate::plan::event::step_event::StepEvent;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::plan::OnBreak;
 use crate::plan::model::step::OnTimeout;
 use crate::plan::state::barrier_state::BarrierStatus;
@@ -22,12 +22,14 @@ impl Run {
         event: &StepEvent,
     ) {
         match event {
-            StepEvent::Asked(asked) => {
+            StepEvent::StepAsked(asked) => {
                 self.close_question_of(number);
                 self.ask(QuestionId(seq), time, Some(number), asked);
                 self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
             }
-            StepEvent::Answered(answered) if self.is_open_question(number, answered.question) => {
+            StepEvent::StepAnswered(answered)
+                if self.is_open_question(number, answered.question) =>
+            {
                 let Some(question) = self.close(answered.question) else { return };
                 let is_yes = answered.answer == YES;
                 let answer = (answered.answer.clone(), answered.by.clone());
@@ -39,7 +41,9 @@ impl Run {
                     }
                 });
             }
-            StepEvent::Expired(expired) if self.is_open_question(number, expired.question) => {
+            StepEvent::StepQuestionExpired(expired)
+                if self.is_open_question(number, expired.question) =>
+            {
                 if self.expire(expired).is_none() {
                     return;
                 }
@@ -52,7 +56,7 @@ impl Run {
                 });
             }
             // The question no longer matters.
-            StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::Failed(_) => {
+            StepEvent::Accepted(_) | StepEvent::Skipped(_) | StepEvent::StepFailed(_) => {
                 self.close_question_of(number);
             }
             _ => {}
@@ -106,7 +110,7 @@ impl Run {
     }
 
     pub(super) fn question_asked(&mut self, seq: u64, time: Timestamp, asked: &QuestionBody) {
-        if let QuestionSubject::Barrier(id) = &asked.subject {
+        if let QuestionSubject::Barrier { barrier: id } = &asked.subject {
             let Some(barrier) = self.barriers.get_mut(id) else { return };
             if barrier.status != BarrierStatus::Broken {
                 return;
@@ -126,7 +130,7 @@ impl Run {
             self.abort_reason =
                 Some(format!("{} answered abort: {}", answered.by, question.asked.text));
         }
-        if let QuestionSubject::Barrier(id) = question.asked.subject {
+        if let QuestionSubject::Barrier { barrier: id } = question.asked.subject {
             self.barrier_answered(&id, &answered.answer);
         }
     }
@@ -149,7 +153,7 @@ impl Run {
     pub(super) fn question_expired(&mut self, expired: &QuestionExpiry) {
         if self.is_run_question(expired.question)
             && let Some(question) = self.expire(expired)
-            && let QuestionSubject::Barrier(id) = question.asked.subject
+            && let QuestionSubject::Barrier { barrier: id } = question.asked.subject
             && let Some(barrier) = self.barriers.get_mut(&id)
         {
             barrier.question = None;

@@ -6,9 +6,10 @@ use super::money::AccountDelta;
 use super::transition::{Next, transition};
 use crate::plan::event::step_event::{
     AcceptedBasis, AfterFailure, AfterLoss, Condition, ConditionJudged, Decision, Dispatched,
-    FailureDecided, ResolvedOutcome, Ruling, StepEvent, Verdict,
+    FailureDecided, ResolvedOutcome, Ruling, Verdict,
 };
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Fallback;
 use crate::plan::settle::reported::failure_of;
@@ -91,7 +92,7 @@ impl Run {
                 });
                 self.apply_decision(number, &decided);
             }
-            StepEvent::Failed(failed) => {
+            StepEvent::StepFailed(failed) => {
                 let failure = (failed.class, failed.reason);
                 step.change(|detail| detail.last_failure = Some(failure.into()));
                 step.end_work();
@@ -108,9 +109,9 @@ impl Run {
             }
             StepEvent::DelayElapsed(_) => step.change_hold(|hold| hold.delay = None),
             StepEvent::ReceiptRefused(_)
-            | StepEvent::Asked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Expired(_)
+            | StepEvent::StepAsked(_)
+            | StepEvent::StepAnswered(_)
+            | StepEvent::StepQuestionExpired(_)
             | StepEvent::EffectIntended(_)
             | StepEvent::EffectCommitted(_)
             | StepEvent::CostCorrected(_) => {}
@@ -141,10 +142,10 @@ impl Run {
         step.change_hold(|hold| hold.answer = None);
         match &decided.decision {
             Decision::Escalate | Decision::OutcomeUnknown => return,
-            Decision::Retry | Decision::RetryAt(_) => {
+            Decision::Retry | Decision::RetryAt { .. } => {
                 self.counters.retries = self.counters.retries.saturating_add(1);
                 let delay = match decided.decision {
-                    Decision::RetryAt(due) => Some(due),
+                    Decision::RetryAt { due } => Some(due),
                     _ => None,
                 };
                 step.change_hold(|hold| hold.delay = delay);
@@ -269,11 +270,11 @@ impl StepEvent {
             | Self::Reopened(_)
             | Self::ConditionJudged(_)
             | Self::DelayElapsed(_)
-            | Self::Asked(_)
-            | Self::Answered(_)
-            | Self::Expired(_)
+            | Self::StepAsked(_)
+            | Self::StepAnswered(_)
+            | Self::StepQuestionExpired(_)
             | Self::CostCorrected(_)
-            | Self::Failed(_) => None,
+            | Self::StepFailed(_) => None,
         }
     }
 }

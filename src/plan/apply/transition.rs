@@ -4,8 +4,9 @@
 //! changes only the last sequence number of the step. The caller checks that an event names the
 //! current attempt.
 
-use crate::plan::event::step_event::{AfterLoss, Decision, ResolvedOutcome, StepEvent};
+use crate::plan::event::step_event::{AfterLoss, Decision, ResolvedOutcome};
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 
 /// Class of an event in the transition table: events of one class change the status in the same
 /// way.
@@ -175,7 +176,7 @@ impl StepEvent {
             Self::VerdictRecorded(_) => Trigger::VerdictRecorded,
             Self::Accepted(_) => Trigger::Accepted,
             Self::FailureDecided(failure) => match failure.decision {
-                Decision::Retry | Decision::RetryAt(_) => Trigger::FailureRetry,
+                Decision::Retry | Decision::RetryAt { .. } => Trigger::FailureRetry,
                 Decision::Fail | Decision::Replan | Decision::Abort => Trigger::FailureFail,
                 Decision::Fallback => Trigger::FailureFallback,
                 Decision::Escalate => Trigger::FailureEscalate,
@@ -189,10 +190,12 @@ impl StepEvent {
             },
             Self::ConditionJudged(_) => Trigger::ConditionJudged,
             Self::DelayElapsed(_) => Trigger::DelayElapsed,
-            Self::Asked(_) | Self::Answered(_) | Self::Expired(_) => Trigger::Question,
+            Self::StepAsked(_) | Self::StepAnswered(_) | Self::StepQuestionExpired(_) => {
+                Trigger::Question
+            }
             Self::EffectIntended(_) | Self::EffectCommitted(_) => Trigger::Effect,
             Self::CostCorrected(_) => Trigger::CostCorrected,
-            Self::Failed(_) => Trigger::Failed,
+            Self::StepFailed(_) => Trigger::Failed,
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn activation(
         Origin::Step { step, .. } | Origin::Fallback { step } => {
             affected.contains(&step) || removed.contains(&step)
         }
-        Origin::Person(_) => false,
+        Origin::Person { .. } => false,
     };
     let (mut trusted, mut untrusted) = (Vec::new(), Vec::new());
     for (name, variable) in &run.variables {

@@ -12,7 +12,7 @@ use crate::plan::event::question::{
 use crate::plan::event::run_event::{
     BarrierChange, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanTrigger,
 };
-use crate::plan::event::step_event::StepEvent;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::step::OnTimeout;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
@@ -64,11 +64,11 @@ pub(crate) fn answer_events(
         shown: question.asked.shown,
     };
     if let Some(step) = question.step {
-        return Ok(vec![Event::step(run.id, step, StepEvent::Answered(answered))]);
+        return Ok(vec![Event::step(run.id, step, StepEvent::StepAnswered(answered))]);
     }
     let mut events = vec![Event::QuestionAnswered(QuestionAnswered { run: run.id, answered })];
     match &question.asked.subject {
-        QuestionSubject::Plan(version) => {
+        QuestionSubject::Plan { version } => {
             let review = match answer {
                 YES => Some(Review::Approved),
                 NO => Some(Review::Rejected),
@@ -92,7 +92,7 @@ pub(crate) fn answer_events(
                 reason: format!("{by} answered replan: {}", question.asked.text),
             }));
         }
-        QuestionSubject::Barrier(barrier) if answer == RELEASE => {
+        QuestionSubject::Barrier { barrier } if answer == RELEASE => {
             events.extend(barrier_event(run, barrier, BarrierChange::Overruled));
         }
         _ => {}
@@ -150,8 +150,8 @@ fn step_expiry_events(
     expired: QuestionExpiry,
     again: Option<QuestionBody>,
 ) -> Vec<Event> {
-    let again = again.map(StepEvent::Asked);
-    let events = std::iter::once(StepEvent::Expired(expired)).chain(again);
+    let again = again.map(StepEvent::StepAsked);
+    let events = std::iter::once(StepEvent::StepQuestionExpired(expired)).chain(again);
     events.map(|event| Event::step(run, step, event)).collect()
 }
 

@@ -15,7 +15,7 @@ use crate::plan::value::ids::{RunId, Timestamp};
 /// A change of a barrier, with its current counts.
 pub(crate) fn barrier_event(run: &Run, id: &str, change: BarrierChange) -> Option<Event> {
     let barrier = run.barriers.get(id).filter(|each| each.status != BarrierStatus::Released)?;
-    Some(Event::Barrier(BarrierChanged {
+    Some(Event::BarrierChanged(BarrierChanged {
         run: run.id,
         barrier: id.to_owned(),
         change,
@@ -50,7 +50,7 @@ pub(crate) fn plan_question(
     let gate = draft.header.gate.as_ref()?;
     let deadline = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000_000));
     let asked = QuestionBody {
-        subject: QuestionSubject::Plan(version),
+        subject: QuestionSubject::Plan { version },
         text: gate.question.clone(),
         shown: draft.hash,
         options: [YES, NO, ABORT].map(str::to_owned).to_vec(),

@@ -6,10 +6,11 @@ use crate::plan::event::Event;
 use crate::plan::event::receipt::{Outcome, Output, Receipt};
 use crate::plan::event::run_event::PauseCause;
 use crate::plan::event::step_event::{
-    AfterLoss, AttemptLost, LeaseRenewed, LostCause, ReceiptRecorded, ReceiptRefused, StepEvent,
-    Verdict, VerdictRecorded,
+    AfterLoss, AttemptLost, LeaseRenewed, LostCause, ReceiptRecorded, ReceiptRefused, Verdict,
+    VerdictRecorded,
 };
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
@@ -136,7 +137,7 @@ pub(super) fn record_receipt(
         let recorded = ReceiptRecorded { token, receipt };
         let mut events = vec![Event::step(run.id, number, StepEvent::ReceiptRecorded(recorded))];
         if is_over {
-            events.extend(pause_for_budget(run, PauseCause::StepLimit(number)));
+            events.extend(pause_for_budget(run, PauseCause::StepLimit { step: number }));
         }
         return Ok(events);
     }

@@ -7,8 +7,9 @@ use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
     BudgetChanged, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused, RunResumed,
 };
-use crate::plan::event::step_event::{CostCorrected, StepEvent};
+use crate::plan::event::step_event::CostCorrected;
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
@@ -40,10 +41,11 @@ fn check_limits(
     cost: Cost,
 ) -> BudgetCheck {
     if of_run.until(run.started).is_some_and(|until| now >= until) {
-        return BudgetCheck::Exhausted(PauseCause::RunBudget(BudgetPart::Wall));
+        return BudgetCheck::Exhausted(PauseCause::RunBudget { part: BudgetPart::Wall });
     }
     let books = [(&run.account, of_run), (&state.account, of_ledger)];
-    let causes = [PauseCause::RunBudget, PauseCause::LedgerBudget];
+    let causes: [fn(BudgetPart) -> PauseCause; 2] =
+        [|part| PauseCause::RunBudget { part }, |part| PauseCause::LedgerBudget { part }];
     let mut later = None;
     for ((account, limits), cause) in books.into_iter().zip(causes) {
         if let Some(part) = account.shortage(&limits, cost) {
@@ -119,7 +121,7 @@ fn has_budget(state: &State, run: &Run, limits: (Limits, Limits), now: Timestamp
 }
 
 fn is_paused_by_budget(overview: &RunOverview) -> bool {
-    matches!(overview.pause, Some(PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_)))
+    matches!(overview.pause, Some(PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. }))
 }
 
 /// Unpauses a run and withdraws the question about its budget.
@@ -150,7 +152,7 @@ pub(super) fn pause(
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
     }
-    let cause = PauseCause::Person(by.to_owned());
+    let cause = PauseCause::Person { by: by.to_owned() };
     Ok(vec![Event::RunPaused(RunPaused { run: run.id, cause, reason: reason.to_owned() })])
 }
 

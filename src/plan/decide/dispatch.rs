@@ -6,8 +6,9 @@ use super::budget::{BudgetCheck, check_budget};
 use super::lookup::{expect_name, not_available, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::CapScope;
-use crate::plan::event::step_event::{Dispatched, StepEvent};
+use crate::plan::event::step_event::Dispatched;
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
@@ -140,7 +141,7 @@ fn check_not_stopping(run: &Run) -> Result<(), Rejection> {
 fn check_shared_caps(state: &State, run: &Run) -> Result<(), Rejection> {
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
     check_cap(CapScope::Ledger, state.caps.get(&CapScope::Ledger).copied(), all)?;
-    let scope = CapScope::Run(run.id);
+    let scope = CapScope::Run { run: run.id };
     let planned = run.plan().and_then(|plan| plan.header().caps.run);
     let limit = planned.into_iter().chain(state.caps.get(&scope).copied()).min();
     check_cap(scope, limit, run.in_flight)
@@ -155,14 +156,14 @@ fn check_lane_caps(
 ) -> Result<(), Rejection> {
     let caps = run.plan().map(|plan| &plan.header().caps);
     if let Some(owner) = owner {
-        let scope = CapScope::Owner(owner.to_owned());
+        let scope = CapScope::Owner { owner: owner.to_owned() };
         let in_ledger = state.in_flight_by_owner.get(owner).copied().unwrap_or(0);
         check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
         let in_run = run.in_flight_by_owner.get(owner).copied().unwrap_or(0);
         check_cap(scope, caps.and_then(|caps| caps.owners.get(owner)).copied(), in_run)?;
     }
     for tag in tags {
-        let scope = CapScope::Tag(tag.clone());
+        let scope = CapScope::Tag { tag: tag.clone() };
         let in_ledger = state.in_flight_by_tag.get(tag).copied().unwrap_or(0);
         check_cap(scope.clone(), state.caps.get(&scope).copied(), in_ledger)?;
         let in_run = run.in_flight_by_tag.get(tag).copied().unwrap_or(0);

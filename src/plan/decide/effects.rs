@@ -4,7 +4,8 @@
 //! Each key is used once per run. A side effect that is confirmed must not be repeated.
 
 use crate::plan::event::Event;
-use crate::plan::event::step_event::{EffectCommitted, EffectIntended, StepEvent};
+use crate::plan::event::step_event::{EffectCommitted, EffectIntended};
+use crate::plan::event::table::StepEvent;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::value::ids::AttemptToken;

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::iter::successors;
 
 use crate::plan::event::Event;
-use crate::plan::event::step_event::{Skipped, StepEvent};
+use crate::plan::event::step_event::Skipped;
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::StepNumber;
 

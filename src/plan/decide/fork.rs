@@ -68,7 +68,7 @@ pub(super) fn fork(
 fn released_barriers(parent: &Run, run: RunId) -> impl Iterator<Item = Event> {
     let released = parent.barriers.iter().filter(|(_, barrier)| barrier.is_force_released());
     released.map(move |(id, barrier)| {
-        Event::Barrier(BarrierChanged {
+        Event::BarrierChanged(BarrierChanged {
             run,
             barrier: id.clone(),
             change: BarrierChange::Overruled,

@@ -5,10 +5,9 @@ use crate::plan::event::Event;
 use crate::plan::event::run_event::{
     Ending, ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
 };
-use crate::plan::event::step_event::{
-    AfterFailure, Decision, FailureDecided, Ruling, StepEvent, StepFailed,
-};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling, StepFailed};
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::policy::Decider;
 use crate::plan::model::step::{FailureClass, Fallback};
 use crate::plan::rejection::Rejection;
@@ -68,7 +67,7 @@ fn fail_without_replan(run: &Run, trigger: &ReplanTrigger, by: &str) -> Option<E
             rule: "precondition.withdrawn".to_owned(),
             reason: format!("{by} withdrew the replan request for a false precondition"),
         };
-        let event = Event::step(run.id, *number, StepEvent::Failed(failed));
+        let event = Event::step(run.id, *number, StepEvent::StepFailed(failed));
         return (*ruling == Ruling::Fail).then_some(event);
     }
     let has_failed = run.plan_verdicts.values().any(|each| each.ruling == Ruling::Fail);
@@ -121,7 +120,7 @@ pub(super) fn decide_failure(
 /// Whether a decision repeats the work of a failed attempt, by the same or another owner or step.
 fn repeats_work(run: &Run, number: StepNumber, decision: Decision) -> bool {
     match decision {
-        Decision::Retry | Decision::RetryAt(_) => true,
+        Decision::Retry | Decision::RetryAt { .. } => true,
         Decision::Fallback => matches!(
             run.plan_step(number).and_then(CompactStep::fallback),
             Some(Fallback::Step(_) | Fallback::Owner(_))

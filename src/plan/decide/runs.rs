@@ -12,10 +12,10 @@ use crate::plan::event::run_event::{
     CapChanged, CapScope, Ending, Origin, QuestionAsked, RunEnded, RunReopened, VariableSet,
 };
 use crate::plan::event::step_event::{
-    Accepted, AcceptedBasis, OutcomeResolved, Reopened, ResolvedOutcome, Ruling, Skipped,
-    StepEvent, Verdict,
+    Accepted, AcceptedBasis, OutcomeResolved, Reopened, ResolvedOutcome, Ruling, Skipped, Verdict,
 };
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
@@ -141,7 +141,7 @@ fn rejudge_plan(run: &Run, by: &str) -> Result<Vec<Event>, Rejection> {
     let (ending, by) = (Ending::Failed, by.to_owned());
     let reason = format!("{by} requested a new judgement of the plan criteria");
     let asked = run.questions.values().map(|question| &question.asked);
-    let reviews = asked.filter(|asked| matches!(asked.subject, QuestionSubject::Plan(_)));
+    let reviews = asked.filter(|asked| matches!(asked.subject, QuestionSubject::Plan { .. }));
     let again = |asked: &QuestionBody| {
         Event::QuestionAsked(QuestionAsked { run: run.id, asked: asked.clone() })
     };
@@ -225,7 +225,7 @@ pub(super) fn set_variable(
         name: name.to_owned(),
         value: value.clone(),
         version: found.saturating_add(1),
-        origin: Origin::Person(by.to_owned()),
+        origin: Origin::Person { who: by.to_owned() },
         since: 0,
     })])
 }
@@ -239,7 +239,7 @@ pub(super) fn set_cap(
     if limit == Some(0) {
         return Err(Rejection::ZeroCap);
     }
-    if let CapScope::Run(run) = scope {
+    if let CapScope::Run { run } = scope {
         open_run(state, *run)?;
     }
     Ok(vec![Event::CapChanged(CapChanged { scope: scope.clone(), limit, by: by.to_owned() })])

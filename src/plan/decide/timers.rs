@@ -5,7 +5,8 @@ use super::ask::barrier_event;
 use super::attempts::loss_event;
 use crate::plan::event::Event;
 use crate::plan::event::run_event::{BarrierChange, PauseCause};
-use crate::plan::event::step_event::{DelayElapsed, LostCause, StepEvent};
+use crate::plan::event::step_event::{DelayElapsed, LostCause};
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::BudgetPart;
 use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
@@ -47,6 +48,6 @@ fn timer_events(
         }
         Timer::Question(id) => expiry_events(state, run, *id, now),
         Timer::Barrier(id) => barrier_event(run, id, BarrierChange::Late).into_iter().collect(),
-        Timer::Wall => pause_for_budget(run, PauseCause::RunBudget(BudgetPart::Wall)),
+        Timer::Wall => pause_for_budget(run, PauseCause::RunBudget { part: BudgetPart::Wall }),
     }
 }

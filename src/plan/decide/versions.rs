@@ -167,7 +167,7 @@ pub(super) fn review(
     if proposed.hash != hash {
         return Err(Rejection::HashDiffers { expected: proposed.hash, found: hash });
     }
-    let mut events = withdraw_questions(run, &QuestionSubject::Plan(version), reviewer.0);
+    let mut events = withdraw_questions(run, &QuestionSubject::Plan { version }, reviewer.0);
     events.extend(review_events(state, now, run, (version, review), reviewer)?);
     Ok(events)
 }

@@ -9,9 +9,13 @@ use super::step_event::Verdict;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::Step;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
+#[cfg(feature = "schema")]
+use crate::plan::value::time::UtcTime;
+use crate::plan::value::{json_form, time};
 
 /// A plan version was proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanProposed {
     /// The run.
     pub run: RunId,
@@ -29,6 +33,7 @@ pub struct PlanProposed {
 
 /// Steps of a proposed version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanSteps {
     /// The run.
     pub run: RunId,
@@ -40,6 +45,7 @@ pub struct PlanSteps {
 
 /// A step and the hash of its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HashedStep {
     /// Hash of goal, command, inputs, condition, changes and acceptance.
     pub hash: ContentHash,
@@ -49,6 +55,7 @@ pub struct HashedStep {
 
 /// A proposed version was approved or rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanReviewed {
     /// The run.
     pub run: RunId,
@@ -66,7 +73,7 @@ pub struct PlanReviewed {
 
 /// Decision of a reviewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
     /// The version may be activated.
@@ -77,6 +84,7 @@ pub enum Review {
 
 /// A version became the active one of its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanActivated {
     /// The run.
     pub run: RunId,
@@ -102,13 +110,18 @@ pub struct PlanActivated {
     /// the attempt until its outcome is resolved.
     pub held: Vec<StepNumber>,
     /// Answers about unchanged barriers, which remain valid.
+    #[serde(serialize_with = "json_form::map")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, String>"))]
     pub answers: Vec<(String, String)>,
     /// In a fork, when the version became active in the parent run; otherwise 0.
+    #[serde(serialize_with = "time::unless_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub since: Timestamp,
 }
 
 /// A criterion of the whole plan was judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanVerdict {
     /// The run.
     pub run: RunId,

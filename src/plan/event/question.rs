@@ -6,21 +6,26 @@
 //! - A question stays open until it is answered or withdrawn, times out, or its subject no longer
 //!   exists. No process has to wait for it.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::plan::model::step::OnTimeout;
 use crate::plan::value::ids::{AttemptToken, ContentHash, StepNumber, Timestamp};
+use crate::plan::value::json_form::{json_form, tagged};
+use crate::plan::value::time;
+#[cfg(feature = "schema")]
+use crate::plan::value::time::UtcTime;
 
 /// The `by` of an answer that is given by a timeout.
 pub(crate) const TIMEOUT: &str = "policy:timeout";
 
 /// Id of a question: the sequence number of the record that asked it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionId(pub u64);
 
 /// The content of a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionBody {
     /// What the question is about.
     pub subject: QuestionSubject,
@@ -33,29 +38,45 @@ pub struct QuestionBody {
     /// Addressee, if any.
     pub to: Option<String>,
     /// Deadline, if any.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub deadline: Option<Timestamp>,
     /// What happens at the deadline.
+    #[serde(serialize_with = "timeout")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeoutAction<'static>>"))]
     pub on_timeout: Option<OnTimeout>,
 }
 
 /// What a question is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum QuestionSubject {
     /// Whether a step may be dispatched.
     Gate,
     /// What to do about a failed attempt.
-    Failure(AttemptToken),
+    Failure {
+        /// The attempt.
+        token: AttemptToken,
+    },
     /// Whether a plan version may become active.
-    Plan(u32),
+    Plan {
+        /// The version.
+        version: u32,
+    },
     /// Whether a run may spend more.
     Budget,
     /// What to do about a broken barrier.
-    Barrier(String),
+    Barrier {
+        /// Id of the barrier.
+        barrier: String,
+    },
 }
 
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionAnswer {
     /// The question.
     pub question: QuestionId,
@@ -71,11 +92,14 @@ pub struct QuestionAnswer {
 
 /// A question timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionExpiry {
     /// The question.
     pub question: QuestionId,
     /// What the plan says to do. The consequence is a separate event: another question, an answer,
     /// or the end of the run.
+    #[serde(serialize_with = "timeout")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeoutAction<'static>>"))]
     pub then: Option<OnTimeout>,
 }
 
@@ -88,6 +112,47 @@ pub struct Question {
     pub time: Timestamp,
     /// Content of the question.
     pub asked: QuestionBody,
+}
+
+json_form! {
+    QuestionSubject => tagged,
+}
+
+/// The JSON form of what happens when a question times out.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum TimeoutAction<'a> {
+    /// Another person is asked.
+    EscalateTo {
+        /// The person.
+        who: &'a str,
+    },
+    /// This answer is used.
+    Answer {
+        /// The answer.
+        answer: &'a str,
+    },
+    /// The run is aborted.
+    Abort,
+}
+
+impl<'a> From<&'a OnTimeout> for TimeoutAction<'a> {
+    fn from(action: &'a OnTimeout) -> Self {
+        match action {
+            OnTimeout::EscalateTo(who) => Self::EscalateTo { who },
+            OnTimeout::Answer(answer) => Self::Answer { answer },
+            OnTimeout::Abort => Self::Abort,
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde passes references")]
+fn timeout<S: Serializer>(action: &Option<OnTimeout>, serializer: S) -> Result<S::Ok, S::Error> {
+    if !serializer.is_human_readable() {
+        return action.serialize(serializer);
+    }
+    action.as_ref().map(TimeoutAction::from).serialize(serializer)
 }
 
 /// Answer: approve.

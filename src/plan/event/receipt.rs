@@ -6,17 +6,19 @@
 //! Invariant: `decide` and `settle` never read a blob. The values of the declared outputs are
 //! stored with the reference.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{ContentHash, Micros};
 use crate::plan::value::json::Json;
+use crate::plan::value::json_form::{self, flattened, json_form, tagged};
 
 /// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Output {
     /// The value.
     Inline(Json),
@@ -26,12 +28,15 @@ pub enum Output {
 
 /// An output that is stored as a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlobOutput {
     /// BLAKE3 of the canonical text.
     pub hash: ContentHash,
     /// Length in bytes.
     pub length: u64,
     /// The values of the declared outputs, by name.
+    #[serde(serialize_with = "json_form::map")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Json>"))]
     pub values: Vec<(String, Json)>,
 }
 
@@ -67,12 +72,17 @@ impl From<Json> for Output {
 
 /// Report of a worker about an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self")]
 pub struct Receipt {
     /// Outcome of the attempt.
     pub outcome: Outcome,
     /// Output of the attempt.
+    #[cfg_attr(feature = "schema", schemars(flatten, with = "OutputMembers"))]
     pub output: Output,
     /// Variables to set in addition to the declared outputs.
+    #[serde(serialize_with = "named_values")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<NamedValue<'static>>"))]
     pub variables: Vec<(String, Json)>,
     /// Files that the attempt produced.
     pub artifacts: Vec<Artifact>,
@@ -81,6 +91,7 @@ pub struct Receipt {
     /// Actual cost.
     pub cost: Cost,
     /// Duration in microseconds.
+    #[serde(rename = "duration_micros")]
     pub duration: Micros,
     /// The end of the standard error output, or other notes.
     pub log_tail: String,
@@ -90,7 +101,9 @@ pub struct Receipt {
 
 /// Outcome of an attempt, as the worker reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum Outcome {
     /// The work is done.
     #[default]
@@ -113,9 +126,55 @@ pub enum Outcome {
 
 /// A file that a worker produced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Artifact {
     /// Path of the file.
     pub path: String,
     /// Hash of the content in hexadecimal, computed by the worker or the runner.
     pub hash: String,
+}
+
+json_form! {
+    Output => output_members,
+    Outcome => tagged,
+    Receipt => with_output_members,
+}
+
+/// The JSON members of a receipt about its output.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct OutputMembers {
+    /// The output, any JSON; `null` if it is a blob.
+    output: Option<Value>,
+    /// The blob; `null` if the output is in the record itself.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<BlobOutput>"))]
+    output_blob: Option<Value>,
+}
+
+fn output_members(mut derived: Value) -> OutputMembers {
+    let mut take = |variant| derived.get_mut(variant).map(Value::take);
+    OutputMembers { output: take("inline"), output_blob: take("blob") }
+}
+
+fn with_output_members(derived: Value) -> Value {
+    flattened(derived, "output")
+}
+
+/// The JSON form of a variable in a receipt.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct NamedValue<'a> {
+    name: &'a str,
+    /// Any JSON.
+    value: &'a Json,
+}
+
+fn named_values<S: Serializer>(
+    variables: &[(String, Json)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if !serializer.is_human_readable() {
+        return variables.serialize(serializer);
+    }
+    serializer.collect_seq(variables.iter().map(|(name, value)| NamedValue { name, value }))
 }

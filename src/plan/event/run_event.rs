@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::step_event::AcceptedBasis;
@@ -12,9 +12,14 @@ use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
+use crate::plan::value::json_form::{json_form, tagged};
+use crate::plan::value::time;
+#[cfg(feature = "schema")]
+use crate::plan::value::time::UtcTime;
 
 /// A run was paused: no step is dispatched until it is unpaused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunPaused {
     /// The run.
     pub run: RunId,
@@ -26,28 +31,43 @@ pub struct RunPaused {
 
 /// Why a run pauses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum PauseCause {
-    /// A command of a person or a program paused it; the actor.
-    Person(String),
+    /// A command of a person or a program paused it.
+    Person {
+        /// Actor.
+        by: String,
+    },
     /// The budget of the run is exhausted.
-    RunBudget(BudgetPart),
+    RunBudget {
+        /// The exhausted part.
+        part: BudgetPart,
+    },
     /// The budget of the ledger is exhausted.
-    LedgerBudget(BudgetPart),
+    LedgerBudget {
+        /// The exhausted part.
+        part: BudgetPart,
+    },
     /// An attempt of the step exceeded its cost limit.
-    StepLimit(StepNumber),
+    StepLimit {
+        /// The step.
+        step: StepNumber,
+    },
 }
 
 impl PauseCause {
     /// Whether the cause is a budget or a cost limit, not a command.
     #[must_use]
     pub fn is_cost_pause(&self) -> bool {
-        !matches!(self, Self::Person(_))
+        !matches!(self, Self::Person { .. })
     }
 }
 
 /// A paused run was unpaused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResumed {
     /// The run.
     pub run: RunId,
@@ -57,6 +77,7 @@ pub struct RunResumed {
 
 /// A budget was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BudgetChanged {
     /// The run; `None` is the whole ledger.
     pub run: Option<RunId>,
@@ -68,6 +89,7 @@ pub struct BudgetChanged {
 
 /// A question about a run was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionAsked {
     /// The run.
     pub run: RunId,
@@ -77,6 +99,7 @@ pub struct QuestionAsked {
 
 /// A question about a run was answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionAnswered {
     /// The run.
     pub run: RunId,
@@ -86,6 +109,7 @@ pub struct QuestionAnswered {
 
 /// A question about a run timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionExpired {
     /// The run.
     pub run: RunId,
@@ -95,6 +119,7 @@ pub struct QuestionExpired {
 
 /// A new plan version was requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplanRequested {
     /// The run.
     pub run: RunId,
@@ -108,7 +133,9 @@ pub struct ReplanRequested {
 
 /// Why a new plan version is needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum ReplanTrigger {
     /// A precondition is false, and no remaining step can change that.
     PreconditionFalse {
@@ -155,6 +182,7 @@ pub enum ReplanTrigger {
 
 /// A replan request was withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplanWithdrawn {
     /// The run.
     pub run: RunId,
@@ -167,6 +195,7 @@ pub struct ReplanWithdrawn {
 /// A run was started as a copy of another run at a given record. Its plan versions and steps follow
 /// in the same batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunForked {
     /// The new run.
     pub run: RunId,
@@ -182,6 +211,7 @@ pub struct RunForked {
 
 /// The initial status of steps of a forked run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepsInherited {
     /// The new run.
     pub run: RunId,
@@ -191,6 +221,7 @@ pub struct StepsInherited {
 
 /// The initial status of one step of a forked run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InheritedStep {
     /// Its number.
     pub step: StepNumber,
@@ -203,11 +234,14 @@ pub struct InheritedStep {
     /// Why it was accepted.
     pub accepted: Option<AcceptedBasis>,
     /// Class and message of the last failure.
+    #[serde(serialize_with = "failure")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Failure<'static>>"))]
     pub last_failure: Option<(FailureClass, String)>,
 }
 
 /// A run was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunStarted {
     /// Number of the run.
     pub run: RunId,
@@ -219,6 +253,7 @@ pub struct RunStarted {
 
 /// How a run handles approval, text criteria and failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunPolicy {
     /// Whether a plan version needs approval.
     pub approval: ApprovalPolicy,
@@ -230,7 +265,7 @@ pub struct RunPolicy {
 
 /// Whether a proposed version needs approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalPolicy {
     /// It is approved automatically.
@@ -242,7 +277,7 @@ pub enum ApprovalPolicy {
 
 /// Who judges `text` criteria.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TextPolicy {
     /// A person or a judge.
@@ -254,7 +289,7 @@ pub enum TextPolicy {
 
 /// What a failed step means for the other steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// Steps that do not depend on it continue.
@@ -266,6 +301,7 @@ pub enum OnFailure {
 
 /// A variable was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VariableSet {
     /// The run.
     pub run: RunId,
@@ -278,12 +314,16 @@ pub struct VariableSet {
     /// Who set it.
     pub origin: Origin,
     /// In a fork, when the parent run set it; otherwise 0.
+    #[serde(serialize_with = "time::unless_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<UtcTime>"))]
     pub since: Timestamp,
 }
 
 /// Who set a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum Origin {
     /// An accepted step.
     Step {
@@ -292,8 +332,11 @@ pub enum Origin {
         /// The attempt.
         token: AttemptToken,
     },
-    /// A person or program; the actor.
-    Person(String),
+    /// A person or program.
+    Person {
+        /// Actor.
+        who: String,
+    },
     /// The fallback value of a failed step.
     Fallback {
         /// The step.
@@ -303,6 +346,7 @@ pub enum Origin {
 
 /// A barrier was released or broken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarrierChanged {
     /// The run.
     pub run: RunId,
@@ -318,7 +362,7 @@ pub struct BarrierChanged {
 
 /// A change of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BarrierChange {
     /// Enough members arrived.
@@ -333,6 +377,7 @@ pub enum BarrierChange {
 
 /// A cap was set or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapChanged {
     /// Scope of the cap.
     pub scope: CapScope,
@@ -344,20 +389,32 @@ pub struct CapChanged {
 
 /// Scope of a cap.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum CapScope {
     /// All attempts of the ledger.
     Ledger,
     /// All attempts of one run.
-    Run(RunId),
+    Run {
+        /// The run.
+        run: RunId,
+    },
     /// One owner, across all runs.
-    Owner(String),
+    Owner {
+        /// The owner.
+        owner: String,
+    },
     /// One tag or resource, across all runs.
-    Tag(String),
+    Tag {
+        /// The tag.
+        tag: String,
+    },
 }
 
 /// A run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunEnded {
     /// The run.
     pub run: RunId,
@@ -369,7 +426,7 @@ pub struct RunEnded {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// All steps are accepted or skipped, and the plan's criteria hold.
@@ -384,6 +441,7 @@ pub enum Ending {
 
 /// A failed run was reopened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReopened {
     /// The run.
     pub run: RunId,
@@ -395,9 +453,9 @@ impl fmt::Display for CapScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ledger => f.write_str("the ledger"),
-            Self::Run(run) => write!(f, "run {run}"),
-            Self::Owner(owner) => write!(f, "owner {owner}"),
-            Self::Tag(tag) => write!(f, "tag {tag}"),
+            Self::Run { run } => write!(f, "run {run}"),
+            Self::Owner { owner } => write!(f, "owner {owner}"),
+            Self::Tag { tag } => write!(f, "tag {tag}"),
         }
     }
 }
@@ -405,12 +463,39 @@ impl fmt::Display for CapScope {
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Person(by) => write!(f, "paused by {by}"),
-            Self::RunBudget(part) => write!(f, "its budget of {part} is exhausted"),
-            Self::LedgerBudget(part) => write!(f, "the ledger's budget of {part} is exhausted"),
-            Self::StepLimit(step) => {
+            Self::Person { by } => write!(f, "paused by {by}"),
+            Self::RunBudget { part } => write!(f, "its budget of {part} is exhausted"),
+            Self::LedgerBudget { part } => write!(f, "the ledger's budget of {part} is exhausted"),
+            Self::StepLimit { step } => {
                 write!(f, "an attempt of step #{step} exceeded its cost limit")
             }
         }
     }
+}
+
+json_form! {
+    PauseCause => tagged,
+    ReplanTrigger => tagged,
+    Origin => tagged,
+    CapScope => tagged,
+}
+
+/// The JSON form of a failure.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Failure<'a> {
+    class: FailureClass,
+    message: &'a str,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes references")]
+fn failure<S: Serializer>(
+    failure: &Option<(FailureClass, String)>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if !serializer.is_human_readable() {
+        return failure.serialize(serializer);
+    }
+    let failure = failure.as_ref().map(|(class, message)| Failure { class: *class, message });
+    failure.serialize(serializer)
 }

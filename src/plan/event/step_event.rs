@@ -2,13 +2,17 @@
 //! effects and cost.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::receipt::Receipt;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
+use crate::plan::value::json_form::{flattened, json_form, tagged};
+use crate::plan::value::time;
+#[cfg(feature = "schema")]
+use crate::plan::value::time::UtcTime;
 
 impl FailureDecided {
     /// Whether no attempt was left, so that the step failed, its fallback was used, or a replan was
@@ -19,72 +23,17 @@ impl FailureDecided {
     }
 }
 
-/// An event of one step, with its place in the history of the step.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepRecord {
-    /// The run.
-    pub run: RunId,
-    /// The step.
-    pub step: StepNumber,
-    /// Sequence number of the previous event of the step; 0 for the first.
-    pub previous: u64,
-    /// The event.
-    pub event: StepEvent,
-}
-
-/// An event of one step.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StepEvent {
-    /// Dispatched to a worker. The sequence number of the record is the token of the attempt.
-    Dispatched(Dispatched),
-    /// The worker renewed its lease.
-    LeaseRenewed(LeaseRenewed),
-    /// The attempt was lost: it will never return a receipt.
-    AttemptLost(AttemptLost),
-    /// The worker returned a receipt.
-    ReceiptRecorded(ReceiptRecorded),
-    /// A receipt came too late and was refused.
-    ReceiptRefused(ReceiptRefused),
-    /// A criterion of the step was judged.
-    VerdictRecorded(VerdictRecorded),
-    /// The step was accepted.
-    Accepted(Accepted),
-    /// An attempt failed, and this is the decision about it.
-    FailureDecided(FailureDecided),
-    /// The step was skipped.
-    Skipped(Skipped),
-    /// The failed step was reopened.
-    Reopened(Reopened),
-    /// The unknown outcome of an attempt was resolved.
-    OutcomeResolved(OutcomeResolved),
-    /// Its condition, or one of its preconditions, was evaluated.
-    ConditionJudged(ConditionJudged),
-    /// The delay before the next attempt elapsed.
-    DelayElapsed(DelayElapsed),
-    /// A question about the step was asked.
-    Asked(QuestionBody),
-    /// A question about the step was answered.
-    Answered(QuestionAnswer),
-    /// A question about the step timed out.
-    Expired(QuestionExpiry),
-    /// The worker announced a side effect.
-    EffectIntended(EffectIntended),
-    /// The worker confirmed a side effect.
-    EffectCommitted(EffectCommitted),
-    /// The cost of an attempt was corrected.
-    CostCorrected(CostCorrected),
-    /// The step failed without an attempt.
-    Failed(StepFailed),
-}
-
 /// A step was dispatched to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dispatched {
     /// Number of the attempt, from 1.
     pub attempt: u32,
     /// The worker.
     pub worker: String,
     /// End of the lease, unless it is renewed.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub lease_until: Timestamp,
     /// Idempotency key for the side effects of the attempt: the same for all attempts of a step
     /// that is idempotent `with_key`, otherwise one per attempt.
@@ -95,15 +44,19 @@ pub struct Dispatched {
 
 /// The worker renewed its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaseRenewed {
     /// The attempt.
     pub token: AttemptToken,
     /// New end of the lease.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub lease_until: Timestamp,
 }
 
 /// An attempt was lost: it will never return a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttemptLost {
     /// The attempt.
     pub token: AttemptToken,
@@ -117,7 +70,7 @@ pub struct AttemptLost {
 
 /// Why an attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LostCause {
     /// Its lease expired.
@@ -132,7 +85,7 @@ pub enum LostCause {
 
 /// What happens to a step whose attempt was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AfterLoss {
     /// It is dispatched again.
@@ -143,6 +96,7 @@ pub enum AfterLoss {
 
 /// The worker returned a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReceiptRecorded {
     /// The attempt.
     pub token: AttemptToken,
@@ -152,6 +106,7 @@ pub struct ReceiptRecorded {
 
 /// A receipt came too late and was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReceiptRefused {
     /// The attempt that the receipt names.
     pub token: AttemptToken,
@@ -163,6 +118,7 @@ pub struct ReceiptRefused {
 
 /// A criterion of a step was judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerdictRecorded {
     /// The attempt that was judged.
     pub token: AttemptToken,
@@ -172,6 +128,7 @@ pub struct VerdictRecorded {
 
 /// The verdict on one criterion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// 0-based index of the criterion.
     pub criterion: u32,
@@ -185,7 +142,7 @@ pub struct Verdict {
 
 /// Whether a criterion holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
     /// It holds.
@@ -196,6 +153,7 @@ pub enum Ruling {
 
 /// A step was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Accepted {
     /// Why it was accepted.
     pub basis: AcceptedBasis,
@@ -203,7 +161,9 @@ pub struct Accepted {
 
 /// Why a step was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum AcceptedBasis {
     /// It has no criteria: a successful receipt suffices.
     Receipt,
@@ -235,6 +195,7 @@ pub enum AcceptedBasis {
 
 /// The decision about a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureDecided {
     /// The attempt that failed.
     pub token: AttemptToken,
@@ -254,7 +215,7 @@ pub struct FailureDecided {
 
 /// What happens to the last attempt of a failed step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AfterFailure {
     /// The attempt is finished.
@@ -267,14 +228,21 @@ pub enum AfterFailure {
 
 /// A decision about a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", schemars(tag = "is"))]
 pub enum Decision {
     /// Dispatch the step again.
     Retry,
     /// Fail the step.
     Fail,
     /// Dispatch the step again, not before that time.
-    RetryAt(Timestamp),
+    RetryAt {
+        /// The time.
+        #[serde(serialize_with = "time::serialize")]
+        #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
+        due: Timestamp,
+    },
     /// Use the fallback of the step.
     Fallback,
     /// Fail the step and request a new plan.
@@ -289,6 +257,7 @@ pub enum Decision {
 
 /// A step was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// Actor.
     pub by: String,
@@ -298,6 +267,7 @@ pub struct Skipped {
 
 /// A failed step was reopened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reopened {
     /// Actor.
     pub by: String,
@@ -305,6 +275,7 @@ pub struct Reopened {
 
 /// The unknown outcome of an attempt was resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutcomeResolved {
     /// The attempt.
     pub token: AttemptToken,
@@ -318,7 +289,7 @@ pub struct OutcomeResolved {
 
 /// The resolved outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ResolvedOutcome {
     /// The work was done.
@@ -329,8 +300,11 @@ pub enum ResolvedOutcome {
 
 /// A condition or a precondition of a step was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(remote = "Self")]
 pub struct ConditionJudged {
     /// The condition.
+    #[cfg_attr(feature = "schema", schemars(flatten, with = "ConditionMembers"))]
     pub which: Condition,
     /// Whether the expression holds.
     pub ruling: Ruling,
@@ -340,23 +314,54 @@ pub struct ConditionJudged {
 
 /// A condition of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Condition {
     /// The `condition` of the step: if it does not hold, the step is skipped.
+    #[serde(rename = "condition")]
     RunIf,
     /// A precondition of the step, by its 0-based index.
+    #[serde(rename = "precondition")]
     Pre(u32),
+}
+
+/// The JSON members about a condition.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct ConditionMembers {
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["condition", "precondition"])))]
+    which: String,
+    /// The 0-based index of the precondition.
+    precondition: Option<u32>,
+}
+
+fn condition_members(derived: Value) -> ConditionMembers {
+    match derived {
+        Value::String(which) => ConditionMembers { which, precondition: None },
+        derived => {
+            let index = derived.get("precondition").and_then(Value::as_u64);
+            let precondition = index.and_then(|index| u32::try_from(index).ok());
+            ConditionMembers { which: "precondition".to_owned(), precondition }
+        }
+    }
+}
+
+fn with_condition_members(derived: Value) -> Value {
+    flattened(derived, "which")
 }
 
 /// The delay before the next attempt elapsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayElapsed {
     /// When the delay ended.
+    #[serde(serialize_with = "time::serialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "UtcTime"))]
     pub due: Timestamp,
 }
 
 /// A worker announced a side effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EffectIntended {
     /// The attempt.
     pub token: AttemptToken,
@@ -368,6 +373,7 @@ pub struct EffectIntended {
 
 /// A worker confirmed a side effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EffectCommitted {
     /// The attempt.
     pub token: AttemptToken,
@@ -377,6 +383,7 @@ pub struct EffectCommitted {
 
 /// The cost of an attempt was corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostCorrected {
     /// The attempt.
     pub token: AttemptToken,
@@ -390,6 +397,7 @@ pub struct CostCorrected {
 
 /// A step failed without an attempt: by a precondition, a gate, or a failed fallback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepFailed {
     /// Class of the failure.
     pub class: FailureClass,
@@ -397,4 +405,11 @@ pub struct StepFailed {
     pub rule: String,
     /// Human-readable reason.
     pub reason: String,
+}
+
+json_form! {
+    AcceptedBasis => tagged,
+    Decision => tagged,
+    Condition => condition_members,
+    ConditionJudged => with_condition_members,
 }

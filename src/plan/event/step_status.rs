@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     /// A dependency is not met, or a condition does not hold or is not evaluated yet.

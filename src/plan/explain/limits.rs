@@ -29,7 +29,7 @@ fn caps(context: &Context<'_>, step: &StepState) -> Vec<BlockReason> {
     let planned = run.plan().map(|plan| &plan.header().caps);
     let in_ledger = |scope: &CapScope| state.caps.get(scope).copied();
     let all = u32::try_from(state.in_flight.len()).unwrap_or(u32::MAX);
-    let of_run = CapScope::Run(run.id);
+    let of_run = CapScope::Run { run: run.id };
     let run_limit = planned.and_then(|caps| caps.run).into_iter().chain(in_ledger(&of_run)).min();
     let mut counts: Vec<Count> = vec![
         (CapScope::Ledger, None, in_ledger(&CapScope::Ledger), all),
@@ -37,14 +37,14 @@ fn caps(context: &Context<'_>, step: &StepState) -> Vec<BlockReason> {
     ];
     let found = |count: Option<&u32>| count.copied().unwrap_or(0);
     if let Some(owner) = step.owner() {
-        let scope = CapScope::Owner(owner.to_owned());
+        let scope = CapScope::Owner { owner: owner.to_owned() };
         let (everywhere, here) = (&state.in_flight_by_owner, &run.in_flight_by_owner);
         let limit = planned.and_then(|caps| caps.owners.get(owner)).copied();
         counts.push((scope.clone(), None, in_ledger(&scope), found(everywhere.get(owner))));
         counts.push((scope, Some(run.id), limit, found(here.get(owner))));
     }
     for tag in step.tags() {
-        let scope = CapScope::Tag(tag.clone());
+        let scope = CapScope::Tag { tag: tag.clone() };
         let (everywhere, here) = (&state.in_flight_by_tag, &run.in_flight_by_tag);
         let limit = planned.and_then(|caps| caps.tags.get(tag)).copied();
         counts.push((scope.clone(), None, in_ledger(&scope), found(everywhere.get(tag))));
@@ -70,9 +70,9 @@ fn attempts(
         is_there
             && match scope {
                 CapScope::Ledger => true,
-                CapScope::Run(id) => *id == run.id,
-                CapScope::Owner(owner) => step.owner() == Some(owner),
-                CapScope::Tag(tag) => step.tags().contains(tag),
+                CapScope::Run { run: id } => *id == run.id,
+                CapScope::Owner { owner } => step.owner() == Some(owner),
+                CapScope::Tag { tag } => step.tags().contains(tag),
             }
     };
     let in_flight: BTreeSet<_> = context.state.in_flight.values().copied().collect();

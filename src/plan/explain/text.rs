@@ -160,7 +160,7 @@ impl BlockReason {
             Self::Question { question, subject, text, to, deadline, options } => {
                 let to = to.as_deref().unwrap_or("a person");
                 let mut about = String::new();
-                if let QuestionSubject::Failure(token) = subject {
+                if let QuestionSubject::Failure { token } = subject {
                     about = format!(" about attempt {token}");
                 }
                 let until = deadline.map_or(String::new(), |at| format!(", {}", format.until(at)));
@@ -178,7 +178,9 @@ impl BlockReason {
             }
             Self::Cap { scope, within, limit, attempts } => {
                 let place = match (scope, within) {
-                    (CapScope::Owner(_) | CapScope::Tag(_), Some(run)) => format!(" in run {run}"),
+                    (CapScope::Owner { .. } | CapScope::Tag { .. }, Some(run)) => {
+                        format!(" in run {run}")
+                    }
                     _ => String::new(),
                 };
                 let list: Vec<String> = attempts.iter().map(|each| each.line(format)).collect();

@@ -11,7 +11,7 @@ use crate::plan::value::ids::Timestamp;
 
 /// Limits of a budget; `None` is unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
     /// Money, in millionths of the currency unit.
     pub money_micros: Option<u64>,
@@ -41,7 +41,7 @@ impl From<Budget> for Limits {
 
 /// A dimension of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPart {
     /// Money, in millionths of the currency unit.
@@ -96,7 +96,7 @@ impl Cost {
 
 /// The budget of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
     /// Money, in millionths of the currency unit.
@@ -115,7 +115,7 @@ pub struct Budget {
 
 /// Cost of an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Cost {
     /// Money, in millionths of the currency unit.

@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for CriterionVisitor {
     }
 }
 
-#[cfg(feature = "plan-files")]
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Criterion {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Criterion".into()

@@ -19,7 +19,7 @@ use super::step::{Gate, Idempotence, RetryPolicy, Step};
 
 /// A plan, as its author wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
     /// Title in one line.
@@ -80,7 +80,7 @@ pub struct Plan {
 
 /// A named group of steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Name that steps use.
@@ -92,7 +92,7 @@ pub struct Phase {
 
 /// A join point over named steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Barrier {
     /// Name that `after` uses, unique among steps and barriers.
@@ -115,7 +115,7 @@ pub struct Barrier {
 
 /// How many members of a barrier must arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BarrierNeeds {
     /// Every member.
@@ -129,7 +129,7 @@ pub enum BarrierNeeds {
 
 /// What happens when a barrier breaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnBreak {
     /// The run fails.
@@ -143,7 +143,7 @@ pub enum OnBreak {
 
 /// Maximum numbers of attempts in flight.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Caps {
     /// In the whole run.
@@ -159,7 +159,7 @@ pub struct Caps {
 
 /// Default values for steps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Defaults {
     /// See [`Step::owner`].

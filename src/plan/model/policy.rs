@@ -10,7 +10,7 @@ use super::step::{FailureClass, OnTimeout};
 
 /// How failures are handled in a run of the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailurePolicy {
     /// Decider.
@@ -27,7 +27,7 @@ pub struct FailurePolicy {
 
 /// The decider about failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Decider {
     /// The rules.
@@ -39,7 +39,7 @@ pub enum Decider {
 
 /// A failure rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
     /// Name in the records of its decisions, unique among the rules.
@@ -53,7 +53,7 @@ pub struct FailureRule {
 
 /// The failures that a rule matches: every field that is set must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct FailureMatch {
     /// Class of the failure.
@@ -82,7 +82,7 @@ pub struct FailureMatch {
 
 /// The action of a failure rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureAction {
     /// Dispatch the step again according to its retry policy. If no attempt is left, the next
@@ -117,7 +117,7 @@ pub enum FailureAction {
 
 /// Whether the work of a failed or lost attempt took effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
     /// It did not take effect.

@@ -12,7 +12,7 @@ use crate::plan::value::rare_field::RareField;
 
 /// One piece of work, done by one worker in one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// Name of the step, unique among steps and barriers.
@@ -107,7 +107,7 @@ pub struct Step {
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// A retry may succeed.
@@ -125,7 +125,7 @@ pub enum FailureClass {
 
 /// Retry policy: how often and how soon a failed step is dispatched again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Maximum number of attempts, at least 1.
@@ -163,7 +163,7 @@ impl Default for RetryPolicy {
 
 /// The fallback of a step, used when it fails.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
     /// Another step of the plan.
@@ -190,7 +190,7 @@ pub enum Fallback {
 
 /// What happens to a step while a precondition is false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFalse {
     /// It waits. If no remaining step can make the precondition true, a new plan is requested.
@@ -204,7 +204,7 @@ pub enum OnFalse {
 
 /// Whether a step may be repeated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Idempotence {
     /// It may be dispatched again after a lost or failed attempt.
@@ -220,7 +220,7 @@ pub enum Idempotence {
 
 /// A gate: a person must approve before the step is dispatched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Gate {
     /// The question.
@@ -238,7 +238,7 @@ pub struct Gate {
 
 /// What happens when a question times out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
     /// Ask another person.

@@ -5,8 +5,9 @@ use super::failure::FailedAttempt;
 use super::outcome::{decision_events, failure_question};
 use crate::plan::event::Event;
 use crate::plan::event::question::{ABORT, REPLAN, RETRY, SKIP};
-use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Skipped, StepEvent};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Skipped};
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{StepNumber, Timestamp};
 

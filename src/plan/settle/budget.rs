@@ -8,17 +8,17 @@ use crate::plan::state::run::Run;
 /// The events that pause a run and ask about its budget.
 pub(crate) fn pause_for_budget(run: &Run, cause: PauseCause) -> Vec<Event> {
     let what = match &cause {
-        PauseCause::RunBudget(part) => format!("the run's budget of {part} is exhausted"),
-        PauseCause::LedgerBudget(part) => format!("the ledger's budget of {part} is exhausted"),
-        PauseCause::StepLimit(step) => {
+        PauseCause::RunBudget { part } => format!("the run's budget of {part} is exhausted"),
+        PauseCause::LedgerBudget { part } => format!("the ledger's budget of {part} is exhausted"),
+        PauseCause::StepLimit { step } => {
             format!("an attempt of step #{step} exceeded its cost limit")
         }
-        PauseCause::Person(by) => format!("paused by {by}"),
+        PauseCause::Person { by } => format!("paused by {by}"),
     };
     let how = match &cause {
-        PauseCause::RunBudget(_) | PauseCause::LedgerBudget(_) => "raise it",
+        PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => "raise it",
         // The cost was spent already, so there is no limit to raise.
-        PauseCause::StepLimit(_) | PauseCause::Person(_) => "unpause the run",
+        PauseCause::StepLimit { .. } | PauseCause::Person { .. } => "unpause the run",
     };
     let asked = QuestionBody {
         subject: QuestionSubject::Budget,

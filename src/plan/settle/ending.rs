@@ -36,7 +36,7 @@ pub(super) fn barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let (arrived, needed) = (barrier.arrived.len(), barrier.needed);
     let how = barrier.broken_phrase();
     let asked = QuestionBody {
-        subject: QuestionSubject::Barrier(id.to_owned()),
+        subject: QuestionSubject::Barrier { barrier: id.to_owned() },
         text: format!("barrier {id} {how}: {arrived} of {needed} arrived"),
         shown: run.active_version().map(|version| version.hash).unwrap_or_default(),
         options: [WAIT, RELEASE, FAIL].map(str::to_owned).to_vec(),
@@ -60,7 +60,7 @@ pub(super) fn late_barrier_events(run: &Run, id: &str) -> Vec<Event> {
 }
 
 fn barrier_event(run: &Run, id: &str, barrier: &BarrierState, change: BarrierChange) -> Event {
-    Event::Barrier(BarrierChanged {
+    Event::BarrierChanged(BarrierChanged {
         run: run.id,
         barrier: id.to_owned(),
         change,
@@ -165,9 +165,12 @@ fn overrun_cause(state: &State, run: &Run) -> Option<PauseCause> {
     if run.pause.is_some() {
         return None;
     }
-    let part = run.account.overrun(&run.limits()).map(PauseCause::RunBudget);
+    let part = run.account.overrun(&run.limits()).map(|part| PauseCause::RunBudget { part });
     let of_ledger = state.account.limits.unwrap_or_default();
-    part.or_else(|| state.account.overrun(&of_ledger).map(PauseCause::LedgerBudget))
+    part.or_else(|| {
+        let part = state.account.overrun(&of_ledger)?;
+        Some(PauseCause::LedgerBudget { part })
+    })
 }
 
 /// For a plan with `continues: true`: requests more steps when fewer than `extend_at` are open.

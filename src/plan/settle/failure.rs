@@ -11,10 +11,9 @@ use super::fallback::may_fall_back;
 use super::outcome::decision_events;
 use super::reported::is_decided_by_rules;
 use crate::plan::event::Event;
-use crate::plan::event::step_event::{
-    AfterFailure, Decision, FailureDecided, StepEvent, StepRecord,
-};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided};
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::{StepEvent, StepRecord};
 use crate::plan::model::policy::{Disposition, FailureAction, FailureMatch, FailureRule};
 use crate::plan::model::step::{FailureClass, OnTimeout, RetryPolicy};
 use crate::plan::state::run::Run;
@@ -66,7 +65,7 @@ impl Escalation {
     /// Fills in the fields of the question in these events.
     pub(super) fn fill_question(self, events: &mut [Event], time: Timestamp) {
         let question = events.iter_mut().find_map(|event| match event {
-            Event::Step(StepRecord { event: StepEvent::Asked(asked), .. }) => Some(asked),
+            Event::Step(StepRecord { event: StepEvent::StepAsked(asked), .. }) => Some(asked),
             _ => None,
         });
         if let Some(asked) = question {
@@ -256,7 +255,7 @@ impl<'a> FailedAttempt<'a> {
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
         let decision = match wait {
             0 => Decision::Retry,
-            wait => Decision::RetryAt(time.saturating_add(wait)),
+            wait => Decision::RetryAt { due: time.saturating_add(wait) },
         };
         RuleDecision::new(decision, rule, reason)
     }

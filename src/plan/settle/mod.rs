@@ -25,7 +25,8 @@ pub(crate) mod reported;
 pub(crate) mod variables;
 
 use crate::plan::event::Event;
-use crate::plan::event::step_event::{Accepted, AcceptedBasis, StepEvent, VerdictRecorded};
+use crate::plan::event::step_event::{Accepted, AcceptedBasis, VerdictRecorded};
+use crate::plan::event::table::StepEvent;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;

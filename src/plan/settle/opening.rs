@@ -10,9 +10,10 @@ use crate::plan::event::Event;
 use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{
-    Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped, StepEvent, StepFailed,
+    Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped, StepFailed,
 };
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::step::{FailureClass, OnFalse};
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
@@ -214,7 +215,7 @@ fn skip_event(by: &str, reason: &str) -> StepEvent {
 }
 
 fn fail_event(class: FailureClass, rule: &str, reason: String) -> StepEvent {
-    StepEvent::Failed(StepFailed { class, rule: rule.to_owned(), reason })
+    StepEvent::StepFailed(StepFailed { class, rule: rule.to_owned(), reason })
 }
 
 fn refusal_event(answer: &str, by: &str) -> StepEvent {
@@ -256,7 +257,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
 fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepEvent> {
     let gate = run.plan_step(number)?.gate()?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
-    Some(StepEvent::Asked(QuestionBody {
+    Some(StepEvent::StepAsked(QuestionBody {
         subject: QuestionSubject::Gate,
         text: gate.question,
         shown: run.step_hash(number).unwrap_or_default(),

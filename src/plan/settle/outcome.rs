@@ -10,7 +10,8 @@ use crate::plan::event::question::{
 };
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
-use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, StepEvent};
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided};
+use crate::plan::event::table::StepEvent;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
@@ -77,7 +78,7 @@ pub(crate) fn failure_question(
     text: String,
 ) -> Event {
     let asked = QuestionBody {
-        subject: QuestionSubject::Failure(token),
+        subject: QuestionSubject::Failure { token },
         text,
         shown: run.step_hash(number).unwrap_or_default(),
         options: [RETRY, SKIP, FAIL, REPLAN, ABORT].map(str::to_owned).to_vec(),
@@ -85,7 +86,7 @@ pub(crate) fn failure_question(
         deadline: None,
         on_timeout: None,
     };
-    Event::step(run.id, number, StepEvent::Asked(asked))
+    Event::step(run.id, number, StepEvent::StepAsked(asked))
 }
 
 fn worker_requested_replan(run: &Run, number: StepNumber) -> bool {

@@ -12,7 +12,7 @@ use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 
 /// Spending, reservations and limits of a run or of the whole ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Account {
     /// The limits set by the last budget record; `None` uses the plan's budget.
     pub limits: Option<Limits>,

@@ -105,7 +105,7 @@ impl BarrierState {
 
 /// The status of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BarrierStatus {
     /// The initial status: not enough members have arrived yet.

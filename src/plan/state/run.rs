@@ -268,7 +268,7 @@ pub struct Effect {
 
 /// Counters of a run, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunCounters {
     /// Failed attempts.
     pub failures: u64,

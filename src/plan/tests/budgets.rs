@@ -29,7 +29,7 @@ fn exhausted_run() -> TestLedger {
     let mut ledger = TestLedger::with(&with_attempts(1), RunPolicy::default());
     ledger.complete("a");
     ledger.execute(dispatch_command(None)).unwrap();
-    assert_eq!(ledger.run().pause, Some(PauseCause::RunBudget(BudgetPart::Attempts)));
+    assert_eq!(ledger.run().pause, Some(PauseCause::RunBudget { part: BudgetPart::Attempts }));
     reply(&mut ledger, REPLAN);
     assert_eq!(ledger.run().request.as_ref().unwrap().trigger, ReplanTrigger::BudgetExhausted);
     ledger

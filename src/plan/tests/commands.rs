@@ -217,11 +217,11 @@ fn steps_of_a_full_cap_are_skipped_in_the_queue() {
         ledger.execute(dispatch_command(None)).unwrap();
         assert_eq!(ledger.status(expected), StepStatus::Dispatched);
     }
-    let full = Rejection::CapReached { scope: CapScope::Run(RunId(1)), limit: 3 };
+    let full = Rejection::CapReached { scope: CapScope::Run { run: RunId(1) }, limit: 3 };
     assert_eq!(ledger.execute(dispatch_command(None)), Err(full));
     let token = ledger.step("d").attempt().unwrap().token;
     ledger.report(token, Receipt::default());
-    let full = Rejection::CapReached { scope: CapScope::Owner("x".to_owned()), limit: 1 };
+    let full = Rejection::CapReached { scope: CapScope::Owner { owner: "x".to_owned() }, limit: 1 };
     assert_eq!(ledger.execute(dispatch_command(None)), Err(full.clone()));
     assert_eq!(ledger.try_dispatch("b"), Err(full));
 }
@@ -236,10 +236,10 @@ fn recorded_caps_hold_until_lifted() {
     let full = Rejection::CapReached { scope: CapScope::Ledger, limit: 1 };
     assert_eq!(ledger.try_dispatch("b"), Err(full));
     ledger.execute(cap(CapScope::Ledger, None)).unwrap();
-    ledger.execute(cap(CapScope::Run(RunId(1)), Some(1))).unwrap();
-    let full = Rejection::CapReached { scope: CapScope::Run(RunId(1)), limit: 1 };
+    ledger.execute(cap(CapScope::Run { run: RunId(1) }, Some(1))).unwrap();
+    let full = Rejection::CapReached { scope: CapScope::Run { run: RunId(1) }, limit: 1 };
     assert_eq!(ledger.try_dispatch("b"), Err(full));
-    ledger.execute(cap(CapScope::Run(RunId(1)), None)).unwrap();
+    ledger.execute(cap(CapScope::Run { run: RunId(1) }, None)).unwrap();
     ledger.dispatch("b");
 }
 
@@ -302,7 +302,10 @@ fn variable_update_requires_the_expected_version() {
     ledger.execute(set(Some(1))).unwrap();
     ledger.execute(set(None)).unwrap();
     let variable = &ledger.run().variables["x"];
-    assert_eq!((variable.version, &variable.origin), (3, &Origin::Person("ann".to_owned())));
+    assert_eq!(
+        (variable.version, &variable.origin),
+        (3, &Origin::Person { who: "ann".to_owned() })
+    );
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn late_barrier_is_released_by_its_last_member() {
         }
         assert_eq!(ledger.status("z"), StepStatus::Waiting);
         let events = ledger.report(b, Receipt::default());
-        assert_eq!(kinds(&events), "ReceiptRecorded Accepted Barrier");
+        assert_eq!(kinds(&events), "ReceiptRecorded Accepted BarrierChanged");
         assert_eq!(ledger.status("z"), StepStatus::Ready);
         invariants::check(&ledger.state);
         // It stays released in a version with the same barrier.

@@ -120,7 +120,7 @@ fn reopened_run_asks_its_questions_again() {
     assert!(ledger.run().questions.is_empty());
     let events =
         ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
-    assert_eq!(kinds(&events), "Reopened RunReopened Asked Asked");
+    assert_eq!(kinds(&events), "Reopened RunReopened StepAsked StepAsked");
     assert_eq!(ledger.run().questions.len(), 2);
     invariants::check(&ledger.state);
 }
@@ -131,7 +131,7 @@ fn aborting_gate_is_not_asked_again() {
     let abort = Step { gate: Some(Box::new(gate(Some(OnTimeout::Abort)))), ..step("a", &[]) };
     let mut ledger = TestLedger::with(&plan(vec![abort, step("b", &[])]), RunPolicy::default());
     let token = ledger.dispatch("b");
-    assert_eq!(kinds(&tick(&mut ledger)), "Expired Failed");
+    assert_eq!(kinds(&tick(&mut ledger)), "StepQuestionExpired StepFailed");
     assert!(ledger.run().questions.is_empty());
     let events = ledger.report(token, Receipt::default());
     assert_eq!(kinds(&events), "ReceiptRecorded Accepted RunEnded");
@@ -169,7 +169,7 @@ fn unmet_precondition_requests_a_replan() {
     let events = ledger.report(token, Receipt::default());
     assert_eq!(kinds(&events), "ReceiptRecorded Accepted ReplanRequested");
     // Without a replan the step fails; otherwise the same request would be made again.
-    assert_eq!(kinds(&withdraw(&mut ledger)), "ReplanWithdrawn Failed RunEnded");
+    assert_eq!(kinds(&withdraw(&mut ledger)), "ReplanWithdrawn StepFailed RunEnded");
 }
 
 /// A replan request is withdrawn when its cause no longer applies: the step was retried or skipped,
@@ -261,7 +261,7 @@ fn closed_again_barrier_keeps_its_deadline() {
     assert_eq!(ledger.run().barriers["all"].status, BarrierStatus::Closed);
     invariants::check(&ledger.state);
     ledger.now += 60 * SECOND;
-    assert_eq!(kinds(&tick(&mut ledger)), "Barrier QuestionAsked");
+    assert_eq!(kinds(&tick(&mut ledger)), "BarrierChanged QuestionAsked");
 }
 
 /// A version without the barrier closes the question about it.
@@ -371,7 +371,10 @@ fn external_decider_cannot_repeat_a_possible_effect() {
         };
         let refused = Rejection::MustNotBeRepeated(StepNumber(1), disposition);
         assert_eq!(ledger.execute(decide(Decision::Retry)), Err(refused.clone()));
-        assert_eq!(ledger.execute(decide(Decision::RetryAt(ledger.now + SECOND))), Err(refused));
+        assert_eq!(
+            ledger.execute(decide(Decision::RetryAt { due: ledger.now + SECOND })),
+            Err(refused)
+        );
         ledger.execute(decide(Decision::OutcomeUnknown)).unwrap();
         assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     }
@@ -386,7 +389,7 @@ fn attempt_over_its_cost_limit_pauses_the_run() {
     let token = ledger.dispatch("a");
     let cost = Cost { money_micros: 11, tokens: 0 };
     ledger.report(token, Receipt { cost, ..Receipt::default() });
-    let cause = PauseCause::StepLimit(StepNumber(1));
+    let cause = PauseCause::StepLimit { step: StepNumber(1) };
     assert_eq!(
         (ledger.run().pause.clone(), ledger.run().account.spent),
         (Some(cause.clone()), cost)

@@ -43,7 +43,7 @@ fn unknown_run_is_rejected() {
         },
         Command::RetryFailed { run: ABSENT, by: by() },
         Command::Retry { run: ABSENT, step, by: by() },
-        Command::SetCap { scope: CapScope::Run(ABSENT), limit: None, by: by() },
+        Command::SetCap { scope: CapScope::Run { run: ABSENT }, limit: None, by: by() },
         Command::SetVariable {
             run: ABSENT,
             name: by(),

@@ -174,7 +174,7 @@ fn broken_barrier_fails_the_run_when_idle() {
         TestLedger::with(&joined(BarrierNeeds::All, OnBreak::Fail), RunPolicy::default());
     let token = ledger.dispatch("b");
     let events = ledger.fail("a", FailureClass::Unknown);
-    assert_eq!(kinds(&events), "ReceiptRecorded FailureDecided Barrier");
+    assert_eq!(kinds(&events), "ReceiptRecorded FailureDecided BarrierChanged");
     let nothing = Rejection::NothingReady { in_flight: 1, reported: 0, outcome_unknown: 0 };
     assert_eq!(ledger.try_dispatch("c"), Err(nothing));
     let events = ledger.report(token, Receipt::default());

@@ -16,12 +16,12 @@ pub(crate) const SECOND: Micros = 1_000_000;
 
 /// Number of a run, from 1 in the order of their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunId(pub u32);
 
 /// Number of a step in its run, from 1 in plan order; fixed for the life of the run, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepNumber(pub u32);
 
 impl StepNumber {
@@ -37,7 +37,7 @@ impl StepNumber {
 /// It is unique in the ledger and increases with every dispatch, so a stale token is detected. It
 /// identifies run, step and attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttemptToken(pub u64);
 
 /// A 32-byte content hash, computed by the caller.
@@ -74,7 +74,7 @@ impl ContentHash {
     }
 }
 
-#[cfg(feature = "plan-files")]
+#[cfg(feature = "schema")]
 impl schemars::JsonSchema for ContentHash {
     fn inline_schema() -> bool {
         true

@@ -9,12 +9,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::json_form::json_form;
+
 /// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
 /// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
 pub const JSON_DEPTH_MAX: usize = 127;
 
-/// A JSON value in canonical form.
+/// A JSON value in canonical form: in binary formats its text, in JSON the value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Json(String);
 
 impl Json {
@@ -65,6 +68,32 @@ impl Json {
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
+    }
+}
+
+json_form! {
+    Json => parsed,
+}
+
+fn parsed(text: Value) -> Value {
+    match text {
+        Value::String(text) => Json(text).value(),
+        other => other,
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Json {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "description": "Any JSON." })
     }
 }
 

@@ -3,7 +3,9 @@
 pub(crate) mod expression;
 pub(crate) mod ids;
 pub(crate) mod json;
+pub(crate) mod json_form;
 pub(crate) mod names;
 pub(crate) mod nearest;
 pub(crate) mod numbers;
 pub(crate) mod rare_field;
+pub(crate) mod time;

@@ -100,7 +100,7 @@ impl<'de, T: StaticDefault + Deserialize<'de>> Deserialize<'de> for RareField<T>
 }
 
 /// The schema of the value.
-#[cfg(feature = "plan-files")]
+#[cfg(feature = "schema")]
 impl<T: schemars::JsonSchema> schemars::JsonSchema for RareField<T> {
     fn inline_schema() -> bool {
         T::inline_schema()

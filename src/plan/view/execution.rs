@@ -35,7 +35,7 @@ pub struct ExecutionState {
 
 /// The rest of a budget after spent and reserved costs. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remaining {
     /// Money, in millionths of the currency unit.
     pub money_micros: Option<u64>,

@@ -104,7 +104,7 @@ fn variable(number: u64, size: usize) -> NewRecord {
     let text: String = "0123456789abcdef".chars().cycle().take(size).collect();
     let value = Json::new(&serde_json::Value::String(format!("{number}:{text}")));
     let (run, name) = (run_id(number), format!("v{}", number % u64::from(NAMES)));
-    let origin = Origin::Person("lab".to_owned());
+    let origin = Origin::Person { who: "lab".to_owned() };
     let version = number;
     encode(&Event::VariableSet(VariableSet { run, name, value, version, origin, since: 0 }))
 }

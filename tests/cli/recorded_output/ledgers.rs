@@ -360,7 +360,7 @@ fn waiting() -> SimDisk {
     ledger.start_run("proposed", &plan(first), required).unwrap();
 
     let by = || "ana".to_owned();
-    let scope = CapScope::Owner("builder".to_owned());
+    let scope = CapScope::Owner { owner: "builder".to_owned() };
     ledger.execute(&Command::SetCap { scope, limit: Some(2), by: by() }).unwrap();
     let limits = Some(Limits { attempts: Some(500), ..Limits::default() });
     ledger.execute(&Command::SetBudget { run: None, limits, by: by() }).unwrap();

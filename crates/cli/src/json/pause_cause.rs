@@ -34,10 +34,10 @@ pub(crate) enum PauseCauseJson {
 impl From<&PauseCause> for PauseCauseJson {
     fn from(cause: &PauseCause) -> Self {
         match cause {
-            PauseCause::Person(by) => Self::Person { by: by.clone() },
-            PauseCause::RunBudget(part) => Self::RunBudget { part: *part },
-            PauseCause::LedgerBudget(part) => Self::LedgerBudget { part: *part },
-            PauseCause::StepLimit(step) => Self::StepLimit { step: *step },
+            PauseCause::Person { by } => Self::Person { by: by.clone() },
+            PauseCause::RunBudget { part } => Self::RunBudget { part: *part },
+            PauseCause::LedgerBudget { part } => Self::LedgerBudget { part: *part },
+            PauseCause::StepLimit { step } => Self::StepLimit { step: *step },
         }
     }
 }

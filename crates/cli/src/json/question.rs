@@ -70,10 +70,10 @@ impl From<&QuestionSubject> for SubjectJson {
     fn from(subject: &QuestionSubject) -> Self {
         match subject {
             QuestionSubject::Gate => Self::Gate,
-            QuestionSubject::Failure(token) => Self::Failure { token: *token },
-            QuestionSubject::Plan(version) => Self::Plan { version: *version },
+            QuestionSubject::Failure { token } => Self::Failure { token: *token },
+            QuestionSubject::Plan { version } => Self::Plan { version: *version },
             QuestionSubject::Budget => Self::Budget,
-            QuestionSubject::Barrier(id) => Self::Barrier { barrier: id.clone() },
+            QuestionSubject::Barrier { barrier: id } => Self::Barrier { barrier: id.clone() },
         }
     }
 }

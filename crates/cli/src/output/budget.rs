@@ -15,14 +15,14 @@ pub(crate) fn pause_cause_json(cause: &PauseCause) -> PauseCauseJson {
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 pub(crate) fn paused_text(cause: &PauseCause) -> String {
     match cause {
-        PauseCause::Person(by) => format!("paused by {}", escape_control(by)),
-        PauseCause::RunBudget(part) => {
+        PauseCause::Person { by } => format!("paused by {}", escape_control(by)),
+        PauseCause::RunBudget { part } => {
             format!("paused: its {} budget is exhausted", part_adjective(*part))
         }
-        PauseCause::LedgerBudget(part) => {
+        PauseCause::LedgerBudget { part } => {
             format!("paused: the ledger's {} budget is exhausted", part_adjective(*part))
         }
-        PauseCause::StepLimit(step) => {
+        PauseCause::StepLimit { step } => {
             format!("paused: an attempt of step #{step} cost more than allowed")
         }
     }

@@ -21,6 +21,7 @@ mod reporter;
 mod run_json;
 mod run_text;
 mod shell;
+mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
 pub(crate) use budget::{cost_text, limits_json, limits_text, pause_cause_json, paused_text};
@@ -39,5 +40,6 @@ pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{pending_json, summary_json};
 pub(crate) use run_text::{pending_commands, pending_text, step_argument, summary_text};
 pub(crate) use shell::{quoted, shell_command};
+pub(crate) use word::phrase;
 
 pub(crate) use crate::protocol::{Code, Failure, code_of};

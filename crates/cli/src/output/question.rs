@@ -20,10 +20,12 @@ pub(crate) fn question_subject_json(subject: &QuestionSubject) -> SubjectJson {
 pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
     match subject {
         QuestionSubject::Gate => "whether to dispatch it".to_owned(),
-        QuestionSubject::Failure(token) => format!("what to do about the failure of @{token}"),
-        QuestionSubject::Plan(version) => format!("whether to activate version {version}"),
+        QuestionSubject::Failure { token } => format!("what to do about the failure of @{token}"),
+        QuestionSubject::Plan { version } => format!("whether to activate version {version}"),
         QuestionSubject::Budget => "whether to raise the budget".to_owned(),
-        QuestionSubject::Barrier(id) => format!("what to do about barrier {}", escape_control(id)),
+        QuestionSubject::Barrier { barrier: id } => {
+            format!("what to do about barrier {}", escape_control(id))
+        }
     }
 }
 

@@ -205,9 +205,9 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
         ),
         Pending::Paused { cause } => {
             let command = match cause {
-                PauseCause::RunBudget(part) => budget(*part, &[run], ledger),
-                PauseCause::LedgerBudget(part) => budget(*part, &[], ledger),
-                PauseCause::Person(_) | PauseCause::StepLimit(_) => {
+                PauseCause::RunBudget { part } => budget(*part, &[run], ledger),
+                PauseCause::LedgerBudget { part } => budget(*part, &[], ledger),
+                PauseCause::Person { .. } | PauseCause::StepLimit { .. } => {
                     line("resume", &[run, "--by", "WHO"])
                 }
             };

@@ -113,7 +113,7 @@ fn jittered_backoff_is_deterministic() {
     let ((ledger, first), (_, again)) = (live(), live());
     assert_eq!(first, again);
     let waits = first.iter().map(|decision| match decision {
-        Decision::RetryAt(at) => at - ledger.now,
+        Decision::RetryAt { due: at } => at - ledger.now,
         other => panic!("{other:?}"),
     });
     let waits: Vec<Micros> = waits.collect();

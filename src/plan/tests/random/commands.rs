@@ -122,7 +122,7 @@ impl TestRng {
                 let decision = self.pick(&[
                     Decision::Retry,
                     Decision::Fail,
-                    Decision::RetryAt(state.time + 4 * SECOND),
+                    Decision::RetryAt { due: state.time + 4 * SECOND },
                     Decision::Fallback,
                     Decision::Replan,
                     Decision::Escalate,
@@ -159,10 +159,10 @@ impl TestRng {
                 by,
             },
             11 | 12 => {
-                let tag = CapScope::Tag(self.pick(&["gpu", "db"]).to_owned());
-                let owner = CapScope::Owner("x".to_owned());
+                let tag = CapScope::Tag { tag: self.pick(&["gpu", "db"]).to_owned() };
+                let owner = CapScope::Owner { owner: "x".to_owned() };
                 let scope =
-                    self.pick(&[CapScope::Ledger, CapScope::Run(run), owner, tag.clone(), tag]);
+                    self.pick(&[CapScope::Ledger, CapScope::Run { run }, owner, tag.clone(), tag]);
                 let limit = self.pick(&[None, None, Some(0), Some(1), Some(2)]);
                 Command::SetCap { scope, limit, by }
             }

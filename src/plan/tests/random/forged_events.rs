@@ -98,7 +98,7 @@ fn events_of_unknown_runs_change_nothing() {
         let barrier = barrier.clone();
         unchanged(
             &ledger,
-            Event::Barrier(BarrierChanged { run, barrier, change, arrived: 0, needed: 0 }),
+            Event::BarrierChanged(BarrierChanged { run, barrier, change, arrived: 0, needed: 0 }),
         );
     }
     let started = RunStarted { run: RunId(1), name: "other".into(), policy: trust() };
@@ -143,10 +143,10 @@ impl TestRng {
         QuestionBody {
             subject: match self.below(5) {
                 0 => QuestionSubject::Gate,
-                1 => QuestionSubject::Failure(AttemptToken(self.few())),
-                2 => QuestionSubject::Plan(self.below(3)),
+                1 => QuestionSubject::Failure { token: AttemptToken(self.few()) },
+                2 => QuestionSubject::Plan { version: self.below(3) },
                 3 => QuestionSubject::Budget,
-                _ => QuestionSubject::Barrier(self.word()),
+                _ => QuestionSubject::Barrier { barrier: self.word() },
             },
             text: self.word(),
             shown: ContentHash::default(),
@@ -220,7 +220,7 @@ impl TestRng {
                 decision: match self.below(8) {
                     0 => Decision::Retry,
                     1 => Decision::Fail,
-                    2 => Decision::RetryAt(self.time()),
+                    2 => Decision::RetryAt { due: self.time() },
                     3 => Decision::Fallback,
                     4 => Decision::Replan,
                     5 => Decision::Escalate,
@@ -246,10 +246,10 @@ impl TestRng {
                 evidence: String::new(),
             }),
             15 => StepEvent::DelayElapsed(DelayElapsed { due: self.time() }),
-            16 => StepEvent::Asked(self.asked_of()),
+            16 => StepEvent::StepAsked(self.asked_of()),
             17 => match self.below(2) {
-                0 => StepEvent::Answered(self.answered_to()),
-                _ => StepEvent::Expired(self.expired_of()),
+                0 => StepEvent::StepAnswered(self.answered_to()),
+                _ => StepEvent::StepQuestionExpired(self.expired_of()),
             },
             18 => match self.below(2) {
                 0 => {
@@ -265,7 +265,7 @@ impl TestRng {
                     charged: self.forged_cost(),
                     by: self.word(),
                 }),
-                _ => StepEvent::Failed(StepFailed {
+                _ => StepEvent::StepFailed(StepFailed {
                     class: self.class(),
                     rule: self.word(),
                     reason: self.word(),
@@ -313,7 +313,7 @@ impl TestRng {
                 origin: Origin::Fallback { step: self.number() },
                 since: 0,
             }),
-            6 => Event::Barrier(BarrierChanged {
+            6 => Event::BarrierChanged(BarrierChanged {
                 run,
                 barrier: self.pick(&["g0", "g1", "g2"]).to_owned(),
                 change: self.pick(&[
@@ -326,7 +326,7 @@ impl TestRng {
                 needed: u32::MAX,
             }),
             7 => Event::CapChanged(CapChanged {
-                scope: CapScope::Tag(self.pick(&["gpu", "db"]).to_owned()),
+                scope: CapScope::Tag { tag: self.pick(&["gpu", "db"]).to_owned() },
                 limit: self.maybe(2, |rng| rng.below(2)),
                 by: String::new(),
             }),
@@ -337,7 +337,7 @@ impl TestRng {
             }),
             9 => Event::RunReopened(RunReopened { run, by: String::new() }),
             10 => {
-                let cause = PauseCause::StepLimit(self.number());
+                let cause = PauseCause::StepLimit { step: self.number() };
                 Event::RunPaused(RunPaused { run, cause, reason: String::new() })
             }
             11 => Event::RunResumed(RunResumed { run, by: String::new() }),

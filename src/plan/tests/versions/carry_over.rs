@@ -338,13 +338,13 @@ fn retried_failure_in_an_aborting_run_asks_again() {
     let token = ledger.dispatch("a");
     assert_eq!(
         kinds(&ledger.report(token, left(Disposition::Landed))),
-        "ReceiptRecorded FailureDecided Asked"
+        "ReceiptRecorded FailureDecided StepAsked"
     );
-    assert_eq!(kinds(&reply(&mut ledger, ABORT)), "Answered FailureDecided");
+    assert_eq!(kinds(&reply(&mut ledger, ABORT)), "StepAnswered FailureDecided");
     assert!(ledger.run().step(ledger.number("a")).unwrap().attempt().is_some());
     let events = ledger.execute(Command::RetryFailed { run: RUN, by: "ben".to_owned() }).unwrap();
-    assert_eq!(kinds(&events), "Reopened Asked");
-    assert_eq!(kinds(&reply(&mut ledger, "retry")), "Answered FailureDecided");
+    assert_eq!(kinds(&events), "Reopened StepAsked");
+    assert_eq!(kinds(&reply(&mut ledger, "retry")), "StepAnswered FailureDecided");
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     assert!(ledger.execute(dispatch_command(None)).is_err(), "nothing is dispatched any more");
     let events = ledger.report(other, Receipt::default());

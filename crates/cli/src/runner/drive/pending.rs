@@ -130,7 +130,7 @@ fn questions(run: &Run) -> impl Iterator<Item = Pending> {
 /// Proposed versions that may still become active and that no open question covers.
 fn reviews(run: &Run) -> impl Iterator<Item = Pending> {
     let asked = |version: u32| {
-        let subject = QuestionSubject::Plan(version);
+        let subject = QuestionSubject::Plan { version };
         run.questions.values().any(|question| question.asked.subject == subject)
     };
     let proposed = (1..).zip(&run.versions).filter(move |(number, version)| {

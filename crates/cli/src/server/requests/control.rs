@@ -218,9 +218,9 @@ pub(crate) fn cap(
     let make = |state: &State| {
         let scope = match scope {
             Scope::Ledger => CapScope::Ledger,
-            Scope::Run(run) => CapScope::Run(run_of(state, run)?.id),
-            Scope::Owner(owner) => CapScope::Owner(owner.clone()),
-            Scope::Tag(tag) => CapScope::Tag(tag.clone()),
+            Scope::Run(run) => CapScope::Run { run: run_of(state, run)?.id },
+            Scope::Owner(owner) => CapScope::Owner { owner: owner.clone() },
+            Scope::Tag(tag) => CapScope::Tag { tag: tag.clone() },
         };
         Ok(Command::SetCap { scope, limit, by: by.to_owned() })
     };

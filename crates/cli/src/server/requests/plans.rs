@@ -165,7 +165,7 @@ pub(crate) fn review(
 
 /// The open question about a version.
 pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
-    let subject = QuestionSubject::Plan(version);
+    let subject = QuestionSubject::Plan { version };
     let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
     about.next().map(|(id, question)| (*id, question))
 }

@@ -332,7 +332,7 @@ pub(crate) fn decide(
     let now = context.ledger.now();
     let decided = match (word, after_seconds) {
         ("retry", Some(seconds)) => {
-            Decision::RetryAt(now.saturating_add(seconds.saturating_mul(1_000_000)))
+            Decision::RetryAt { due: now.saturating_add(seconds.saturating_mul(1_000_000)) }
         }
         (_, Some(_)) => {
             let message = format!("`{word}` takes no delay; only `retry` does");

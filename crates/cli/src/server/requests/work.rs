@@ -361,7 +361,9 @@ pub(crate) fn judged(events: &[(u64, Event)], by: &str) -> Judged {
 /// The step whose question was answered in a commit.
 pub(crate) fn answered(events: &[(u64, Event)]) -> Option<StepNumber> {
     events.iter().find_map(|(_, event)| match event {
-        Event::Step(record) if matches!(record.event, StepEvent::Answered(_)) => Some(record.step),
+        Event::Step(record) if matches!(record.event, StepEvent::StepAnswered(_)) => {
+            Some(record.step)
+        }
         _ => None,
     })
 }

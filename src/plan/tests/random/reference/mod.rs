@@ -217,7 +217,7 @@ impl Reference {
             },
             StepEvent::FailureDecided(decided) => match decided.decision {
                 Decision::Retry => "retry",
-                Decision::RetryAt(_) => "retry later",
+                Decision::RetryAt { .. } => "retry later",
                 Decision::Fail => "fail",
                 Decision::Fallback => "fallback",
                 Decision::Replan => "replan",
@@ -229,19 +229,19 @@ impl Reference {
             StepEvent::OutcomeResolved(_) => "resolved",
             StepEvent::ConditionJudged(_) => "judged",
             StepEvent::DelayElapsed(_) => "elapsed",
-            StepEvent::Asked(_) => "asked",
-            StepEvent::Answered(_) => "answered",
-            StepEvent::Expired(_) => "expired",
+            StepEvent::StepAsked(_) => "asked",
+            StepEvent::StepAnswered(_) => "answered",
+            StepEvent::StepQuestionExpired(_) => "expired",
             StepEvent::EffectCommitted(_) => "effect",
             StepEvent::CostCorrected(_) => "corrected",
-            StepEvent::Failed(_) => "failed without attempt",
+            StepEvent::StepFailed(_) => "failed without attempt",
             _ => "other step event",
         });
     }
 
     fn count_other(&mut self, event: &Event) {
         self.count(match event {
-            Event::Barrier(barrier) => match barrier.change {
+            Event::BarrierChanged(barrier) => match barrier.change {
                 BarrierChange::Released => "released",
                 BarrierChange::Broken => "broken",
                 BarrierChange::Late => "late",
@@ -287,12 +287,20 @@ impl Reference {
         };
         let of_ledger = |scope: CapScope| self.caps.get(&scope);
         below(of_ledger(CapScope::Ledger), all(&|_, _| true), "cap of the ledger");
-        below(of_ledger(CapScope::Run(run)), dispatched(run_model, &|_, _| true), "cap of the run");
+        below(
+            of_ledger(CapScope::Run { run }),
+            dispatched(run_model, &|_, _| true),
+            "cap of the run",
+        );
         below(caps.run.as_ref(), dispatched(run_model, &|_, _| true), "the plan's cap of the run");
         if let Some(owner) = work.owner.clone() {
             let has_owner =
                 |run_model: &RunModel, each| run_model.work(each).owner.as_ref() == Some(&owner);
-            below(of_ledger(CapScope::Owner(owner.clone())), all(&has_owner), "cap of an owner");
+            below(
+                of_ledger(CapScope::Owner { owner: owner.clone() }),
+                all(&has_owner),
+                "cap of an owner",
+            );
             below(
                 caps.owners.get(&owner),
                 dispatched(run_model, &has_owner),
@@ -301,7 +309,7 @@ impl Reference {
         }
         for tag in &run_model.text(number).tags {
             let has_it = |run_model: &RunModel, each| run_model.text(each).tags.contains(tag);
-            below(of_ledger(CapScope::Tag(tag.clone())), all(&has_it), "cap of a tag");
+            below(of_ledger(CapScope::Tag { tag: tag.clone() }), all(&has_it), "cap of a tag");
             below(caps.tags.get(tag), dispatched(run_model, &has_it), "the plan's cap of a tag");
         }
     }
@@ -327,7 +335,7 @@ impl Reference {
 /// Whether a decision repeats the work, or does other work for the same purpose.
 fn repeats_work(decided: &FailureDecided, fallback: Option<&Fallback>) -> bool {
     match decided.decision {
-        Decision::Retry | Decision::RetryAt(_) => true,
+        Decision::Retry | Decision::RetryAt { .. } => true,
         Decision::Fallback => matches!(fallback, Some(Fallback::Owner(_) | Fallback::Step(_))),
         _ => false,
     }

@@ -60,7 +60,7 @@ impl RunModel {
             Event::PlanActivated(change) => self.activated(change),
             Event::PlanVerdict(judged) => self.plan_judged(judged),
             Event::VariableSet(set) => self.set(set),
-            Event::Barrier(changed) => self.barrier(time, changed),
+            Event::BarrierChanged(changed) => self.barrier(time, changed),
             Event::RunEnded(ended) => self.ended(ended),
             Event::RunReopened(_) => {
                 assert_eq!(self.status, RunStatus::Ended(Ending::Failed));
@@ -73,7 +73,9 @@ impl RunModel {
                 self.questions.insert(QuestionId(seq), (None, event.asked.clone()));
             }
             Event::QuestionAnswered(event) => {
-                if let QuestionSubject::Barrier(id) = self.answered(&event.answered).subject {
+                if let QuestionSubject::Barrier { barrier: id } =
+                    self.answered(&event.answered).subject
+                {
                     self.barrier_answers.insert(id, event.answered.answer.clone());
                 }
             }
@@ -111,7 +113,7 @@ impl RunModel {
         assert!(self.is_forked || set.version == before + 1, "a variable update was lost");
         let writer = match &set.origin {
             Origin::Step { step, .. } | Origin::Fallback { step } => Some(*step),
-            Origin::Person(_) => None,
+            Origin::Person { .. } => None,
         };
         let value = Value { json: set.value.clone(), version: set.version, writer };
         self.values.insert(set.name.clone(), value);
@@ -224,14 +226,16 @@ impl RunModel {
                     assert_eq!(self.work(*number).phase, StepPhase::Open);
                     assert_eq!(self.hash(*number), asked.shown, "a gate shows the current step");
                 }
-                (QuestionSubject::Failure(token), Some(number)) => {
+                (QuestionSubject::Failure { token }, Some(number)) => {
                     assert_eq!(self.work(*number).phase, StepPhase::Asked);
                     assert_eq!(self.work(*number).token, Some(*token));
                 }
-                (QuestionSubject::Plan(version), None) => {
+                (QuestionSubject::Plan { version }, None) => {
                     assert!(*version > self.active, "a version that may still become active");
                 }
-                (QuestionSubject::Barrier(id), None) => assert!(!self.released.contains(id)),
+                (QuestionSubject::Barrier { barrier: id }, None) => {
+                    assert!(!self.released.contains(id))
+                }
                 (QuestionSubject::Budget, None) => {}
                 other => panic!("a question about {other:?}"),
             }

@@ -120,7 +120,7 @@ impl RunModel {
                 self.close_question(number);
                 self.work_mut(number).end(StepPhase::Skipped);
             }
-            StepEvent::Failed(_) => {
+            StepEvent::StepFailed(_) => {
                 assert_eq!(self.work(number).phase, StepPhase::Open);
                 self.close_question(number);
                 self.work_mut(number).end(StepPhase::Failed);
@@ -146,12 +146,12 @@ impl RunModel {
                 assert!(work.delay == Some(elapsed.due) && elapsed.due <= time, "too early");
                 work.delay = None;
             }
-            StepEvent::Asked(asked) => {
+            StepEvent::StepAsked(asked) => {
                 self.close_question(number);
                 assert_eq!(asked.shown, self.hash(number), "the question shows the current step");
                 self.questions.insert(QuestionId(seq), (Some(number), asked.clone()));
             }
-            StepEvent::Answered(answered) => {
+            StepEvent::StepAnswered(answered) => {
                 let asked = self.answered(answered);
                 let hash = self.hash(number);
                 let work = self.work_mut(number);
@@ -163,7 +163,7 @@ impl RunModel {
                     _ => work.answer = Some(answered.answer.clone()),
                 }
             }
-            StepEvent::Expired(expired) => {
+            StepEvent::StepQuestionExpired(expired) => {
                 if self.expired(time, expired).is_some() && expired.then == Some(OnTimeout::Abort) {
                     self.work_mut(number).answer = Some(ABORT.to_owned());
                 }
@@ -325,7 +325,7 @@ impl RunModel {
         work.may_have_landed = may_have_landed;
         match decided.decision {
             Decision::Retry => (work.phase, work.delay) = (StepPhase::Open, None),
-            Decision::RetryAt(due) => (work.phase, work.delay) = (StepPhase::Open, Some(due)),
+            Decision::RetryAt { due } => (work.phase, work.delay) = (StepPhase::Open, Some(due)),
             Decision::Fail | Decision::Replan | Decision::Abort => work.phase = StepPhase::Failed,
             Decision::Escalate => return work.phase = StepPhase::Asked,
             Decision::OutcomeUnknown => return work.phase = StepPhase::OutcomeUnknown,

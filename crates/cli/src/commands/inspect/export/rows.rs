@@ -1,27 +1,28 @@
 //! Converts records and states to table rows.
 //!
 //! Invariants: a run's rows are those of the state at the record that ended it, or of the last
-//! state; every event struct with its own table is destructured field by field.
+//! state; the columns about an event are members of its JSON form.
 
 use std::collections::BTreeMap;
 
+use serde_json::Value as Json;
+
 use crate::output::Failure;
-use plan_ledger::ledger::{Fold, LedgerView, state_hash};
+use plan_ledger::ledger::{Fold, Kind, LedgerView, state_hash};
 use plan_ledger::log::{LoggedRecord, RecordStatus};
 use plan_ledger::plan::{
-    AfterLoss, AttemptToken, Dispatched, Event, FailureDecided, Outcome, Output, Receipt,
-    ResolvedOutcome, Run, RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus,
-    Verdict,
+    AfterLoss, AttemptToken, Event, Outcome, ReceiptRecorded, ReceiptRefused, ResolvedOutcome, Run,
+    RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus,
 };
 
 use super::table::TableWriter;
-use super::value::row;
+use super::value::{Value, row};
 use crate::commands::inspect::health::any_header;
-use crate::commands::inspect::json::event::{basis_json, decision_json, event_json};
+use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::json::run::status_word;
 use crate::commands::inspect::lookup::text_of;
 use crate::commands::inspect::record_content::{RecordContent, kind_name, proof_word};
-use crate::commands::inspect::style::{hex, words};
+use crate::commands::inspect::style::hex;
 use crate::commands::inspect::text::event::event_subject;
 
 /// The version of the tables.
@@ -48,25 +49,25 @@ impl TableExporter {
             _ => None,
         };
         let (run, step) = event.map_or((None, None), event_subject);
-        let kind = kind_name(record.kind);
+        let fields = event.map(event_json);
         sink.put(
             "records",
             row![
                 record.seq,
                 record.time,
-                kind,
-                run.map(|run| run.0),
-                step.map(|step| step.0),
+                kind_name(record.kind),
+                run,
+                step,
                 proof_word(proof),
                 record.chain.to_string(),
-                event.map(event_json),
+                fields.as_ref().map(ToString::to_string),
             ],
         )?;
+        if let (Some(event), Some(fields)) = (event, fields) {
+            event_row(record, event, fields, sink)?;
+        }
         match event {
-            Some(Event::Step(step)) => self.step(record, step, sink),
-            Some(Event::PlanVerdict(judged)) => {
-                verdict(record.seq, None, (judged.run, None), &judged.verdict, sink)
-            }
+            Some(Event::Step(step)) => self.step(record.seq, step, sink),
             Some(Event::RunEnded(ended)) => {
                 // A later state may no longer have the run.
                 let run = fold.state.runs.get(&ended.run).filter(|_| fold.is_current());
@@ -77,49 +78,35 @@ impl TableExporter {
         }
     }
 
+    /// Keeps the last attempt of each step, and writes the outcome of an attempt that the event ends.
     fn step(
         &mut self,
-        record: &LoggedRecord,
+        seq: u64,
         of: &StepRecord,
         sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {
-        let (seq, at) = (record.seq, (of.run, Some(of.step)));
-        let outcome = |sink: &mut TableWriter<'_>, token: AttemptToken, outcome: &str| {
-            sink.outcome(outcome, seq, token.0)
-        };
-        match &of.event {
-            StepEvent::Dispatched(dispatch) => {
+        let (token, outcome) = match &of.event {
+            StepEvent::Dispatched(_) => {
                 self.current.insert((of.run, of.step), AttemptToken(seq));
-                dispatched(record, of, dispatch, sink)
-            }
-            StepEvent::ReceiptRecorded(event) => {
-                receipt(record, (of, event.token), &event.receipt, None, sink)?;
-                outcome(sink, event.token, "reported")
-            }
-            StepEvent::ReceiptRefused(event) => {
-                receipt(record, (of, event.token), &event.receipt, Some(&event.reason), sink)
-            }
-            StepEvent::VerdictRecorded(event) => {
-                verdict(seq, Some(event.token), at, &event.verdict, sink)
+                return Ok(());
             }
             StepEvent::Accepted(_) => match self.current.remove(&(of.run, of.step)) {
-                Some(token) => outcome(sink, token, "accepted"),
-                None => Ok(()),
+                Some(token) => (token, "accepted"),
+                None => return Ok(()),
             },
+            StepEvent::ReceiptRecorded(event) => (event.token, "reported"),
             StepEvent::AttemptLost(event) => match event.then {
-                AfterLoss::Redispatch => outcome(sink, event.token, "lost"),
-                AfterLoss::OutcomeUnknown => outcome(sink, event.token, "outcome_unknown"),
+                AfterLoss::Redispatch => (event.token, "lost"),
+                AfterLoss::OutcomeUnknown => (event.token, "outcome_unknown"),
             },
             StepEvent::OutcomeResolved(event) => match event.finding {
-                ResolvedOutcome::Landed => outcome(sink, event.token, "landed"),
-                ResolvedOutcome::DidNotHappen => outcome(sink, event.token, "did_not_happen"),
+                ResolvedOutcome::Landed => (event.token, "landed"),
+                ResolvedOutcome::DidNotHappen => (event.token, "did_not_happen"),
             },
-            StepEvent::FailureDecided(event) => {
-                decision(seq, of, event, sink)?;
-                outcome(sink, event.token, "failed")
-            }
-            _ => Ok(()),
-        }
+            StepEvent::FailureDecided(event) => (event.token, "failed"),
+            _ => return Ok(()),
+        };
+        sink.outcome(outcome, seq, token.0)
     }
 
     /// Writes the rows of the final state.
@@ -161,112 +148,114 @@ impl TableExporter {
     }
 }
 
-fn dispatched(
-    record: &LoggedRecord,
-    of: &StepRecord,
-    dispatch: &Dispatched,
-    sink: &mut TableWriter<'_>,
-) -> Result<(), Failure> {
-    let Dispatched { attempt, worker, lease_until, idempotency_key, reserved: _ } = dispatch;
-    sink.put(
-        "attempts",
-        row![
-            record.seq,
-            of.run.0,
-            of.step.0,
-            *attempt,
-            worker,
-            record.time,
-            *lease_until,
-            idempotency_key,
-            "in_flight",
-            None::<u64>,
-        ],
-    )
-}
+/// The tables with a row for each event of a kind, and the place of each column in the event's JSON
+/// form with the members that [`event_row`] adds.
+const EVENT_TABLES: [(Kind, &str, &[&str]); 6] = [
+    (Kind::Dispatched, "attempts", ATTEMPT),
+    (Kind::ReceiptRecorded, "receipts", RECEIPT),
+    (Kind::ReceiptRefused, "receipts", RECEIPT),
+    (Kind::VerdictRecorded, "verdicts", VERDICT),
+    (Kind::PlanVerdict, "verdicts", VERDICT),
+    (Kind::FailureDecided, "decisions", DECISION),
+];
 
-fn receipt(
+const ATTEMPT: &[&str] = &[
+    "/seq",
+    "/run",
+    "/step",
+    "/attempt",
+    "/worker",
+    "/time",
+    "/lease_until/micros",
+    "/idempotency_key",
+    "/outcome",
+    "/ended_seq",
+];
+
+const RECEIPT: &[&str] = &[
+    "/seq",
+    "/token",
+    "/run",
+    "/step",
+    "/time",
+    "/receipt/outcome/is",
+    "/receipt/outcome/class",
+    "/message",
+    "/output",
+    "/receipt/output_blob/hash",
+    "/receipt/cost/money_micros",
+    "/receipt/cost/tokens",
+    "/receipt/duration_micros",
+    "/reason",
+];
+
+const VERDICT: &[&str] = &[
+    "/seq",
+    "/token",
+    "/run",
+    "/step",
+    "/verdict/criterion",
+    "/verdict/ruling",
+    "/verdict/by",
+    "/verdict/evidence",
+];
+
+const DECISION: &[&str] = &[
+    "/seq",
+    "/token",
+    "/run",
+    "/step",
+    "/class",
+    "/decision",
+    "/rule",
+    "/reason",
+    "/disposition",
+    "/then",
+];
+
+/// Writes the row of an event in the table of its kind, if there is one.
+fn event_row(
     record: &LoggedRecord,
-    (of, token): (&StepRecord, AttemptToken),
-    receipt: &Receipt,
-    refused: Option<&String>,
+    event: &Event,
+    mut fields: Json,
     sink: &mut TableWriter<'_>,
 ) -> Result<(), Failure> {
-    let (outcome, class, message) = match &receipt.outcome {
-        Outcome::Succeeded => ("succeeded", None, None),
-        Outcome::Failed { class, message, payload: _ } => {
-            ("failed", Some(words(class, '_')), Some(message))
+    let kind = Kind::of(event);
+    let Some((_, table, columns)) = EVENT_TABLES.iter().find(|(of, ..)| *of == kind) else {
+        return Ok(());
+    };
+    let mut add = |name, value: Json| {
+        if let Json::Object(fields) = &mut fields {
+            fields.insert(name, value);
         }
-        Outcome::ReplanRequested { reason } => ("replan_requested", None, Some(reason)),
     };
-    let blob = match &receipt.output {
-        Output::Inline(_) => None,
-        Output::Blob(blob) => Some(blob.hash.to_string()),
-    };
-    let output = receipt.output.inline().map(|value| value.as_str().to_owned());
-    sink.put(
-        "receipts",
-        row![
-            record.seq,
-            token.0,
-            of.run.0,
-            of.step.0,
-            record.time,
-            outcome,
-            class,
-            message,
-            output,
-            blob,
-            receipt.cost.money_micros,
-            receipt.cost.tokens,
-            receipt.duration,
-            refused,
-        ],
-    )
-}
-
-fn verdict(
-    seq: u64,
-    token: Option<AttemptToken>,
-    (run, step): (RunId, Option<StepNumber>),
-    verdict: &Verdict,
-    sink: &mut TableWriter<'_>,
-) -> Result<(), Failure> {
-    let Verdict { criterion, ruling, by, evidence } = verdict;
-    let (token, step) = (token.map(|token| token.0), step.map(|step| step.0));
-    let ruling = words(ruling, '_');
-    sink.put("verdicts", row![seq, token, run.0, step, *criterion, ruling, by, evidence])
-}
-
-fn decision(
-    seq: u64,
-    of: &StepRecord,
-    decided: &FailureDecided,
-    sink: &mut TableWriter<'_>,
-) -> Result<(), Failure> {
-    let FailureDecided { token, class, decision, rule, reason, disposition, then } = decided;
-    sink.put(
-        "decisions",
-        row![
-            seq,
-            token.0,
-            of.run.0,
-            of.step.0,
-            words(class, '_'),
-            decision_json(decision),
-            rule,
-            reason,
-            words(disposition, '_'),
-            words(then, '_'),
-        ],
-    )
+    add("seq".to_owned(), record.seq.into());
+    add("time".to_owned(), record.time.into());
+    if let Event::Step(StepRecord { event, .. }) = event {
+        match event {
+            StepEvent::Dispatched(_) => add("outcome".to_owned(), "in_flight".into()),
+            StepEvent::ReceiptRecorded(ReceiptRecorded { receipt, .. })
+            | StepEvent::ReceiptRefused(ReceiptRefused { receipt, .. }) => {
+                let message = match &receipt.outcome {
+                    Outcome::Succeeded => None,
+                    Outcome::Failed { message, .. } => Some(message.as_str()),
+                    Outcome::ReplanRequested { reason } => Some(reason.as_str()),
+                };
+                add("message".to_owned(), message.into());
+                add("output".to_owned(), receipt.output.inline().map(|text| text.as_str()).into());
+            }
+            _ => {}
+        }
+    }
+    let value = |place: &&str| fields.pointer(place).map_or(Value::Null, Value::of_json);
+    sink.put(table, &columns.iter().map(value).collect::<Vec<_>>())
 }
 
 fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
     sink.put(
         "runs",
         row![
-            run.id.0,
+            run.id,
             &run.name,
             status_word(run.status),
             run.started,
@@ -286,12 +275,12 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
         sink.put(
             "plan_versions",
             row![
-                run.id.0,
+                run.id,
                 number,
                 version.hash.to_string(),
                 &version.plan.header().title,
                 &version.reason,
-                version.review.map(|review| words(&review, '_')),
+                version.review,
                 version.step_count,
                 version.plan.decode().canonical(),
             ],
@@ -302,23 +291,23 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
         sink.put(
             "steps",
             row![
-                run.id.0,
-                number.0,
+                run.id,
+                number,
                 step.id(),
                 text_of(run, number).map(|(_, step)| step.title()),
                 step.owner(),
-                words(&step.status, '_'),
+                step.status,
                 step.attempts,
                 step.failures,
-                step.accepted().map(basis_json),
-                failure.map(|(class, _)| words(class, '_')),
+                step.accepted(),
+                failure.map(|(class, _)| class),
                 failure.map(|(_, message)| message),
             ],
         )?;
     }
     for (name, variable) in &run.variables {
         let value = variable.value.as_str();
-        let values = row![run.id.0, name, value, variable.version, variable.time];
+        let values = row![run.id, name, value, variable.version, variable.time];
         sink.put("variables", values)?;
     }
     Ok(())
@@ -333,9 +322,9 @@ fn summary_row(
     sink.put_missing(
         "runs",
         row![
-            number.0,
+            number,
             &summary.name,
-            words(&summary.ending, '_'),
+            summary.ending,
             summary.started,
             summary.ended,
             summary.seq,

@@ -65,7 +65,7 @@ impl<'a> TableWriter<'a> {
 
     /// The outcome of an attempt.
     pub(super) fn outcome(&mut self, outcome: &str, seq: u64, token: u64) -> Result<(), Failure> {
-        let values = [Value::from(outcome), Value::from(seq), Value::from(token)];
+        let values = [Value::of(&outcome), Value::of(&seq), Value::of(&token)];
         match self {
             Self::Script(out) => {
                 let [outcome, seq, token] = values.map(|value| literal(&value));
@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn texts_stay_in_their_literals() {
-        assert_eq!(literal(&Value::from("it's")), "'it''s'");
-        assert_eq!(literal(&Value::from("a\0b")), "CAST(x'610062' AS TEXT)");
-        assert_eq!(literal(&Value::from("\u{1b}[2J")), "CAST(x'1b5b324a' AS TEXT)");
-        assert_eq!(literal(&Value::from("'); DROP TABLE runs; --")), "'''); DROP TABLE runs; --'");
-        assert_eq!(literal(&Value::from(u64::MAX)), "'18446744073709551615'");
-        assert_eq!(literal(&Value::from(None::<u32>)), "NULL");
+        assert_eq!(literal(&Value::of(&"it's")), "'it''s'");
+        assert_eq!(literal(&Value::of(&"a\0b")), "CAST(x'610062' AS TEXT)");
+        assert_eq!(literal(&Value::of(&"\u{1b}[2J")), "CAST(x'1b5b324a' AS TEXT)");
+        assert_eq!(literal(&Value::of(&"'); DROP TABLE runs; --")), "'''); DROP TABLE runs; --'");
+        assert_eq!(literal(&Value::of(&u64::MAX)), "'18446744073709551615'");
+        assert_eq!(literal(&Value::of(&None::<u32>)), "NULL");
     }
 }

@@ -184,7 +184,7 @@ fn is_mark(event: &Event) -> bool {
         ),
         Event::PlanActivated(_)
         | Event::PlanReviewed(_)
-        | Event::Barrier(_)
+        | Event::BarrierChanged(_)
         | Event::RunEnded(_)
         | Event::RunReopened(_)
         | Event::RunPaused(_)

@@ -1,5 +1,8 @@
 //! A value in a row of an exported table.
 
+use serde::Serialize;
+use serde_json::Value as Json;
+
 /// A value in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
@@ -8,51 +11,28 @@ pub(super) enum Value {
     Text(String),
 }
 
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        // A database integer has 63 bits; a larger number is stored as text.
-        i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Number)
+impl Value {
+    /// The value of a column: the JSON form of `value`, with lists and objects as JSON text.
+    pub(super) fn of(value: &impl Serialize) -> Self {
+        serde_json::to_value(value).map_or(Self::Null, |json| Self::of_json(&json))
+    }
+
+    /// As [`Value::of`], for a value in its JSON form.
+    pub(super) fn of_json(json: &Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            // A database integer has 63 bits; a larger number is stored as text.
+            Json::Number(number) => {
+                number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Number)
+            }
+            Json::String(text) => Self::Text(text.clone()),
+            Json::Bool(_) | Json::Array(_) | Json::Object(_) => Self::Text(json.to_string()),
+        }
     }
 }
 
-impl From<u32> for Value {
-    fn from(number: u32) -> Self {
-        Self::Number(number.into())
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&String> for Value {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<serde_json::Value> for Value {
-    fn from(value: serde_json::Value) -> Self {
-        if value.is_null() { Self::Null } else { Self::Text(value.to_string()) }
-    }
-}
-
-impl<T: Into<Self>> From<Option<T>> for Value {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
-    }
-}
-
-/// The values of a row, each converted by its type.
+/// The values of a row.
 macro_rules! row {
-    ($($value:expr),* $(,)?) => { &[$(super::value::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { &[$(super::value::Value::of(&$value)),*] };
 }
 pub(super) use row;

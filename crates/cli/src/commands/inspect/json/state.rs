@@ -63,7 +63,7 @@ impl<'a> StepLine<'a> {
 pub(crate) fn variable_json(run: RunId, name: &str, variable: &Variable) -> Value {
     let Variable { value, version, origin, time, is_trusted } = variable;
     json!({
-        "run": run, "name": name, "value": value, "version": version,
+        "run": run, "name": name, "value": value.as_str(), "version": version,
         "origin": origin_json(origin), "time": time_json(*time), "trusted": is_trusted,
     })
 }

@@ -10,8 +10,10 @@ use plan_ledger::plan::{
     VariableSet, Verdict,
 };
 
-use crate::commands::inspect::style::{cut, seconds, span, words};
-use crate::output::{cost_text, escape_control, limits_text, paused_text, question_subject_text};
+use crate::commands::inspect::style::{cut, seconds, span};
+use crate::output::{
+    cost_text, escape_control, limits_text, paused_text, phrase, question_subject_text,
+};
 use crate::protocol::{count, counted, size};
 
 /// The run and the step of an event.
@@ -25,10 +27,12 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
         Event::Step(record) => return (Some(record.run), Some(record.step)),
         Event::PlanVerdict(event) => event.run,
         Event::VariableSet(event) => event.run,
-        Event::Barrier(event) => event.run,
+        Event::BarrierChanged(event) => event.run,
         Event::CapChanged(event) => match event.scope {
-            CapScope::Run(run) => run,
-            CapScope::Ledger | CapScope::Owner(_) | CapScope::Tag(_) => return (None, None),
+            CapScope::Run { run } => run,
+            CapScope::Ledger | CapScope::Owner { .. } | CapScope::Tag { .. } => {
+                return (None, None);
+            }
         },
         Event::RunEnded(event) => event.run,
         Event::RunReopened(event) => event.run,
@@ -42,9 +46,9 @@ pub(crate) fn event_text(event: &Event) -> String {
         Event::RunStarted(event) => format!(
             "run {} started: approval {}, text criteria {}, on failure {}",
             escape_control(&event.name),
-            words(&event.policy.approval, ' '),
-            words(&event.policy.text, ' '),
-            words(&event.policy.on_failure, ' ')
+            phrase(&event.policy.approval),
+            phrase(&event.policy.text),
+            phrase(&event.policy.on_failure)
         ),
         Event::PlanProposed(event) => {
             let steps = counted(event.step_count.into(), "step");
@@ -78,7 +82,7 @@ pub(crate) fn event_text(event: &Event) -> String {
         Event::Step(record) => step_event_text(&record.event),
         Event::PlanVerdict(event) => format!("the plan: {}", verdict_text(&event.verdict)),
         Event::VariableSet(event) => variable_text(event),
-        Event::Barrier(event) => format!(
+        Event::BarrierChanged(event) => format!(
             "barrier {} {}: {} of {} arrived",
             escape_control(&event.barrier),
             match event.change {
@@ -100,7 +104,7 @@ pub(crate) fn event_text(event: &Event) -> String {
             }
         }
         Event::RunEnded(event) => {
-            format!("run {}{}", words(&event.ending, ' '), reason_suffix(&event.reason))
+            format!("run {}{}", phrase(&event.ending), reason_suffix(&event.reason))
         }
         Event::RunReopened(event) => format!("run continues, by {}", escape_control(&event.by)),
         Event::RunPaused(event) => pause_event_text(event),
@@ -138,7 +142,7 @@ fn step_event_text(event: &StepEvent) -> String {
                 AfterLoss::Redispatch => "to be dispatched again",
                 AfterLoss::OutcomeUnknown => "outcome unknown",
             };
-            let (cause, detail) = (words(&event.cause, ' '), reason_suffix(&event.detail));
+            let (cause, detail) = (phrase(&event.cause), reason_suffix(&event.detail));
             format!("@{} lost ({cause}), {then}{detail}", event.token)
         }
         StepEvent::ReceiptRecorded(event) => {
@@ -155,7 +159,7 @@ fn step_event_text(event: &StepEvent) -> String {
         StepEvent::Accepted(event) => format!("accepted: {}", basis_text(&event.basis)),
         StepEvent::FailureDecided(event) => {
             let decision = decision_text(&event.decision);
-            let class = words(&event.class, ' ');
+            let class = phrase(&event.class);
             let (rule, reason) = (escape_control(&event.rule), reason_suffix(&event.reason));
             format!("@{} {class} failure, {decision} by {rule}{reason}", event.token)
         }
@@ -175,9 +179,9 @@ fn step_event_text(event: &StepEvent) -> String {
         }
         StepEvent::ConditionJudged(event) => condition_text(event),
         StepEvent::DelayElapsed(event) => format!("waited until {}", seconds(event.due)),
-        StepEvent::Asked(event) => question_text(event),
-        StepEvent::Answered(event) => answer_text(event),
-        StepEvent::Expired(event) => question_timeout_text(event),
+        StepEvent::StepAsked(event) => question_text(event),
+        StepEvent::StepAnswered(event) => answer_text(event),
+        StepEvent::StepQuestionExpired(event) => question_timeout_text(event),
         StepEvent::EffectIntended(event) => {
             format!(
                 "@{} is about to {}: {}",
@@ -190,8 +194,8 @@ fn step_event_text(event: &StepEvent) -> String {
             format!("@{} did {}", event.token, escape_control(&event.key))
         }
         StepEvent::CostCorrected(event) => cost_correction_text(event),
-        StepEvent::Failed(event) => {
-            let (class, reason) = (words(&event.class, ' '), reason_suffix(&event.reason));
+        StepEvent::StepFailed(event) => {
+            let (class, reason) = (phrase(&event.class), reason_suffix(&event.reason));
             format!(
                 "{class} failure without an attempt, by {}{reason}",
                 escape_control(&event.rule)
@@ -223,7 +227,7 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded => "succeeded".to_owned(),
         Outcome::Failed { class, message, .. } => {
-            format!("failed ({}){}", words(class, ' '), reason_suffix(message))
+            format!("failed ({}){}", phrase(class), reason_suffix(message))
         }
         Outcome::ReplanRequested { reason } => {
             format!("requests a replan{}", reason_suffix(reason))
@@ -264,7 +268,7 @@ pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
 fn variable_text(event: &VariableSet) -> String {
     let origin = match &event.origin {
         Origin::Step { step, .. } => format!("step #{step}"),
-        Origin::Person(who) => escape_control(who),
+        Origin::Person { who } => escape_control(who),
         Origin::Fallback { step } => format!("the fallback of step #{step}"),
     };
     let value = cut(&escape_control(event.value.as_str()), SHORT);
@@ -425,7 +429,7 @@ pub(crate) fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Retry => "to be retried".to_owned(),
         Decision::Fail => "failed permanently".to_owned(),
-        Decision::RetryAt(due) => format!("to be retried at {}", seconds(*due)),
+        Decision::RetryAt { due } => format!("to be retried at {}", seconds(*due)),
         Decision::Fallback => "its fallback is used".to_owned(),
         Decision::Replan => "a replan is requested".to_owned(),
         Decision::Escalate => "a person is asked".to_owned(),

@@ -115,11 +115,11 @@ fn author(event: &Event) -> Option<&str> {
         Event::QuestionAnswered(event) => &event.answered.by,
         Event::ReplanWithdrawn(event) => &event.by,
         Event::RunPaused(event) => match &event.cause {
-            PauseCause::Person(by) => by,
+            PauseCause::Person { by } => by,
             _ => return None,
         },
         Event::Step(record) => match &record.event {
-            StepEvent::Answered(event) => &event.by,
+            StepEvent::StepAnswered(event) => &event.by,
             StepEvent::VerdictRecorded(event) => &event.verdict.by,
             StepEvent::OutcomeResolved(event) => &event.by,
             StepEvent::Skipped(event) => &event.by,

@@ -190,10 +190,10 @@ impl StepHistory<'_> {
                 | StepEvent::Reopened(_)
                 | StepEvent::ConditionJudged(_)
                 | StepEvent::DelayElapsed(_)
-                | StepEvent::Asked(_)
-                | StepEvent::Answered(_)
-                | StepEvent::Expired(_)
-                | StepEvent::Failed(_) => None,
+                | StepEvent::StepAsked(_)
+                | StepEvent::StepAnswered(_)
+                | StepEvent::StepQuestionExpired(_)
+                | StepEvent::StepFailed(_) => None,
             };
             let Some(token) = token else { continue };
             let attempt: &mut AttemptHistory<'_> =
@@ -241,7 +241,7 @@ impl AttemptHistory<'_> {
                 AfterLoss::OutcomeUnknown => "outcome_unknown",
             },
             Some(StepEvent::FailureDecided(decided)) => match decided.decision {
-                Decision::Retry | Decision::RetryAt(_) => "failed_and_retried",
+                Decision::Retry | Decision::RetryAt { .. } => "failed_and_retried",
                 Decision::Fail | Decision::Abort => "failed",
                 Decision::Fallback => "failed_and_fell_back",
                 Decision::Replan => "failed_and_replan",

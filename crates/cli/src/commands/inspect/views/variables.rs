@@ -84,7 +84,7 @@ fn print(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), F
 pub(crate) fn origin_text(run: &Run, origin: &Origin) -> String {
     match origin {
         Origin::Step { step, .. } => step_name(run, *step),
-        Origin::Person(who) => escape_control(who),
+        Origin::Person { who } => escape_control(who),
         Origin::Fallback { step } => format!("fallback of {}", step_name(run, *step)),
     }
 }
@@ -118,7 +118,7 @@ fn print_history(
         return values.into_iter().try_for_each(|(seq, time, set)| {
             let VariableSet { run, name, value, version, origin, since } = set;
             let fields = json!({
-                "seq": seq, "time": time_json(time), "run": run, "name": name, "value": value,
+                "seq": seq, "time": time_json(time), "run": run, "name": name, "value": value.as_str(),
                 "version": version, "origin": origin_json(origin),
                 "since": (*since != 0).then(|| time_json(*since)),
             });
