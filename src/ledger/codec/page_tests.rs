@@ -85,11 +85,8 @@ impl<'de> Deserializer<'de> for Shape<'_> {
         let mut items = Vec::new();
         let value = v.visit_seq(Items { shapes: self.shapes, texts: &mut items, left: n })?;
         let is_hash = n == 32 && items.iter().all(|item| item == "u8");
-        self.text.push_str(&if is_hash {
-            "Hash".to_owned()
-        } else {
-            format!("({})", items.join(", "))
-        });
+        let text = if is_hash { "Hash".to_owned() } else { format!("({})", items.join(", ")) };
+        self.text.push_str(&text);
         Ok(value)
     }
 
@@ -317,7 +314,7 @@ fn without_notes(row: &str) -> String {
         if before.ends_with(" of") || before.ends_with("optional") {
             let types: Vec<_> =
                 inside.split(", ").map(|item| item.rsplit(' ').next().unwrap()).collect();
-            out.push_str(&format!(" ({})", types.join(", ")));
+            out = format!("{out} ({})", types.join(", "));
         } else if !is_note {
             out.push_str(&rest[start..=end]);
         }

@@ -242,7 +242,10 @@ fn event_row(
                     Outcome::ReplanRequested { reason } => Some(reason.as_str()),
                 };
                 add("message".to_owned(), message.into());
-                add("output".to_owned(), receipt.output.inline().map(|text| text.as_str()).into());
+                add(
+                    "output".to_owned(),
+                    receipt.output.inline().map(plan_ledger::plan::Json::as_str).into(),
+                );
             }
             _ => {}
         }
