@@ -110,7 +110,7 @@ pub(crate) fn resolve(blobs: &BlobReader, output: &Output) -> Result<Json> {
         Error::new(ErrorKind::Corrupt, "the blob has the right hash but is not UTF-8 text")
             .at_path(&blobs.path(&blob))
     })?;
-    Ok(Json::from_canonical(text))
+    Ok(Json::from_canonical(&text))
 }
 
 impl OutputStore {

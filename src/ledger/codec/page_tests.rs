@@ -62,6 +62,7 @@ impl<'de> Deserializer<'de> for Shape<'_> {
         deserialize_u32 visit_u32 "u32" 0;
         deserialize_u64 visit_u64 "u64" 0;
         deserialize_string visit_str "string" "";
+        deserialize_str visit_str "string" "";
     }
 
     fn is_human_readable(&self) -> bool {
@@ -141,7 +142,7 @@ impl<'de> Deserializer<'de> for Shape<'_> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 u16 f32 f64 char str bytes byte_buf unit unit_struct tuple_struct map
+        bool i8 i16 i32 i64 u16 f32 f64 char bytes byte_buf unit unit_struct tuple_struct map
         identifier ignored_any
     }
 }

@@ -3,9 +3,13 @@
 //!
 //! Two values are equal if and only if their texts are equal. A record stores a JSON value as this
 //! text, so its format does not have to be self-describing.
+//!
+//! The text is shared: a clone costs the same for any length. A receipt is therefore copied only
+//! when it is encoded, although the batch, the state and copies of the state all have it.
 
 use std::fmt;
 
+use ecow::EcoString;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +22,7 @@ pub const JSON_DEPTH_MAX: usize = 127;
 /// A JSON value in canonical form: in binary formats its text, in JSON the value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(remote = "Self")]
-pub struct Json(String);
+pub struct Json(EcoString);
 
 impl Json {
     /// The canonical form of a value.
@@ -26,12 +30,12 @@ impl Json {
     pub fn new(value: &Value) -> Self {
         let mut text = String::new();
         write_value(value, &mut text);
-        Self(text)
+        Self(text.into())
     }
 
     /// A value from its canonical text, which is not checked.
-    pub(crate) fn from_canonical(text: String) -> Self {
-        Self(text)
+    pub(crate) fn from_canonical(text: &str) -> Self {
+        Self(text.into())
     }
 
     /// The canonical text.
@@ -67,7 +71,7 @@ impl Json {
     /// JSON string, so that reading a ledger never fails on it.
     #[must_use]
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.clone()))
+        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.to_string()))
     }
 }
 
@@ -77,7 +81,7 @@ json_form! {
 
 fn parsed(text: Value) -> Value {
     match text {
-        Value::String(text) => Json(text).value(),
+        Value::String(text) => Json(text.into()).value(),
         other => other,
     }
 }
@@ -100,7 +104,7 @@ impl schemars::JsonSchema for Json {
 impl Default for Json {
     /// `null`.
     fn default() -> Self {
-        Self("null".to_owned())
+        Self(EcoString::inline("null"))
     }
 }
 
