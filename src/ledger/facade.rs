@@ -29,11 +29,11 @@ use super::snapshot::state_hash::state_hash;
 use super::snapshot::store::Snapshot;
 use super::transaction::commit::{Commit, status_of_attempt, step_of_attempt};
 use super::transaction::cost_correction;
-use super::transaction::definition::Transaction;
 use super::transaction::dispatch;
 use super::transaction::engine::Engine;
+use super::transaction::execution::Transaction;
 use super::transaction::fork::{self, ForkPoint};
-use super::transaction::pending::{self, PendingCommits};
+use super::transaction::submitted::Submitted;
 use super::transaction::task::Task;
 use super::transaction::{tick, time_travel};
 
@@ -119,7 +119,7 @@ impl Ledger {
     /// the ledger again to learn whether the command was committed. `Poisoned`: an earlier write
     /// failed. `Fenced`: this process lost the right to write, and nothing was written.
     pub fn execute(&self, command: &Command) -> Result<Commit> {
-        self.engine.execute(command, |_, _| ()).map(|(commit, ())| commit)
+        self.engine.execute(None, command)
     }
 
     /// Execute a command. If a command was already committed under this key, return that commit
@@ -130,24 +130,37 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
     pub fn execute_once(&self, key: &BatchKey, command: &Command) -> Result<Commit> {
-        let transaction = Transaction { key: Some(key), ..Transaction::of(command) };
-        self.transact(&transaction, |_, _| ()).map(|(commit, ())| commit)
+        self.engine.execute(Some(key), command)
     }
 
-    /// Execute a transaction, and read a value from the state right after it. If a transaction was
-    /// already committed under its key, this one is not executed: that commit is returned, and
-    /// `read` gets the current state.
+    /// Execute several commands as one atomic commit, or build a command from the state on which it
+    /// is decided. The result is revealed by [`Submitted::wait`], after everything that it depends on
+    /// is durable; several transactions can be submitted before the first wait, and share a sync.
     ///
-    /// The callbacks run under the ledger's lock. A callback that calls the ledger deadlocks.
+    /// The closure may be called more than once, since the ledger may append a note of its own in
+    /// the meantime. If it fails, nothing is written. If a transaction was already committed under
+    /// the key, the closure runs on the current state, its commands are skipped, and it gets the
+    /// events of that commit.
+    ///
+    /// The closure runs under the ledger's lock. If it calls the ledger, it deadlocks.
     ///
     /// # Errors
-    /// Those of building the command; as [`Ledger::execute_once`].
-    pub fn transact<T, E: From<Error>>(
+    /// Those of the closure; as [`Ledger::execute_once`].
+    pub fn transact<T>(
         &self,
-        transaction: &Transaction<'_, E>,
-        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
-    ) -> std::result::Result<(Commit, T), E> {
-        self.engine.transact(transaction, read)
+        key: Option<&BatchKey>,
+        run: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Submitted<'_, T> {
+        self.engine.submit(key, run)
+    }
+
+    /// Execute a command, and read a value from the state right after it.
+    fn execute_and_read<T>(&self, command: &Command, read: impl Fn(&State) -> T) -> Result<T> {
+        let run = |transaction: &mut Transaction<'_>| {
+            transaction.run(command)?;
+            Ok(read(transaction.state()))
+        };
+        self.transact(None, run).wait()
     }
 
     /// Record everything that is due: expired leases, delays, questions, barriers and wall time,
@@ -254,8 +267,13 @@ impl Ledger {
         Ok(request.expect("an accepted request has an event").0)
     }
 
-    /// Withdraw the open request for another plan version. For a plan with `continues`, this
-    /// completes the run.
+    /// Withdraw the open request for another plan version, so that the run continues with its
+    /// current version. There are two exceptions: if the request was made because a precondition or
+    /// a plan criterion does not hold, the step or the run fails; and if it asked for more steps of a
+    /// plan with `continues`, none follow, and the run ends after its last open step.
+    ///
+    /// # Errors
+    /// `Rejected`: with `NoReplanRequested` if no request is open.
     pub fn withdraw_replan(&self, run: RunId, by: &str, reason: &str) -> Result<Commit> {
         let (by, reason) = (by.to_owned(), reason.to_owned());
         self.execute(&Command::WithdrawReplan { run, by, reason })
@@ -349,11 +367,15 @@ impl Ledger {
         self.execute(&Command::Answer { question, answer, by, note, shown })
     }
 
-    /// Decide about a failed attempt, if the plan leaves the decision to a person or a judge, and
-    /// return the step's status.
+    /// Decide what happens to a step whose attempt failed, such as a retry or a replan. Only a plan
+    /// with an external decider ([`crate::plan::Decider::External`]) leaves this decision to the
+    /// caller. `rule` and `reason` are recorded with it. Returns the step's status after the
+    /// decision.
     ///
     /// # Errors
-    /// `Rejected`: with `DecidedByRules`, `NothingFailed`, `NoFallback`.
+    /// `Rejected`: with `DecidedByRules` if the rules of the plan decide; `NothingFailed` if no failed
+    /// attempt waits for a decision; `NoFallback` if the step has no usable fallback;
+    /// `MustNotBeRepeated` for a retry of work that must not be repeated.
     pub fn decide_failure(
         &self,
         run: RunId,
@@ -364,11 +386,10 @@ impl Ledger {
     ) -> Result<StepStatus> {
         let (rule, reason) = (rule.to_owned(), reason.to_owned());
         let command = Command::DecideFailure { run, step, decision, rule, reason };
-        let (_, status) = self.engine.execute(&command, |state, _| {
+        self.execute_and_read(&command, |state| {
             let step = state.runs.get(&run).and_then(|run| run.step(step));
             step.map_or(StepStatus::Removed, |step| step.status)
-        })?;
-        Ok(status)
+        })
     }
 }
 
@@ -409,11 +430,10 @@ impl Ledger {
 
     /// Renew the lease of an attempt, and return its new expiry time in microseconds.
     pub fn renew(&self, token: AttemptToken) -> Result<Timestamp> {
-        let until = |state: &State, _: &[_]| {
+        self.execute_and_read(&Command::Renew { token, lease: None }, |state| {
             let attempt = step_of_attempt(state, token).and_then(|step| step.attempt());
             attempt.map_or(0, |attempt| attempt.lease_until)
-        };
-        self.engine.execute(&Command::Renew { token, lease: None }, until).map(|(_, until)| until)
+        })
     }
 
     /// Record that an attempt will never report.
@@ -434,9 +454,9 @@ impl Ledger {
     /// cases: no attempt has this token, or the state has only a summary of the attempt's run,
     /// since [`crate::plan::ENDED_KEPT`] other runs have ended after it.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
-        let command = Command::RecordReceipt { token, receipt };
-        let status = |state: &State, _: &[_]| status_of_attempt(state, token);
-        let (commit, status) = self.engine.execute(&command, status)?;
+        let status = |transaction: &Transaction<'_>| status_of_attempt(transaction.state(), token);
+        let (commit, status) =
+            self.submit_receipt::<_, Error>(None, token, receipt, None, status).wait_commit()?;
         if commit.rejects_receipt() {
             return Err(Rejection::StaleToken(token).into());
         }
@@ -461,8 +481,7 @@ impl Ledger {
     /// Record verdicts on criteria of a reported step, and return its status.
     pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
         let command = Command::Judge { token, verdicts };
-        let status = |state: &State, _: &[_]| status_of_attempt(state, token);
-        self.engine.execute(&command, status).map(|(_, status)| status)
+        self.execute_and_read(&command, |state| status_of_attempt(state, token))
     }
 
     /// Record that a worker is about to cause a side effect, under a key for deduplication.
@@ -643,51 +662,51 @@ impl Ledger {
     }
 }
 
-/// For the server: transactions that do not wait until they are durable.
+/// For the server: results that are revealed later.
 impl Ledger {
-    /// As [`Ledger::transact`], without the wait.
-    ///
-    /// # Errors
-    /// Those of building the command; `Rejected`, `DiskFull` and `TooLarge`.
+    /// As [`Ledger::transact`], with any error.
     #[doc(hidden)]
-    pub fn transact_deferred<T, E: From<Error>>(
+    pub fn submit<T, E: From<Error>>(
         &self,
-        transaction: &Transaction<'_, E>,
-        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
-        pending: &PendingCommits,
-    ) -> std::result::Result<T, E> {
-        pending::transact_deferred(&self.engine, transaction, read, pending)
+        key: Option<&BatchKey>,
+        run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> Submitted<'_, T, E> {
+        self.engine.submit(key, run)
     }
 
-    /// As [`Ledger::tick`], without the wait.
-    ///
-    /// # Errors
-    /// As [`Ledger::tick`], except for the wait.
+    /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it
+    /// in the same commit. `read` reads the result.
     #[doc(hidden)]
-    pub fn tick_deferred(&self, pending: &PendingCommits) -> Result<()> {
-        pending::tick_deferred(&self.engine, pending)
+    pub fn submit_receipt<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        token: AttemptToken,
+        receipt: Receipt,
+        next_worker: Option<&str>,
+        read: impl FnMut(&Transaction<'_>) -> T,
+    ) -> Submitted<'_, T, E> {
+        dispatch::submit_receipt(&self.engine, key, token, receipt, next_worker, read)
     }
 
-    /// Read from the state without copying it. The result depends on the pending commits.
+    /// As [`Ledger::tick`], for one batch. The value is whether more is due.
+    #[doc(hidden)]
+    pub fn submit_tick(&self) -> Submitted<'_, bool> {
+        tick::submit(&self.engine)
+    }
+
+    /// Read from the state without copying it.
     ///
     /// # Errors
     /// `Corrupt` if a run that was read is invalid.
     #[doc(hidden)]
-    pub fn read_deferred<T>(
-        &self,
-        read: impl FnOnce(&State) -> T,
-        pending: &PendingCommits,
-    ) -> Result<T> {
-        pending::read_deferred(&self.engine, read, pending)
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> Submitted<'_, T> {
+        self.engine.read(read)
     }
 
-    /// Wait until everything pending is durable.
-    ///
-    /// # Errors
-    /// The write errors of [`Ledger::execute`]. The server then responds with this error.
+    /// A result that depends on nothing.
     #[doc(hidden)]
-    pub fn wait_pending(&self, pending: &PendingCommits) -> Result<()> {
-        pending.wait(&self.engine)
+    pub fn submit_nothing(&self) -> Submitted<'_, ()> {
+        Submitted::ready(&self.engine, ())
     }
 
     /// Fail if a write has failed.

@@ -62,13 +62,10 @@ pub use snapshot::load::expect_valid;
 pub use snapshot::state_hash::state_hash;
 pub use snapshot::store::Snapshot;
 pub use transaction::commit::Commit;
-pub use transaction::definition::{CommandSource, FollowUp, Transaction};
-#[doc(hidden)]
-pub use transaction::dispatch::next_dispatch;
+pub use transaction::execution::Transaction;
 pub use transaction::fork::ForkPoint;
-#[doc(hidden)]
-pub use transaction::pending::PendingCommits;
 pub use transaction::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+pub use transaction::submitted::Submitted;
 pub use transaction::task::Task;
 pub use transfer::export::{DescribeRecord, ExportReport};
 pub use transfer::import::{ImportReport, import};

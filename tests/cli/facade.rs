@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::ledger::{CommandSource, Transaction};
 use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
 use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::{
@@ -444,14 +443,9 @@ fn forked_process_does_not_wait_for_parent_threads() {
             let make = |_: &State| {
                 inside.send(()).unwrap();
                 may_go.lock().unwrap().recv().unwrap();
-                Ok(Command::Tick)
+                Ok::<_, plan_ledger::Error>(Command::Tick)
             };
-            let wish: Transaction<'_, plan_ledger::Error> = Transaction {
-                key: None,
-                command: CommandSource::FromState(&make),
-                follow_up: None,
-            };
-            ledger.transact(&wish, |_, _| ()).map(drop)
+            ledger.transact(None, |transaction| transaction.run_with(make)).wait()
         });
         is_inside.recv().unwrap();
         disk.enter_child_process();

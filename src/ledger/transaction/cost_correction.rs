@@ -5,7 +5,6 @@ use crate::ledger::history::cost::charged;
 use crate::plan::{AttemptToken, Command, Cost, Rejection, State};
 
 use super::commit::{Commit, step_of_attempt};
-use super::definition::{CommandSource, Transaction};
 use super::engine::Engine;
 
 /// See [`crate::Ledger::correct_cost`].
@@ -29,9 +28,7 @@ pub(crate) fn correct_cost(
             }
             _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
         };
-        let command = CommandSource::FromState(&build);
-        let transaction = Transaction { key: None, command, follow_up: None };
-        match engine.transact(&transaction, |_, _| ()) {
+        match engine.submit(None, |transaction| transaction.run_with(build)).wait_commit() {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             corrected => return corrected.map(|(commit, ())| commit),
         }

@@ -3,16 +3,17 @@
 //! Invariant: everything that is due, and the backlog of earlier commands, is recorded first. A
 //! worker therefore never learns that nothing is ready while a consequence is missing.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::log::BatchKey;
 use crate::plan::{
     AttemptToken, Command, Event, Receipt, Rejection, RunId, State, StepEvent, StepNumber,
     StepStatus,
 };
 
-use super::backlog::Backlog;
 use super::commit::status_of_attempt;
-use super::definition::{CommandSource, Transaction};
 use super::engine::Engine;
+use super::execution::{Transaction, is_full};
+use super::submitted::Submitted;
 use super::task::{self, Task};
 use super::tick::tick;
 
@@ -64,34 +65,52 @@ pub(crate) fn record_receipt_and_dispatch(
     receipt: Receipt,
     worker: &str,
 ) -> Result<(StepStatus, Option<Task>)> {
-    let command = Command::RecordReceipt { token, receipt };
-    let follow_up = |state: &State, events: &[Event]| next_dispatch(state, events, token, worker);
-    let transaction = Transaction { follow_up: Some(&follow_up), ..Transaction::of(&command) };
-    let (commit, (status, task)) = engine.transact(&transaction, |state, events| {
+    let read = |transaction: &Transaction<'_>| {
+        let (state, events) = (transaction.state(), transaction.events());
         (status_of_attempt(state, token), Task::dispatched(state, events))
-    })?;
+    };
+    let submitted = submit_receipt::<_, Error>(engine, None, token, receipt, Some(worker), read);
+    let (commit, (status, task)) = submitted.wait_commit()?;
     if commit.rejects_receipt() {
         return Err(Rejection::StaleToken(token).into());
     }
     Ok((status, task.map(|task| task::complete(engine, task))))
 }
 
-/// The command that dispatches the next step of the run to a worker whose receipt was just recorded;
-/// `None` if the receipt was rejected.
-#[doc(hidden)]
-pub fn next_dispatch(
-    state: &State,
-    events: &[Event],
+/// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it in
+/// the same commit. `read` reads the result.
+pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
+    engine: &'a Engine,
+    key: Option<&BatchKey>,
     token: AttemptToken,
-    worker: &str,
-) -> Option<Command> {
-    let is_recorded = |event: &Event| {
+    receipt: Receipt,
+    next_worker: Option<&str>,
+    mut read: impl FnMut(&Transaction<'_>) -> T,
+) -> Submitted<'a, T, E> {
+    let command = Command::RecordReceipt { token, receipt };
+    engine.submit_command(key, &command, |transaction, command| {
+        transaction.run(command)?;
+        if let Some(worker) = next_worker
+            && let Some(run) = run_of_receipt(transaction, token)
+        {
+            let worker = worker.to_owned();
+            // The receipt is recorded whether or not a step can be dispatched.
+            let _ = transaction.run(&Command::Dispatch { run, step: None, worker, lease: None });
+        }
+        Ok(read(transaction))
+    })
+}
+
+/// The run of an attempt whose receipt was recorded; `None` if the receipt was rejected.
+fn run_of_receipt(transaction: &Transaction<'_>, token: AttemptToken) -> Option<RunId> {
+    let is_recorded = |(_, event): &(u64, Event)| {
         matches!(event, Event::Step(record)
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
-    let is_recorded = events.iter().any(is_recorded) || mutant!(RejectedReceiptDispatches);
-    let (run, _) = state.dispatched.get(&token).filter(|_| is_recorded)?;
-    Some(Command::Dispatch { run: *run, step: None, worker: worker.to_owned(), lease: None })
+    let is_recorded =
+        transaction.events().iter().any(is_recorded) || mutant!(RejectedReceiptDispatches);
+    let (run, _) = transaction.state().dispatched.get(&token).filter(|_| is_recorded)?;
+    Some(*run)
 }
 
 /// Record everything that is due, then execute a dispatch. `read` gets the task, if a step was
@@ -103,14 +122,15 @@ fn dispatch<T>(
 ) -> Result<T> {
     loop {
         tick(engine)?;
-        let command = CommandSource::FromState(build);
-        let transaction = Transaction { key: None, command, follow_up: None };
-        let (_, (value, backlog)) = engine.transact(&transaction, |state, events| {
+        let submitted = engine.submit(None, |transaction| {
+            transaction.run_with(build)?;
+            let (state, events) = (transaction.state(), transaction.events());
             let task = Task::dispatched(state, events);
-            let backlog = if task.is_some() { Backlog::Empty } else { Backlog::of(events) };
-            (read(state, task), backlog)
-        })?;
-        if backlog == Backlog::Empty {
+            let must_repeat = task.is_none() && is_full(events.len());
+            Ok::<_, Error>((read(state, task), must_repeat))
+        });
+        let (value, must_repeat) = submitted.wait()?;
+        if !must_repeat {
             return Ok(value);
         }
     }

@@ -1,20 +1,20 @@
 //! Executes commands: decide on the state, append the events as one batch, and wait until they are
 //! durable.
 //!
-//! `engine` holds the writer's state and does this; `definition` describes what to execute,
-//! `pending` defers the wait, `tick` records what is due, and `dispatch` hands steps to workers.
+//! `engine` holds the writer's state; `execution` runs the commands of a transaction, `submit` passes
+//! their events to the log, `submitted` waits for them, `tick` records what is due, and `dispatch` hands steps to workers.
 //! `state_cache` gives readers copies of the state. `crate::plan` makes all decisions.
 
-pub(crate) mod backlog;
 pub(crate) mod commit;
 pub(crate) mod cost_correction;
-pub(crate) mod definition;
 pub(crate) mod dispatch;
 pub(crate) mod engine;
+pub(crate) mod execution;
 pub(crate) mod fork;
-pub(crate) mod pending;
 pub(crate) mod planned_files;
 pub(crate) mod state_cache;
+mod submit;
+pub(crate) mod submitted;
 pub(crate) mod task;
 pub(crate) mod tick;
 pub(crate) mod time_travel;

@@ -1,38 +1,26 @@
 //! Records everything that is due: expired leases, delays, deadlines, and the backlog of earlier
 //! commands.
 
-use std::borrow::Cow;
+use crate::error::Result;
+use crate::plan::Command;
 
-use crate::error::{Error, Result};
-use crate::plan::{Command, State};
-
-use super::backlog::Backlog;
-use super::engine::{Engine, Prepared, SubmitError, SubmittedTransaction};
+use super::engine::Engine;
+use super::submitted::Submitted;
 
 /// See [`crate::Ledger::tick`].
 pub(crate) fn tick(engine: &Engine) -> Result<()> {
-    while let Some(submitted) = submit(engine) {
-        if engine.wait(submitted)?.1 == Backlog::Empty {
-            break;
-        }
-    }
+    while submit(engine).wait()? {}
     Ok(())
 }
 
-/// Submit one batch of due events; `None` if nothing is due.
-pub(crate) fn submit(
-    engine: &Engine,
-) -> Option<std::result::Result<SubmittedTransaction<Backlog>, SubmitError<Error>>> {
-    let mut shared = match engine.lock() {
-        Ok(shared) => shared,
-        Err(error) => return Some(Err(SubmitError::Failed(error))),
-    };
-    let now = engine.now();
-    let is_due = shared.state.next_due().is_some_and(|due| due <= now);
-    if !is_due && shared.backlog == Backlog::Empty {
-        return None;
+/// Submit one batch of due events, if something is due. The value is whether more is due.
+pub(crate) fn submit(engine: &Engine) -> Submitted<'_, bool> {
+    match engine.is_tick_due() {
+        Ok(true) => engine.submit(None, |transaction| {
+            transaction.run(&Command::Tick)?;
+            Ok(transaction.has_backlog())
+        }),
+        Ok(false) => Submitted::ready(engine, false),
+        Err(error) => Submitted::failed(engine, error),
     }
-    let build = |_: &State| Ok::<_, Error>(Cow::Borrowed(&Command::Tick));
-    let prepared = Prepared { build: &build, follow_up: None, key: None };
-    Some(engine.submit_prepared(&mut shared, &prepared, |_, events| Backlog::of(events)))
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::ledger::{CommandSource, Ledger, Transaction, plan_hash, step_hash};
+use plan_ledger::error::Result;
+use plan_ledger::ledger::{Ledger, plan_hash, step_hash};
 use plan_ledger::plan::{
     Accepted, AcceptedBasis, Command, ContentHash, Event, Plan, Rejection, Run, RunId, RunStatus,
     State, Step, StepEvent, StepNumber, StepState,
@@ -169,7 +169,7 @@ pub fn import_statuses(
 /// Accept the next batch of steps that are done. Returns their number.
 fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<usize> {
     // One transaction builds and decides the command, so no step is dispatched in between.
-    let command = |state: &State| {
+    let command = |state: &State| -> Result<Command> {
         let mut steps = marks.open(state, run, &marks.done);
         steps.truncate(BATCH);
         Ok(Command::MarkDoneBefore { run, steps })
@@ -182,13 +182,12 @@ fn take_over(ledger: &Ledger, run: RunId, marks: &ImportedStatuses) -> Result<us
         }
         _ => false,
     };
-    let wish = Transaction {
-        key: None,
-        command: CommandSource::<Error>::FromState(&command),
-        follow_up: None,
-    };
-    match ledger.transact(&wish, |_, events| events.iter().filter(is_taken).count()) {
-        Ok((_, count)) => Ok(count),
+    let taken = ledger.transact(None, |transaction| {
+        transaction.run_with(command)?;
+        Ok(transaction.events().iter().filter(is_taken).count())
+    });
+    match taken.wait() {
+        Ok(count) => Ok(count),
         Err(error) if matches!(error.rejection(), Some(Rejection::RunHasEnded(_))) => Ok(0),
         Err(error) => Err(error),
     }

@@ -16,14 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
-use plan_ledger::ledger::PendingCommits;
 use plan_ledger::log::BatchKey;
 
 use crate::protocol::{Answer, Failure, Request, encode, expect_short_numbers, too_long};
 
 use super::connection::{Connection, Interest, NextMessage, chunk};
-use super::requests::{QUICK_LENGTH_MAX, RequestContext};
-use super::shared::{CONNECTIONS_MAX, ServerShared, Submitted, catch_panic};
+use super::requests::QUICK_LENGTH_MAX;
+use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
 use super::waker::ServerPhase;
 
 /// The pause after a failed `accept`.
@@ -34,7 +33,7 @@ pub(super) struct EventLoop<'scope, 'env, 'l> {
     shared: &'scope ServerShared<'l>,
     scope: &'scope Scope<'scope, 'env>,
     /// Requests for the commit thread.
-    submitted: Sender<Vec<Submitted>>,
+    submitted: Sender<Vec<SubmittedRequest<'l>>>,
     clients: BTreeMap<u64, Connection>,
     clients_max: usize,
     last_client: u64,
@@ -55,7 +54,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
     pub(super) fn new(
         shared: &'scope ServerShared<'l>,
         scope: &'scope Scope<'scope, 'env>,
-        submitted: Sender<Vec<Submitted>>,
+        submitted: Sender<Vec<SubmittedRequest<'l>>>,
     ) -> Self {
         Self {
             shared,
@@ -161,6 +160,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                 request.execute(shared.ledger, key.as_ref())
             });
         };
+        let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
         let mut submitted = Vec::new();
         // Every response wakes this loop, which then submits the client's next pipelined request.
         for client in self.clients.values_mut() {
@@ -173,20 +173,18 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                         in_own_thread(writer, Box::new(move || parse(&message)));
                         continue;
                     }
-                    match catch_panic(|| parse(&message)) {
-                        Err(failure) => {
-                            let (commits, outcome) = (PendingCommits::default(), Err(failure));
-                            submitted.push(Submitted { writer, commits, outcome });
-                        }
+                    let answer = match catch_panic(|| parse(&message)) {
+                        Err(failure) => failed(failure),
                         Ok((request, key)) if request.is_quick() => {
-                            let (key, commits) = (key.as_ref(), PendingCommits::default());
-                            let context =
-                                RequestContext { ledger: shared.ledger, key, commits: &commits };
-                            let outcome = catch_panic(|| request.submit(context));
-                            submitted.push(Submitted { writer, commits, outcome });
+                            let submit = || Ok(request.submit(shared.ledger, key.as_ref()));
+                            catch_panic(submit).unwrap_or_else(failed)
                         }
-                        Ok(parsed) => in_own_thread(writer, Box::new(move || Ok(parsed))),
-                    }
+                        Ok(parsed) => {
+                            in_own_thread(writer, Box::new(move || Ok(parsed)));
+                            continue;
+                        }
+                    };
+                    submitted.push(SubmittedRequest { writer, answer });
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! Executes requests on a ledger. Each request is decided and applied with no other command in
 //! between, and no response is sent before everything that it depends on is durable.
 
-use plan_ledger::ledger::{Ledger, PendingCommits};
+use std::cell::RefCell;
+
+use plan_ledger::ledger::{Ledger, Submitted};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::Verdict;
 
@@ -19,10 +21,7 @@ impl Request {
     /// # Errors
     /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
     pub fn execute(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        let commits = PendingCommits::default();
-        let outcome = self.submit(RequestContext { ledger, key, commits: &commits });
-        ledger.wait_pending(&commits)?;
-        outcome.map(|pending| pending.finish(ledger))
+        self.submit(ledger, key).wait().map(|pending| pending.finish(ledger))
     }
 
     /// Whether the request takes no longer than deciding and writing one command.
@@ -33,9 +32,19 @@ impl Request {
         )
     }
 
-    /// Executes the request without waiting. No outcome, not even a rejection, may be revealed
-    /// before `context.commits` are durable.
-    pub(crate) fn submit(&self, context: RequestContext<'_>) -> Result<PendingAnswer, Failure> {
+    /// Executes the request without waiting.
+    pub(crate) fn submit<'l>(
+        &self,
+        ledger: &'l Ledger,
+        key: Option<&BatchKey>,
+    ) -> Submitted<'l, PendingAnswer, Failure> {
+        let commits = RefCell::new(ledger.submit_nothing());
+        let answer = self.dispatch(RequestContext { ledger, key, commits: &commits });
+        commits.into_inner().with(answer)
+    }
+
+    /// The response, which must not be revealed before `context.commits` are durable.
+    fn dispatch(&self, context: RequestContext<'_, '_>) -> Result<PendingAnswer, Failure> {
         let answered = match self {
             Self::Propose { run, plan, reason, policy } => {
                 plans::propose(context, &Proposal { run, plan, reason, policy: *policy })

@@ -18,10 +18,10 @@ use std::thread::{Builder, Scope};
 
 use plan_ledger::ledger::Ledger;
 
-use crate::protocol::{Answer, Failure};
+use crate::protocol::Answer;
 
 use super::event_loop::EventLoop;
-use super::shared::{ServerShared, Submitted, catch_panic};
+use super::shared::{ServerShared, SubmittedRequest, catch_panic};
 use super::socket::ListeningSocket;
 use super::waker::Waker;
 
@@ -68,8 +68,8 @@ impl Drop for ShutdownOnDrop<'_, '_> {
     }
 }
 
-fn start<'scope>(
-    shared: &'scope ServerShared<'_>,
+fn start<'scope, 'l: 'scope>(
+    shared: &'scope ServerShared<'l>,
     scope: &'scope Scope<'scope, '_>,
 ) -> io::Result<()> {
     let (sender, submitted) = channel();
@@ -85,13 +85,11 @@ fn start<'scope>(
 fn answer_after_commit<'scope>(
     shared: &'scope ServerShared<'_>,
     scope: &'scope Scope<'scope, '_>,
-    submitted: &Receiver<Vec<Submitted>>,
+    submitted: &Receiver<Vec<SubmittedRequest<'_>>>,
 ) {
     for batch in submitted {
-        for Submitted { writer, commits, outcome } in batch {
-            let durable =
-                catch_panic(|| shared.ledger.wait_pending(&commits).map_err(Failure::from));
-            match durable.and(outcome) {
+        for SubmittedRequest { writer, answer } in batch {
+            match catch_panic(|| answer.wait()) {
                 Ok(pending) if pending.takes_time() => {
                     shared
                         .answer_in_thread(scope, writer, move || Ok(pending.finish(shared.ledger)));

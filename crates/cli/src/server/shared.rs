@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{Builder, Scope};
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Ledger, PendingCommits};
+use plan_ledger::ledger::{Ledger, Submitted};
 
 use crate::protocol::{Answer, Failure};
 
@@ -25,11 +25,9 @@ pub(super) struct ServerShared<'a> {
 }
 
 /// A request that was executed and may not be durable yet.
-pub(super) struct Submitted {
+pub(super) struct SubmittedRequest<'l> {
     pub(super) writer: Arc<ResponseWriter>,
-    /// The commits that its response depends on.
-    pub(super) commits: PendingCommits,
-    pub(super) outcome: Result<PendingAnswer, Failure>,
+    pub(super) answer: Submitted<'l, PendingAnswer, Failure>,
 }
 
 impl ServerShared<'_> {

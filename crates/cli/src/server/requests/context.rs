@@ -1,34 +1,58 @@
 //! The context in which a request is executed.
 
-use plan_ledger::ledger::{CommandSource, Ledger, PendingCommits, Transaction};
+use std::cell::RefCell;
+
+use plan_ledger::ledger::{Ledger, Submitted, Transaction};
 use plan_ledger::log::BatchKey;
-use plan_ledger::plan::{Command, Event, State};
+use plan_ledger::plan::{AttemptToken, Command, Event, Receipt, State};
 
 use crate::protocol::Failure;
 
-/// The ledger, the idempotency key of a request, and the commits that its response depends on.
+/// The ledger, the idempotency key of a request, and what its response depends on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RequestContext<'a> {
-    pub(crate) ledger: &'a Ledger,
+pub(crate) struct RequestContext<'a, 'l> {
+    pub(crate) ledger: &'l Ledger,
     pub(crate) key: Option<&'a BatchKey>,
-    pub(crate) commits: &'a PendingCommits,
+    pub(crate) commits: &'a RefCell<Submitted<'l, ()>>,
 }
 
-impl RequestContext<'_> {
+impl<'l> RequestContext<'_, 'l> {
     /// Builds a command from the state, executes it, and reads the result, with no other command in
     /// between.
     pub(crate) fn execute<T>(
         self,
         make: &dyn Fn(&State) -> Result<Command, Failure>,
-        read: impl FnOnce(&State, &[(u64, Event)]) -> T,
+        mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        let command = CommandSource::FromState(make);
-        let transaction = Transaction { key: self.key, command, follow_up: None };
-        self.ledger.transact_deferred(&transaction, read, self.commits)
+        self.include(self.ledger.submit(self.key, |transaction| {
+            transaction.run_with(make)?;
+            Ok(read(transaction.state(), transaction.events()))
+        }))
+    }
+
+    /// Records a receipt, and dispatches the next step to the next worker, if there is one, in the
+    /// same commit.
+    pub(crate) fn record_receipt<T>(
+        self,
+        token: AttemptToken,
+        receipt: Receipt,
+        next_worker: Option<&str>,
+        read: impl FnMut(&Transaction<'_>) -> T,
+    ) -> Result<T, Failure> {
+        self.include(self.ledger.submit_receipt(self.key, token, receipt, next_worker, read))
+    }
+
+    /// Records everything that is due.
+    pub(crate) fn tick(self) -> Result<(), Failure> {
+        Ok(self.include(self.ledger.submit_tick()).map(drop)?)
     }
 
     /// Reads the state, which may not be durable yet.
     pub(crate) fn read<T>(self, read: impl FnOnce(&State) -> T) -> Result<T, Failure> {
-        Ok(self.ledger.read_deferred(read, self.commits)?)
+        Ok(self.include(self.ledger.read(read))?)
+    }
+
+    fn include<T, E>(self, submitted: Submitted<'l, T, E>) -> Result<T, E> {
+        self.commits.borrow_mut().include(submitted)
     }
 }

@@ -16,7 +16,7 @@ use crate::protocol::{Answer, BudgetChange, Failure, Scope};
 
 /// Executes a command about a run and reports the run's status.
 fn on_run(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run_name: &str,
     (kind, words): (&str, &str),
     command: impl Fn(&Run) -> Command,
@@ -31,7 +31,7 @@ fn on_run(
 }
 
 pub(crate) fn pause(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run: &str,
     by: &str,
     reason: &str,
@@ -43,7 +43,11 @@ pub(crate) fn pause(
     })
 }
 
-pub(crate) fn resume(context: RequestContext<'_>, run: &str, by: &str) -> Result<Answer, Failure> {
+pub(crate) fn resume(
+    context: RequestContext<'_, '_>,
+    run: &str,
+    by: &str,
+) -> Result<Answer, Failure> {
     on_run(context, run, ("resumed", "dispatch continues"), |run| Command::Resume {
         run: run.id,
         by: by.to_owned(),
@@ -51,7 +55,7 @@ pub(crate) fn resume(context: RequestContext<'_>, run: &str, by: &str) -> Result
 }
 
 pub(crate) fn cancel(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run: &str,
     by: &str,
     reason: &str,
@@ -64,7 +68,7 @@ pub(crate) fn cancel(
 }
 
 pub(crate) fn retry(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run_name: &str,
     step: Option<&str>,
     by: &str,
@@ -95,7 +99,7 @@ pub(crate) fn retry(
 }
 
 pub(crate) fn skip(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run_name, step): (&str, &str),
     by: &str,
     reason: &str,
@@ -117,7 +121,7 @@ pub(crate) fn skip(
 }
 
 pub(crate) fn set(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run: Option<&str>,
     (variable, value): (&str, &Value),
     if_version: Option<u64>,
@@ -144,7 +148,7 @@ pub(crate) fn set(
 
 /// Changes a budget.
 pub(crate) fn budget(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run: Option<&str>,
     change: &BudgetChange,
     by: &str,
@@ -210,7 +214,7 @@ fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>
 }
 
 pub(crate) fn cap(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     scope: &Scope,
     limit: Option<u32>,
     by: &str,
@@ -242,7 +246,7 @@ pub(crate) fn cap(
 
 /// Forks a run.
 pub(crate) fn fork(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (parent_name, new_name): (&str, &str),
     at: Option<u64>,
     step: Option<&str>,
@@ -277,15 +281,15 @@ pub(crate) fn fork(
 }
 
 /// Records expired leases, delays and deadlines.
-pub(crate) fn tick(context: RequestContext<'_>) -> Result<Answer, Failure> {
-    context.ledger.tick_deferred(context.commits)?;
+pub(crate) fn tick(context: RequestContext<'_, '_>) -> Result<Answer, Failure> {
+    context.tick()?;
     let (seq, due) = context.read(|state| (state.seq, state.next_due()))?;
     let line = json!({ "type": "ticked", "seq": seq, "next_due_micros": due });
     Ok(Answer::success(line, format!("record {seq}: nothing more is due")))
 }
 
 /// Writes a snapshot.
-pub(crate) fn snapshot(context: RequestContext<'_>) -> Result<Answer, Failure> {
+pub(crate) fn snapshot(context: RequestContext<'_, '_>) -> Result<Answer, Failure> {
     let before = context.ledger.warnings().len();
     let made = context.ledger.snapshot::<State>()?;
     let (seq, hash, file) = (made.seq, made.state_hash, made.path.display().to_string());

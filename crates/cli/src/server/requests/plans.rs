@@ -47,7 +47,7 @@ impl From<Policy> for RunPolicy {
 
 /// Starts a run, or proposes the next version of its plan.
 pub(crate) fn propose(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     proposal: &Proposal<'_>,
 ) -> Result<Answer, Failure> {
     let Proposal { run: name, plan, reason, policy } = *proposal;
@@ -66,7 +66,7 @@ pub(crate) fn propose(
 
 /// Proposes a version with one more step.
 pub(crate) fn add_step(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run: Option<&str>,
     step: &Step,
     reason: &str,
@@ -118,7 +118,7 @@ fn proposed(state: &State, events: &[(u64, Event)]) -> Result<Answer, Failure> {
 
 /// Approves or rejects the version that waits for review.
 pub(crate) fn review(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run_name: &str,
     word: ReviewDecision,
     reply: &Reply<'_>,
@@ -172,7 +172,7 @@ pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Qu
 
 /// Withdraws the request for another version.
 pub(crate) fn withdraw(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     run_name: &str,
     by: &str,
     reason: &str,

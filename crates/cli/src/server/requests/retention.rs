@@ -24,7 +24,7 @@ pub(crate) enum Prune {
 
 /// Deletes the oldest segments.
 pub(crate) fn prune(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     extent: PruneLimit,
     archive: Option<&ArchiveReference>,
     by: &str,
@@ -35,7 +35,7 @@ pub(crate) fn prune(
 }
 
 /// Deletes blobs that no record references.
-pub(crate) fn collect_blobs(context: RequestContext<'_>) -> Result<Answer, Failure> {
+pub(crate) fn collect_blobs(context: RequestContext<'_, '_>) -> Result<Answer, Failure> {
     let CollectedBlobs { blobs, bytes, unfinished } = context.ledger.collect_blobs()?;
     let line = json!({
         "type": "collected", "blobs": blobs, "bytes": bytes, "unfinished": unfinished,

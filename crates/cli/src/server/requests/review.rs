@@ -33,7 +33,7 @@ pub(crate) struct Reply<'a> {
 
 /// Judges the open text criteria of a step or of the plan.
 pub(crate) fn judge(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run_name, word): (&str, &str),
     ruling: Ruling,
     by: &str,
@@ -61,7 +61,7 @@ pub(crate) fn judge(
 
 /// Records the verdict on one criterion of an attempt, or of a run's plan.
 pub(crate) fn verdict(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (token, run_name): (Option<u64>, Option<&str>),
     verdict: &Verdict,
 ) -> Result<Answer, Failure> {
@@ -160,7 +160,7 @@ fn open_text(criteria: &[Criterion], is_judged: impl Fn(&u32) -> bool) -> Vec<u3
 
 /// Answers a question by its number.
 pub(crate) fn answer(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     question: u64,
     answer: &str,
     reply: &Reply<'_>,
@@ -223,7 +223,7 @@ impl Reply<'_> {
 
 /// Answers the open item of a step.
 pub(crate) fn answer_step(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run_name, step): (&str, &str),
     answer: &str,
     reply: &Reply<'_>,
@@ -297,7 +297,7 @@ fn decision(word: &str) -> Option<Decision> {
 
 /// Records a note.
 pub(crate) fn note(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run, step): (Option<&str>, Option<&str>),
     text: &str,
     by: &str,
@@ -324,7 +324,7 @@ pub(crate) fn note(
 
 /// Decides about a failed attempt, if the plan leaves the decision to an external decider.
 pub(crate) fn decide(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run_name, step): (&str, &str),
     (word, after_seconds): (&str, Option<u64>),
     (rule, reason): (&str, &str),

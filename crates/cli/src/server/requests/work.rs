@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::runner::{WorkerKind, receipt_of_json};
 use plan_ledger::error::Error;
-use plan_ledger::ledger::{CommandSource, Task, Transaction, next_dispatch, time_text};
+use plan_ledger::ledger::{Task, Transaction, time_text};
 use plan_ledger::plan::{
     Attempt, AttemptToken, Command, Event, LostCause, Micros, NameKind, Rejection, Run, RunStatus,
     State, StepEvent, StepNumber, StepState, Timestamp, decide,
@@ -23,7 +23,7 @@ use crate::protocol::{Answer, Code, EffectState, Failure, NextStep, Work, counte
 
 /// Dispatches a step.
 pub(crate) fn claim(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     (run, step): (Option<&str>, Option<&str>),
     worker: &str,
     lease_seconds: Option<u32>,
@@ -31,7 +31,7 @@ pub(crate) fn claim(
     check_worker(worker)?;
     let lease = lease(lease_seconds)?;
     // Record expired leases first, since they may make steps ready.
-    context.ledger.tick_deferred(context.commits)?;
+    context.tick()?;
     let make = |state: &State| {
         let run = run_or_only(state, run)?;
         let step = step.map(|step| step_to_change(run, step)).transpose()?;
@@ -147,7 +147,7 @@ fn claimed_steps<'a>(
 
 /// Renews a lease.
 pub(crate) fn renew(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     token: u64,
     lease_seconds: Option<u32>,
 ) -> Result<Answer, Failure> {
@@ -165,7 +165,7 @@ pub(crate) fn renew(
 
 /// Releases an attempt.
 pub(crate) fn release(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     token: u64,
     work: Work,
     reason: &str,
@@ -200,7 +200,7 @@ pub(crate) struct Returned<'a> {
 
 /// Records a receipt and, if requested, dispatches the next step.
 pub(crate) fn receipt(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     token: u64,
     returned: &Returned<'_>,
     next: Option<&NextStep>,
@@ -221,14 +221,9 @@ pub(crate) fn receipt(
         }
         None => String::new(),
     };
-    let command = Command::RecordReceipt { token, receipt };
-    let follow_up = |state: &State, events: &[Event]| next_dispatch(state, events, token, &worker);
-    let transaction = Transaction::<Failure> {
-        key: context.key,
-        command: CommandSource::Given(&command),
-        follow_up: next.is_some().then_some(&follow_up),
-    };
-    let read = |state: &State, events: &[(u64, Event)]| {
+    let next_worker = next.map(|_| worker.as_str());
+    let read = |transaction: &Transaction<'_>| {
+        let (state, events) = (transaction.state(), transaction.events());
         if let Some(reason) = rejected(events) {
             return Ok(ReceiptOutcome::Rejected(reason.to_owned()));
         }
@@ -239,7 +234,7 @@ pub(crate) fn receipt(
             None => ReceiptOutcome::NoNextStep(answer),
         })
     };
-    match context.ledger.transact_deferred(&transaction, read, context.commits)?? {
+    match context.record_receipt(token, receipt, next_worker, read)?? {
         ReceiptOutcome::Recorded(answer) => Ok(PendingAnswer::Complete(answer)),
         ReceiptOutcome::RecordedAndDispatched(answer, task) => {
             Ok(PendingAnswer::Dispatched(answer, task, worker))
@@ -304,7 +299,7 @@ fn rejected(events: &[(u64, Event)]) -> Option<&str> {
 
 /// Records the start or the end of a side effect.
 pub(crate) fn effect(
-    context: RequestContext<'_>,
+    context: RequestContext<'_, '_>,
     token: u64,
     (key, effect): (&str, &str),
     effect_state: EffectState,

@@ -1,0 +1,219 @@
+//! Submits transactions: decides their commands on the state, and passes their events to the log.
+//!
+//! Invariant: from the first change of the state until the log accepts the events, the state is
+//! marked as stale, so that any failure in between, even a panic, lets it be folded again.
+
+use std::borrow::Cow;
+use std::sync::RwLockReadGuard;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::PAYLOAD_LENGTH_MAX;
+use crate::ledger::blobs::blob_of;
+use crate::ledger::codec::event::{decode, encode};
+use crate::ledger::codec::values::encoded_length;
+use crate::ledger::snapshot::load::expect_valid;
+use crate::log::{Batch, BatchKey, Durability, Ticket};
+use crate::plan::{AttemptToken, Command, Receipt, State};
+
+use super::commit::Commit;
+use super::engine::{Engine, Freshness};
+use super::execution::Transaction;
+use super::submitted::{DependsOn, Submitted};
+
+impl Engine {
+    /// Run the commands of a closure and submit their events as one batch. The closure may be called
+    /// more than once, since the log may append a record of its own in the meantime.
+    ///
+    /// If the closure fails, nothing is submitted; if it executed a command before, the state must
+    /// then be folded again. Under a key that was already committed, the closure gets that commit.
+    pub(crate) fn submit<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> Submitted<'_, T, E> {
+        let submitted = self.log.check_process().and_then(|()| {
+            let reservation = self.outputs.reserve();
+            self.submit_reserved(key, run, reservation)
+        });
+        submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
+    }
+
+    /// As [`Engine::submit`], for a command whose large output is stored first. The closure gets the
+    /// command that names the stored output.
+    pub(crate) fn submit_command<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        command: &Command,
+        mut run: impl FnMut(&mut Transaction<'_>, &Command) -> std::result::Result<T, E>,
+    ) -> Submitted<'_, T, E> {
+        let submitted = self.log.check_process().and_then(|()| {
+            let reservation = self.outputs.reserve();
+            let command = self.store_output(command)?;
+            expect_fitting(&command)?;
+            self.submit_reserved(key, |transaction| run(transaction, &command), reservation)
+        });
+        submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
+    }
+
+    /// Execute a command.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::execute_once`].
+    pub(crate) fn execute(&self, key: Option<&BatchKey>, command: &Command) -> Result<Commit> {
+        let run = |transaction: &mut Transaction<'_>, command: &Command| transaction.run(command);
+        self.submit_command(key, command, run).wait_commit().map(|(commit, ())| commit)
+    }
+
+    /// Read from the state without copying it.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> Submitted<'_, T> {
+        let read = || {
+            let mut shared = self.lock()?;
+            shared.refresh(&self.log)?;
+            let value = read(&shared.state);
+            expect_valid(&shared.state)?;
+            Ok(value)
+        };
+        match read() {
+            Ok(value) => Submitted::new(self, Ok(value), Vec::new(), DependsOn::STATE),
+            Err(error) => Submitted::failed(self, error),
+        }
+    }
+
+    /// The command with its large inline output replaced by a blob.
+    fn store_output<'a>(&self, command: &'a Command) -> Result<Cow<'a, Command>> {
+        let Command::RecordReceipt { token, receipt } = command else {
+            return Ok(Cow::Borrowed(command));
+        };
+        let threshold = self.environment.blob_threshold;
+        let declared = || self.declared_outputs(*token);
+        Ok(match self.outputs.store(receipt, threshold, declared)? {
+            None => Cow::Borrowed(command),
+            Some(output) => {
+                let receipt = Receipt { output, ..receipt.clone() };
+                Cow::Owned(Command::RecordReceipt { token: *token, receipt })
+            }
+        })
+    }
+
+    /// The names of the outputs that the step of an attempt declares; `None` if the attempt was never
+    /// dispatched.
+    fn declared_outputs(&self, token: AttemptToken) -> Result<Option<Vec<String>>> {
+        let mut shared = self.lock()?;
+        shared.refresh(&self.log)?;
+        let state = &shared.state;
+        let Some((run, step)) = state.dispatched.get(&token) else { return Ok(None) };
+        let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
+        Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
+    }
+
+    /// Submit a transaction while its blobs are reserved. If it names one, it is durable on return.
+    fn submit_reserved<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        mut run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+        _reservation: RwLockReadGuard<'_, ()>,
+    ) -> Result<Submitted<'_, T, E>> {
+        let mut guard = self.lock()?;
+        if let Some(ticket) = key.map(|key| self.log.recent_ticket(key)).transpose()?.flatten() {
+            drop(guard);
+            return self.repeat(ticket, run);
+        }
+        let shared = &mut *guard;
+        loop {
+            self.log.check_status()?;
+            shared.refresh(&self.log)?;
+            let now = self.now();
+            let expected = self.log.last_submitted().seq + 1;
+            // The record of the key comes before the events.
+            let first = expected + u64::from(key.is_some());
+            // From here until the log accepts the events, the state may be ahead of the log. If
+            // anything fails before that, even by a panic, the state stays marked as stale.
+            shared.freshness = Freshness::Stale;
+            let mut transaction =
+                Transaction::new(&mut shared.state, first, now, shared.has_backlog);
+            let result = run(&mut transaction);
+            let (has_backlog, events) = (transaction.has_backlog(), transaction.into_events());
+            expect_valid(&shared.state)?;
+            if events.as_ref().is_none_or(Vec::is_empty) {
+                shared.freshness = Freshness::Current;
+            }
+            let events = match events {
+                Some(events) if result.is_ok() => events,
+                _ => return Ok(Submitted::new(self, result, Vec::new(), DependsOn::STATE)),
+            };
+            if key.is_some() && events.is_empty() {
+                shared.freshness = Freshness::Stale;
+                shared.state.skip_record(expected, now);
+            }
+            let batch = Batch {
+                records: events.iter().map(|(_, event)| encode(event)).collect(),
+                time: now,
+                durability: Durability::Sync,
+                expected_seq: Some(expected),
+                key: key.cloned(),
+            };
+            let ticket = match self.log.submit(&batch) {
+                // The ledger appended a note of its own in the meantime: decide again.
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    shared.freshness = Freshness::Stale;
+                    continue;
+                }
+                submitted => submitted?,
+            };
+            shared.freshness = Freshness::Current;
+            shared.has_backlog = has_backlog;
+            shared.cache_records(key.map(|_| expected), &events);
+            drop(guard);
+            let names_blob = events.iter().any(|(_, event)| blob_of(event).is_some());
+            let submitted = Submitted::new(self, result, events, DependsOn::records(ticket));
+            return Ok(if names_blob { submitted.settle() } else { submitted });
+        }
+    }
+
+    /// Run a transaction that was already submitted under its key. The result depends on durable
+    /// records only.
+    fn repeat<T, E: From<Error>>(
+        &self,
+        ticket: Ticket,
+        mut run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> Result<Submitted<'_, T, E>> {
+        let Commit { ack, events } = self.earlier_commit(ticket)?;
+        let state = self.state()?;
+        let mut transaction = Transaction::repeated(&state, events);
+        let result = run(&mut transaction);
+        let events = transaction.into_events().unwrap_or_default();
+        expect_valid(&state)?;
+        Ok(Submitted::new(self, result, events, DependsOn::durable(ack)))
+    }
+
+    /// The commit of an earlier batch, read from the log.
+    fn earlier_commit(&self, ticket: Ticket) -> Result<Commit> {
+        let (first, last) = (ticket.first_seq(), ticket.last_seq());
+        let ack = self.log.wait(ticket)?;
+        let mut events = Vec::new();
+        for record in self.log.reader()?.records_to(first, last) {
+            let record = record?;
+            events.extend(decode(&record)?.map(|event| (record.seq, event)));
+        }
+        Ok(Commit { ack, events })
+    }
+}
+
+/// Reject a payload that exceeds a record's limit. The log would reject it too, but only after its
+/// events were applied, and the state would have to be folded again. Other commands that are too
+/// large are rare.
+fn expect_fitting(command: &Command) -> Result<()> {
+    let (what, length) = match command {
+        Command::RecordReceipt { receipt, .. } => ("receipt", encoded_length(receipt)),
+        Command::SetVariable { value, .. } => ("value", encoded_length(value)),
+        _ => return Ok(()),
+    };
+    if length <= u64::from(PAYLOAD_LENGTH_MAX) {
+        return Ok(());
+    }
+    let message = format!(
+        "{what} is too large: expected at most {PAYLOAD_LENGTH_MAX} bytes, found {length}; put large \
+         results into a file and record its path"
+    );
+    Err(Error::new(ErrorKind::TooLarge, message))
+}
