@@ -62,7 +62,7 @@ fn replay(c: &mut Criterion) {
     let mut group = c.benchmark_group("open_and_replay");
     group.throughput(Throughput::Elements(records));
     group.bench_function("1000_steps", |b| {
-        b.iter(|| Ledger::open(&dir, &Environment::system()).expect("a ledger"));
+        b.iter(|| Ledger::open_with(&dir, &Environment::system()).expect("a ledger"));
     });
     group.finish();
 }
@@ -78,7 +78,7 @@ fn snapshot(c: &mut Criterion) {
     made.close().expect("a clean close");
     let mut group = c.benchmark_group("time_travel");
     for name in ["without_snapshot", "with_snapshot"] {
-        let (open, _) = Ledger::open(&dir, &environment).expect("a ledger");
+        let (open, _) = Ledger::open_with(&dir, &environment).expect("a ledger");
         if name == "with_snapshot" {
             open.snapshot::<State>().expect("a snapshot");
             (0..50).for_each(|_| work(&open, run));
@@ -89,7 +89,7 @@ fn snapshot(c: &mut Criterion) {
         });
         open.close().expect("a clean close");
         group.bench_function(format!("open/{name}"), |b| {
-            b.iter(|| Ledger::open(&dir, &environment).expect("a ledger"));
+            b.iter(|| Ledger::open_with(&dir, &environment).expect("a ledger"));
         });
     }
     group.finish();
@@ -105,7 +105,7 @@ fn made(c: &mut Criterion) {
         let (made, run) = ledger(&dir, steps);
         made.close().expect("a clean close");
         let environment = Environment { snapshot_every: None, ..Environment::system() };
-        let (ledger, _) = Ledger::open(&dir, &environment).expect("a ledger");
+        let (ledger, _) = Ledger::open_with(&dir, &environment).expect("a ledger");
         let task = ledger.dispatch(run, "worker").expect("a dispatch").expect("a step");
         group.bench_function(BenchmarkId::new("steps", steps), |b| {
             b.iter_batched(

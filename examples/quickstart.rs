@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{Json, LostCause};
-use plan_ledger::{Environment, Ledger, Plan, Receipt, Result, RunPolicy};
+use plan_ledger::{Claim, Environment, Ledger, Plan, Result};
+use serde_json::json;
 
 const PLAN: &str = r#"{"title": "Release", "steps": [
     {"id": "build", "goal": "compile the program"},
@@ -19,22 +19,22 @@ pub(crate) fn main() -> Result<()> {
 
 pub(crate) fn release(dir: &Path, environment: &Environment) -> Result<Ledger> {
     let plan: Plan = serde_json::from_str(PLAN).expect("a plan");
-    let (ledger, report) = Ledger::open_or_create(dir, environment)?;
-    println!("{report}");
-    let state = ledger.state()?;
-    let run = match state.names.get("release") {
-        Some(run) => *run,
-        None => ledger.start_run("release", &plan, RunPolicy::default())?,
-    };
+    let ledger = Ledger::options().environment(environment.clone()).open(dir)?;
+    println!("{}", ledger.open_report());
+    let run = ledger.start_or_resume("release", &plan)?;
     // An attempt that was in flight when this program was killed will never report: its step is
     // dispatched again.
-    for (token, _) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
-        ledger.report_lost(*token, LostCause::RunnerDied, "the program was killed")?;
-    }
-    while let Some(task) = ledger.dispatch(run, "worker-1")? {
-        println!("step {}: {} ({})", task.number, task.step.goal, task.idempotency_key);
-        let output = Json::new(&serde_json::json!({ "done": task.step.id })).into();
-        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() })?;
+    ledger.recover_abandoned(run)?;
+    loop {
+        match ledger.claim(run, "worker-1")? {
+            Claim::Task(task) => {
+                println!("step {}: {} ({})", task.number, task.step.goal, task.idempotency_key);
+                let output = json!({ "done": task.step.id });
+                task.succeed(output)?;
+            }
+            Claim::Wait { reason, .. } => unreachable!("one worker never waits here: {reason}"),
+            Claim::Done(_) => break,
+        }
     }
     println!("done: record {}, state {}", ledger.head().seq, ledger.state_hash()?);
     Ok(ledger)

@@ -107,6 +107,72 @@ pub struct Location {
     pub seq: Option<u64>,
 }
 
+/// Predicates, which group the kinds by what the caller can do.
+impl Error {
+    /// Whether the rules of the plan reject the command; [`Error::rejection`] has the reason. Nothing
+    /// was written.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        self.0.kind == ErrorKind::Rejected
+    }
+
+    /// Whether another process, or another handle of this process, has the ledger open for writing.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.0.kind == ErrorKind::Locked
+    }
+
+    /// Whether nothing was written and the same call may succeed later: the ledger is locked, the disk
+    /// is full, or the state changed in the meantime.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Locked | ErrorKind::DiskFull | ErrorKind::Conflict)
+    }
+
+    /// Whether this handle accepts no more commands, so that the ledger must be opened again. A
+    /// command may or may not be durable if its own write failed; repeat it under a
+    /// [key](crate::Ledger::execute_once).
+    #[must_use]
+    pub fn must_reopen(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::OutcomeUnknown | ErrorKind::Poisoned | ErrorKind::Fenced)
+    }
+
+    /// Whether acknowledged bytes are or may be damaged. The program then exits with code 4.
+    #[must_use]
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous)
+    }
+}
+
+/// Parts.
+impl Error {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The message, without the location and the error of the operating system.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Its location.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.0.location
+    }
+
+    /// The reason of a rejected command.
+    #[must_use]
+    pub fn rejection(&self) -> Option<&Rejection> {
+        self.0.rejection.as_ref()
+    }
+}
+
+/// Constructors, for the packages of this project.
+#[doc(hidden)]
 impl Error {
     /// An error. The message has what happened, expected and found values, and what to do.
     #[must_use]
@@ -160,36 +226,6 @@ impl Error {
     pub fn as_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
-    }
-
-    /// Its kind.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.kind
-    }
-
-    /// The message, without the location and the error of the operating system.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.0.message
-    }
-
-    /// Its location.
-    #[must_use]
-    pub fn location(&self) -> &Location {
-        &self.0.location
-    }
-
-    /// The reason of a rejected command.
-    #[must_use]
-    pub fn rejection(&self) -> Option<&Rejection> {
-        self.0.rejection.as_ref()
-    }
-
-    /// Whether acknowledged bytes are or may be damaged. The program then exits with code 4.
-    #[must_use]
-    pub fn is_damage(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::Corrupt | ErrorKind::Tampered | ErrorKind::Ambiguous)
     }
 }
 

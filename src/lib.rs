@@ -1,4 +1,58 @@
-#![doc = include_str!("../README.md")]
+//! A crash-safe, event-sourced ledger for the plans of agents.
+//!
+//! A harness gives the ledger a plan, claims one step after the other, lets an agent do it, and
+//! records the receipt. The ledger orders the steps, counts attempts and money, retries, waits and
+//! asks, and writes every decision to an append-only log before it is acknowledged. If the process is
+//! killed at any point, the next one continues exactly there.
+//!
+//! ```
+//! use plan_ledger::{Claim, Ending, Ledger, Plan};
+//!
+//! # fn main() -> plan_ledger::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let dir = folder.path().join("ledger");
+//! let plan: Plan = serde_json::from_str(
+//!     r#"{"steps": [{"id": "build"}, {"id": "test", "after": ["build"]}]}"#,
+//! ).expect("a plan");
+//!
+//! let ledger = Ledger::open(&dir)?;
+//! let run = ledger.start_or_resume("demo", &plan)?;
+//! ledger.recover_abandoned(run)?;
+//! let ending = loop {
+//!     match ledger.claim(run, "worker-1")? {
+//!         Claim::Task(task) => {
+//!             let output = serde_json::json!({ "done": task.step.id });
+//!             task.succeed(output)?;
+//!         }
+//!         Claim::Wait { reason, .. } => panic!("{reason}"),
+//!         Claim::Done(ending) => break ending,
+//!     }
+//! };
+//! assert_eq!(ending, Ending::Done);
+//! # ledger.close()
+//! # }
+//! ```
+//!
+//! # Where to go from here
+//!
+//! - [`Ledger`] has one method for each operation. [`Ledger::transact`] combines several commands in
+//!   one commit. [`LedgerView`] reads a ledger, also a damaged one, without a lock.
+//! - [`Plan`] and [`Step`] describe the work: dependencies, criteria, retries, budgets, gates.
+//! - [`Claim`] and [`ClaimedTask`] are for workers, [`OpenQuestion`] and [`Reply`] for persons.
+//! - [`State`] is the fold of all [`Event`]s; a [`Projection`] is any other fold.
+//! - [`Error`] says what happened, where, and what to do; its predicates say who can fix it.
+//!
+//! # Guarantees
+//!
+//! - A result is returned only after everything it depends on is durable.
+//! - Replay of the log gives the same state at every record, from any snapshot.
+//! - A torn write is discarded; damage of acknowledged bytes is found, located and never hidden.
+//!
+//! # Features
+//!
+//! `plan-files` reads and writes plan files, and `sim` has the simulated disk and the crash
+//! laboratory. Both serve the program `ledger`; neither is on by default. The program is the package
+//! `plan-ledger-cli`.
 
 /// A seeded bug, for testing the tests: `mutant!(Name)` is true while the mutant is enabled, and
 /// `mutant!(Name => ...)` then runs the code after the arrow. Without `--cfg mutants` the first is
@@ -27,21 +81,53 @@ macro_rules! mutant {
     };
 }
 
+#[doc(hidden)]
 pub mod error;
 #[cfg(feature = "plan-files")]
+#[doc(hidden)]
 pub mod files;
+#[doc(hidden)]
 pub mod format;
+#[doc(hidden)]
 pub mod ledger;
+#[doc(hidden)]
 pub mod log;
+#[doc(hidden)]
 pub mod plan;
 #[cfg(any(test, feature = "sim", mutants))]
+#[doc(hidden)]
 pub mod sim;
+#[doc(hidden)]
 pub mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
+pub use format::HeadSync;
 pub use ledger::{
-    Ack, BackgroundWork, BatchKey, Clock, Commit, Environment, ForkPoint, IdSource, Ledger,
-    LedgerView, OnAmbiguous, OpenQuestion, OpenReport, Projection, RecordedEvent, Reply, Snapshot,
-    Task, plan_hash, state_hash,
+    Ack, BackgroundWork, BatchKey, Claim, ClaimedTask, Clock, Commit, EarlierAttempt, Environment,
+    ForkPoint, Ledger, LedgerOptions, LedgerView, Note, OnAmbiguous, OpenQuestion, OpenReport,
+    Projection, RecordedEvent, Reply, Snapshot, Submitted, Task, Transaction, plan_hash,
+    state_hash,
 };
-pub use plan::{Command, Event, Plan, Receipt, RunId, RunPolicy, State, Step, StepNumber};
+pub use plan::{
+    ApprovalPolicy, Artifact, AttemptToken, Command, ContentHash, Cost, Decision, Disposition,
+    Ending, Event, FailureClass, Json, Limits, LostCause, Micros, OnFailure, Outcome, Output,
+    PauseCause, Plan, Question, QuestionId, Receipt, Rejection, ReplanTrigger, Ruling, Run, RunId,
+    RunPolicy, RunStatus, State, Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp,
+    Variable, Verdict,
+};
+
+/// Everything that the other packages of this repository, its tests and its benchmarks need beyond
+/// the documented names. There is no promise of stability.
+#[doc(hidden)]
+pub mod internals {
+    #[cfg(feature = "plan-files")]
+    pub use crate::files;
+    #[cfg(any(test, feature = "sim", mutants))]
+    pub use crate::sim;
+    pub use crate::{error, format, ledger, log, plan, storage};
+}
+
+/// Compiles the examples in README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -39,7 +39,7 @@ pub use codec::kind::Kind;
 pub use codec::note::{NOTE_LENGTH_MAX, Note};
 pub use codec::streams::RUN_STREAMS;
 pub use environment::{Clock, Environment, IdSource, SystemClock, parse_duration, parse_time};
-pub use facade::{Ledger, OpenQuestion, Reply};
+pub use facade::{Claim, ClaimedTask, Ledger, LedgerOptions, OpenQuestion, Reply};
 pub use history::attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd};
 pub use history::changes::ChangedField;
 pub use history::compare::{

@@ -35,10 +35,12 @@ pub struct OpenReport {
 ///
 /// # Errors
 /// As [`super::Ledger::create`].
-pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<Engine> {
+pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<(Engine, OpenReport)> {
     let time = environment.clock.now();
     let log = Log::create(dir, environment.log_options(), time)?;
-    Ok(engine(log, environment, None)?.0)
+    let engine = engine(log, environment, None)?.0;
+    let filesystem = environment.storage.filesystem_kind(dir).unwrap_or(FilesystemKind::Local);
+    Ok((engine, OpenReport::created(filesystem)))
 }
 
 /// Open a ledger, and recover it if necessary.
@@ -67,10 +69,7 @@ pub(crate) fn open_or_create(
     match environment.storage.list(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             match create(dir, environment) {
-                Ok(engine) => {
-                    let filesystem = environment.storage.filesystem_kind(dir);
-                    Ok((engine, OpenReport::created(filesystem.unwrap_or(FilesystemKind::Local))))
-                }
+                Ok(created) => Ok(created),
                 // Another process created it in the meantime, and may have it locked.
                 Err(_) if environment.storage.list(dir).is_ok() => open(dir, environment),
                 Err(error) => Err(error),

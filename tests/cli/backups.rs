@@ -22,7 +22,7 @@ fn quiet(disk: &SimDisk) -> Environment {
 }
 
 fn open(disk: &SimDisk) -> Ledger {
-    Ledger::open(&dir(), &quiet(disk)).unwrap().0
+    Ledger::open_with(&dir(), &quiet(disk)).unwrap().0
 }
 
 fn view(disk: &SimDisk) -> LedgerView {
@@ -360,7 +360,7 @@ fn pruned_log_with_a_damaged_note_is_not_salvaged() {
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         assert!(error.to_string().contains(&word), "{at}: {error}");
         assert!(disk.files(Path::new("/rescued")).is_empty());
-        let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+        let error = Ledger::open_with(&dir(), &quiet(&disk)).unwrap_err();
         assert!(error.to_string().contains("no readable retention note"), "{error}");
     }
 

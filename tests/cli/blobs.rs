@@ -113,7 +113,7 @@ fn sweep_plan_with_a_mebibyte_per_step_reaches_no_limit() {
     std::fs::remove_file(path_of(&ids[2])).unwrap();
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
-    let (ledger, report) = Ledger::open(&path, &Environment::system()).unwrap();
+    let (ledger, report) = Ledger::open_with(&path, &Environment::system()).unwrap();
     assert_eq!((report.verdict.as_str(), ledger.state_hash().unwrap()), ("clean", hash));
     for (place, what) in [(1, "found blake3"), (2, "found no such file")] {
         let error = ledger.output(&outputs[place]).unwrap_err();
@@ -194,7 +194,7 @@ fn record_never_names_a_blob_that_a_crash_can_take() {
     prepared.lose_power(Loss::Nothing);
 
     let story = |disk: &SimDisk| -> Option<()> {
-        let (ledger, _) = Ledger::open(&dir(), &environment(disk)).ok()?;
+        let (ledger, _) = Ledger::open_with(&dir(), &environment(disk)).ok()?;
         for number in [1, 1, 2] {
             let task = ledger.dispatch(run, "w").ok()??;
             let receipt = Receipt { output: large(number, 3000).into(), ..Receipt::default() };
@@ -216,7 +216,7 @@ fn record_never_names_a_blob_that_a_crash_can_take() {
                 None => disk.kill_process(),
                 Some(loss) => disk.lose_power(loss),
             }
-            let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+            let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk)).unwrap();
             for output in receipts(&ledger.replay(1).unwrap()) {
                 assert_eq!(id(&output).length, 3002);
                 ledger.output(&output).unwrap_or_else(|error| panic!("{call} {loss:?}: {error}"));
@@ -252,23 +252,23 @@ fn blob_of_a_killed_process_is_synced_before_it_is_named() {
     prepared.lose_power(Loss::Nothing);
     let receipt = || Receipt { output: large(1, 3000).into(), ..Receipt::default() };
     let calm = prepared.fork();
-    let (ledger, _) = Ledger::open(&dir(), &environment(&calm)).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment(&calm)).unwrap();
     ledger.record_receipt(token, receipt()).unwrap();
     let (mut adopted, calls) = (0, calm.calls());
     for call in prepared.calls() + 1..=calls {
         let disk = prepared.fork();
         disk.crash_at(call);
-        let opened = Ledger::open(&dir(), &environment(&disk));
+        let opened = Ledger::open_with(&dir(), &environment(&disk));
         let _ = opened.map(|(ledger, _)| ledger.record_receipt(token, receipt()));
         disk.crash_at(u64::MAX);
         disk.kill_process();
         let is_there = !disk.files(&dir().join("blob")).is_empty();
-        let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk)).unwrap();
         let Ok(_) = ledger.record_receipt(token, receipt()) else { continue };
         adopted += u64::from(is_there);
         disk.lose_power(Loss::Everything);
         drop(ledger);
-        let (ledger, _) = Ledger::open(&dir(), &environment(&disk)).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk)).unwrap();
         let recorded = receipts(&ledger.replay(1).unwrap()).pop().expect("it was acknowledged");
         ledger.output(&recorded).unwrap_or_else(|error| panic!("call {call}: {error}"));
     }
@@ -430,7 +430,7 @@ fn with_a_claim(disk: &SimDisk) -> (Ledger, AttemptToken, Receipt) {
 fn expect_outputs(disk: &SimDisk, count: usize) {
     disk.kill_process();
     disk.lose_power(Loss::Everything);
-    let (ledger, _) = Ledger::open(&dir(), &on_disk(disk)).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &on_disk(disk)).unwrap();
     let outputs = receipts(&ledger.replay(1).unwrap());
     assert_eq!(outputs.len(), count);
     for output in outputs {
@@ -457,7 +457,7 @@ fn poisoned_handle_collects_nothing() {
     assert_eq!(ledger.collect_blobs().unwrap_err().kind(), ErrorKind::Poisoned);
     drop(ledger);
     disk.kill_process();
-    let (ledger, report) = Ledger::open(&dir(), &on_disk(&disk)).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &on_disk(&disk)).unwrap();
     assert_ne!(report.verdict, "clean");
     drop(ledger);
     expect_outputs(&disk, 1);

@@ -77,7 +77,9 @@ fn expired_lease_stays_expired_when_the_clock_goes_back() {
         scenario.set_clock(dispatched_at + 1_000_000);
         match command {
             "tick" => scenario.ledger().tick().unwrap(),
-            "claim" => drop(scenario.ledger().claim(scenario.run, task.number, "another").unwrap()),
+            "claim" => {
+                drop(scenario.ledger().claim_step(scenario.run, task.number, "another").unwrap());
+            }
             _ => drop(scenario.ledger().dispatch(scenario.run, "another").unwrap().unwrap()),
         }
         let lost = |record: &StepRecord| matches!(record.event, StepEvent::AttemptLost(_));
@@ -93,7 +95,7 @@ fn second_claim_is_rejected_with_worker_and_lease() {
     let mut scenario = Scenario::begin(&of);
     let task = scenario.dispatch("a");
     for _ in 0..2 {
-        let other = scenario.ledger().claim(scenario.run, task.number, "another");
+        let other = scenario.ledger().claim_step(scenario.run, task.number, "another");
         let (step, lease_until) = (task.number, task.lease_until);
         let worker = "worker of a".to_owned();
         assert_eq!(refusal(other), Rejection::Leased { step, worker, lease_until });
@@ -173,12 +175,12 @@ fn caps_bound_attempts_in_flight_exactly() {
         let first = scenario.dispatch("s0");
         scenario.dispatch("s1");
         scenario.dispatch("s2");
-        let fourth = || refusal(scenario.ledger().claim(scenario.run, StepNumber(4), "w"));
+        let fourth = || refusal(scenario.ledger().claim_step(scenario.run, StepNumber(4), "w"));
         assert!(matches!(fourth(), Rejection::CapReached { limit: 3, .. }), "{caps}");
         assert_durable(&mut scenario);
         scenario.finish(&first, &json!(1));
         scenario.dispatch("s3");
-        let fifth = refusal(scenario.ledger().claim(scenario.run, StepNumber(5), "w"));
+        let fifth = refusal(scenario.ledger().claim_step(scenario.run, StepNumber(5), "w"));
         assert!(matches!(fifth, Rejection::CapReached { limit: 3, .. }), "{caps}");
     }
 }
@@ -191,7 +193,7 @@ fn budget_counts_reserved_cost_of_attempts_in_flight() {
     let mut scenario = Scenario::begin(&of);
     let first = scenario.dispatch("a");
     assert_eq!(scenario.run().account.reserved.tokens, 60);
-    let second = refusal(scenario.ledger().claim(scenario.run, StepNumber(2), "w"));
+    let second = refusal(scenario.ledger().claim_step(scenario.run, StepNumber(2), "w"));
     assert!(matches!(second, Rejection::BudgetReserved(BudgetPart::Tokens)), "{second:?}");
     assert_durable(&mut scenario);
     // The attempt cost less than its estimate, so the budget has room for the other step.

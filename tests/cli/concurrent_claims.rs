@@ -39,7 +39,7 @@ struct Claims {
 
 /// Claims one step and records the result.
 fn claim(ledger: &Ledger, run: RunId, step: StepNumber, worker: &str, claims: &mut Claims) {
-    match ledger.claim(run, step, worker) {
+    match ledger.claim_step(run, step, worker) {
         Ok(task) => {
             assert_eq!(task.number, step);
             claims.winners.push((worker.to_owned(), task.lease_until));
@@ -166,7 +166,7 @@ fn child_process_claims_steps() {
 /// Opens the ledger, retrying while another process has the lock.
 fn open_when_free(folder: &Path) -> Ledger {
     loop {
-        match Ledger::open(folder, &Environment::system()) {
+        match Ledger::open_with(folder, &Environment::system()) {
             Ok((ledger, _)) => return ledger,
             Err(error) if error.kind() == ErrorKind::Locked => {
                 std::thread::sleep(Duration::from_millis(1));
@@ -301,6 +301,6 @@ fn no_compare_and_set_update_is_lost_on_a_real_disk() {
     count(&ledger, run, 8, 50, 2);
     let (head, hash) = (ledger.head(), ledger.state_hash().unwrap());
     ledger.close().unwrap();
-    let (again, _) = Ledger::open(&folder, &Environment::system()).unwrap();
+    let (again, _) = Ledger::open_with(&folder, &Environment::system()).unwrap();
     assert_eq!((again.head(), again.state_hash().unwrap()), (head, hash));
 }

@@ -183,7 +183,7 @@ fn missing_or_replaced_base_is_detected() {
         let is_said = notes[0].contains(&names[2].to_string());
         assert!(is_said && notes[0].contains("its base"), "{story}: {notes:?}");
         assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid, "{story}");
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let made = ledger.snapshot::<State>().unwrap();
         ledger.close().unwrap();
         assert_eq!(opened(&disk, &environment).1, Some(made.seq), "{story}");
@@ -242,7 +242,7 @@ fn grown(steps: u64) -> (SimDisk, Environment) {
     for step in 1..=steps {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last);
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         play(&ledger, step, ledger.head().seq + 60);
         assert_eq!(ledger.warnings(), Vec::<String>::new(), "{step}");
         ledger.close().unwrap();
@@ -283,7 +283,7 @@ fn growing_ledger_has_a_snapshot_at_every_interval() {
 #[test]
 fn prune_leaves_no_snapshot_without_its_base() {
     let (disk, environment) = grown(30);
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let through = RetentionLimit::Record(30 * STEP);
     let refused = ledger.prune(through, None, "ann").unwrap_err();
     assert!(refused.to_string().contains("snapshots without a base"), "{refused}");
@@ -327,7 +327,7 @@ fn large_base_of_small_snapshots_is_kept() {
     for step in [16, 20, 21, 22, 23, 24, 25] {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last - u64::from(step == 20));
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         if step == 20 {
             let mut rng = crate::rng::Rng(7);
             let noise = (0..200_000).map(|_| format!("{:016x}", rng.below(u64::MAX)));
@@ -356,18 +356,18 @@ fn two_requested_snapshots_are_enough_for_a_prune() {
     let (disk, environment) = grown(17);
     let mut asked = Vec::new();
     for step in 18..=23 {
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         if step % 3 == 0 {
             asked.push(ledger.snapshot::<State>().unwrap().seq);
         }
         ledger.close().unwrap();
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last);
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         play(&ledger, step, ledger.head().seq + 20);
         ledger.close().unwrap();
     }
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let plan = ledger.prune(RetentionLimit::Record(17 * STEP), None, "ann").unwrap().preview;
     assert!(names(&disk).iter().filter(|name| asked.contains(&name.seq)).count() == 2, "{asked:?}");
     assert!(
@@ -393,7 +393,7 @@ fn snapshot_beyond_the_log_does_not_hide_valid_ones() {
     for step in 4..=6 {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last);
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         play(&ledger, step, ledger.head().seq + 20);
         ledger.close().unwrap();
     }
@@ -417,7 +417,7 @@ fn large_deltas_are_skipped_until_the_next_full_snapshot() {
     for (step, expected) in found {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, step * STEP - last - u64::from(step == 17));
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let noise: String = if step == 17 {
             let mut rng = crate::rng::Rng(9);
             (0..320_000).map(|_| format!("{:016x}", rng.below(u64::MAX))).collect()

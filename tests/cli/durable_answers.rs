@@ -147,7 +147,7 @@ fn check(table: Table, told: (Answer, Answer), end: End, again: impl Fn(&Ledger,
     drop(ledger);
     disk.lose_power(Loss::Everything);
     let environment = Environment { storage: Arc::new(disk), ..deterministic() };
-    let (ledger, _) = Ledger::open(Path::new(DIR), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(Path::new(DIR), &environment).unwrap();
     let (expected, is_taken) = match end {
         End::Succeeds => ((Answer::Done, Answer::Refused), Answer::Refused),
         // Nothing of the first request is left, so its step is free again.

@@ -77,7 +77,7 @@ fn story(disk: &SimDisk) -> u64 {
     drop(ledger);
     disk.crash_at(u64::MAX);
     disk.kill_process();
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
     assert_ne!(report.verdict, "clean");
     let gone = work(&ledger, run, large(1, 100_000));
     work(&ledger, run, large(2, 2_500_000));
@@ -120,8 +120,8 @@ fn import_recreates_chain_and_state_at_every_record() {
     assert_eq!(heads[0], heads[1]);
 
     assert_sealed(&disk, &copy());
-    let (one, _) = Ledger::open(&dir(), &on_disk(&disk)).unwrap();
-    let (two, report) = Ledger::open(&copy(), &on_disk(&disk)).unwrap();
+    let (one, _) = Ledger::open_with(&dir(), &on_disk(&disk)).unwrap();
+    let (two, report) = Ledger::open_with(&copy(), &on_disk(&disk)).unwrap();
     assert_eq!((report.verdict.as_str(), one.head()), ("clean", two.head()));
     assert!(two.head().seq == last, "opening adds nothing");
     for seq in 1..=last {
@@ -170,7 +170,7 @@ fn small(disk: &SimDisk) -> String {
     let ledger = Ledger::create(&dir(), &on_disk(disk)).unwrap();
     let environment = Environment { blob_threshold: 50, ..on_disk(disk) };
     drop(ledger);
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let run = ledger.start_run("r", &plan(2), RunPolicy::default()).unwrap();
     work(&ledger, run, large(1, 100));
     let task = ledger.dispatch(run, "w").unwrap().unwrap();
@@ -284,7 +284,7 @@ fn import_is_all_or_nothing() {
         let done = import_into(&disk, &copy(), text.as_bytes());
         disk.crash_at(u64::MAX);
         disk.lose_power(Loss::Some(mix(call)));
-        match Ledger::open(&copy(), &on_disk(&disk)) {
+        match Ledger::open_with(&copy(), &on_disk(&disk)) {
             Ok((ledger, _)) => {
                 assert_eq!(
                     export(&disk, &copy(), 1, None).unwrap().lines().count(),

@@ -134,7 +134,7 @@ fn replay_equals_the_live_state_at_every_commit() {
     assert_eq!(beyond.kind(), ErrorKind::OutOfRange);
     assert_eq!(ledger.replay(last.seq - 3).unwrap().len(), 4);
     ledger.close().unwrap();
-    let (again, _) = Ledger::open(dir, &on_disk(&disk)).unwrap();
+    let (again, _) = Ledger::open_with(dir, &on_disk(&disk)).unwrap();
     assert_eq!((again.head(), again.state_hash().unwrap()), (last, live[&last.seq]));
 }
 
@@ -183,7 +183,7 @@ fn failed_sync_poisons_the_handle_until_reopened() {
         assert_eq!(refused.kind(), ErrorKind::Poisoned);
         drop(ledger);
         disk.kill_process();
-        let (ledger, report) = Ledger::open(dir, &on_disk(&disk)).unwrap();
+        let (ledger, report) = Ledger::open_with(dir, &on_disk(&disk)).unwrap();
         assert_ne!(report.verdict, "clean", "a poisoned end is fenced");
         assert!(ledger.head().seq > acked.seq, "the note, at least");
         let state = ledger.state().unwrap();
@@ -224,7 +224,7 @@ fn concurrent_commands_share_syncs() {
     assert_eq!(state_hash(&ledger.state_at(head.seq).unwrap()), ledger.state_hash().unwrap());
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
-    let (again, _) = Ledger::open(&dir, &Environment::system()).unwrap();
+    let (again, _) = Ledger::open_with(&dir, &Environment::system()).unwrap();
     assert_eq!((again.head(), again.state_hash().unwrap()), (head, hash));
 }
 
@@ -358,7 +358,7 @@ fn receipt_and_next_dispatch_are_one_commit() {
         let _ = story(&disk);
         disk.crash_at(u64::MAX);
         disk.lose_power(plan_ledger::sim::Loss::Some(call));
-        let Ok((ledger, _)) = Ledger::open(dir, &on_disk(&disk)) else { continue };
+        let Ok((ledger, _)) = Ledger::open_with(dir, &on_disk(&disk)) else { continue };
         let state = ledger.state().unwrap();
         let Some(run) = state.run_named("steps") else { continue };
         let accepted = run.count(plan_ledger::plan::StepStatus::Accepted);

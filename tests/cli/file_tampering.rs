@@ -70,7 +70,7 @@ pub(crate) fn specimen() -> Specimen {
     drop(ledger);
     disk.crash_at(u64::MAX);
     disk.kill_process();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     output(&ledger, 7, 3000);
     ledger.set_variable(run, "v", Json::default(), None, "me").unwrap();
     ledger.snapshot::<State>().unwrap();
@@ -237,7 +237,7 @@ impl Specimen {
         assert_eq!(digest(&disk), before, "{case}: reading changed a file");
 
         let log = log_digest(&disk);
-        match Ledger::open(&dir(), &environment) {
+        match Ledger::open_with(&dir(), &environment) {
             Ok((ledger, opened)) => {
                 // Records before the snapshot in use were not read.
                 let from = opened.from_snapshot.unwrap_or(0);

@@ -290,7 +290,7 @@ fn the_golden_bytes_are_a_ledger() {
     for (name, bytes) in parse(&std::fs::read_to_string(golden()).unwrap()) {
         std::fs::write(kept.join(name), bytes).unwrap();
     }
-    let (ledger, report) = Ledger::open(&kept, &deterministic()).unwrap();
+    let (ledger, report) = Ledger::open_with(&kept, &deterministic()).unwrap();
     assert_eq!(report.verdict, "clean");
     let state = ledger.state().unwrap();
     let run = state.run_named("demo").unwrap();

@@ -90,7 +90,7 @@ fn raw(kind: u16, payload: Vec<u8>) -> NewRecord {
 /// may be skipped.
 fn good() -> SimDisk {
     let disk = small();
-    let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 3)).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk, 3)).unwrap();
     ledger.snapshot::<State>().unwrap();
     ledger.close().unwrap();
     let log = open_log(&disk, 5);
@@ -123,7 +123,7 @@ fn torn() -> SimDisk {
 /// The torn ledger, opened again: a fence closes the torn end off, and the run continues.
 fn fenced() -> SimDisk {
     let disk = torn();
-    let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 8)).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk, 8)).unwrap();
     let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.close().unwrap();
@@ -166,7 +166,7 @@ fn future_kind() -> SimDisk {
 /// The good ledger with its first segment pruned; two snapshots replace it.
 fn pruned() -> SimDisk {
     let disk = good();
-    let (ledger, _) = Ledger::open(&dir(), &environment(&disk, 9)).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment(&disk, 9)).unwrap();
     ledger.snapshot::<State>().unwrap();
     let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
@@ -180,7 +180,7 @@ fn pruned() -> SimDisk {
 fn based() -> SimDisk {
     let disk = good();
     let environment = environment(&disk, 9);
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let run = ledger.state().unwrap().run_named("demo").unwrap().id;
     ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.close().unwrap();
@@ -334,7 +334,7 @@ fn ledgers_of_a_future_version_are_not_written_to() {
     for (name, _, make) in GOLDEN.into_iter().filter(|golden| golden.0.starts_with("future")) {
         let disk = make();
         let before = super::lab::log_digest(&disk);
-        let error = Ledger::open(&dir(), &environment(&disk, 9)).unwrap_err();
+        let error = Ledger::open_with(&dir(), &environment(&disk, 9)).unwrap_err();
         assert_eq!(error.kind(), plan_ledger::ErrorKind::Unsupported, "{name}: {error}");
         if name != "future-kind" {
             assert_eq!(super::lab::log_digest(&disk), before, "{name}");

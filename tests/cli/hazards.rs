@@ -71,7 +71,7 @@ fn every_hazard_is_covered() {
 /// A flipped bit in an acknowledged payload of zeros is damage, not a torn write, although the
 /// frame is full of zero sectors (H12).
 #[test]
-fn h12_flipped_bit_in_zeros_is_damage() {
+fn h12_flipped_bit_in_zeros_is_corrupt() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let zeros = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 5000] };
@@ -104,7 +104,7 @@ fn h26_segment_removed_under_writer_is_detected() {
     let went_on = log.append(&[record(2, 100)], at(2)).is_ok();
     kill(&disk, log);
     let error = open(&disk).unwrap_err();
-    assert!(error.is_damage(), "after going on ({went_on}): {error}");
+    assert!(error.is_corrupt(), "after going on ({went_on}): {error}");
     assert!(reader(&disk).records(1).any(|record| record.is_err()), "a reader says it too");
 }
 

@@ -56,7 +56,7 @@ fn change_head(disk: &SimDisk, change: impl Fn(&mut Head)) {
 /// If a segment ends otherwise than its successor's header says, that is damage for readers and for
 /// the writer: another last record, and more records than stated.
 #[test]
-fn segment_end_contradicting_successor_is_damage() {
+fn segment_end_contradicting_successor_is_corrupt() {
     let (disk, expected) = fenced(End::Closed);
     let other = disk.fork();
     change_header(&other, 2, |header| header.prev_chain.0[3] ^= 1);
@@ -69,7 +69,7 @@ fn segment_end_contradicting_successor_is_damage() {
         assert!(seen.damages.iter().any(|it| it.what.contains(words)), "{words}: {seen:?}");
         seen.check(&expected, words);
         assert!(names(&damage(&disk), words), "{words}");
-        assert!(open(&disk).unwrap_err().is_damage(), "{words}");
+        assert!(open(&disk).unwrap_err().is_corrupt(), "{words}");
     }
 }
 
@@ -82,7 +82,7 @@ fn impossible_head_is_reported() {
     let wrong_chain = disk.fork();
     change_head(&wrong_chain, |head| head.chain.0[0] ^= 1);
     assert!(names(&damage(&wrong_chain), "not the one that the successor or HEAD names"));
-    assert!(open(&wrong_chain).unwrap_err().is_damage());
+    assert!(open(&wrong_chain).unwrap_err().is_corrupt());
 
     let twins = disk.fork();
     let path = dir().join("HEAD");
@@ -99,13 +99,13 @@ fn impossible_head_is_reported() {
         (head.durable_seq, head.data_end) = (next.prev_last_seq + 1, next.prev_data_end + 64);
     });
     assert!(names(&damage(&superseded), "contradicts the header of a later segment"));
-    assert!(open(&superseded).unwrap_err().is_damage());
+    assert!(open(&superseded).unwrap_err().is_corrupt());
 
     let unborn = disk.fork();
     change_head(&unborn, |head| head.durable_seq = first.base_seq);
     let seen = survey(&unborn);
     seen.check(&expected, "HEAD behind what its segment was born with");
-    assert!(open(&unborn).unwrap_err().is_damage());
+    assert!(open(&unborn).unwrap_err().is_corrupt());
 }
 
 /// A HEAD inside a batch, and frames with valid checksums that no writer creates, are reported: no
@@ -233,7 +233,7 @@ fn seq_u64_max_is_rejected() {
         change_head(&disk, |head| head.durable_seq = durable_seq);
         assert!(verified(&disk).is_damaged());
         assert!(reader(&disk).walk(1).count() < 10);
-        assert!(open(&disk).unwrap_err().is_damage());
+        assert!(open(&disk).unwrap_err().is_corrupt());
     }
 }
 
@@ -259,7 +259,7 @@ fn segments_out_of_sequence_are_reported() {
     let words = "there is another segment 0";
     survey(&double).check(&expected, words);
     assert!(names(&damage(&double), words), "{:?}", damage(&double));
-    assert!(open(&double).unwrap_err().is_damage());
+    assert!(open(&double).unwrap_err().is_corrupt());
 
     let strange = disk.fork();
     strange.create(&dir().join("log/notes.txt")).unwrap();

@@ -112,7 +112,7 @@ pub(crate) fn small() -> Place {
 pub(crate) fn reopen(dir: &Path) -> Ledger {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        match Ledger::open(dir, &environment()) {
+        match Ledger::open_with(dir, &environment()) {
             Err(error) if error.kind() == ErrorKind::Locked && Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -235,7 +235,7 @@ fn round(specimen: &Specimen, round: u64) -> Opening {
             Opening::Opened
         }
     };
-    if let Err(error) = Ledger::open(&dir(), &environment) {
+    if let Err(error) = Ledger::open_with(&dir(), &environment) {
         let code = if error.kind() == ErrorKind::NotALedger { 2 } else { 4 };
         assert_eq!(summary.0, code, "{what}: {error}\n{}", summary.1);
     }
@@ -282,7 +282,7 @@ fn head_that_contradicts_a_later_segment_is_reported() {
     let bytes: Vec<u8> =
         view.slots.iter().flatten().flat_map(plan_ledger::format::Head::encode).collect();
     put(disk, head, &bytes);
-    let refused = Ledger::open(&dir(), &environment).unwrap_err();
+    let refused = Ledger::open_with(&dir(), &environment).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
     let verdict =
         plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();

@@ -26,7 +26,7 @@ fn run_of(place: &Place) -> Run {
 
 /// The verdicts of a run in order: the judge, and whether it passed.
 fn verdicts(place: &Place) -> Vec<(String, bool)> {
-    let (ledger, _) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
+    let (ledger, _) = Ledger::open_with(&place.path(".ledger"), &Environment::system()).unwrap();
     let verdict = |event: Option<Event>| match event? {
         Event::Step(record) => match record.event {
             StepEvent::VerdictRecorded(each) => Some(each.verdict),

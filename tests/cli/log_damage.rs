@@ -30,7 +30,7 @@ fn judge(disk: &SimDisk, expected: &[Vec<u8>], story: &str) -> Outcome {
         }
         Err(error) => (error, Outcome::Refused),
     };
-    assert!(error.is_damage(), "{story}: {error}");
+    assert!(error.is_corrupt(), "{story}: {error}");
     assert!(error.location().path.is_some(), "{story}: no place: {error}");
     assert!(
         !seen.damages.is_empty() || error.kind() != ErrorKind::Corrupt || seen.has_open_end,

@@ -623,7 +623,7 @@ fn proven_damage_cannot_be_forced() {
         }
         let before = log_digest(&disk);
         let error = forced(&disk).unwrap_err();
-        assert!(error.is_damage(), "{error}");
+        assert!(error.is_corrupt(), "{error}");
         assert_eq!(log_digest(&disk), before);
         assert_eq!(survey(&disk).records.len(), 4);
     }

@@ -29,7 +29,7 @@ fn swap(disk: &SimDisk, one: &Path, two: &Path) {
 /// of untouched segments.
 fn refused(disk: &SimDisk, expected: &[Vec<u8>], touched: &[u64], story: &str) -> Survey {
     let error = open(disk).err().unwrap_or_else(|| panic!("{story}: opened"));
-    assert!(error.is_damage(), "{story}: {error}");
+    assert!(error.is_corrupt(), "{story}: {error}");
     assert!(error.location().path.is_some(), "{story}: no place: {error}");
     let seen = survey(disk);
     seen.check(expected, story);
@@ -119,7 +119,7 @@ fn segment_of_another_ledger_is_refused() {
     let (disk, _) = fenced(End::Closed);
     disk.overwrite(&dir().join("HEAD"), 0, &other.read(&dir().join("HEAD")).unwrap()).unwrap();
     let error = open(&disk).unwrap_err();
-    assert!(error.is_damage(), "{error}");
+    assert!(error.is_corrupt(), "{error}");
 }
 
 /// Without HEAD the log is read-only, and everything can be read; LOCK is created again.

@@ -176,7 +176,7 @@ fn h18_reordered_frames_are_rejected() {
         disk.overwrite(&path, records[2].offset, &frames).unwrap();
         let error = open(&disk).err();
         if let Some(error) = error {
-            assert!(error.is_damage(), "{story}: {error}");
+            assert!(error.is_corrupt(), "{story}: {error}");
         } else {
             panic!("{story}: accepted");
         }
@@ -238,7 +238,7 @@ fn head_of_diverged_history_is_refused() {
         disk.kill_process();
         disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
         let error = open(&disk).err().unwrap_or_else(|| panic!("{story}: opened"));
-        assert!(error.is_damage(), "{story}: {error}");
+        assert!(error.is_corrupt(), "{story}: {error}");
     }
 }
 

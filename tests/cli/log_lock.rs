@@ -63,15 +63,15 @@ fn second_handle_error_names_own_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("real.ledger");
     let ledger = Ledger::create(&path, &Environment::system()).unwrap();
-    let error = Ledger::open(&path, &Environment::system()).unwrap_err();
+    let error = Ledger::open_with(&path, &Environment::system()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     let own = format!("locked by another handle of this process: process {}", std::process::id());
     assert!(error.to_string().contains(&own), "{error}");
     // A description that many processes may share does not identify one.
     ledger.close().unwrap();
     let named = Environment { holder: "the harness".to_owned(), ..Environment::system() };
-    let _ledger = Ledger::open(&path, &named).unwrap();
-    let error = Ledger::open(&path, &named).unwrap_err();
+    let _ledger = Ledger::open_with(&path, &named).unwrap();
+    let error = Ledger::open_with(&path, &named).unwrap_err();
     assert!(error.to_string().contains("locked by another process: the harness"), "{error}");
 }
 

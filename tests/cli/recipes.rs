@@ -80,7 +80,7 @@ impl RecipeTest {
 
     fn receipts(&self) -> Vec<Receipt> {
         let ledger = self.place.path(".ledger");
-        let (ledger, _) = Ledger::open(&ledger, &Environment::system()).unwrap();
+        let (ledger, _) = Ledger::open_with(&ledger, &Environment::system()).unwrap();
         let receipt = |event: Option<Event>| match event? {
             Event::Step(record) => match record.event {
                 StepEvent::ReceiptRecorded(recorded) => Some(recorded.receipt),

@@ -91,7 +91,7 @@ fn five() -> SimDisk {
 }
 
 fn open(disk: &SimDisk) -> Ledger {
-    Ledger::open(&dir(), &quiet(disk)).unwrap().0
+    Ledger::open_with(&dir(), &quiet(disk)).unwrap().0
 }
 
 fn view(disk: &SimDisk) -> LedgerView {
@@ -299,7 +299,7 @@ fn interrupted_prune_is_finished_by_the_next_open() {
             assert!(seen.damage.is_empty() && seen.unreadable.is_none(), "{story}: {seen:?}");
             let first = reader(&disk).first_seq();
             halfway += usize::from(first > 1 && first <= plan.last_seq);
-            let opened = Ledger::open(&dir(), &quiet(&disk));
+            let opened = Ledger::open_with(&dir(), &quiet(&disk));
             let (ledger, report) = opened.unwrap_or_else(|error| panic!("{story}: {error}"));
             for (seq, hash) in
                 hashes.iter().enumerate().skip(usize::try_from(plan.anchors[0].seq).unwrap())
@@ -345,7 +345,7 @@ fn prune_does_not_continue_without_its_anchors() {
     for call in disk.calls() + 1..=clean.calls() {
         let disk = disk.fork();
         disk.crash_at(call);
-        if let Ok((ledger, _)) = Ledger::open(&dir(), &quiet(&disk)) {
+        if let Ok((ledger, _)) = Ledger::open_with(&dir(), &quiet(&disk)) {
             let _ = ledger.prune(RetentionLimit::EndedRuns, None, "ann");
         }
         disk.crash_at(u64::MAX);
@@ -361,7 +361,7 @@ fn prune_does_not_continue_without_its_anchors() {
             let damaged = disk.fork();
             damaged.overwrite(&path, 4200, &[0xA5; 8]).unwrap();
             for disk in [gone, damaged] {
-                let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
+                let (ledger, report) = Ledger::open_with(&dir(), &quiet(&disk)).unwrap();
                 assert!(!report.notes.is_empty(), "call {call}: {report:?}");
                 assert_eq!(log_files(&disk).len(), files, "call {call}");
                 assert_eq!(ledger.replay(1).unwrap()[0].seq, 1, "call {call}");
@@ -486,7 +486,7 @@ fn pruned_log_can_be_pruned_again() {
     let hash = ledger.state_hash().unwrap();
     ledger.close().unwrap();
     expect_whole(&disk, &LEVELS, "pruned twice");
-    let (ledger, report) = Ledger::open(&dir(), &quiet(&disk)).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &quiet(&disk)).unwrap();
     assert_eq!((ledger.state_hash().unwrap(), report.notes), (hash, Vec::new()));
     for seq in second.preview.anchors[0].seq..place(hashes.len()) {
         let state = ledger.state_at(seq).unwrap();
@@ -525,7 +525,7 @@ fn anchors_are_never_removed() {
 /// Goal: a damaged anchor is damage of the ledger on every level, and named; with one anchor
 /// left the ledger works, with none it reports what is missing.
 #[test]
-fn damaged_anchor_is_damage() {
+fn damaged_anchor_is_corrupt() {
     let disk = five();
     let ledger = open(&disk);
     let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
@@ -557,7 +557,7 @@ fn damaged_anchor_is_damage() {
             }
             let ledger = open(&disk);
             assert_eq!(ledger.state_hash().unwrap(), hash);
-            assert!(ledger.collect_blobs().unwrap_err().is_damage() || is_removed);
+            assert!(ledger.collect_blobs().unwrap_err().is_corrupt() || is_removed);
             let fold = view(&disk).fold(u64::MAX).unwrap();
             assert_eq!(state_hash(&fold.state), hash);
         }
@@ -567,8 +567,8 @@ fn damaged_anchor_is_damage() {
     for path in snapshots(&disk) {
         disk.remove(&path).unwrap();
     }
-    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
-    assert!(error.is_damage() && error.to_string().contains("no snapshot"), "{error}");
+    let error = Ledger::open_with(&dir(), &quiet(&disk)).unwrap_err();
+    assert!(error.is_corrupt() && error.to_string().contains("no snapshot"), "{error}");
     let fold = view(&disk).fold(u64::MAX).unwrap();
     assert!(matches!(fold.origin, FoldOrigin::Missing(_)) && fold.unreadable.is_some());
     assert!(fold.records > 0 && fold.damage.is_empty());
@@ -582,7 +582,7 @@ fn segments_without_a_note_are_missing() {
     let files = log_files(&disk);
     let lost = disk.fork();
     lost.remove(&files[0].0).unwrap();
-    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    let error = Ledger::open_with(&dir(), &quiet(&lost)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(reader(&lost).first_seq(), 1);
     assert!(!view(&lost).fold(u64::MAX).unwrap().damage.is_empty());
@@ -592,7 +592,7 @@ fn segments_without_a_note_are_missing() {
     ledger.close().unwrap();
     let lost = disk.fork();
     lost.remove(&log_files(&disk)[0].0).unwrap();
-    let error = Ledger::open(&dir(), &quiet(&lost)).unwrap_err();
+    let error = Ledger::open_with(&dir(), &quiet(&lost)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let damage = view(&lost).fold(u64::MAX).unwrap().damage.remove(0);
     assert_eq!(damage.first_seq, plan.last_seq + 1, "{damage:?}");
@@ -603,7 +603,7 @@ fn segments_without_a_note_are_missing() {
     let mut header = first.header.unwrap();
     header.prev_chain.0[7] ^= 1;
     disk.overwrite(&first.path, 0, &header.encode()).unwrap();
-    let error = Ledger::open(&dir(), &quiet(&disk)).unwrap_err();
+    let error = Ledger::open_with(&dir(), &quiet(&disk)).unwrap_err();
     assert!(error.to_string().contains("does not start at the pruned end"), "{error}");
     assert_eq!(verified(&disk, VerifyLevel::Crc).condition(), LedgerCondition::Damaged);
 }
@@ -917,7 +917,7 @@ fn output_pruned_during_verification_is_no_damage() {
         ledger.record_receipt(task.token, Receipt::default()).unwrap();
         ledger.close().unwrap();
         fence(&disk);
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         for name in ["two", "three"] {
             ended_run(&ledger, name);
             ledger.snapshot::<State>().unwrap();
@@ -1016,7 +1016,7 @@ fn archive_is_a_readable_ledger() {
             let records = view.log().records(1).map(|it| it.map(|it| (it.seq, it.chain)).unwrap());
             let count = usize::try_from(manifest.last_seq).unwrap();
             assert_eq!(records.collect::<Vec<_>>(), before[..count]);
-            let error = Ledger::open(&path, &environment).unwrap_err();
+            let error = Ledger::open_with(&path, &environment).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
         }
     }
@@ -1044,7 +1044,7 @@ fn every_flipped_byte_of_an_archive_is_detected() {
         disk.overwrite(&tar(), at, &[byte ^ (1 << (at % 8))]).unwrap();
         let is_noticed = match verified_file(&disk, VerifyLevel::Chain) {
             Ok(report) => report.condition() == LedgerCondition::Damaged,
-            Err(error) => error.is_damage() || error.kind() == ErrorKind::Unsupported,
+            Err(error) => error.is_corrupt() || error.kind() == ErrorKind::Unsupported,
         };
         assert!(is_noticed, "byte {at} of {length}");
         noticed += 1;
@@ -1058,7 +1058,7 @@ fn every_flipped_byte_of_an_archive_is_detected() {
     for length in [300, 511, 512, 5000, whole.len() - 1024, whole.len() - 1, whole.len() + 512] {
         disk.set_length(&tar(), place(length)).unwrap();
         let error = verified_file(&disk, VerifyLevel::Crc).unwrap_err();
-        assert!(error.is_damage(), "{length}: {error}");
+        assert!(error.is_corrupt(), "{length}: {error}");
         disk.set_length(&tar(), place(whole.len())).unwrap();
         disk.overwrite(&tar(), 0, &whole).unwrap();
     }
@@ -1285,7 +1285,7 @@ fn readers_during_a_prune_see_no_damage() {
             let _is_over = super::inspect::SetOnDrop(&is_over);
             let mut count = 0;
             for round in 0..3 {
-                let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
+                let (ledger, _) = Ledger::open_with(&dir, &environment).unwrap();
                 let run = ledger.state().unwrap().run_named("open").unwrap().id;
                 // Enough for another segment, and two snapshots in it.
                 fill(&ledger, run, 1_200_000 << round);

@@ -9,7 +9,7 @@ use super::command::{Place, Running, start, wait_until};
 const WAITING: &str = "echo $LEDGER_TOKEN >> $TALLY; while ! test -e go; do sleep 0.01; done";
 
 fn lock_ledger(place: &Place) -> Ledger {
-    Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap().0
+    Ledger::open_with(&place.path(".ledger"), &Environment::system()).unwrap().0
 }
 
 /// Waits until a running worker has printed `words` on standard error.

@@ -47,7 +47,7 @@ fn story() -> (SimDisk, BTreeMap<u64, LoggedRecord>) {
         drop(ledger);
         disk.crash_at(u64::MAX);
         disk.kill_process();
-        ledger = Ledger::open(&dir(), &environment).unwrap().0;
+        ledger = Ledger::open_with(&dir(), &environment).unwrap().0;
         work(&ledger, run, Json::default());
     }
     for number in 0..20 {
@@ -116,7 +116,7 @@ fn check(disk: &SimDisk, original: &BTreeMap<u64, LoggedRecord>, story: &str) ->
     }
     assert_eq!((kept, gaps), (done.records, done.lost), "{story}");
     assert!(served.records.keys().all(|seq| *seq <= ack.seq), "{story}: left out");
-    let (ledger, report) = Ledger::open(&rescued(), &on_disk(disk)).unwrap();
+    let (ledger, report) = Ledger::open_with(&rescued(), &on_disk(disk)).unwrap();
     assert_eq!((report.verdict.as_str(), ledger.head()), ("clean", ack), "{story}");
     assert!(ledger.state_at(ack.seq).is_ok(), "{story}");
     done
@@ -198,7 +198,7 @@ fn missing_segments_and_read_errors_cost_only_their_records() {
             Ok(done) => {
                 let ack = done.ack.unwrap();
                 assert_eq!(done.records + done.lost, ack.seq, "{call}");
-                let (ledger, _) = Ledger::open(&rescued(), &on_disk(&disk)).unwrap();
+                let (ledger, _) = Ledger::open_with(&rescued(), &on_disk(&disk)).unwrap();
                 assert_eq!(ledger.head(), ack, "{call}");
             }
         }

@@ -70,7 +70,7 @@ impl Scenario {
         self.ledger = None;
         self.disk = disk;
         let environment = environment(&self.disk, &self.clock);
-        let (ledger, _) = Ledger::open(Path::new("a.ledger"), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(Path::new("a.ledger"), &environment).unwrap();
         let then = ledger.state_at(head.seq).unwrap();
         assert_eq!(state_hash(&then), hash, "a power loss changed the acknowledged state");
         self.ledger = Some(ledger);

@@ -138,7 +138,8 @@ fn assert_all_done(place: &Place, steps: usize) {
     let run: &Run = state.run_named("r").unwrap();
     assert_eq!(run.status, RunStatus::Ended(Ending::Done));
     assert_eq!(ids(run, StepStatus::Accepted).len(), steps);
-    let (ledger, report) = Ledger::open(&place.path(".ledger"), &Environment::system()).unwrap();
+    let (ledger, report) =
+        Ledger::open_with(&place.path(".ledger"), &Environment::system()).unwrap();
     assert_eq!(
         ledger.state_hash().unwrap(),
         state_hash(&state),

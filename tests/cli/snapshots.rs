@@ -86,7 +86,7 @@ pub(crate) fn opened(
     let [found, beside] = [BackgroundWork::Inline, BackgroundWork::Thread].map(|background_work| {
         let storage = Arc::new(disk.fork());
         let environment = Environment { storage, background_work, ..environment.clone() };
-        let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
         (ledger.state_hash().unwrap(), report.from_snapshot, report.notes)
     });
     assert_eq!(found, beside);
@@ -121,7 +121,7 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
     let last = hashes.len() - 1;
     let run = |disk: &SimDisk, crash: Option<u64>| {
         let environment = Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let before = disk.calls();
         if let Some(call) = crash {
             disk.crash_at(before + call);
@@ -143,7 +143,7 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
             let environment =
                 Environment { storage: Arc::new(disk.clone()), ..environment.clone() };
             let (ledger, report) =
-                Ledger::open(&dir(), &environment).unwrap_or_else(|e| panic!("{story}: {e}"));
+                Ledger::open_with(&dir(), &environment).unwrap_or_else(|e| panic!("{story}: {e}"));
             for (seq, hash) in hashes.iter().enumerate().rev().take(8) {
                 let state = ledger.state_at(place(seq)).unwrap();
                 assert_eq!(state_hash(&state), *hash, "{story}: record {seq}: {report:?}");
@@ -156,7 +156,7 @@ fn h52_h54_a_crash_while_a_snapshot_is_made_costs_nothing() {
             }
             let (head, log) = (ledger.head(), log_files(&disk));
             ledger.close().unwrap();
-            let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+            let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
             assert_eq!((ledger.head(), log_files(&disk)), (head, log), "{story}: opened again");
             let made = ledger.snapshot::<State>().unwrap();
             assert!(made.seq >= place(last), "{story}");
@@ -280,7 +280,7 @@ fn h53_a_snapshot_that_is_not_of_this_log_is_ignored() {
     put(&disk, &temporary, &bytes[..100]);
     put(&disk, &snap().join("notes.txt"), b"mine");
     assert_eq!(opened(&disk, &environment).2, Vec::<String>::new());
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     ledger.snapshot::<State>().unwrap();
     assert!(disk.read(&temporary).is_err());
     assert_eq!(disk.read(&snap().join("notes.txt")).unwrap(), b"mine");
@@ -400,7 +400,7 @@ fn full_snapshot_is_not_skipped_for_a_later_delta() {
     let environment = environment(&disk, 65_536);
     Ledger::create(&dir(), &environment).unwrap().close().unwrap();
     append_unknown(&disk, 65_536 + 16_384);
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let scope = plan_ledger::plan::CapScope::Ledger;
     let command = plan_ledger::Command::SetCap { scope, limit: Some(1), by: "ann".to_owned() };
     ledger.execute(&command).unwrap();
@@ -414,7 +414,7 @@ fn full_snapshot_is_not_skipped_for_a_later_delta() {
 #[test]
 fn damaged_snapshot_is_warned_about_once() {
     let (disk, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     for path in files(&disk) {
         disk.overwrite(&path, 520, &[0xFF]).unwrap();
     }
@@ -476,7 +476,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     for quarter in 1..=quarters {
         let last = reader(&disk).head().unwrap().durable_seq;
         append_unknown(&disk, quarter * 16_384 - last);
-        let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
         let scope = plan_ledger::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
@@ -582,7 +582,7 @@ pub(crate) fn make_forged(ledger: &Ledger, environment: &Environment, dir: &Path
 #[test]
 fn snapshots_of_another_version_are_ignored() {
     let (disk, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let older = make_and_change(&ledger, &environment, &dir(), State::VERSION + 1, |body| {
         *body = b"what another version wrote".to_vec();
     });
@@ -601,7 +601,7 @@ fn snapshots_of_another_version_are_ignored() {
     let report = replayed(&environment);
     assert_eq!((report.condition(), report.snapshots), (LedgerCondition::Valid, 1), "{report:?}");
     // The ledger continues: the next snapshot has this version, beside the old one.
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let made = ledger.snapshot::<State>().unwrap();
     assert_eq!(ledger.warnings(), Vec::<String>::new());
     ledger.close().unwrap();
@@ -616,13 +616,13 @@ fn snapshots_of_another_version_are_ignored() {
 #[test]
 fn run_with_a_wrong_hash_is_never_used() {
     let (disk, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let forged = make_forged(&ledger, &environment, &dir());
     let (hash, seq) = (ledger.state_hash().unwrap(), ledger.state().unwrap().seq);
     let run = *ledger.state().unwrap().runs.keys().last().unwrap();
     ledger.close().unwrap();
 
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
     assert_eq!((ledger.state_hash().unwrap(), report.from_snapshot), (hash, Some(forged.seq)));
     let refused = ledger.pause(run, "me", "").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
@@ -638,7 +638,7 @@ fn run_with_a_wrong_hash_is_never_used() {
     assert_ne!(replayed(&environment).condition(), LedgerCondition::Valid);
 
     disk.remove(&forged.path).unwrap();
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
     assert_eq!((ledger.state_hash().unwrap(), report.from_snapshot), (hash, Some(60)));
     let paused = ledger.pause(run, "me", "");
     assert!(!matches!(paused.map_err(|error| error.kind()), Err(ErrorKind::Corrupt)));
@@ -706,7 +706,7 @@ impl Projection for Unencodable {
 #[test]
 fn projection_that_cannot_be_encoded_is_reported_as_such() {
     let (disk, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let before = (ledger.head(), files(&disk));
     let error = ledger.snapshot::<Unencodable>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unencodable, "{error}");
@@ -719,7 +719,7 @@ fn projection_that_cannot_be_encoded_is_reported_as_such() {
 #[test]
 fn bodies_of_many_chunks_are_checked_chunk_by_chunk() {
     let (disk, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let made = ledger.snapshot::<Long>().unwrap();
     let view = LedgerView::open(&dir(), &environment).unwrap();
     let expected = ledger.project::<Long>(made.seq).unwrap();
@@ -891,7 +891,7 @@ fn snapshot_command_makes_a_snapshot() {
     assert!(place.path(value["file"].as_str().unwrap()).is_file());
     let said = place.ledger_with(&["snapshot", "l"]).code(0);
     assert!(said.out.starts_with(&format!("record {}: state ", seq + 1)), "{}", said.out);
-    let (_, report) = Ledger::open(&dir, &Environment::system()).unwrap();
+    let (_, report) = Ledger::open_with(&dir, &Environment::system()).unwrap();
     assert_eq!(report.from_snapshot, Some(seq + 1));
     place.ledger_with(&["snapshot", "nowhere"]).code(2);
 }
@@ -1012,7 +1012,7 @@ impl Projection for Single {
 #[test]
 fn snapshots_are_made_one_at_a_time() {
     let (_, environment) = three();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     std::thread::scope(|scope| {
         let made = [(); 3].map(|()| scope.spawn(|| ledger.snapshot::<Single>()));
         for made in made {
@@ -1048,7 +1048,7 @@ fn newest_snapshot_is_prefetched_during_recovery() {
     {
         readers.lock().unwrap().clear();
         let environment = Environment { background_work, ..inline.clone() };
-        let (_, report) = Ledger::open(&dir(), &environment).unwrap();
+        let (_, report) = Ledger::open_with(&dir(), &environment).unwrap();
         assert!(report.from_snapshot.is_some());
         assert_eq!(*readers.lock().unwrap(), [reader]);
     }
@@ -1112,7 +1112,7 @@ fn plan_with_long_numbers_round_trips_in_a_snapshot() {
     ledger.close().unwrap();
     let (hash, from, notes) = opened(&disk, &environment);
     assert!((hash, from.is_some(), notes.is_empty()) == (before, true, true));
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let state = ledger.state().unwrap();
     assert_eq!(state.runs.unpack_all(), None);
     assert_eq!(*state.runs[&run].versions[0].plan, plan);

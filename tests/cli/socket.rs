@@ -288,7 +288,7 @@ fn an_act_whose_answer_is_lost_is_done_once() {
         let answer = asking.join().unwrap().unwrap();
         assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
     });
-    let (ledger, _) = Ledger::open(&dir, &Environment::system()).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir, &Environment::system()).unwrap();
     assert_eq!(ledger.state().unwrap().in_flight.len(), 1, "it was done twice");
 }
 

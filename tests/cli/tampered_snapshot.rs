@@ -89,7 +89,7 @@ fn forged_ledger() -> (Place, String) {
         serde_json::from_str(claimed.out.lines().last().unwrap()).unwrap();
     let token = line["token"].to_string();
     let (dir, environment) = (place.path(".ledger"), Environment::system());
-    let (ledger, _) = Ledger::open(&dir, &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir, &environment).unwrap();
     make_forged(&ledger, &environment, &dir);
     ledger.close().unwrap();
     (place, token)

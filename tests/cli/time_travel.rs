@@ -344,7 +344,7 @@ fn expect_same_from_any_origin(
         runs_by_themselves(&view, seq);
     }
     ledger.close().unwrap();
-    let (ledger, report) = Ledger::open(&dir(), environment).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), environment).unwrap();
     assert_eq!(report.notes, Vec::<String>::new());
     assert_eq!(report.from_snapshot, Some(last / every * every));
     assert_eq!((report.notes, ledger.state_hash().unwrap()), (Vec::new(), from_start[&last]));
@@ -373,7 +373,7 @@ fn ledger_opened_from_a_snapshot_decides_the_same() {
         }
         // No snapshot is made from here on: the two differ only in the origin of their state.
         let environment = Environment { snapshot_every: None, ..environment(&disk, 50) };
-        let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+        let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
         assert_eq!(report.from_snapshot, keep.then_some(400));
         play(&ledger, 3, 900);
         let names: Vec<_> =
@@ -399,7 +399,7 @@ fn snapshot_thread_makes_the_snapshots() {
         plan_ledger::log::SnapshotNote::from_record(&record.unwrap()).map(|note| note.seq)
     });
     assert_eq!(notes.collect::<Vec<_>>(), [200, 400, 600, 800, 1000]);
-    let (ledger, report) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, report) = Ledger::open_with(&dir(), &environment).unwrap();
     assert_eq!((report.from_snapshot, report.notes), (Some(1000), Vec::new()));
     assert_eq!(ledger.warnings(), Vec::<String>::new());
 }

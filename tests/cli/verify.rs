@@ -461,7 +461,7 @@ fn replay_reaches_the_live_state() {
     let environment = ledger(&dir);
     let report = verify_ledger(&dir, &environment, request(VerifyLevel::Replay)).unwrap();
     assert_eq!(report.condition(), LedgerCondition::Valid);
-    let (live, _) = Ledger::open(&dir, &environment).unwrap();
+    let (live, _) = Ledger::open_with(&dir, &environment).unwrap();
     assert_eq!(report.state, Some((live.head().seq, live.state_hash().unwrap())));
 }
 
@@ -526,7 +526,7 @@ fn copy_dir(from: &Path, to: &Path) {
 
 /// A missing or damaged blob is damage, and the state is folded all the same.
 #[test]
-fn lost_blob_is_damage() {
+fn lost_blob_is_corrupt() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let environment = Environment { blob_threshold: 100, ..Environment::system() };

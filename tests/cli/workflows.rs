@@ -140,7 +140,7 @@ fn transient_failure_is_retried_with_backoff() {
         let step = scenario.number("pull_credit");
         scenario.lose_power();
         scenario.wait(wait - 1);
-        let early = refusal(scenario.ledger().claim(scenario.run, step, "early"));
+        let early = refusal(scenario.ledger().claim_step(scenario.run, step, "early"));
         assert_eq!(early, Rejection::NotReady(step, StepStatus::Delayed));
         assert!(scenario.ledger().dispatch(scenario.run, "early").unwrap().is_none());
         scenario.wait(1);
@@ -246,7 +246,7 @@ fn exhausted_budget_pauses_the_run_until_it_is_raised() {
     assert!(scenario.ledger().dispatch(scenario.run, "writer").unwrap().is_none());
     let (ledger, run) = (scenario.ledger(), scenario.run);
     let offer = scenario.number("offer");
-    assert_eq!(refusal(ledger.claim(run, offer, "writer")), Rejection::Paused(cause.clone()));
+    assert_eq!(refusal(ledger.claim_step(run, offer, "writer")), Rejection::Paused(cause.clone()));
     assert_eq!(ledger.questions().unwrap().len(), 1, "the question is not repeated");
 
     let limits = |micros| Some(Limits { money_micros: Some(micros), ..Limits::default() });
@@ -400,7 +400,7 @@ fn barrier_of_five_opens_across_power_losses() {
         scenario.finish(task, &json!("seen"));
         scenario.lose_power();
         assert_eq!(scenario.run().barriers["all"].status, BarrierStatus::Closed);
-        let early = refusal(scenario.ledger().claim(scenario.run, sum, "early"));
+        let early = refusal(scenario.ledger().claim_step(scenario.run, sum, "early"));
         assert_eq!(early, Rejection::NotReady(sum, StepStatus::Waiting));
     }
     scenario.finish(&last, &json!("seen"));
@@ -439,7 +439,7 @@ fn step_of_a_dead_agent_is_redispatched_once() {
     assert_eq!(receipts(&scenario), 39);
     let run = scenario.run();
     assert_eq!((run.count(StepStatus::Accepted), run.count(StepStatus::Ready)), (39, 60));
-    let held = refusal(scenario.ledger().claim(scenario.run, StepNumber(40), "agent 41"));
+    let held = refusal(scenario.ledger().claim_step(scenario.run, StepNumber(40), "agent 41"));
     let (worker, lease_until) = ("agent 40".to_owned(), fortieth.lease_until);
     assert_eq!(held, Rejection::Leased { step: StepNumber(40), worker, lease_until });
 
@@ -534,7 +534,7 @@ fn failed_criteria_are_passed_on_while_the_plan_has_them() {
     };
     let scenario = Scenario::begin(&of("output.ok"));
     for id in ["kept", "other"] {
-        let task = scenario.ledger().claim(scenario.run, scenario.number(id), "w").unwrap();
+        let task = scenario.ledger().claim_step(scenario.run, scenario.number(id), "w").unwrap();
         assert_eq!(scenario.finish(&task, &json!({ "ok": false })), StepStatus::Ready, "{id}");
     }
     scenario.ledger().propose(scenario.run, &plan(&of("output.fine")), "other words").unwrap();

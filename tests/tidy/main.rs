@@ -42,6 +42,10 @@ struct Rules {
     long_files: BTreeMap<String, String>,
     /// The purpose of each folder.
     folders: BTreeMap<String, String>,
+    /// The most names that the library documents.
+    public_names_max: usize,
+    /// Files and folders that may use more of the library than the documented names.
+    internals_users: Vec<String>,
 }
 
 fn root() -> &'static Path {
@@ -261,6 +265,47 @@ fn every_folder_has_a_purpose() {
     }
     for (folder, purpose) in rules.folders.iter().filter(|(_, purpose)| purpose.len() < 10) {
         problems.push(format!("the purpose of {folder} is too short: {purpose}"));
+    }
+    report(&problems);
+}
+
+/// The names that `src/lib.rs` re-exports for users, without those in `internals`.
+fn public_names(lib: &str) -> BTreeSet<String> {
+    let code = code(lib);
+    let documented = code.split("pub mod internals").next().unwrap();
+    let lists = documented.split("pub use ").skip(1).map(|list| list.split(';').next().unwrap());
+    let names = lists.flat_map(|list| list.rsplit("::").next().unwrap().split(','));
+    let names = names.map(|name| name.trim_matches(|c: char| !c.is_alphanumeric() && c != '_'));
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_library_documents_few_names() {
+    let rules = rules();
+    let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let mut problems = Vec::new();
+    let names = public_names(&lib);
+    assert!(names.contains("Ledger") && names.contains("plan_hash"), "not found: {names:?}");
+    if names.len() > rules.public_names_max {
+        problems.push(format!("{} names are documented: {names:?}", names.len()));
+    }
+    let mut before = "";
+    for line in lib.lines() {
+        if line.starts_with("pub mod ") && before != "#[doc(hidden)]" {
+            problems.push(format!("`{line}` is not hidden: list its names instead"));
+        }
+        before = line;
+    }
+    let modules = packages()[0].top_modules();
+    for (file, text) in repository() {
+        let is_user = is_below(&file, &rules.internals_users) || file.starts_with("src/");
+        let is_code = [".rs", ".md"].iter().any(|end| file.ends_with(end));
+        for module in modules.iter().map(|module| module.trim_end_matches(".rs")) {
+            let path = format!("plan_ledger::{module}::");
+            if is_code && !is_user && (text.contains(&path) || text.contains("internals::")) {
+                problems.push(format!("{file} uses {path}, which is not documented"));
+            }
+        }
     }
     report(&problems);
 }

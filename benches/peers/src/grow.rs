@@ -200,7 +200,7 @@ fn killed(ledger: &Path) -> Result<()> {
 }
 
 fn hold(dir: &Path) -> Result<Figures> {
-    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let (ledger, _) = Ledger::open_with(dir, &Environment::system())?;
     let run = newest(&ledger)?;
     for _ in 0..10 {
         work(&ledger, run)?;
@@ -233,7 +233,7 @@ fn work(ledger: &Ledger, run: RunId) -> Result<()> {
 
 fn open(dir: &Path) -> Result<Figures> {
     let started = Instant::now();
-    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let (ledger, _) = Ledger::open_with(dir, &Environment::system())?;
     let took = started.elapsed();
     drop(ledger);
     Ok(vec![("open after a kill, ms", took.as_secs_f64() * 1e3)])
@@ -307,7 +307,7 @@ fn verified(dir: &Path) -> Result<Figures> {
 
 /// Durable dispatches, receipts and variable updates.
 fn uses(dir: &Path) -> Result<Figures> {
-    let (ledger, _) = Ledger::open(dir, &Environment::system())?;
+    let (ledger, _) = Ledger::open_with(dir, &Environment::system())?;
     let run = newest(&ledger)?;
     let (mut dispatching, mut receiving, mut appending) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..USES {

@@ -69,7 +69,7 @@ pub(crate) fn trace(reader: &LogReader, id: RunId) -> Result<Trace> {
 /// See [`crate::LedgerView::partial_trace`].
 pub(crate) fn partial_trace(reader: &LogReader, id: RunId) -> Result<PartialTrace> {
     match trace_rest(reader, id) {
-        Err(error) if error.is_damage() || error.kind() == ErrorKind::Unsupported => {
+        Err(error) if error.is_corrupt() || error.kind() == ErrorKind::Unsupported => {
             Ok(PartialTrace { after: 0, records: Vec::new(), cut: Some(error) })
         }
         other => other,

@@ -156,7 +156,7 @@ mod tests {
         drop(ledger);
         disk.lose_power(Loss::Everything);
 
-        drop(Ledger::open(dir, &environment).unwrap());
+        drop(Ledger::open_with(dir, &environment).unwrap());
         let view = LedgerView::open(dir, &environment).unwrap();
         assert!(view.log().first_seq() > 1);
         for seq in [older, newer] {

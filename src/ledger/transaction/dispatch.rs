@@ -18,12 +18,14 @@ use super::task::{self, Task};
 use super::tick::tick;
 
 /// Dispatch the first step of a run's queue, if the condition holds; see [`crate::Ledger::dispatch`].
-pub(crate) fn dispatch_if(
+/// If nothing can be dispatched now, the inner error has the reason, unless the command was accepted
+/// and paused the run.
+pub(crate) fn try_dispatch(
     engine: &Engine,
     run: RunId,
     worker: &str,
     condition: &dyn Fn(&State) -> bool,
-) -> Result<Option<Task>> {
+) -> Result<std::result::Result<Task, Option<Rejection>>> {
     let build = |state: &State| {
         let worker = worker.to_owned();
         let dispatch = Command::Dispatch { run, step: None, worker, lease: None };
@@ -31,16 +33,16 @@ pub(crate) fn dispatch_if(
         condition(state).then_some(dispatch).ok_or_else(|| nothing.into())
     };
     match dispatch(engine, &build, |_, task| task) {
-        Ok(task) => Ok(task.map(|task| task::complete(engine, task))),
+        Ok(task) => Ok(task.map(|task| task::complete(engine, task)).ok_or(None)),
         Err(error) => match error.rejection() {
             Some(
-                Rejection::NothingReady { .. }
+                rejection @ (Rejection::NothingReady { .. }
                 | Rejection::CapReached { .. }
                 | Rejection::Paused(_)
                 | Rejection::BudgetReserved(_)
                 | Rejection::RunHasEnded(_)
-                | Rejection::RunRetired(_),
-            ) => Ok(None),
+                | Rejection::RunRetired(_)),
+            ) => Ok(Err(Some(rejection.clone()))),
             _ => Err(error),
         },
     }

@@ -59,7 +59,7 @@ impl Verification {
         self.count(FindingClass::Damage) > 0
             || self.count(FindingClass::DerivedDamage) > 0
             || self.omitted > 0
-            || self.opening.as_ref().is_err_and(Error::is_damage)
+            || self.opening.as_ref().is_err_and(Error::is_corrupt)
     }
 
     /// Add findings, for example those of the caller's own checks.

@@ -70,6 +70,12 @@ impl From<Json> for Output {
     }
 }
 
+impl From<serde_json::Value> for Output {
+    fn from(value: serde_json::Value) -> Self {
+        Self::Inline(value.into())
+    }
+}
+
 /// Report of a worker about an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -286,7 +286,7 @@ fn check_fail_closed(
     model: &Model,
     counts: &mut FaultCounts,
 ) -> Result<(), Violation> {
-    let opened = Ledger::open(&dir(), &environment(image));
+    let opened = Ledger::open_with(&dir(), &environment(image));
     let storage: Arc<dyn Storage> = Arc::new(image.clone());
     let served = read(&storage, 1);
     let Ok(served) = served else {

@@ -281,7 +281,7 @@ impl Examination<'_> {
     fn reopen(&self, recovered: &[LoggedRecord]) -> CheckResult<Ledger> {
         let files: Vec<PathBuf> = self.segments().into_keys().collect();
         let lost = |what: String| Violation::new(Guarantee::RecoveredKept, what);
-        let (ledger, report) = Ledger::open(&dir(), &environment(self.image))
+        let (ledger, report) = Ledger::open_with(&dir(), &environment(self.image))
             .map_err(|error| lost(format!("reopening: {error}")))?;
         let returned = recovered.last().map(|record| (record.seq, record.chain));
         let head = Some(ledger.head()).filter(|ack| ack.seq > 0).map(|ack| (ack.seq, ack.chain));

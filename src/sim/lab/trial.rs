@@ -227,7 +227,7 @@ impl Trial {
         if !self.model.is_created {
             return self.create();
         }
-        match Ledger::open(&dir(), &environment(&self.disk)) {
+        match Ledger::open_with(&dir(), &environment(&self.disk)) {
             Ok((ledger, _)) => {
                 self.ledger = Some(ledger);
                 self.acknowledge()

@@ -308,7 +308,7 @@ fn damaged() -> SimDisk {
 /// The complete one without its oldest segments.
 fn pruned() -> SimDisk {
     let (disk, environment) = complete();
-    let (ledger, _) = Ledger::open(&dir(), &environment).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
     let run = ledger.start_run(
         "later",
         &plan(json!({ "steps": [{ "id": "one" }] })),

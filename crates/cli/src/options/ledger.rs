@@ -77,7 +77,7 @@ pub(crate) fn environment_for(path: &Path, environment: &Environment) -> LedgerR
 
 /// Opens an existing ledger for writing and prints the findings of recovery.
 pub(crate) fn open_ledger(dir: &Path, environment: &Environment) -> LedgerResult<Ledger> {
-    let (ledger, report) = open_in_turn(dir, || Ledger::open(dir, environment))?;
+    let (ledger, report) = open_in_turn(dir, || Ledger::open_with(dir, environment))?;
     report.notes.iter().for_each(|note| print_message(note));
     Ok(ledger)
 }

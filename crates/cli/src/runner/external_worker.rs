@@ -93,7 +93,7 @@ pub(crate) fn check_external(
         check.output = match view.output(output) {
             Ok(output) => output,
             // Missing output fails the criterion.
-            Err(error) if error.is_damage() => {
+            Err(error) if error.is_corrupt() => {
                 let Check { subject, criterion, .. } = check;
                 let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
                 return Ok(Some(Checked { subject, criterion, ruling, evidence }));

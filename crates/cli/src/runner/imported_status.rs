@@ -249,8 +249,11 @@ mod tests {
         );
         assert!(open(&["a", "b"]));
 
-        let task =
-            ledger.claim(run, ledger.state().unwrap().runs[&run].step_named("d").unwrap(), "w");
+        let task = ledger.claim_step(
+            run,
+            ledger.state().unwrap().runs[&run].step_named("d").unwrap(),
+            "w",
+        );
         ledger
             .report_lost(task.unwrap().token, plan_ledger::plan::LostCause::Released, "")
             .unwrap();

@@ -223,7 +223,7 @@ impl Client {
         // A short-lived process needs no background work.
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
-        let (ledger, report) = Ledger::open(&self.dir, &environment)?;
+        let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
         let outcome = request.execute(&ledger, key);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
             // If there is no snapshot, the next client only takes longer.

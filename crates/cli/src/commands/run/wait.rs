@@ -41,7 +41,7 @@ pub(super) fn wait_for_change(
         let is_due = until.is_some_and(|until| environment.clock.now() >= until);
         is_over = is_over || is_due || root(dir, environment)?.seq != seq;
         if is_over {
-            match Ledger::open(dir, environment) {
+            match Ledger::open_with(dir, environment) {
                 // The process that answered, or another runner, still has the lock.
                 Err(error) if error.kind() == ErrorKind::Locked => {}
                 opened => return Ok(Some(opened?)),

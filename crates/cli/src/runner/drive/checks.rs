@@ -163,7 +163,7 @@ impl Drive<'_> {
         let check = match held {
             Some(output @ Output::Blob(_)) => match self.ledger.output(output) {
                 Ok(output) => Check { output, ..check },
-                Err(error) if error.is_damage() => {
+                Err(error) if error.is_corrupt() => {
                     let Check { subject, criterion, .. } = check;
                     // The runner found the output missing, so the verdict names the runner.
                     let answer = CheckAnswer::Status;

@@ -1,0 +1,264 @@
+//! Claims of workers, and the tasks that they get.
+//!
+//! A claim dispatches one step to a worker, or says why no step can be dispatched now. The task ends
+//! with a receipt. A task that is dropped stays claimed until its lease expires.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::ledger::transaction::dispatch;
+use crate::ledger::transaction::task::Task;
+use crate::plan::{
+    AttemptToken, Ending, FailureClass, Json, LostCause, Outcome, Receipt, Rejection, RunId,
+    RunStatus, State, StepStatus, Timestamp,
+};
+
+use super::ledger::Ledger;
+
+/// The answer to a claim.
+#[derive(Debug)]
+pub enum Claim<'l> {
+    /// A step was dispatched to the worker.
+    Task(ClaimedTask<'l>),
+    /// No step can be dispatched now. Claim again after another task of the run has ended, a person
+    /// has decided, or `retry_after` has passed.
+    Wait {
+        /// The time until the next lease, delay or deadline; `None` if there is none.
+        retry_after: Option<Duration>,
+        /// The reason: nothing is ready, a cap is reached, or the run is paused.
+        reason: String,
+    },
+    /// The run has ended.
+    Done(Ending),
+}
+
+/// A dispatched step of which the worker holds the lease. It has all fields of [`Task`].
+#[derive(Debug)]
+#[must_use = "a task that is dropped stays claimed until its lease expires"]
+pub struct ClaimedTask<'l> {
+    ledger: &'l Ledger,
+    task: Box<Task>,
+}
+
+impl Deref for ClaimedTask<'_> {
+    type Target = Task;
+
+    fn deref(&self) -> &Task {
+        &self.task
+    }
+}
+
+impl ClaimedTask<'_> {
+    /// Record that the work succeeded, with its output, and return the step's status.
+    ///
+    /// # Errors
+    /// As [`Ledger::record_receipt`].
+    pub fn succeed(self, output: impl Into<Json>) -> Result<StepStatus> {
+        self.report(Receipt { output: output.into().into(), ..Receipt::default() })
+    }
+
+    /// Record that the work failed, and return the step's status. The plan's failure policy decides
+    /// what follows.
+    ///
+    /// # Errors
+    /// As [`Ledger::record_receipt`].
+    pub fn fail(self, class: FailureClass, message: impl Into<String>) -> Result<StepStatus> {
+        let (message, payload) = (message.into(), Json::default());
+        let outcome = Outcome::Failed { class, message, payload };
+        self.report(Receipt { outcome, ..Receipt::default() })
+    }
+
+    /// Record any receipt: with cost, artifacts, variables or side effects.
+    ///
+    /// # Errors
+    /// As [`Ledger::record_receipt`].
+    pub fn report(self, receipt: Receipt) -> Result<StepStatus> {
+        self.ledger.record_receipt(self.task.token, receipt)
+    }
+
+    /// Renew the lease, and return its new expiry time in microseconds.
+    ///
+    /// # Errors
+    /// `Rejected` with `StaleToken` if the lease has expired, or the run was cancelled: stop working.
+    pub fn renew(&mut self) -> Result<Timestamp> {
+        self.task.lease_until = self.ledger.renew(self.task.token)?;
+        Ok(self.task.lease_until)
+    }
+}
+
+/// Claims.
+impl Ledger {
+    /// Claim the next step of a run for a worker. Everything that is due, such as expired leases, is
+    /// recorded first.
+    ///
+    /// ```
+    /// # fn main() -> plan_ledger::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let ledger = plan_ledger::Ledger::open(folder.path().join("ledger"))?;
+    /// # let plan = serde_json::from_str(r#"{"steps": [{"id": "build"}]}"#).unwrap();
+    /// use plan_ledger::{Claim, FailureClass};
+    ///
+    /// let run = ledger.start_or_resume("demo", &plan)?;
+    /// if let Claim::Task(task) = ledger.claim(run, "worker-1")? {
+    ///     task.fail(FailureClass::Transient, "the build server is down")?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Rejected` if there is no such run or it has no active plan; as [`Ledger::execute`].
+    pub fn claim(&self, run: RunId, worker: &str) -> Result<Claim<'_>> {
+        match dispatch::try_dispatch(&self.engine, run, worker, &|_| true)? {
+            Ok(task) => Ok(Claim::Task(ClaimedTask { ledger: self, task: Box::new(task) })),
+            Err(rejection) => {
+                let now = self.now();
+                self.read(|state| no_task(state, run, rejection.as_ref(), now)).wait()
+            }
+        }
+    }
+
+    /// Record that all attempts in flight of a run will never report, so that their steps are
+    /// dispatched again, and return their number. Call this after opening the ledger if all workers
+    /// of the run were threads of a process that has ended. A step with `idempotent: no` gets the
+    /// status `outcome_unknown` instead.
+    ///
+    /// # Errors
+    /// As [`Ledger::execute`].
+    pub fn recover_abandoned(&self, run: RunId) -> Result<usize> {
+        let of_run = |state: &State| -> Vec<AttemptToken> {
+            let of_run =
+                |(token, (of, _)): (&AttemptToken, &(RunId, _))| (*of == run).then_some(*token);
+            state.in_flight.iter().filter_map(of_run).collect()
+        };
+        let mut recovered = 0;
+        for token in self.read(of_run).wait()? {
+            match self.report_lost(token, LostCause::RunnerDied, "the worker's process has ended") {
+                Ok(_) => recovered += 1,
+                // It ended in the meantime.
+                Err(error) if matches!(error.rejection(), Some(Rejection::StaleToken(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(recovered)
+    }
+}
+
+/// The answer to a claim that dispatched nothing.
+fn no_task<'l>(
+    state: &State,
+    run: RunId,
+    rejection: Option<&Rejection>,
+    now: Timestamp,
+) -> Claim<'l> {
+    if let Some(ending) = ending_of(state, run) {
+        return Claim::Done(ending);
+    }
+    let retry_after = state.next_due().map(|due| Duration::from_micros(due.saturating_sub(now)));
+    let paused = || state.runs.get(&run).and_then(|run| run.pause.clone()).map(Rejection::Paused);
+    let reason = match rejection.cloned().or_else(paused) {
+        Some(rejection) => rejection.to_string(),
+        None => "nothing is ready".to_owned(),
+    };
+    Claim::Wait { retry_after, reason }
+}
+
+fn ending_of(state: &State, run: RunId) -> Option<Ending> {
+    match state.runs.get(&run).map(|run| run.status) {
+        Some(RunStatus::Ended(ending)) => Some(ending),
+        Some(_) => None,
+        None => state.summaries.get(&run).map(|summary| summary.ending),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a worker needs no more than this interface to execute a plan.
+
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::{Plan, RunPolicy, StepNumber};
+    use crate::sim::SimDisk;
+    use crate::sim::lab::environment;
+
+    fn plan(text: &str) -> Plan {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn ledger(disk: &SimDisk) -> Ledger {
+        Ledger::options().environment(environment(disk)).open(Path::new("/l")).unwrap()
+    }
+
+    fn task(claim: Claim<'_>) -> ClaimedTask<'_> {
+        match claim {
+            Claim::Task(task) => task,
+            other => panic!("expected a task, found {other:?}"),
+        }
+    }
+
+    #[test]
+    fn claims_answer_task_wait_and_done() {
+        let ledger = ledger(&SimDisk::new());
+        assert!(ledger.open_report().created);
+        let plan = plan(r#"{"steps": [{"id": "a"}, {"id": "b", "after": ["a"]}]}"#);
+        let run = ledger.start_or_resume("demo", &plan).unwrap();
+        assert_eq!(ledger.start_or_resume("demo", &plan).unwrap(), run);
+        let mut first = task(ledger.claim(run, "w").unwrap());
+        assert_eq!((first.number, first.step.id.as_str()), (StepNumber(1), "a"));
+        assert!(first.renew().unwrap() >= first.lease_until);
+        let waiting = ledger.claim(run, "w").unwrap();
+        assert!(
+            matches!(&waiting, Claim::Wait { retry_after: Some(_), reason }
+            if reason.contains("ready")),
+            "{waiting:?}"
+        );
+        assert_eq!(first.succeed(json!({ "n": 1 })).unwrap(), StepStatus::Accepted);
+        let second = task(ledger.claim(run, "w").unwrap());
+        let status = second.fail(FailureClass::Deterministic, "broken").unwrap();
+        assert_eq!(status, StepStatus::Failed);
+        let done = ledger.claim(run, "w").unwrap();
+        assert!(matches!(done, Claim::Done(Ending::Failed)), "{done:?}");
+        ledger.retry(run, StepNumber(2), "ana").unwrap();
+        task(ledger.claim(run, "w").unwrap()).succeed(json!(null)).unwrap();
+        let done = ledger.claim(run, "w").unwrap();
+        assert!(matches!(done, Claim::Done(Ending::Done)), "{done:?}");
+    }
+
+    #[test]
+    fn abandoned_attempts_are_dispatched_again() {
+        let disk = SimDisk::new();
+        let steps = plan(r#"{"steps": [{"id": "a"}, {"id": "b"}]}"#);
+        let (run, other) = {
+            let ledger = ledger(&disk);
+            let run = ledger.start_or_resume("demo", &steps).unwrap();
+            let other = ledger.start_run("other", &steps, RunPolicy::default()).unwrap();
+            for run in [run, run, other] {
+                let _ = task(ledger.claim(run, "w").unwrap());
+            }
+            (run, other)
+        };
+        let ledger = ledger(&disk);
+        assert_eq!(ledger.recover_abandoned(run).unwrap(), 2);
+        assert_eq!(ledger.recover_abandoned(run).unwrap(), 0);
+        assert_eq!(task(ledger.claim(run, "w").unwrap()).attempt, 2);
+        assert_eq!(ledger.state().unwrap().runs[&other].in_flight, 1, "the other run is untouched");
+        ledger.skip(run, StepNumber(2), "ana", "not needed").unwrap();
+        ledger.cancel(run, "ana", "enough").unwrap();
+        assert!(matches!(ledger.claim(run, "w").unwrap(), Claim::Done(Ending::Cancelled)));
+        let error = ledger.cancel(run, "ana", "again").unwrap_err();
+        assert!(error.is_rejected() && !error.is_retryable() && !error.must_reopen(), "{error}");
+    }
+
+    #[test]
+    fn must_exist_creates_no_ledger() {
+        let disk = SimDisk::new();
+        let options = Ledger::options().environment(environment(&disk)).must_exist();
+        assert_eq!(options.open("/l").unwrap_err().kind(), crate::error::ErrorKind::NotALedger);
+        let _open = ledger(&disk);
+        assert!(options.open("/l").unwrap_err().is_locked());
+    }
+}

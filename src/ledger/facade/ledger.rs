@@ -1,0 +1,236 @@
+//! The handle of an open ledger: opening, closing, commands and transactions.
+//!
+//! # Errors
+//! Every method that writes fails with `Rejected` and the reason if the command is invalid, and
+//! with the other errors that [`Ledger::execute`] lists.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::ledger::codec::note::Note;
+use crate::ledger::environment::Environment;
+use crate::ledger::open;
+use crate::ledger::open::OpenReport;
+use crate::ledger::transaction::commit::Commit;
+use crate::ledger::transaction::engine::Engine;
+use crate::ledger::transaction::execution::Transaction;
+use crate::ledger::transaction::submitted::Submitted;
+use crate::ledger::transaction::task::Task;
+use crate::ledger::transaction::{dispatch, tick};
+use crate::log::{Ack, BatchKey};
+use crate::plan::{AttemptToken, Command, Receipt, State};
+
+/// A ledger that is open for writing. At most one exists per folder, over all processes.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(super) engine: Engine,
+    report: OpenReport,
+}
+
+/// Opening with a given environment.
+#[doc(hidden)]
+impl Ledger {
+    /// Create a ledger in a folder that does not exist yet.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`; `Locked` if another process is creating it; `TooLarge` for the segment sizes.
+    pub fn create(dir: &Path, environment: &Environment) -> Result<Self> {
+        open::create(dir, environment).map(Self::new)
+    }
+
+    /// Open a ledger that exists, and recover it if necessary.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`]; `NotALedger`.
+    pub fn open_with(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
+        open::open(dir, environment).map(Self::with_report)
+    }
+
+    /// Open the ledger in a folder, or create one if the folder does not exist.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn open_or_create(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
+        open::open_or_create(dir, environment).map(Self::with_report)
+    }
+}
+
+impl Ledger {
+    fn new((engine, report): (Engine, OpenReport)) -> Self {
+        Self { engine, report }
+    }
+
+    fn with_report(opened: (Engine, OpenReport)) -> (Self, OpenReport) {
+        let ledger = Self::new(opened);
+        let report = ledger.report.clone();
+        (ledger, report)
+    }
+}
+
+/// Opening and closing.
+impl Ledger {
+    /// The result of opening it: whether it was created, and what recovery found and did.
+    #[must_use]
+    pub fn open_report(&self) -> &OpenReport {
+        &self.report
+    }
+
+    /// Mark the ledger as cleanly closed. Dropping it does the same but cannot report an error.
+    /// Acknowledged records are durable in both cases.
+    pub fn close(self) -> Result<()> {
+        self.engine.close()
+    }
+
+    /// Warnings since the ledger was opened: snapshots that could not be used or made. Each is listed
+    /// once, up to 256.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.engine.warnings()
+    }
+}
+
+/// Commands.
+impl Ledger {
+    /// Execute a command: decide it, append its events durably as one batch, and apply them.
+    ///
+    /// # Errors
+    /// `Rejected`, with the reason: nothing was written. `DiskFull` and `TooLarge`: nothing was
+    /// written, and the ledger can still be used. `OutcomeUnknown`: a write or sync failed; open
+    /// the ledger again to learn whether the command was committed. `Poisoned`: an earlier write
+    /// failed. `Fenced`: this process lost the right to write, and nothing was written.
+    pub fn execute(&self, command: &Command) -> Result<Commit> {
+        self.engine.execute(None, command)
+    }
+
+    /// Execute a command. If a command was already committed under this key, return that commit
+    /// instead. A caller that does not know the outcome of a command can therefore repeat it, even
+    /// after opening the ledger again. Keys are kept for [`crate::log::KEY_WINDOW`] records. A
+    /// rejected command leaves no key.
+    ///
+    /// # Errors
+    /// As [`Ledger::execute`]; `Corrupt` if the last records cannot be read.
+    pub fn execute_once(&self, key: &BatchKey, command: &Command) -> Result<Commit> {
+        self.engine.execute(Some(key), command)
+    }
+
+    /// Execute several commands as one atomic commit, or build a command from the state on which it
+    /// is decided. The result is revealed by [`Submitted::wait`], after everything that it depends on
+    /// is durable; several transactions can be submitted before the first wait, and share a sync.
+    ///
+    /// The closure may be called more than once, since the ledger may append a note of its own in
+    /// the meantime. If it fails, nothing is written. If a transaction was already committed under
+    /// the key, the closure runs on the current state, its commands are skipped, and it gets the
+    /// events of that commit.
+    ///
+    /// The closure runs under the ledger's lock. If it calls the ledger, it deadlocks.
+    ///
+    /// # Errors
+    /// Those of the closure; as [`Ledger::execute_once`].
+    pub fn transact<T>(
+        &self,
+        key: Option<&BatchKey>,
+        run: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Submitted<'_, T> {
+        self.engine.submit(key, run)
+    }
+
+    /// Execute a command, and read a value from the state right after it.
+    pub(super) fn execute_and_read<T>(
+        &self,
+        command: &Command,
+        read: impl Fn(&State) -> T,
+    ) -> Result<T> {
+        let run = |transaction: &mut Transaction<'_>| {
+            transaction.run(command)?;
+            Ok(read(transaction.state()))
+        };
+        self.transact(None, run).wait()
+    }
+
+    /// Record everything that is due: expired leases, delays, questions, barriers and wall time,
+    /// and consequences of earlier commands that did not fit into their batches. Call it at
+    /// [`State::next_due`] or later. An item is due once the ledger's time has reached it: the time
+    /// of the clock or of the last record, whichever is later.
+    pub fn tick(&self) -> Result<()> {
+        tick::tick(&self.engine)
+    }
+
+    /// Append a note, once per key. It changes no state.
+    ///
+    /// # Errors
+    /// `TooLarge`, and the write errors of [`Ledger::execute`].
+    pub fn add_note(&self, note: &Note, key: Option<&BatchKey>) -> Result<Ack> {
+        self.engine.append_note(note.to_record()?, key)
+    }
+}
+
+/// For the server: results that are revealed later.
+impl Ledger {
+    /// As [`Ledger::transact`], with any error.
+    #[doc(hidden)]
+    pub fn submit<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> Submitted<'_, T, E> {
+        self.engine.submit(key, run)
+    }
+
+    /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it
+    /// in the same commit. `read` reads the result.
+    #[doc(hidden)]
+    pub fn submit_receipt<T, E: From<Error>>(
+        &self,
+        key: Option<&BatchKey>,
+        token: AttemptToken,
+        receipt: Receipt,
+        next_worker: Option<&str>,
+        read: impl FnMut(&Transaction<'_>) -> T,
+    ) -> Submitted<'_, T, E> {
+        dispatch::submit_receipt(&self.engine, key, token, receipt, next_worker, read)
+    }
+
+    /// As [`Ledger::tick`], for one batch. The value is whether more is due.
+    #[doc(hidden)]
+    pub fn submit_tick(&self) -> Submitted<'_, bool> {
+        tick::submit(&self.engine)
+    }
+
+    /// Read from the state without copying it.
+    ///
+    /// # Errors
+    /// `Corrupt` if a run that was read is invalid.
+    #[doc(hidden)]
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> Submitted<'_, T> {
+        self.engine.read(read)
+    }
+
+    /// A result that depends on nothing.
+    #[doc(hidden)]
+    pub fn submit_nothing(&self) -> Submitted<'_, ()> {
+        Submitted::ready(&self.engine, ())
+    }
+
+    /// Fail if a write has failed.
+    ///
+    /// # Errors
+    /// The write errors of [`Ledger::execute`].
+    #[doc(hidden)]
+    pub fn flush(&self) -> Result<()> {
+        self.engine.flush()
+    }
+}
+
+impl Ledger {
+    /// Complete a task with the data that is read without the lock.
+    #[doc(hidden)]
+    pub fn complete_task(&self, task: Task) -> Task {
+        crate::ledger::transaction::task::complete(&self.engine, task)
+    }
+
+    /// The log, for tests that append records that no command writes.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn log(&self) -> &crate::log::Log {
+        &self.engine.log
+    }
+}

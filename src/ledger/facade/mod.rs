@@ -1,0 +1,13 @@
+//! The interface of the library: opening a ledger, its operations, and the tasks of workers.
+
+mod attempts;
+mod claim;
+mod ledger;
+mod options;
+mod reads;
+mod runs;
+
+pub use claim::{Claim, ClaimedTask};
+pub use ledger::Ledger;
+pub use options::LedgerOptions;
+pub use runs::{OpenQuestion, Reply};
