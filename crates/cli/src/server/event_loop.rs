@@ -19,10 +19,10 @@ use serde_json::Value;
 use plan_ledger::ledger::PendingCommits;
 use plan_ledger::log::BatchKey;
 
-use crate::protocol::{Answer, Failure, Request, encode, expect_short_numbers, too_long};
+use crate::protocol::{Answer, Failure, encode, expect_short_numbers, too_long};
+use crate::requests::{Effort, QUICK_LENGTH_MAX, Request, RequestContext};
 
 use super::connection::{Connection, Interest, NextMessage, chunk};
-use super::requests::{QUICK_LENGTH_MAX, RequestContext};
 use super::shared::{CONNECTIONS_MAX, ServerShared, Submitted, catch_panic};
 use super::waker::ServerPhase;
 
@@ -178,7 +178,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                             let (commits, outcome) = (PendingCommits::default(), Err(failure));
                             submitted.push(Submitted { writer, commits, outcome });
                         }
-                        Ok((request, key)) if request.is_quick() => {
+                        Ok((request, key)) if request.rules().effort == Effort::Quick => {
                             let (key, commits) = (key.as_ref(), PendingCommits::default());
                             let context =
                                 RequestContext { ledger: shared.ledger, key, commits: &commits };
