@@ -14,6 +14,7 @@ macro_rules! json_lines {
 
         #[cfg(test)]
         pub(crate) fn add_all(schema: &mut crate::json::PublishedSchema) {
+            crate::requests::add_answers(schema);
             $($(schema.add::<$line>(stringify!($command));)+)*
         }
     };

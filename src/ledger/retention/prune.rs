@@ -28,7 +28,7 @@ use crate::ledger::transaction::engine::Engine;
 
 /// The segments that a prune or an archive may include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RetentionLimit {
     /// All segments whose last record is at most this one.

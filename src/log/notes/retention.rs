@@ -33,7 +33,7 @@ pub struct RetentionNote {
 
 /// A snapshot of the state from which a pruned log starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Anchor {
     /// The last record that its state includes.
     pub seq: u64,
@@ -47,7 +47,7 @@ pub struct Anchor {
 
 /// The archive that holds the pruned segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "plan-files", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArchiveReference {
     /// Its name, for people.
     pub file: String,

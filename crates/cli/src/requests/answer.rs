@@ -13,9 +13,10 @@ use plan_ledger::plan::{
 
 use crate::protocol::{Failure, StepName};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{begins_with, run_status, step_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Answer a question.
@@ -91,7 +92,9 @@ impl RequestKind for AnswerRequest {
 /// The step whose question was answered in a commit.
 fn answered_step(events: &[(u64, Event)]) -> Option<StepNumber> {
     events.iter().find_map(|(_, event)| match event {
-        Event::Step(record) if matches!(record.event, StepEvent::StepAnswered(_)) => Some(record.step),
+        Event::Step(record) if matches!(record.event, StepEvent::StepAnswered(_)) => {
+            Some(record.step)
+        }
         _ => None,
     })
 }
@@ -138,7 +141,7 @@ impl Reply<'_> {
 }
 
 impl AnswerLine for AnswerAnswer {
-    const TYPE: &'static str = "answered";
+    const WORD: &'static str = "answered";
 }
 
 impl fmt::Display for AnswerAnswer {

@@ -10,9 +10,10 @@ use plan_ledger::plan::{Command, Cost, Limits, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::run_of;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Change a budget.
@@ -128,7 +129,7 @@ fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>
 }
 
 impl AnswerLine for BudgetAnswer {
-    const TYPE: &'static str = "budget";
+    const WORD: &'static str = "budget";
 }
 
 impl fmt::Display for BudgetAnswer {

@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_of, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Cancel a run.
@@ -54,7 +55,7 @@ impl RequestKind for CancelRequest {
 }
 
 impl AnswerLine for CancelAnswer {
-    const TYPE: &'static str = "cancelled";
+    const WORD: &'static str = "cancelled";
 }
 
 impl fmt::Display for CancelAnswer {

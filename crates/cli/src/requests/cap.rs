@@ -9,9 +9,10 @@ use plan_ledger::plan::{CapScope, Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::run_of;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Set or lift a cap.
@@ -92,7 +93,7 @@ impl RequestKind for CapRequest {
 }
 
 impl AnswerLine for CapAnswer {
-    const TYPE: &'static str = "cap";
+    const WORD: &'static str = "cap";
 }
 
 impl fmt::Display for CapAnswer {

@@ -11,9 +11,10 @@ use plan_ledger::plan::{Command, Micros, NameKind, Rejection, State};
 
 use crate::protocol::{Failure, WorkerKind};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only, step_to_change};
-use super::kind::{AnswerLine, RequestAnswer, RequestKind};
+use super::kind::{RequestAnswer, RequestKind};
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
 use super::rules::{Role, Rules};
@@ -75,7 +76,7 @@ impl RequestKind for ClaimRequest {
 }
 
 impl RequestAnswer for Claimed {
-    const TYPES: &'static [&'static str] = &[TaskAnswer::TYPE, NothingAnswer::TYPE];
+    const TYPES: &'static [&'static str] = &[TaskAnswer::WORD, NothingAnswer::WORD];
 
     fn pending(self) -> PendingAnswer {
         match self {

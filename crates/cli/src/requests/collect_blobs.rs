@@ -9,8 +9,9 @@ use plan_ledger::ledger::CollectedBlobs;
 
 use crate::protocol::{Failure, counted, size};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Delete blobs that no record references.
@@ -41,7 +42,7 @@ impl RequestKind for CollectBlobsRequest {
 }
 
 impl AnswerLine for CollectBlobsAnswer {
-    const TYPE: &'static str = "collected";
+    const WORD: &'static str = "collected";
 }
 
 impl fmt::Display for CollectBlobsAnswer {

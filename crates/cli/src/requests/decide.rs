@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, Decision, State, StepStatus, Timestamp};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{StepOfRun, run_of, step_of, step_status, step_to_change};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Decide about a failed attempt, if the plan leaves the decision to an external decider.
@@ -109,7 +110,7 @@ pub(crate) fn decision_of(word: &str) -> Option<Decision> {
 }
 
 impl AnswerLine for DecideAnswer {
-    const TYPE: &'static str = "decided";
+    const WORD: &'static str = "decided";
 }
 
 impl fmt::Display for DecideAnswer {

@@ -9,9 +9,10 @@ use plan_ledger::plan::{AttemptToken, Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{StepOfRun, attempt_of};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Record the start or the end of a side effect.
@@ -83,7 +84,7 @@ impl RequestKind for EffectRequest {
 }
 
 impl AnswerLine for EffectAnswer {
-    const TYPE: &'static str = "effect";
+    const WORD: &'static str = "effect";
 }
 
 impl fmt::Display for EffectAnswer {

@@ -10,9 +10,10 @@ use plan_ledger::plan::NameKind;
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_of, run_status, step_of};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Fork a run: after a record, or before the first dispatch of a step.
@@ -80,7 +81,7 @@ impl RequestKind for ForkRequest {
 }
 
 impl AnswerLine for ForkAnswer {
-    const TYPE: &'static str = "forked";
+    const WORD: &'static str = "forked";
 }
 
 impl fmt::Display for ForkAnswer {

@@ -13,9 +13,10 @@ use plan_ledger::plan::{
 
 use crate::protocol::{Failure, StepName};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{name, run_of, run_status, step_of, step_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// The word for the plan itself, where a step is expected.
@@ -170,7 +171,7 @@ impl JudgeAnswer {
 }
 
 impl AnswerLine for JudgeAnswer {
-    const TYPE: &'static str = "judged";
+    const WORD: &'static str = "judged";
 }
 
 impl fmt::Display for JudgeAnswer {

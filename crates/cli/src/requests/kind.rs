@@ -1,12 +1,10 @@
-//! The interfaces that the files of this folder implement: a request, and the lines of its answer.
-
-use std::fmt;
+//! The interface of a request, and of its answer.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::protocol::{Code, Failure};
+use crate::protocol::Failure;
 
 use super::context::RequestContext;
 use super::pending_answer::PendingAnswer;
@@ -32,22 +30,4 @@ pub(crate) trait RequestAnswer {
 
     /// The lines, as far as they are known before the commit is durable.
     fn pending(self) -> PendingAnswer;
-}
-
-/// A line of an answer. Its fields are the members of the line; its text is what a person reads.
-pub(crate) trait AnswerLine:
-    Serialize + DeserializeOwned + JsonSchema + fmt::Display
-{
-    /// The member `type`.
-    const TYPE: &'static str;
-
-    /// The exit code.
-    fn code(&self) -> Code {
-        Code::Success
-    }
-
-    /// Messages for people beside the text.
-    fn messages(&self) -> Vec<String> {
-        Vec::new()
-    }
 }

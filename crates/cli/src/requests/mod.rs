@@ -7,6 +7,7 @@
 
 mod add_step;
 mod answer;
+mod answer_line;
 mod answer_step;
 mod attempt_status;
 mod budget;
@@ -44,6 +45,7 @@ mod withdraw;
 
 pub use add_step::AddStepRequest;
 pub use answer::{AnswerAnswer, AnswerRequest};
+pub(crate) use answer_line::AnswerLine;
 pub use answer_step::AnswerStepRequest;
 pub use attempt_status::AttemptStatus;
 pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
@@ -58,7 +60,7 @@ pub use find::StepOfRun;
 pub(crate) use find::{check_name, run_of, run_or_only, step_hint};
 pub use fork::{ForkAnswer, ForkRequest};
 pub use judge::{JudgeAnswer, JudgeRequest};
-pub(crate) use kind::{AnswerLine, RequestKind};
+pub(crate) use kind::RequestKind;
 pub use note::{NoteAnswer, NoteRequest};
 pub use nothing::{HeldStep, NothingAnswer};
 pub use pause::{PauseAnswer, PauseRequest};
@@ -88,21 +90,22 @@ use serde_json::Value;
 use plan_ledger::ledger::{Ledger, PendingCommits};
 use plan_ledger::log::BatchKey;
 
+use crate::json::JsonLine;
+#[cfg(test)]
+use crate::json::PublishedSchema;
 use crate::protocol::{Answer, Failure};
 
+use answer_line::answer_of;
 use kind::RequestAnswer;
-use pending_answer::answer_of;
 
 macro_rules! requests {
-    ($($variant:ident($request:ident) => [$($line:ident),*],)*) => {
+    ($($variant:ident($request:ident) => [$($line:ident $(of $($command:ident)+)?),*];)*) => {
         /// One request; the member `act` names its type.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "act", rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "the types of the requests are documented")]
         pub enum Request {
-            $(
-                #[doc = concat!("See [`", stringify!($request), "`].")]
-                $variant($request),
-            )*
+            $($variant($request),)*
         }
 
         $(
@@ -113,8 +116,12 @@ macro_rules! requests {
             }
 
             $(
+                impl JsonLine for $line {
+                    const TYPE: Option<&'static str> = Some(<Self as AnswerLine>::WORD);
+                }
+
                 impl RequestAnswer for $line {
-                    const TYPES: &'static [&'static str] = &[<Self as AnswerLine>::TYPE];
+                    const TYPES: &'static [&'static str] = &[<Self as AnswerLine>::WORD];
 
                     fn pending(self) -> PendingAnswer {
                         PendingAnswer::Complete(answer_of(&self))
@@ -158,11 +165,17 @@ macro_rules! requests {
         fn text_of(line: &Value) -> Option<String> {
             let word = line.get("type")?.as_str()?;
             $($(
-                if word == <$line as AnswerLine>::TYPE {
+                if word == <$line as AnswerLine>::WORD {
                     return Some($line::deserialize(line).ok()?.to_string());
                 }
             )*)*
             None
+        }
+
+        /// Adds the lines of answers to the published schema.
+        #[cfg(test)]
+        pub(crate) fn add_answers(schema: &mut PublishedSchema) {
+            $($($($(schema.add::<$line>(stringify!($command));)+)?)*)*
         }
 
         /// The rules of each request, and the types of the lines of its answer.
@@ -177,36 +190,36 @@ macro_rules! requests {
     };
 }
 
-// Each request, and the lines of answers that its file defines.
+// Each request, and the lines of answers that its file defines, each with the commands that print it.
 requests! {
-    Propose(ProposeRequest) => [ProposeAnswer],
-    AddStep(AddStepRequest) => [],
-    Review(ReviewRequest) => [ReviewAnswer],
-    Withdraw(WithdrawRequest) => [WithdrawAnswer],
-    Claim(ClaimRequest) => [TaskAnswer, NothingAnswer],
-    Renew(RenewRequest) => [RenewAnswer],
-    Release(ReleaseRequest) => [ReleaseAnswer],
-    Receipt(ReceiptRequest) => [ReceiptAnswer],
-    Effect(EffectRequest) => [EffectAnswer],
-    Judge(JudgeRequest) => [JudgeAnswer],
-    Verdict(VerdictRequest) => [],
-    Answer(AnswerRequest) => [AnswerAnswer],
-    AnswerStep(AnswerStepRequest) => [],
-    Decide(DecideRequest) => [DecideAnswer],
-    Retry(RetryRequest) => [RetryAnswer],
-    Skip(SkipRequest) => [SkipAnswer],
-    Set(SetRequest) => [SetAnswer],
-    Budget(BudgetRequest) => [BudgetAnswer],
-    Cap(CapRequest) => [CapAnswer],
-    Pause(PauseRequest) => [PauseAnswer],
-    Resume(ResumeRequest) => [ResumeAnswer],
-    Cancel(CancelRequest) => [CancelAnswer],
-    Fork(ForkRequest) => [ForkAnswer],
-    Note(NoteRequest) => [NoteAnswer],
-    Tick(TickRequest) => [TickAnswer],
-    Snapshot(SnapshotRequest) => [SnapshotAnswer],
-    Prune(PruneRequest) => [PruneAnswer],
-    CollectBlobs(CollectBlobsRequest) => [CollectBlobsAnswer],
+    Propose(ProposeRequest) => [ProposeAnswer of plan_propose plan_add];
+    AddStep(AddStepRequest) => [];
+    Review(ReviewRequest) => [ReviewAnswer of plan_approve plan_reject];
+    Withdraw(WithdrawRequest) => [WithdrawAnswer of plan_withdraw];
+    Claim(ClaimRequest) => [TaskAnswer, NothingAnswer of claim receipt work];
+    Renew(RenewRequest) => [RenewAnswer of renew];
+    Release(ReleaseRequest) => [ReleaseAnswer of release work];
+    Receipt(ReceiptRequest) => [ReceiptAnswer of receipt work];
+    Effect(EffectRequest) => [EffectAnswer of effect];
+    Judge(JudgeRequest) => [JudgeAnswer of accept reject work];
+    Verdict(VerdictRequest) => [];
+    Answer(AnswerRequest) => [AnswerAnswer of answer];
+    AnswerStep(AnswerStepRequest) => [];
+    Decide(DecideRequest) => [DecideAnswer of decide];
+    Retry(RetryRequest) => [RetryAnswer of retry];
+    Skip(SkipRequest) => [SkipAnswer of skip];
+    Set(SetRequest) => [SetAnswer of set];
+    Budget(BudgetRequest) => [BudgetAnswer of budget];
+    Cap(CapRequest) => [CapAnswer of cap];
+    Pause(PauseRequest) => [PauseAnswer of pause];
+    Resume(ResumeRequest) => [ResumeAnswer of resume];
+    Cancel(CancelRequest) => [CancelAnswer of cancel];
+    Fork(ForkRequest) => [ForkAnswer of fork];
+    Note(NoteRequest) => [NoteAnswer of note];
+    Tick(TickRequest) => [TickAnswer of tick];
+    Snapshot(SnapshotRequest) => [SnapshotAnswer of snapshot];
+    Prune(PruneRequest) => [PruneAnswer of prune archive];
+    CollectBlobs(CollectBlobsRequest) => [CollectBlobsAnswer of blobs];
 }
 
 impl Request {
@@ -231,7 +244,7 @@ pub(crate) fn answer_text(answer: &Answer) -> String {
 
 /// The first line of that type in an answer.
 pub(crate) fn line_of<L: AnswerLine>(answer: &Answer) -> Option<L> {
-    let line = answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == L::TYPE))?;
+    let line = answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == L::WORD))?;
     L::deserialize(line).ok()
 }
 

@@ -10,9 +10,10 @@ use plan_ledger::plan::StepState;
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_or_only, step_of};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Record a note about the ledger, a run or a step.
@@ -73,7 +74,7 @@ impl RequestKind for NoteRequest {
 }
 
 impl AnswerLine for NoteAnswer {
-    const TYPE: &'static str = "noted";
+    const WORD: &'static str = "noted";
 }
 
 impl fmt::Display for NoteAnswer {

@@ -13,8 +13,8 @@ use plan_ledger::plan::{
 
 use crate::protocol::{Code, counted};
 
+use super::answer_line::AnswerLine;
 use super::find::run_status;
-use super::kind::AnswerLine;
 
 /// The maximum number of claims in a message.
 const NAMED_MAX: usize = 3;
@@ -96,7 +96,7 @@ fn claimed_steps<'a>(
 }
 
 impl AnswerLine for NothingAnswer {
-    const TYPE: &'static str = "nothing";
+    const WORD: &'static str = "nothing";
 
     fn code(&self) -> Code {
         if self.has_ended { Code::Failed } else { Code::Waiting }

@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_of, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Stop dispatch in a run.
@@ -54,7 +55,7 @@ impl RequestKind for PauseRequest {
 }
 
 impl AnswerLine for PauseAnswer {
-    const TYPE: &'static str = "paused";
+    const WORD: &'static str = "paused";
 }
 
 impl fmt::Display for PauseAnswer {

@@ -1,12 +1,10 @@
 //! Answers that are completed after their commit is durable.
 
-use serde_json::Value;
-
 use plan_ledger::ledger::{Ledger, Task};
 
 use crate::protocol::Answer;
 
-use super::kind::AnswerLine;
+use super::answer_line::answer_of;
 use super::task::TaskAnswer;
 
 /// Requests and inputs with more bytes than this get their own thread.
@@ -59,14 +57,4 @@ impl PendingAnswer {
             }
         }
     }
-}
-
-/// The answer that consists of one line.
-pub(super) fn answer_of<L: AnswerLine>(line: &L) -> Answer {
-    // Serialization fails only for map keys that are not strings, and there are none.
-    let mut value = serde_json::to_value(line).unwrap_or_default();
-    if let Value::Object(members) = &mut value {
-        members.insert("type".to_owned(), L::TYPE.into());
-    }
-    Answer { code: line.code().number(), lines: vec![value], messages: line.messages() }
 }

@@ -13,9 +13,10 @@ use plan_ledger::plan::{
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Start a run of a plan, or propose the next version of a run's plan.
@@ -42,7 +43,6 @@ pub struct ProposeAnswer {
     /// The number of the version.
     pub version: u32,
     /// The hash of the plan.
-    #[schemars(with = "String")]
     pub hash: ContentHash,
     /// The number of its steps.
     pub steps: u32,
@@ -112,7 +112,7 @@ impl ProposeAnswer {
 }
 
 impl AnswerLine for ProposeAnswer {
-    const TYPE: &'static str = "proposed";
+    const WORD: &'static str = "proposed";
 }
 
 impl fmt::Display for ProposeAnswer {

@@ -11,8 +11,9 @@ use plan_ledger::log::{Anchor, ArchiveReference};
 
 use crate::protocol::{Failure, counted, size};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Delete the oldest segments. A client that archives them does so first, without the lock, and then
@@ -31,8 +32,11 @@ pub struct PruneRequest {
 
 /// The oldest segments were deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct PruneAnswer(pub PrunedSegments);
+pub struct PruneAnswer {
+    /// What was deleted.
+    #[serde(flatten)]
+    pub pruned: PrunedSegments,
+}
 
 /// The segments and snapshots that a prune deletes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +72,7 @@ impl RequestKind for PruneRequest {
             extent => extent,
         };
         let pruned = context.ledger.prune(extent, self.archive.clone(), &self.by)?;
-        Ok(PruneAnswer(PrunedSegments::of(&pruned.preview)))
+        Ok(PruneAnswer { pruned: PrunedSegments::of(&pruned.preview) })
     }
 }
 
@@ -109,11 +113,11 @@ impl PrunedSegments {
 }
 
 impl AnswerLine for PruneAnswer {
-    const TYPE: &'static str = "pruned";
+    const WORD: &'static str = "pruned";
 }
 
 impl fmt::Display for PruneAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_text(f, "pruned")
+        self.pruned.write_text(f, "pruned")
     }
 }

@@ -16,11 +16,12 @@ use plan_ledger::plan::{
 
 use crate::protocol::{Answer, Failure, ReceiptFile};
 
+use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
 use super::claim::check_worker;
 use super::context::RequestContext;
 use super::find::attempt_of;
-use super::kind::{AnswerLine, RequestAnswer, RequestKind};
+use super::kind::{RequestAnswer, RequestKind};
 use super::nothing::NothingAnswer;
 use super::pending_answer::PendingAnswer;
 use super::rules::{Role, Rules, TokenRule};
@@ -55,8 +56,11 @@ pub struct NextStep {
 
 /// A receipt was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct ReceiptAnswer(pub AttemptStatus);
+pub struct ReceiptAnswer {
+    /// The attempt.
+    #[serde(flatten)]
+    pub attempt: AttemptStatus,
+}
 
 /// The outcome of a receipt.
 #[derive(Debug)]
@@ -92,7 +96,7 @@ impl RequestKind for ReceiptRequest {
             if let Some(reason) = rejected(events) {
                 return Ok(Receipted::Rejected(token, reason.to_owned()));
             }
-            let answer = ReceiptAnswer(AttemptStatus::of(state, token)?);
+            let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)? };
             Ok::<_, Failure>(match Task::dispatched(state, events) {
                 _ if self.next.is_none() => Receipted::Recorded(answer),
                 Some(task) => {
@@ -130,7 +134,7 @@ impl ReceiptRequest {
 
 impl RequestAnswer for Receipted {
     const TYPES: &'static [&'static str] =
-        &[ReceiptAnswer::TYPE, TaskAnswer::TYPE, NothingAnswer::TYPE];
+        &[ReceiptAnswer::WORD, TaskAnswer::WORD, NothingAnswer::WORD];
 
     fn pending(self) -> PendingAnswer {
         match self {
@@ -181,11 +185,11 @@ fn rejected(events: &[(u64, Event)]) -> Option<&str> {
 }
 
 impl AnswerLine for ReceiptAnswer {
-    const TYPE: &'static str = "receipt";
+    const WORD: &'static str = "receipt";
 }
 
 impl fmt::Display for ReceiptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: receipt; the step is {}", self.0.step, self.0.status)
+        write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)
     }
 }

@@ -9,9 +9,10 @@ use plan_ledger::plan::{AttemptToken, Command, LostCause, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
 use super::context::RequestContext;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Release an attempt.
@@ -41,8 +42,11 @@ pub enum Work {
 
 /// An attempt was released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct ReleaseAnswer(pub AttemptStatus);
+pub struct ReleaseAnswer {
+    /// The attempt.
+    #[serde(flatten)]
+    pub attempt: AttemptStatus,
+}
 
 impl RequestKind for ReleaseRequest {
     const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
@@ -58,16 +62,18 @@ impl RequestKind for ReleaseRequest {
             Work::Begun => LostCause::RunnerDied,
         };
         let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
-        context.execute(&make, |state, _| AttemptStatus::of(state, token).map(ReleaseAnswer))?
+        context.execute(&make, |state, _| {
+            AttemptStatus::of(state, token).map(|attempt| ReleaseAnswer { attempt })
+        })?
     }
 }
 
 impl AnswerLine for ReleaseAnswer {
-    const TYPE: &'static str = "released";
+    const WORD: &'static str = "released";
 }
 
 impl fmt::Display for ReleaseAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: released; the step is {}", self.0.step, self.0.status)
+        write!(f, "{}: released; the step is {}", self.attempt.step, self.attempt.status)
     }
 }

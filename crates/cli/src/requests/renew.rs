@@ -10,10 +10,11 @@ use plan_ledger::plan::{AttemptToken, Command, State, Timestamp};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::claim::lease;
 use super::context::RequestContext;
 use super::find::{StepOfRun, attempt_of};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules, TokenRule};
 
 /// Renew the lease of an attempt.
@@ -59,7 +60,7 @@ impl RequestKind for RenewRequest {
 }
 
 impl AnswerLine for RenewAnswer {
-    const TYPE: &'static str = "renewed";
+    const WORD: &'static str = "renewed";
 }
 
 impl fmt::Display for RenewAnswer {

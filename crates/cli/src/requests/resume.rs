@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_of, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Unpause a run.
@@ -51,7 +52,7 @@ impl RequestKind for ResumeRequest {
 }
 
 impl AnswerLine for ResumeAnswer {
-    const TYPE: &'static str = "resumed";
+    const WORD: &'static str = "resumed";
 }
 
 impl fmt::Display for ResumeAnswer {

@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, Event, State, StepEvent, StepNumber};
 
 use crate::protocol::{Failure, StepName};
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_of, run_status, step_to_change};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Retry one failed step, or all of them.
@@ -68,7 +69,7 @@ impl RequestKind for RetryRequest {
 }
 
 impl AnswerLine for RetryAnswer {
-    const TYPE: &'static str = "retried";
+    const WORD: &'static str = "retried";
 }
 
 impl fmt::Display for RetryAnswer {

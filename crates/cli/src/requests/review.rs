@@ -12,9 +12,10 @@ use plan_ledger::plan::{
 use crate::protocol::Failure;
 
 use super::answer::Reply;
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{begins_with, run_of, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Approve or reject the version that waits for review. If a question asks for the approval, the
@@ -45,7 +46,6 @@ pub struct ReviewAnswer {
     /// The number of the version.
     pub version: u32,
     /// The hash of its plan.
-    #[schemars(with = "String")]
     pub hash: ContentHash,
     /// The decision.
     pub review: Review,
@@ -108,7 +108,7 @@ pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Qu
 }
 
 impl AnswerLine for ReviewAnswer {
-    const TYPE: &'static str = "reviewed";
+    const WORD: &'static str = "reviewed";
 }
 
 impl fmt::Display for ReviewAnswer {

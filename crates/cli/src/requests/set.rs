@@ -10,9 +10,10 @@ use plan_ledger::plan::{Command, Event, Json, NameKind, RunId, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{check_name, run_or_only};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Set a variable.
@@ -70,7 +71,7 @@ impl RequestKind for SetRequest {
 }
 
 impl AnswerLine for SetAnswer {
-    const TYPE: &'static str = "set";
+    const WORD: &'static str = "set";
 }
 
 impl fmt::Display for SetAnswer {

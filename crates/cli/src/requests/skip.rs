@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, State, StepStatus};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{StepOfRun, run_of, run_status, step_of, step_status, step_to_change};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Skip a step.
@@ -64,7 +65,7 @@ impl RequestKind for SkipRequest {
 }
 
 impl AnswerLine for SkipAnswer {
-    const TYPE: &'static str = "skipped";
+    const WORD: &'static str = "skipped";
 }
 
 impl fmt::Display for SkipAnswer {

@@ -9,8 +9,9 @@ use plan_ledger::plan::State;
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Write a snapshot.
@@ -50,7 +51,7 @@ impl RequestKind for SnapshotRequest {
 }
 
 impl AnswerLine for SnapshotAnswer {
-    const TYPE: &'static str = "snapshot";
+    const WORD: &'static str = "snapshot";
 
     fn messages(&self) -> Vec<String> {
         self.warnings.clone()

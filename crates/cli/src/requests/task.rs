@@ -12,7 +12,7 @@ use plan_ledger::plan::{Step, Timestamp};
 
 use crate::protocol::{HandOff, title};
 
-use super::kind::AnswerLine;
+use super::answer_line::AnswerLine;
 
 /// A step was dispatched to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ impl TaskAnswer {
 }
 
 impl AnswerLine for TaskAnswer {
-    const TYPE: &'static str = "task";
+    const WORD: &'static str = "task";
 }
 
 impl fmt::Display for TaskAnswer {

@@ -9,8 +9,9 @@ use plan_ledger::plan::Timestamp;
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Record expired leases, delays and deadlines.
@@ -39,7 +40,7 @@ impl RequestKind for TickRequest {
 }
 
 impl AnswerLine for TickAnswer {
-    const TYPE: &'static str = "ticked";
+    const WORD: &'static str = "ticked";
 }
 
 impl fmt::Display for TickAnswer {

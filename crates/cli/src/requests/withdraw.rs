@@ -9,9 +9,10 @@ use plan_ledger::plan::{Command, State};
 
 use crate::protocol::Failure;
 
+use super::answer_line::AnswerLine;
 use super::context::RequestContext;
 use super::find::{run_of, run_status};
-use super::kind::{AnswerLine, RequestKind};
+use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
 /// Withdraw the request for another plan version.
@@ -54,7 +55,7 @@ impl RequestKind for WithdrawRequest {
 }
 
 impl AnswerLine for WithdrawAnswer {
-    const TYPE: &'static str = "withdrawn";
+    const WORD: &'static str = "withdrawn";
 }
 
 impl fmt::Display for WithdrawAnswer {
