@@ -77,7 +77,9 @@ pub(super) fn print_plan(plan: &PrunePreview, as_json: bool) -> Result<(), Failu
     let plan = PrunedSegments::of(plan);
     if as_json {
         let mut line = json!(plan);
-        line["type"] = json!("prune_plan");
+        if let Some(members) = line.as_object_mut() {
+            members.insert("type".to_owned(), json!("prune_plan"));
+        }
         print_json(&line)
     } else {
         let mut text = String::new();
