@@ -17,7 +17,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
-use plan_ledger_cli::protocol::Request;
+use plan_ledger_cli::protocol::ReceiptFile;
+use plan_ledger_cli::requests::{ClaimRequest, ReceiptRequest};
 use plan_ledger_cli::server::{Client, while_serving};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -58,28 +59,24 @@ fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Clie
     let mut client = Client::new(dir, &Environment::system());
     let mut result = ClientResult::default();
     loop {
-        let claim = Request::Claim {
-            run: None,
-            step: None,
-            worker: worker.to_owned(),
-            lease_seconds: None,
-        };
+        let claim =
+            ClaimRequest { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
         let start = Schedule::wait(&mut schedule);
-        let answer = client.ask(&claim).map_err(|failure| failure.to_string())?;
+        let answer = client.call(&claim.into()).map_err(|failure| failure.to_string())?;
         let elapsed = start.elapsed();
         let token = answer.lines.iter().find_map(|line| line.get("token")?.as_u64());
         let Some(token) = token else { return Ok(result) };
         result.claims.push(elapsed);
         result.tokens.push(token);
-        let receipt = Request::Receipt {
+        let receipt = ReceiptRequest {
             token,
-            receipt: serde_json::json!({ "outcome": "succeeded", "output": worker }),
+            receipt: ReceiptFile { output: Some(worker.into()), ..ReceiptFile::default() },
             duration_micros: 0,
             log_tail: String::new(),
             next: None,
         };
         let start = Instant::now();
-        client.ask(&receipt).map_err(|failure| failure.to_string())?;
+        client.call(&receipt.into()).map_err(|failure| failure.to_string())?;
         result.receipts.push(start.elapsed());
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use plan_ledger::plan::Json;
 use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
 use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
-use plan_ledger_cli::protocol::Request;
+use plan_ledger_cli::requests::{ClaimRequest, Request, SetRequest};
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use serde_json::json;
 
@@ -191,18 +191,13 @@ type Asked<'a> = (&'a (dyn Fn(&str) -> Request + Sync), u64, fn(&Ledger, RunId, 
 /// claimed step, by its name and as the next one, and a changed version.
 #[test]
 fn rejection_through_the_socket_waits_until_its_state_is_durable() {
-    let claim = |step: Option<&str>, worker: &str| Request::Claim {
-        run: None,
-        step: step.map(str::to_owned),
-        worker: worker.to_owned(),
-        lease_seconds: None,
+    let claim = |step: Option<&str>, worker: &str| -> Request {
+        let (step, worker) = (step.map(str::to_owned), worker.to_owned());
+        ClaimRequest { run: None, step, worker, lease_seconds: None }.into()
     };
-    let set_act = |by: &str| Request::Set {
-        run: None,
-        name: "v".to_owned(),
-        value: json!(by),
-        if_version: Some(0),
-        by: by.to_owned(),
+    let set_act = |by: &str| -> Request {
+        let (name, value, by) = ("v".to_owned(), json!(by), by.to_owned());
+        SetRequest { run: None, name, value, if_version: Some(0), by }.into()
     };
     let ways: [Asked<'_>; 3] = [
         (&|worker| claim(Some("s1"), worker), 2, dispatch),

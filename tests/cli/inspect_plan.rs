@@ -132,7 +132,7 @@ fn people_are_told_what_they_came_for() {
         .has("6; 2 failed, 1 retried")
         .has("outcome unknown  attempt  token  worker")
         .has("last failure  #4 transient: never works");
-    tell(&["view", "debug"]).has("steps.1.status: \"Ready\" -> \"Dispatched\"");
+    tell(&["view", "debug"]).has("steps.1.status: \"ready\" -> \"dispatched\"");
     tell(&["view", "user"])
         .has("1 of 6 steps")
         .has("a person must find out whether step 3 was done");

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plan_ledger::{BatchKey, Environment, Ledger, Plan, RunPolicy, Step};
-use plan_ledger_cli::protocol::{Answer, MESSAGE_LENGTH_MAX, Request};
-use plan_ledger_cli::server::{CONNECTIONS_MAX, Client, SOCKET_NAME, hand_over, while_serving};
+use plan_ledger_cli::protocol::{Answer, Failure, MESSAGE_LENGTH_MAX};
+use plan_ledger_cli::requests::{ClaimRequest, Request, SetRequest};
+use plan_ledger_cli::server::{CONNECTIONS_MAX, Client, SOCKET_NAME, while_serving};
 use serde_json::{Value, json};
 
 use super::command::{Place, start, wait_until};
@@ -26,7 +27,12 @@ pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
 }
 
 fn claim(worker: &str) -> Request {
-    Request::Claim { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }
+    ClaimRequest { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }.into()
+}
+
+/// One request by a client of its own.
+fn called(dir: &Path, request: &Request) -> Result<Answer, Failure> {
+    Client::new(dir, &Environment::system()).call(request)
 }
 
 #[track_caller]
@@ -129,16 +135,16 @@ fn a_message_has_a_limit() {
         assert_eq!((answer.code, answer.lines[0]["kind"].as_str()), (6, Some("too_large")));
         drop(stream);
         let _ = flooding.join().unwrap();
-        let request = Request::Set {
+        let request = SetRequest {
             run: None,
             name: "n".to_owned(),
             value: json!("v".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap())),
             if_version: None,
             by: "b".to_owned(),
         };
-        let refused = hand_over(&dir, &request, &Environment::system()).unwrap_err();
+        let refused = called(&dir, &request.into()).unwrap_err();
         assert_eq!(refused.json()["kind"], "too_large");
-        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+        assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
     });
 }
 
@@ -152,7 +158,7 @@ fn a_long_path_is_served() {
     let ledger = ledger(&dir, 1);
     while_serving(&ledger, &dir, quiet, || {
         assert!(dir.join(SOCKET_NAME).exists());
-        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+        assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
     });
 }
 
@@ -179,7 +185,7 @@ fn a_crowd_is_served_in_turns() {
         let served = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+                assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
                 served.store(true, Ordering::Release);
             });
             std::thread::sleep(Duration::from_millis(50));
@@ -201,7 +207,7 @@ fn silent_clients_are_not_waited_for() {
         let silent = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
         let half = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
         (&half).write_all(br#"{"act":"claim","worker":"half"}"#).unwrap();
-        assert_eq!(hand_over(&dir, &claim("w"), &Environment::system()).unwrap().code, 0);
+        assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
         silent
     });
     assert_eq!(silent.read(&mut [0]).unwrap(), 0, "it was told that it is over");
@@ -249,13 +255,13 @@ fn a_holder_that_does_not_serve_is_waited_for() {
     let dir = folder.path().join("a.ledger");
     let held = ledger(&dir, 2);
     let begun = Instant::now();
-    let refused = hand_over(&dir, &claim("w"), &Environment::system()).unwrap_err();
+    let refused = called(&dir, &claim("w")).unwrap_err();
     assert!(begun.elapsed() >= plan_ledger_cli::server::LOCK_WAIT);
     assert_eq!(refused.json()["exit_code"], 5);
     let message = refused.to_string();
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| hand_over(&dir, &claim("w"), &Environment::system()));
+        let waiting = scope.spawn(|| called(&dir, &claim("w")));
         std::thread::sleep(Duration::from_millis(100));
         held.close().unwrap();
         assert_eq!(waiting.join().unwrap().unwrap().code, 0);
@@ -271,7 +277,7 @@ fn an_act_whose_answer_is_lost_is_done_once() {
     let held = ledger(&dir, 3);
     let listener = UnixListener::bind(dir.join(SOCKET_NAME)).unwrap();
     std::thread::scope(|scope| {
-        let asking = scope.spawn(|| hand_over(&dir, &claim("w"), &Environment::system()));
+        let asking = scope.spawn(|| called(&dir, &claim("w")));
         let (stream, _) = listener.accept().unwrap();
         let mut request = String::new();
         BufReader::new(&stream).read_line(&mut request).unwrap();
@@ -304,8 +310,7 @@ fn what_is_asked_again_is_the_same_request() {
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let mut client = Client::new(&dir, &environment);
-            let mut request = client.request(&claim).unwrap();
-            [(); 3].map(|()| client.repeat(&mut request).unwrap())
+            client.call_until(&claim, |outcome| outcome.as_ref().unwrap().code == 0).unwrap()
         });
         let (stream, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(&stream);
@@ -326,7 +331,7 @@ fn what_is_asked_again_is_the_same_request() {
         std::fs::remove_file(dir.join(SOCKET_NAME)).unwrap();
         held.close().unwrap();
         drop(stream);
-        let [.., answer] = asking.join().unwrap();
+        let answer = asking.join().unwrap();
         assert_eq!(answer.lines[0]["token"], done.lines[0]["token"], "{answer:?}");
     });
 }
@@ -349,14 +354,14 @@ fn a_holder_that_dies_costs_no_act_and_doubles_none() {
             scope.spawn(move || {
                 let mut asking = Client::new(dir, &Environment::system());
                 for number in 0..ACTS {
-                    let request = Request::Set {
+                    let request = SetRequest {
                         run: None,
                         name: format!("v{client}"),
                         value: json!(number),
                         if_version: Some(number),
                         by: "b".to_owned(),
                     };
-                    let answer = asking.ask(&request).unwrap();
+                    let answer = asking.call(&request.into()).unwrap();
                     assert_eq!(answer.code, 0, "{client}/{number}: {answer:?}");
                     assert_eq!(answer.lines[0]["version"], number + 1);
                 }

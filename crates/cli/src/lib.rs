@@ -6,7 +6,8 @@
 //! dispatches the steps of a run to worker processes.
 //!
 //! `cli` parses the command line, `dispatch` calls the command, `commands` has one file for each
-//! command, and `output` prints. Everything that a command does is also possible with the library.
+//! command, `requests` one for each request, and `output` prints. Everything that a command does is
+//! also possible with the library.
 
 mod cli;
 mod commands;
@@ -16,6 +17,7 @@ mod json_lines;
 mod options;
 mod output;
 pub mod protocol;
+pub mod requests;
 pub mod runner;
 pub mod server;
 mod signals;

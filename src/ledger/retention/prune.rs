@@ -9,6 +9,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
 use crate::log::{
@@ -25,13 +27,17 @@ use crate::ledger::snapshot::store;
 use crate::ledger::transaction::engine::Engine;
 
 /// The segments that a prune or an archive may include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum RetentionLimit {
     /// All segments whose last record is at most this one.
     Record(u64),
     /// All segments before the first one with a record of an open run.
+    #[serde(rename = "ended")]
     EndedRuns,
     /// Both limits: the segments must satisfy `EndedRuns` and `Record`.
+    #[serde(rename = "ended_up_to")]
     EndedRunsUpTo(u64),
 }
 

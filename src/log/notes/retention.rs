@@ -33,6 +33,7 @@ pub struct RetentionNote {
 
 /// A snapshot of the state from which a pruned log starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Anchor {
     /// The last record that its state includes.
     pub seq: u64,
@@ -46,6 +47,7 @@ pub struct Anchor {
 
 /// The archive that holds the pruned segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArchiveReference {
     /// Its name, for people.
     pub file: String,

@@ -254,6 +254,7 @@ pub struct RunStarted {
 /// How a run handles approval, text criteria and failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
 pub struct RunPolicy {
     /// Whether a plan version needs approval.
     pub approval: ApprovalPolicy,

@@ -2,9 +2,11 @@
 
 use clap::Args;
 
+use plan_ledger::plan::Ruling;
+
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Request, RulingWord};
+use crate::requests::JudgeRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,15 +33,15 @@ pub(crate) struct JudgeArgs {
 }
 
 pub(crate) fn accept(args: &JudgeArgs) -> Result<Code, Failure> {
-    judge(args, RulingWord::Pass)
+    judge(args, Ruling::Pass)
 }
 
 pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
-    judge(args, RulingWord::Fail)
+    judge(args, Ruling::Fail)
 }
 
-fn judge(args: &JudgeArgs, ruling: RulingWord) -> Result<Code, Failure> {
-    args.ledger.execute(&Request::Judge {
+fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
+    args.ledger.execute(JudgeRequest {
         run: args.run.clone(),
         step: args.step.clone(),
         ruling,

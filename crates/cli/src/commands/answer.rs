@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::{AnswerRequest, AnswerStepRequest, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,18 +45,18 @@ pub(crate) struct AnswerArgs {
 
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
     let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
-    let request = match args.words.as_slice() {
+    let request: Request = match args.words.as_slice() {
         [question, answer] => {
             let (question, answer) = (parse_question(question)?, answer.clone());
-            Request::Answer { question, answer, by, note, shown }
+            AnswerRequest { question, answer, by, note, shown }.into()
         }
         [run, step, answer] => {
             let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
-            Request::AnswerStep { run, step, answer, by, note, shown }
+            AnswerStepRequest { run, step, answer, by, note, shown }.into()
         }
         _ => return Err(Failure::Usage("expected a question or a step, and an answer".to_owned())),
     };
-    args.ledger.execute(&request)
+    args.ledger.execute(request)
 }
 
 /// A question's number: `12` or `@12`.

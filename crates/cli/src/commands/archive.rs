@@ -9,15 +9,16 @@ use clap::Args;
 use serde_json::json;
 
 use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{self, ArchiveReport, Environment, LedgerView};
+use plan_ledger::ledger::{self, ArchiveReport, Environment, LedgerView, RetentionLimit};
 use plan_ledger::log::ArchiveReference;
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
 };
-use crate::protocol::{PruneLimit, Request, counted, size};
-use crate::server::hand_over;
+use crate::protocol::{counted, size};
+use crate::requests::PruneRequest;
+use crate::server::Client;
 
 use super::prune::print_plan;
 
@@ -74,7 +75,7 @@ pub(crate) fn archive(args: &ArchiveArgs) -> Result<Code, Failure> {
 }
 
 fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Result<(), Failure> {
-    let plan = LedgerView::open(dir, environment)?.preview_prune(extent(args).into())?;
+    let plan = LedgerView::open(dir, environment)?.preview_prune(extent(args))?;
     print_plan(&plan, args.json)?;
     if !args.json {
         print_message("nothing was archived or pruned: add --yes to do both");
@@ -83,8 +84,8 @@ fn show_plan(args: &ArchiveArgs, dir: &Path, environment: &Environment) -> Resul
 }
 
 /// The segments to archive and prune.
-fn extent(args: &ArchiveArgs) -> PruneLimit {
-    args.through.map_or(PruneLimit::Ended, PruneLimit::EndedUpTo)
+fn extent(args: &ArchiveArgs) -> RetentionLimit {
+    args.through.map_or(RetentionLimit::EndedRuns, RetentionLimit::EndedRunsUpTo)
 }
 
 fn archive_and_prune(
@@ -94,16 +95,16 @@ fn archive_and_prune(
 ) -> Result<Code, Failure> {
     // Plan first: an obstacle to the prune is reported before the archive is written.
     let view = LedgerView::open(dir, environment)?;
-    let last = view.preview_prune(extent(args).into())?.last_seq;
+    let last = view.preview_prune(extent(args))?.last_seq;
     let archived = ledger::archive(dir, &args.to, Some(last), environment)?;
     report(args, &archived)?;
     expect_complete(&archived)?;
     let name = args.to.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
-    let extent = PruneLimit::EndedUpTo(archived.manifest.last_seq);
-    let request = Request::Prune { extent, archive, by: args.by.clone() };
-    print_answer(args.json, &hand_over(dir, &request, environment)?)
+    let extent = RetentionLimit::EndedRunsUpTo(archived.manifest.last_seq);
+    let request = PruneRequest { extent, archive, by: args.by.clone() };
+    print_answer(args.json, &Client::new(dir, environment).call(&request.into())?)
 }
 
 /// Rejects a prune if outputs are missing from the archive: the damaged original may be the only

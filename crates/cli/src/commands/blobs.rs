@@ -12,8 +12,9 @@ use plan_ledger::log::BlobState;
 
 use crate::options::{LedgerFolder, environment, environment_for};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
-use crate::protocol::{Answer, Request, counted, size};
-use crate::server::hand_over;
+use crate::protocol::{counted, size};
+use crate::requests::{CollectBlobsAnswer, CollectBlobsRequest, line_of};
+use crate::server::Client;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,12 +45,12 @@ pub(crate) fn blobs(args: &BlobsArgs) -> Result<Code, Failure> {
     let (dir, environment) = (args.folder.dir()?, environment());
     let mut collected = None;
     if args.collect {
-        let answer = hand_over(&dir, &Request::CollectBlobs {}, &environment)?;
+        let answer = Client::new(&dir, &environment).call(&CollectBlobsRequest {}.into())?;
         if answer.code != Code::Success.number() {
             return print_answer(args.json, &answer);
         }
         answer.messages.iter().for_each(|line| print_message(line));
-        collected = Some(answer);
+        collected = line_of::<CollectBlobsAnswer>(&answer);
     }
     let collected = collected.as_ref();
     let check = if args.check { BlobCheck::Content } else { BlobCheck::Presence };
@@ -63,7 +64,7 @@ pub(super) fn list(
     dir: &Path,
     check: BlobCheck,
     as_json: bool,
-    collected: Option<&Answer>,
+    collected: Option<&CollectBlobsAnswer>,
     environment: &Environment,
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
@@ -113,10 +114,14 @@ fn damage_text(blob: &BlobUse) -> String {
     format!("{}: {} (expected {} bytes, {by})", blob.path.display(), blob.state, blob.id.length)
 }
 
-fn text(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) -> String {
+fn text(
+    survey: &BlobSurvey,
+    totals: &BlobTotals,
+    collected: Option<&CollectBlobsAnswer>,
+) -> String {
     let mut text = String::new();
     if let Some(collected) = collected {
-        let _ = writeln!(text, "{}", collected.text);
+        let _ = writeln!(text, "{collected}");
     }
     let count = counted(totals.stored, "blob");
     let _ = writeln!(text, "{count}, {}", size(totals.bytes));
@@ -145,7 +150,11 @@ fn text(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) ->
     text
 }
 
-fn json_lines(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answer>) -> String {
+fn json_lines(
+    survey: &BlobSurvey,
+    totals: &BlobTotals,
+    collected: Option<&CollectBlobsAnswer>,
+) -> String {
     let blob = |blob: &BlobUse| {
         json!({
             "type": "blob", "hash": blob.id.hex(), "length": blob.id.length,
@@ -154,12 +163,6 @@ fn json_lines(survey: &BlobSurvey, totals: &BlobTotals, collected: Option<&Answe
             "detail": blob.state.to_string(),
         })
     };
-    let collected = collected.and_then(|answer| answer.lines.first()).map(|line| {
-        let number = |name: &str| line.get(name);
-        json!({
-            "blobs": number("blobs"), "bytes": number("bytes"), "unfinished": number("unfinished"),
-        })
-    });
     let summary = json!({
         "type": "summary", "blobs": totals.stored, "bytes": totals.bytes, "named": totals.named,
         "unnamed": totals.unnamed, "bad": totals.bad, "unfinished": survey.unfinished.len(),

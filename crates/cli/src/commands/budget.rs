@@ -7,12 +7,12 @@ use serde_json::json;
 
 use plan_ledger::plan::{Account, Cost, Limits, State};
 
-use crate::options::{LedgerArgs, environment};
+use crate::options::LedgerArgs;
 use crate::output::{
     Code, Failure, cost_text, limits_json, limits_text, paused_text, print_message, print_result,
 };
-use crate::protocol::{BudgetChange, Request, counted};
-use crate::server::{hand_over, run_of};
+use crate::protocol::counted;
+use crate::requests::{BudgetChange, BudgetRequest, run_of};
 
 use super::read_state::read_state;
 
@@ -92,8 +92,8 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     };
     if let Some(change) = change(args, is_raise)? {
         let by = args.by.clone().unwrap_or_default();
-        let request = Request::Budget { run: run.clone(), change, by };
-        let answer = hand_over(&args.ledger.dir, &request, &environment())?;
+        let request = BudgetRequest { run: run.clone(), change, by };
+        let answer = args.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.
         if args.ledger.json || answer.code != Code::Success.number() {
             return args.ledger.print(&answer);

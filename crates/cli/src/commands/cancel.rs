@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::CancelRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,5 +23,5 @@ pub(crate) struct CancelArgs {
 pub(crate) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
-    ledger.execute(&Request::Cancel { run, by, reason })
+    ledger.execute(CancelRequest { run, by, reason })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Request, Scope};
+use crate::requests::{CapRequest, Scope};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,5 +68,5 @@ pub(crate) fn cap(args: &CapArgs) -> Result<Code, Failure> {
         (None, None, Some(tag)) => Scope::Tag(tag.clone()),
         (None, None, None) => Scope::Ledger,
     };
-    args.ledger.execute(&Request::Cap { scope, limit: args.limit.0, by: args.by.clone() })
+    args.ledger.execute(CapRequest { scope, limit: args.limit.0, by: args.by.clone() })
 }

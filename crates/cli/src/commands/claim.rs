@@ -6,7 +6,7 @@ use crate::options::{
     LeaseOption, LedgerArgs, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
 };
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::ClaimRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(crate) struct ClaimArgs {
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
-    let request = Request::Claim { run, step, worker, lease_seconds };
+    let request = ClaimRequest { run, step, worker, lease_seconds }.into();
     let answer = claim_with_wait(&mut args.ledger.client(), &request, args.wait)?;
     args.ledger.print(&answer)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::DecideRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +38,7 @@ pub(crate) struct DecideArgs {
 }
 
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Request::Decide {
+    args.ledger.execute(DecideRequest {
         run: args.run.clone(),
         step: args.step.clone(),
         decision: args.decision.clone(),

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{EffectState, Request};
+use crate::requests::{EffectRequest, EffectState};
 
 const EXAMPLES: &str = "\
 Examples, in a worker that sends a mail exactly once:
@@ -34,5 +34,5 @@ pub(crate) struct EffectArgs {
 pub(crate) fn effect(args: &EffectArgs) -> Result<Code, Failure> {
     let state = if args.done { EffectState::Committed } else { EffectState::Intended };
     let (token, key, effect) = (args.token, args.key.clone(), args.what.clone());
-    args.ledger.execute(&Request::Effect { token, key, effect, state })
+    args.ledger.execute(EffectRequest { token, key, effect, state })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::ForkRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,5 +41,5 @@ pub(crate) struct ForkArgs {
 
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
     let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
-    args.ledger.execute(&Request::Fork { run, name, at: args.at, step })
+    args.ledger.execute(ForkRequest { run, name, at: args.at, step })
 }

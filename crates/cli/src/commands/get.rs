@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};
 use crate::output::{Code, Failure, print_line_or_text};
-use crate::server::run_or_only;
+use crate::requests::run_or_only;
 
 use super::read_state::read_state;
 

@@ -8,7 +8,7 @@ use plan_ledger::plan::{RunStatus, State, StepState, Timestamp};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{Code, Failure, print_result};
-use crate::server::run_or_only;
+use crate::requests::run_or_only;
 
 use super::inspect::next_action;
 use super::read_state::read_state;

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerArgs, RunOption};
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::NoteRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,5 +32,5 @@ pub(crate) struct NoteArgs {
 
 pub(crate) fn note(args: &NoteArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.run.clone(), args.step.clone());
-    args.ledger.execute(&Request::Note { run, step, text: args.text.clone(), by: args.by.clone() })
+    args.ledger.execute(NoteRequest { run, step, text: args.text.clone(), by: args.by.clone() })
 }

@@ -4,13 +4,14 @@
 //! deleted. The JSON line is described in `format/cli-json.md`.
 
 use clap::Args;
+use serde_json::json;
 
-use plan_ledger::ledger::{Environment, LedgerView, PrunePreview};
+use plan_ledger::ledger::{Environment, LedgerView, PrunePreview, RetentionLimit};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
-use crate::protocol::{PruneLimit, Request};
-use crate::server::{Prune, hand_over, prune_json, prune_text};
+use crate::requests::{PruneRequest, PrunedSegments};
+use crate::server::Client;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,12 +58,13 @@ struct ExtentArgs {
 
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
-    let extent = args.extent.through.map_or(PruneLimit::Ended, PruneLimit::Record);
+    let extent = args.extent.through.map_or(RetentionLimit::EndedRuns, RetentionLimit::Record);
     if args.yes {
-        let request = Request::Prune { extent, archive: None, by: args.by.clone() };
-        return print_answer(args.json, &hand_over(&dir, &request, &environment())?);
+        let request = PruneRequest { extent, archive: None, by: args.by.clone() };
+        let answer = Client::new(&dir, &environment()).call(&request.into())?;
+        return print_answer(args.json, &answer);
     }
-    let plan = LedgerView::open(&dir, &Environment::system())?.preview_prune(extent.into())?;
+    let plan = LedgerView::open(&dir, &Environment::system())?.preview_prune(extent)?;
     print_plan(&plan, args.json)?;
     if !args.json {
         print_message("nothing was deleted: add --yes to delete it");
@@ -72,9 +74,17 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
 
 /// Prints what would be deleted.
 pub(super) fn print_plan(plan: &PrunePreview, as_json: bool) -> Result<(), Failure> {
+    let plan = PrunedSegments::of(plan);
     if as_json {
-        print_json(&prune_json(plan, Prune::Planned))
+        let mut line = json!(plan);
+        if let Some(members) = line.as_object_mut() {
+            members.insert("type".to_owned(), json!("prune_plan"));
+        }
+        print_json(&line)
     } else {
-        print_text(&prune_text(plan, Prune::Planned))
+        let mut text = String::new();
+        // Writing into a text does not fail.
+        let _ = plan.write_text(&mut text, "would prune");
+        print_text(&format!("{text}\n"))
     }
 }

@@ -1,13 +1,17 @@
 //! `ledger receipt`: reports the result of an attempt.
 
-use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use clap::Args;
+use serde_json::Value;
+
+use plan_ledger::plan::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, read_json_value, read_text,
+    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, parse_words,
+    read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
-use crate::protocol::{Answer, NextStep, Request};
+use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
+use crate::requests::{ClaimRequest, NextStep, ReceiptRequest};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +22,22 @@ Examples:
 
 With --next the exit codes are those of `ledger claim`: 1 means that there is no more work. The
 receipt is recorded even then; only exit code 6 means that it came too late.";
+
+/// The class of a failure.
+const FAILURE_CLASSES: &[(&str, &str)] = &[
+    ("transient", "A retry may succeed"),
+    ("deterministic", "A retry would fail again"),
+    ("assumption-broken", "An assumption of the plan is wrong"),
+    ("budget-exhausted", "Its money, tokens or time ran out"),
+    ("unknown", "The cause is unknown"),
+];
+
+/// The side effects of a failed attempt.
+const DISPOSITIONS: &[(&str, &str)] = &[
+    ("did-not-happen", "It had no side effects"),
+    ("unknown", "Its outcome is unknown"),
+    ("landed", "It had all its side effects"),
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,13 +51,15 @@ pub(crate) struct ReceiptArgs {
     output: Option<String>,
     /// The attempt failed, with this class of failure
     #[arg(long, value_name = "CLASS", conflicts_with_all = ["replan", "receipt"])]
-    failed: Option<FailureClassChoice>,
+    #[arg(value_parser = parse_words::<FailureClass>(FAILURE_CLASSES))]
+    failed: Option<FailureClass>,
     /// The reason for the failure
     #[arg(long, value_name = "TEXT", requires = "failed")]
     message: Option<String>,
     /// Whether the failed attempt had its side effects
     #[arg(long, value_name = "WHAT", requires = "failed")]
-    disposition: Option<DispositionChoice>,
+    #[arg(value_parser = parse_words::<Disposition>(DISPOSITIONS))]
+    disposition: Option<Disposition>,
     /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
@@ -72,43 +94,17 @@ pub(crate) struct ReceiptArgs {
     wait: Option<WaitLimit>,
 }
 
-/// The class of a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FailureClassChoice {
-    /// A retry may succeed
-    Transient,
-    /// A retry would fail again
-    Deterministic,
-    /// An assumption of the plan is wrong
-    AssumptionBroken,
-    /// Its money, tokens or time ran out
-    BudgetExhausted,
-    /// The cause is unknown
-    Unknown,
-}
-
-/// The side effects of a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DispositionChoice {
-    /// It had no side effects
-    DidNotHappen,
-    /// Its outcome is unknown
-    Unknown,
-    /// It had all its side effects
-    Landed,
-}
-
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client();
     let next = args.next.then(|| NextStep { worker: args.worker.clone() });
-    let request = Request::Receipt {
+    let request = ReceiptRequest {
         token: args.token.token,
-        receipt: receipt_json(args)?,
+        receipt: receipt_file(args)?,
         duration_micros: 0,
         log_tail: String::new(),
         next,
     };
-    let answer = client.ask(&request)?;
+    let answer = client.call(&request.into())?;
     let must_wait = args.wait.is_some() && answer.code == Code::Waiting.number();
     let Some((run, worker)) = next_claim(&answer, args).filter(|_| must_wait) else {
         return args.ledger.print(&answer);
@@ -117,7 +113,7 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.lines.truncate(1);
     recorded.messages.clear();
     args.ledger.print(&recorded)?;
-    let request = Request::Claim { run: Some(run), step: None, worker, lease_seconds: None };
+    let request = ClaimRequest { run: Some(run), step: None, worker, lease_seconds: None }.into();
     args.ledger.print(&claim_with_wait(&mut client, &request, args.wait)?)
 }
 
@@ -128,49 +124,34 @@ fn next_claim(answer: &Answer, args: &ReceiptArgs) -> Option<(String, String)> {
     Some((text("run")?, args.worker.clone().or_else(|| text("worker"))?))
 }
 
-fn receipt_json(args: &ReceiptArgs) -> Result<Value, Failure> {
+fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
     if let Some(file) = &args.receipt {
         return serde_json::from_str(&read_text(file)?)
             .map_err(|error| Failure::Usage(format!("{file}: invalid receipt: {error}")));
     }
-    let mut receipt = Map::new();
-    let mut put = |name: &str, value: Value| receipt.insert(name.to_owned(), value);
-    match (args.failed, &args.replan) {
-        (Some(class), _) => {
-            put("outcome", json!("failed"));
-            put("class", json!(json_name(&class)));
-            put("message", json!(args.message.as_deref().unwrap_or_default()));
-            put("disposition", json!(args.disposition.as_ref().map(json_name)));
-        }
-        (None, Some(reason)) => {
-            put("outcome", json!("replan_requested"));
-            put("message", json!(reason));
-        }
-        (None, None) => {
-            put("outcome", json!("succeeded"));
-        }
-    }
-    if let Some(output) = &args.output {
-        put("output", read_json_value(output)?);
-    }
-    let artifacts = args.artifact.iter().map(|path| json!({ "path": path }));
-    put("artifacts", artifacts.collect());
-    put("side_effects", json!(args.side_effect));
-    put("cost", json!({ "money_micros": args.cost_micros, "tokens": args.tokens }));
-    let mut variables = Map::new();
-    for assignment in &args.variables {
-        let Some((name, value)) = assignment.split_once('=') else {
+    let (outcome, message) = match (args.failed, &args.replan) {
+        (Some(_), _) => (OutcomeWord::Failed, args.message.clone()),
+        (None, Some(reason)) => (OutcomeWord::ReplanRequested, Some(reason.clone())),
+        (None, None) => (OutcomeWord::Succeeded, None),
+    };
+    let variable = |assignment: &String| match assignment.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), read_json_value(value)?)),
+        None => {
             let message = format!("--set: expected NAME=JSON, found `{assignment}`");
-            return Err(Failure::Usage(message));
-        };
-        variables.insert(name.to_owned(), read_json_value(value)?);
-    }
-    put("variables", Value::Object(variables));
-    Ok(Value::Object(receipt))
-}
-
-/// The name of a choice in JSON.
-fn json_name(choice: &impl ValueEnum) -> String {
-    let value = choice.to_possible_value();
-    value.map(|value| value.get_name().replace('-', "_")).unwrap_or_default()
+            Err(Failure::Usage(message))
+        }
+    };
+    let artifact = |path: &String| ArtifactEntry { path: path.clone(), ..ArtifactEntry::default() };
+    Ok(ReceiptFile {
+        outcome,
+        class: args.failed,
+        message,
+        payload: None,
+        output: args.output.as_deref().map(read_json_value).transpose()?,
+        variables: args.variables.iter().map(variable).collect::<Result<_, _>>()?,
+        artifacts: args.artifact.iter().map(artifact).collect(),
+        side_effects: args.side_effect.clone(),
+        cost: Cost { money_micros: args.cost_micros, tokens: args.tokens },
+        disposition: args.disposition,
+    })
 }

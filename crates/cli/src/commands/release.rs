@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerArgs, TokenArg};
 use crate::output::{Code, Failure};
-use crate::protocol::{Request, Work};
+use crate::requests::{ReleaseRequest, Work};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,5 +33,5 @@ pub(crate) struct ReleaseArgs {
 pub(crate) fn release(args: &ReleaseArgs) -> Result<Code, Failure> {
     let work = if args.begun { Work::Begun } else { Work::NotBegun };
     let (token, reason) = (args.token.token, args.reason.clone());
-    args.ledger.execute(&Request::Release { token, work, reason })
+    args.ledger.execute(ReleaseRequest { token, work, reason })
 }

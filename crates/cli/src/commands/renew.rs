@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LeaseOption, LedgerArgs, TokenArg};
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::RenewRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,5 @@ pub(crate) struct RenewArgs {
 }
 
 pub(crate) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
-    args.ledger
-        .execute(&Request::Renew { token: args.token.token, lease_seconds: args.lease.lease })
+    args.ledger.execute(RenewRequest { token: args.token.token, lease_seconds: args.lease.lease })
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::ResumeRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,5 +24,5 @@ pub(crate) struct ResumeArgs {
 }
 
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Request::Resume { run: args.run.clone(), by: args.by.clone() })
+    args.ledger.execute(ResumeRequest { run: args.run.clone(), by: args.by.clone() })
 }

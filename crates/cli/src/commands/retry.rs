@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::RetryRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,5 +29,5 @@ pub(crate) struct RetryArgs {
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
     let (run, step, by) = (args.run.clone(), args.step.clone(), args.by.clone());
-    args.ledger.execute(&Request::Retry { run, step, by })
+    args.ledger.execute(RetryRequest { run, step, by })
 }

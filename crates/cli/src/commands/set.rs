@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{LedgerArgs, RunOption, read_json_value};
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::SetRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,7 +34,7 @@ pub(crate) struct SetArgs {
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Request::Set {
+    args.ledger.execute(SetRequest {
         run: args.run.run.clone(),
         name: args.name.clone(),
         value: read_json_value(&args.value)?,

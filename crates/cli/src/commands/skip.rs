@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::SkipRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,10 +31,5 @@ pub(crate) struct SkipArgs {
 
 pub(crate) fn skip(args: &SkipArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.clone(), args.step.clone());
-    args.ledger.execute(&Request::Skip {
-        run,
-        step,
-        by: args.by.clone(),
-        reason: args.reason.clone(),
-    })
+    args.ledger.execute(SkipRequest { run, step, by: args.by.clone(), reason: args.reason.clone() })
 }

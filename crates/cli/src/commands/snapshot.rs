@@ -4,8 +4,8 @@ use clap::Args;
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer};
-use crate::protocol::Request;
-use crate::server::hand_over;
+use crate::requests::SnapshotRequest;
+use crate::server::Client;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,7 @@ pub(crate) struct SnapshotArgs {
 }
 
 pub(crate) fn snapshot(args: &SnapshotArgs) -> Result<Code, Failure> {
-    let answer = hand_over(&args.folder.dir()?, &Request::Snapshot {}, &environment())?;
+    let answer =
+        Client::new(&args.folder.dir()?, &environment()).call(&SnapshotRequest {}.into())?;
     print_answer(args.json, &answer)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::TickRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,5 +19,5 @@ pub(crate) struct TickArgs {
 }
 
 pub(crate) fn tick(args: &TickArgs) -> Result<Code, Failure> {
-    args.ledger.execute(&Request::Tick {})
+    args.ledger.execute(TickRequest {})
 }

@@ -11,8 +11,9 @@ use plan_ledger::error::Result as LedgerResult;
 use plan_ledger::ledger::{Environment, Ledger, archive_environment};
 
 use crate::output::{Code, Failure, print_answer, print_message};
-use crate::protocol::{Answer, Request};
-use crate::server::{Client, hand_over, open_in_turn};
+use crate::protocol::Answer;
+use crate::requests::Request;
+use crate::server::{Client, open_in_turn};
 
 /// The ledger, and the form of the output.
 #[derive(Debug, Args)]
@@ -43,8 +44,8 @@ pub(crate) struct AuthorArgs {
 
 impl LedgerArgs {
     /// Sends a request and prints the response.
-    pub(crate) fn execute(&self, request: &Request) -> Result<Code, Failure> {
-        self.print(&hand_over(&self.dir, request, &environment())?)
+    pub(crate) fn execute(&self, request: impl Into<Request>) -> Result<Code, Failure> {
+        self.print(&self.client().call(&request.into())?)
     }
 
     /// A client for several requests.

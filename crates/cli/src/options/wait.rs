@@ -4,7 +4,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::output::{Code, Failure};
-use crate::protocol::{Answer, Request};
+use crate::protocol::Answer;
+use crate::requests::Request;
 use crate::server::Client;
 
 /// The time limit of a wait; `None` for no limit.
@@ -68,7 +69,7 @@ pub(crate) fn claim_with_wait(
 ) -> Result<Answer, Failure> {
     let mut wait = WaitLoop::start(limit);
     loop {
-        let answer = client.ask(request)?;
+        let answer = client.call(request)?;
         if answer.code != Code::Waiting.number() || wait.is_over() {
             return Ok(answer);
         }

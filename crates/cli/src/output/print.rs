@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code, Failure};
+use crate::requests::answer_text;
 
 use super::escape::escape_lines;
 
@@ -70,8 +71,11 @@ pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failu
     answer.messages.iter().for_each(|line| print_line(line));
     if as_json {
         answer.lines.iter().try_for_each(print_json)?;
-    } else if !answer.text.is_empty() {
-        print_text(&format!("{}\n", answer.text))?;
+    } else {
+        let text = answer_text(answer);
+        if !text.is_empty() {
+            print_text(&format!("{text}\n"))?;
+        }
     }
     Ok(Code::of(answer.code))
 }

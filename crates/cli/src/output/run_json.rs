@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 
 use plan_ledger::plan::{ContentHash, Json, ResolvedOutcome, Ruling};
 
-use crate::protocol::code_of;
-use crate::runner::{
-    Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, describe, trigger_json,
-};
+use crate::protocol::{StepName, code_of, describe, trigger_json};
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
 use super::budget::pause_cause_json;
 use super::question::question_json;

@@ -9,8 +9,8 @@ use plan_ledger::plan::{
     Ruling,
 };
 
-use crate::protocol::counted;
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, StepName, Unrecorded, class_word};
+use crate::protocol::{StepName, class_word, counted};
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
 use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;

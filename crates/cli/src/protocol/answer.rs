@@ -1,42 +1,30 @@
-//! The response to a request, for people and for programs. It is the same for every process that
-//! executes the request.
+//! The answer to a request. It is the same for every process that executes the request; the process
+//! that made the request renders it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::failure::{Code, Failure};
 
-/// The response to a request.
+/// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The exit code of the process; see [`Code`].
     pub code: u8,
-    /// For programs: one JSON object per line.
+    /// The result: one JSON object per line, each with its `type`.
     pub lines: Vec<Value>,
-    /// For people, on standard output, without the final line end.
-    #[serde(default)]
-    pub text: String,
-    /// For people, on standard error, in text and JSON mode.
+    /// Messages for people, beside the result.
     #[serde(default, rename = "said")]
     pub messages: Vec<String>,
 }
 
 impl Answer {
-    /// Success, as one JSON line and a text.
-    #[must_use]
-    pub fn success(line: Value, text: String) -> Self {
-        Self { code: Code::Success.number(), lines: vec![line], text, messages: Vec::new() }
-    }
-
-    /// This response followed by another one, which determines the exit code.
+    /// This answer followed by another one, which determines the exit code.
     #[must_use]
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.code = other.code;
         self.lines.extend(other.lines);
         self.messages.extend(other.messages);
-        let texts = [self.text, other.text];
-        let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
-        self.text = texts.join("\n");
         self
     }
 }
@@ -52,7 +40,7 @@ impl Answer {
         let line = json!({
             "type": "error", "kind": BUSY, "rejection": null, "message": message, "exit_code": code,
         });
-        Self { code, lines: vec![line], text: String::new(), messages: vec![message] }
+        Self { code, lines: vec![line], messages: vec![message] }
     }
 
     /// Whether the server had no room for this client.
@@ -66,7 +54,6 @@ impl From<Failure> for Answer {
         Self {
             code: failure.code().number(),
             lines: vec![failure.json()],
-            text: String::new(),
             messages: vec![failure.to_string()],
         }
     }

@@ -1,22 +1,20 @@
-//! The protocol between a command and the process that has the writer lock: requests, responses,
-//! failures and their encoding (`format/socket.md`).
-//!
-//! A request contains names of runs and steps and nothing specific to a machine, so every process
-//! executes it with the same result.
+//! The forms that processes exchange: answers and failures, messages on the socket
+//! (`format/socket.md`), and what a worker gets and returns (`format/hand-off.md`).
 
 mod answer;
 mod failure;
+pub(crate) mod hand_off;
 mod message;
-mod request;
 mod units;
 
 pub use answer::Answer;
 pub use failure::{Code, Failure, code_of};
 pub(crate) use failure::{expect_short_numbers, plan_too_long, too_long};
+pub use hand_off::{
+    ArtifactEntry, ChangedFile, FailedCriterion, FileState, HandOff, Nearby, Neighbour,
+    OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile, StepName, WorkerKind,
+};
+pub(crate) use hand_off::{class_word, describe, title, trigger_json};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
-pub use request::{
-    Approval, BudgetChange, EffectState, NextStep, OnFailureWord, Policy, PruneLimit, Request,
-    ReviewDecision, RulingWord, Scope, TextWord, Work,
-};
 pub(crate) use units::{count, counted, size};

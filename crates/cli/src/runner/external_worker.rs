@@ -14,9 +14,9 @@ use plan_ledger::error::{Error, ErrorKind, Result};
 use plan_ledger::ledger::LedgerView;
 use plan_ledger::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run};
 
+use crate::protocol::hand_off::files;
 use crate::runner::check::{Check, Checked, Criteria};
 use crate::runner::drive::checks::{Judging, output_of};
-use crate::runner::files;
 use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
 use crate::runner::process::orphans;
 use crate::runner::process::receipt as worked;

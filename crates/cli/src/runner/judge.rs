@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use plan_ledger::plan::{Artifact, Json, Plan, Ruling, Run, State, Step};
 
+use crate::protocol::hand_off::SCHEMA;
 use crate::runner::check::{Check, Subject};
-use crate::runner::hand_off::task::SCHEMA;
 
 /// The input of a judge: the JSON on its standard input.
 #[derive(Serialize)]

@@ -22,8 +22,6 @@ mod check;
 mod check_lock;
 mod drive;
 mod external_worker;
-mod files;
-mod hand_off;
 mod helpers;
 mod imported_status;
 mod judge;
@@ -42,16 +40,10 @@ pub(crate) use drive::{is_by_planner, may_hold};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub(crate) use files::planned_files;
-pub use files::{ChangedFile, FileState};
-pub use hand_off::{
-    FailedCriterion, HandOff, Nearby, Neighbour, PlanBrief, PlanContext, PreviousAttempt,
-};
-pub(crate) use hand_off::{class_word, describe, title, trigger_json};
 pub use helpers::{Helpers, Judge, Planner};
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
+pub(crate) use process::unusable;
 pub use process::{ProcessOptions, ProcessWorkers, scratch_folder};
-pub(crate) use process::{receipt_json, receipt_of_json, unusable};
-pub use progress::{Observer, Progress, StepName, StopRequest};
+pub use progress::{Observer, Progress, StopRequest};
 pub use stub::{StubOptions, StubWorkers};
-pub use workers::{Report, StartFailure, WorkerKind, WorkerNote, Workers};
+pub use workers::{Report, StartFailure, WorkerNote, Workers};

@@ -1,10 +1,8 @@
 //! Progress events of a loop, and the observer that displays them and can stop the loop.
 
-use std::fmt;
+use plan_ledger::plan::{AttemptToken, Micros, ResolvedOutcome, Ruling, StepStatus, Timestamp};
 
-use plan_ledger::plan::{
-    AttemptToken, Micros, ResolvedOutcome, Ruling, StepNumber, StepStatus, Timestamp,
-};
+use crate::protocol::StepName;
 
 /// A request to a running loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,21 +23,6 @@ pub trait Observer {
 
     /// Polled between the steps of the loop.
     fn stop_request(&mut self) -> StopRequest;
-}
-
-/// The name of a step in messages.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepName {
-    /// The step number.
-    pub number: StepNumber,
-    /// The step's id in the plan.
-    pub id: String,
-}
-
-impl fmt::Display for StepName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {} ({})", self.number, self.id)
-    }
 }
 
 /// An event of a loop.

@@ -17,9 +17,10 @@ use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::Task;
 use plan_ledger::plan::{AttemptToken, Json, Receipt, ResolvedOutcome, Ruling, Step};
 
+use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};
 use crate::runner::process::scratch::Scratch;
-use crate::runner::workers::{Report, StartFailure, WorkerKind, Workers};
+use crate::runner::workers::{Report, StartFailure, Workers};
 
 /// Options of stub workers.
 #[derive(Debug, Clone, Default)]

@@ -14,14 +14,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::Value;
 
 use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{BackgroundWork, Environment, Ledger};
 use plan_ledger::log::BatchKey;
 use plan_ledger::plan::State;
 
-use crate::protocol::{Answer, Code, Failure, Request, encode, plan_too_long, receive, too_long};
+use crate::protocol::{Answer, Code, Failure, encode, plan_too_long, receive, too_long};
+use crate::requests::{Repetition, Request};
 
 use super::socket::{ConnectOutcome, connect};
 
@@ -38,18 +39,6 @@ const FOLDED_MAX: u64 = 4096;
 
 /// The pause between two attempts to open a locked ledger.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
-
-/// Executes a request on the ledger in a folder, through its server if there is one.
-///
-/// # Errors
-/// As [`Request::execute`]; `Locked` with the lock holder after [`LOCK_WAIT`].
-pub fn hand_over(
-    dir: &Path,
-    request: &Request,
-    environment: &Environment,
-) -> Result<Answer, Failure> {
-    Client::new(dir, environment).ask(request)
-}
 
 /// Opens a ledger for a longer time, after the short commands that wait in the queue before it.
 ///
@@ -81,17 +70,6 @@ pub struct Client {
     connection: Option<BufReader<UnixStream>>,
 }
 
-/// A request with its key. It is executed once, however often it is sent.
-#[derive(Debug)]
-pub struct KeyedRequest<'a> {
-    request: &'a Request,
-    key: String,
-    message: Vec<u8>,
-    /// A server may have received it.
-    was_sent: bool,
-    ticket: QueueTicket,
-}
-
 /// The result of sending a request.
 enum Sent {
     Answered(Answer),
@@ -111,65 +89,63 @@ impl Client {
         Self { dir: dir.to_owned(), environment: environment.clone(), connection: None }
     }
 
-    /// Executes a request.
+    /// Executes a request on the ledger, through its server if there is one.
     ///
     /// # Errors
-    /// As [`hand_over`].
-    pub fn ask(&mut self, request: &Request) -> Result<Answer, Failure> {
-        self.repeat(&mut self.request(request)?)
+    /// As [`Request::execute`]; `Locked` with the lock holder after [`LOCK_WAIT`]; `TooLarge` beyond
+    /// the limit of a message.
+    pub fn call(&mut self, request: &Request) -> Result<Answer, Failure> {
+        self.call_until(request, |_| true)
     }
 
-    /// Prepares a request that can be sent repeatedly.
+    /// Executes a request, and repeats it until an outcome is final. If it was already executed, a
+    /// repetition returns the first answer.
     ///
     /// # Errors
-    /// `TooLarge` beyond the limit of a message.
-    pub fn request<'a>(&self, request: &'a Request) -> Result<KeyedRequest<'a>, Failure> {
+    /// As [`Client::call`].
+    pub fn call_until(
+        &mut self,
+        request: &Request,
+        mut is_final: impl FnMut(&Result<Answer, Failure>) -> bool,
+    ) -> Result<Answer, Failure> {
         let key = hex(self.environment.ids.next_id());
-        let message = message(request, &key)?;
-        Ok(KeyedRequest { request, key, message, was_sent: false, ticket: QueueTicket::None })
-    }
-
-    /// Executes the request. If it was already executed, this returns the first response.
-    ///
-    /// # Errors
-    /// As [`hand_over`].
-    pub fn repeat(&mut self, request: &mut KeyedRequest<'_>) -> Result<Answer, Failure> {
-        let outcome = self.put(request);
-        let is_held = |failure: &Failure| failure.code() == Code::Locked;
-        if !outcome.as_ref().is_err_and(is_held) {
-            // Leave the queue, so that other clients can open the ledger.
-            request.ticket = QueueTicket::None;
-        }
-        outcome
-    }
-
-    fn put(&mut self, request: &mut KeyedRequest<'_>) -> Result<Answer, Failure> {
-        let deadline = Instant::now() + LOCK_WAIT;
+        let message = encode_request(request, &key)?;
+        // A server may have received the request.
+        let mut was_sent = false;
+        let mut ticket = QueueTicket::None;
+        let mut deadline = Instant::now() + LOCK_WAIT;
         loop {
-            match self.send(&request.message) {
-                Sent::Answered(answer) => {
-                    request.was_sent = true;
-                    return Ok(answer);
+            let sent = self.send(&message);
+            was_sent |= matches!(sent, Sent::Answered(_) | Sent::Lost | Sent::TimedOut);
+            let outcome = match sent {
+                Sent::Answered(answer) => Ok(answer),
+                Sent::TimedOut => Err(timed_out(&self.dir).into()),
+                Sent::Lost | Sent::NoServer | Sent::Busy => {
+                    ticket.wait(&self.dir, deadline);
+                    // A request that no server received needs no key.
+                    let is_keyed = was_sent
+                        && request.rules().repetition == Repetition::Keyed
+                        && !plan_ledger::mutant!(RequestRetriedWithoutKey);
+                    let key = is_keyed.then(|| BatchKey::new(key.as_bytes())).transpose()?;
+                    match self.execute_alone(request, key.as_ref()) {
+                        Err(Failure::Ledger(error))
+                            if error.kind() == ErrorKind::Locked && Instant::now() < deadline =>
+                        {
+                            sleep(RETRY_INTERVAL);
+                            continue;
+                        }
+                        outcome => outcome,
+                    }
                 }
-                Sent::Lost => request.was_sent = true,
-                Sent::TimedOut => {
-                    request.was_sent = true;
-                    return Err(timed_out(&self.dir).into());
-                }
-                Sent::NoServer | Sent::Busy => {}
+            };
+            if !outcome.as_ref().is_err_and(|failure| failure.code() == Code::Locked) {
+                // Leave the queue, so that other clients can open the ledger.
+                ticket = QueueTicket::None;
             }
-            request.ticket.wait(&self.dir, deadline);
-            // A request that no server received needs no key.
-            let was_sent = request.was_sent && !plan_ledger::mutant!(RequestRetriedWithoutKey);
-            let key = was_sent.then(|| BatchKey::new(request.key.as_bytes())).transpose()?;
-            match self.execute_alone(request.request, key.as_ref()) {
-                Err(Failure::Ledger(error))
-                    if error.kind() == ErrorKind::Locked && Instant::now() < deadline =>
-                {
-                    sleep(RETRY_INTERVAL);
-                }
-                outcome => return outcome,
+            if is_final(&outcome) {
+                return outcome;
             }
+            deadline = Instant::now() + LOCK_WAIT;
         }
     }
 
@@ -237,16 +213,17 @@ impl Client {
     }
 }
 
-/// The encoded request with its key.
-fn message(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
+/// The encoded request, with its key if it needs one.
+fn encode_request(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
     let unwritable =
         |error| Failure::Usage(format!("the request cannot be written as JSON: {error}"));
     let mut message = serde_json::to_value(request).map_err(unwritable)?;
-    if let Some(members) = message.as_object_mut() {
-        members.insert("once".to_owned(), json!(key));
+    if let (Value::Object(members), Repetition::Keyed) = (&mut message, request.rules().repetition)
+    {
+        members.insert("once".to_owned(), key.into());
     }
     encode(&message).map_err(|_| match request {
-        Request::Propose { .. } => plan_too_long(),
+        Request::Propose(_) => plan_too_long(),
         _ => too_long("the request"),
     })
 }
@@ -317,19 +294,18 @@ fn hex(bytes: [u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Approval, MESSAGE_LENGTH_MAX, OnFailureWord, Policy, TextWord};
-    use plan_ledger::plan::Plan;
+    use crate::protocol::MESSAGE_LENGTH_MAX;
+    use crate::requests::ProposeRequest;
+    use plan_ledger::plan::{Plan, RunPolicy};
 
     /// Regression: a plan of 18 MB was rejected with the advice to put large results into artifacts.
     #[test]
     fn oversized_plan_error_names_ledger_run() {
         let title = "x".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap());
         let plan = Box::new(Plan { title, ..Plan::default() });
-        let (text, on_failure) = (TextWord::Judge, OnFailureWord::Continue);
-        let policy = Policy { approval: Approval::Automatic, text, on_failure };
-        let (run, reason) = ("big".to_owned(), String::new());
-        let failure = message(&Request::Propose { run, plan, reason, policy }, "key").unwrap_err();
-        let message = failure.to_string();
+        let (run, reason, policy) = ("big".to_owned(), String::new(), RunPolicy::default());
+        let request = ProposeRequest { run, plan, reason, policy }.into();
+        let message = encode_request(&request, "key").unwrap_err().to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");
     }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     fn answer(text: &str) -> Answer {
-        Answer { text: text.to_owned(), ..Answer::default() }
+        Answer { messages: vec![text.to_owned()], ..Answer::default() }
     }
 
     fn message(text: &str) -> NextMessage {
@@ -276,7 +276,7 @@ mod tests {
     fn read(client: &UnixStream) -> String {
         let mut line = String::new();
         BufReader::with_capacity(1, client).read_line(&mut line).unwrap();
-        serde_json::from_str::<Answer>(&line).unwrap().text
+        serde_json::from_str::<Answer>(&line).unwrap().messages.remove(0)
     }
 
     #[test]

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use plan_ledger::log::BatchKey;
 
-use crate::protocol::{Answer, Failure, Request, encode, expect_short_numbers, too_long};
+use crate::protocol::{Answer, Failure, encode, expect_short_numbers, too_long};
+use crate::requests::{Effort, QUICK_LENGTH_MAX, Request};
 
 use super::connection::{Connection, Interest, NextMessage, chunk};
-use super::requests::QUICK_LENGTH_MAX;
 use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
 use super::waker::ServerPhase;
 
@@ -175,7 +175,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                     }
                     let answer = match catch_panic(|| parse(&message)) {
                         Err(failure) => failed(failure),
-                        Ok((request, key)) if request.is_quick() => {
+                        Ok((request, key)) if request.rules().effort == Effort::Quick => {
                             let submit = || Ok(request.submit(shared.ledger, key.as_ref()));
                             catch_panic(submit).unwrap_or_else(failed)
                         }

@@ -1,6 +1,6 @@
 //! The server in the process that has the writer lock, and the client of the other processes.
 //!
-//! A command becomes a request. [`hand_over`] sends it to the server of the ledger through a socket
+//! A command becomes a request. The [`Client`] sends it to the server of the ledger through a socket
 //! in the ledger's folder. If there is no server, it opens the ledger and executes the request
 //! itself, with the same response.
 //!
@@ -16,17 +16,12 @@
 mod client;
 mod connection;
 mod event_loop;
-mod execute;
-mod requests;
 mod serve;
 mod shared;
 mod socket;
 mod waker;
 
-pub use client::{Client, KeyedRequest, LOCK_WAIT, hand_over, open_in_turn};
-pub(crate) use requests::{
-    Prune, check_name, prune_json, prune_text, question_about, run_of, run_or_only, step_hint,
-};
+pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub use serve::while_serving;
 pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;

@@ -8,9 +8,9 @@ use plan_ledger::error::{Error, ErrorKind};
 use plan_ledger::ledger::{Ledger, Submitted};
 
 use crate::protocol::{Answer, Failure};
+use crate::requests::PendingAnswer;
 
 use super::connection::ResponseWriter;
-use super::requests::PendingAnswer;
 use super::socket::ListeningSocket;
 use super::waker::Waker;
 

@@ -24,9 +24,10 @@ use plan_ledger::sim::SimDisk;
 use plan_ledger::sim::lab::{self, Crash};
 
 use crate::output::{Code, Failure, progress_bar};
+use crate::protocol::WorkerKind;
 use crate::runner::{
     Check, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest, StubOptions,
-    StubWorkers, WorkerKind, Workers, drive,
+    StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};

@@ -6,7 +6,7 @@ use plan_ledger::plan::{
 };
 
 use crate::output::{Code, Failure, escape_control};
-use crate::server::step_hint;
+use crate::requests::step_hint;
 
 /// The error for a missing run or step: it does not exist, or its records are damaged.
 pub(crate) fn not_found(message: String, code: Code) -> Failure {

@@ -13,8 +13,8 @@ use plan_ledger::plan::{
 };
 
 use crate::output::{escape_control, pending_commands, shell_command, step_argument};
-use crate::protocol::counted;
-use crate::runner::{Pending, StepName, may_hold, pending};
+use crate::protocol::{StepName, counted};
+use crate::runner::{Pending, may_hold, pending};
 
 use super::lookup::{step_name, steps_in_status};
 use super::style::moment;

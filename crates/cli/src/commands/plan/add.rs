@@ -7,7 +7,7 @@ use plan_ledger::plan::Step;
 
 use crate::options::{LedgerArgs, read_json_value};
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::AddStepRequest;
 
 use super::planned_files::execute_and_note;
 
@@ -60,5 +60,5 @@ pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
     let step: Step = serde_json::from_value(value)
         .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?;
     let (run, reason) = (args.run.clone(), args.reason.clone());
-    execute_and_note(&args.ledger, &Request::AddStep { run, step: Box::new(step), reason })
+    execute_and_note(&args.ledger, AddStepRequest { run, step: Box::new(step), reason })
 }

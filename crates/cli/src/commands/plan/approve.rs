@@ -2,9 +2,11 @@
 
 use clap::Args;
 
+use plan_ledger::plan::Review;
+
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::{Request, ReviewDecision};
+use crate::requests::ReviewRequest;
 
 use super::planned_files::execute_and_note;
 
@@ -36,15 +38,15 @@ pub(super) struct PlanApproveArgs {
 }
 
 pub(super) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
-    review(args, ReviewDecision::Approved)
+    review(args, Review::Approved)
 }
 
 pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
-    review(args, ReviewDecision::Rejected)
+    review(args, Review::Rejected)
 }
 
-fn review(args: &PlanApproveArgs, review: ReviewDecision) -> Result<Code, Failure> {
+fn review(args: &PlanApproveArgs, review: Review) -> Result<Code, Failure> {
     let PlanApproveArgs { ledger, run, by, note, shown } = args;
     let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
-    execute_and_note(ledger, &Request::Review { run, review, by, note, shown })
+    execute_and_note(ledger, ReviewRequest { run, review, by, note, shown })
 }

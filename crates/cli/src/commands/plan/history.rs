@@ -9,7 +9,7 @@ use plan_ledger::plan::{Review, Run};
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_json, print_text};
-use crate::server::run_or_only;
+use crate::requests::run_or_only;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,22 +11,26 @@ use plan_ledger::plan::State;
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Answer, Request};
-use crate::runner::planned_files;
+use crate::protocol::Answer;
+use crate::protocol::hand_off::files::planned_files;
+use crate::requests::{Request, SetRequest};
 
 /// The author of the note.
 const AUTHOR: &str = "planner";
 
 /// Sends a request that may activate a plan version, prints the answer, and notes the files of the
 /// active version.
-pub(super) fn execute_and_note(ledger: &LedgerArgs, request: &Request) -> Result<Code, Failure> {
+pub(super) fn execute_and_note(
+    ledger: &LedgerArgs,
+    request: impl Into<Request>,
+) -> Result<Code, Failure> {
     let mut client = ledger.client();
-    let answer = client.ask(request)?;
+    let answer = client.call(&request.into())?;
     let code = ledger.print(&answer)?;
     if code == Code::Success {
         // The request succeeded with or without the note. A runner may have noted the files first.
         let noted = note_of_answer(ledger, &answer)
-            .and_then(|note| note.map(|it| client.ask(&it)).transpose());
+            .and_then(|note| note.map(|it| client.call(&it)).transpose());
         if let Err(failure) = noted {
             print_message(&format!("cannot note the state of the plan's files: {failure}"));
         }
@@ -48,11 +52,12 @@ fn note(state: &State, name: &str) -> Option<Request> {
     }
     let files = run.plan().and_then(|plan| planned_files(run.active, plan))?;
     let seen = run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version);
-    Some(Request::Set {
+    let request = SetRequest {
         run: Some(name.to_owned()),
         name: PLANNED_FILES.to_owned(),
         value: files.to_json().value(),
         if_version: Some(seen),
         by: AUTHOR.to_owned(),
-    })
+    };
+    Some(request.into())
 }

@@ -3,13 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use plan_ledger::files;
+use plan_ledger::plan::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
-use crate::options::{LedgerArgs, TextPolicyChoice};
+use crate::options::{LedgerArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Approval, OnFailureWord, Policy, Request, TextWord};
+use crate::requests::ProposeRequest;
 
 use super::planned_files::execute_and_note;
 
@@ -20,6 +21,12 @@ Examples:
   ledger plan propose plan.yaml --reason 'scope'   the next version of an existing run's plan
   ledger plan propose plan.yaml --approval required
   ledger plan show tasks.json --json | ledger plan propose - --run tasks";
+
+/// Whether plan versions wait for approval.
+const APPROVALS: &[(&str, &str)] = &[
+    ("automatic", "They become active at once"),
+    ("required", "They wait for `ledger plan approve`"),
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,23 +44,15 @@ pub(super) struct PlanProposeArgs {
     reason: String,
     /// Whether the versions of a new run wait for approval
     #[arg(long, value_name = "WHEN", default_value = "automatic")]
-    approval: ApprovalChoice,
+    #[arg(value_parser = parse_words::<ApprovalPolicy>(APPROVALS))]
+    approval: ApprovalPolicy,
     /// How the text criteria of a new run are judged [default: judge; trust for files of other
     /// tools]
-    #[arg(long, value_name = "WHO")]
-    text: Option<TextPolicyChoice>,
+    #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
+    text: Option<TextPolicy>,
     /// A new run stops dispatching after the first final failure of a step
     #[arg(long)]
     fail_fast: bool,
-}
-
-/// Whether plan versions wait for approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ApprovalChoice {
-    /// They become active at once
-    Automatic,
-    /// They wait for `ledger plan approve`
-    Required,
 }
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
@@ -78,19 +77,13 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         let message = "a plan on standard input has no name\nhint: add --run NAME";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let policy = Policy {
-        approval: match args.approval {
-            ApprovalChoice::Automatic => Approval::Automatic,
-            ApprovalChoice::Required => Approval::Required,
-        },
-        text: match args.text {
-            Some(TextPolicyChoice::Judge) => TextWord::Judge,
-            // As for `ledger run`: the texts of other tools' files are not meant as criteria.
-            None if imported.format.is_native() => TextWord::Judge,
-            Some(TextPolicyChoice::Trust) | None => TextWord::Trust,
-        },
-        on_failure: if args.fail_fast { OnFailureWord::FailFast } else { OnFailureWord::Continue },
+    // As for `ledger run`: the texts of other tools' files are not meant as criteria.
+    let default = if imported.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
+    let policy = RunPolicy {
+        approval: args.approval,
+        text: args.text.unwrap_or(default),
+        on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
-    execute_and_note(&args.ledger, &Request::Propose { run, plan, reason, policy })
+    execute_and_note(&args.ledger, ProposeRequest { run, plan, reason, policy })
 }

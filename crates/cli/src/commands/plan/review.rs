@@ -11,7 +11,7 @@ use crate::options::LedgerArgs;
 use crate::output::{
     Code, Failure, plan_diff_json, plan_diff_text, print_result, question_json, shell_command,
 };
-use crate::server::{question_about, run_of};
+use crate::requests::{question_about, run_of};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
-use crate::protocol::Request;
+use crate::requests::WithdrawRequest;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,5 +21,5 @@ pub(super) struct PlanWithdrawArgs {
 pub(super) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, by, reason } = &args.author;
     let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
-    ledger.execute(&Request::Withdraw { run, by, reason })
+    ledger.execute(WithdrawRequest { run, by, reason })
 }

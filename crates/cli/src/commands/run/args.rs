@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::options::TextPolicyChoice;
+use plan_ledger::plan::TextPolicy;
+
+use crate::options::parse_text_policy;
 
 use super::helpers::HelperArgs;
 
@@ -50,8 +52,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(super) fresh: bool,
     /// How text criteria are judged [default: judge; trust for imported files and --stub]
-    #[arg(long, value_name = "WHO")]
-    pub(super) text: Option<TextPolicyChoice>,
+    #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
+    pub(super) text: Option<TextPolicy>,
     /// Stop dispatching after the first final failure of a step
     #[arg(long)]
     pub(super) fail_fast: bool,

@@ -5,7 +5,8 @@ use clap::{Args, ValueEnum};
 use plan_ledger::files;
 use plan_ledger::plan::{ApprovalPolicy, Plan};
 
-use crate::runner::{Helpers, Judge, PlanContext, Planner};
+use crate::protocol::PlanContext;
+use crate::runner::{Helpers, Judge, Planner};
 
 /// The name of a planner's answer in error messages.
 const ANSWER_NAME: &str = "its answer";

@@ -25,11 +25,12 @@ use crate::output::{
     Audience, Code, Failure, RunReporter, code_of, escape_lines, print_error, print_message,
     print_raw, summary_json, summary_text,
 };
+use crate::requests::check_name;
 use crate::runner::{
     ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
     StubWorkers, Workers, drive, recover, scratch_folder,
 };
-use crate::server::{check_name, open_in_turn, while_serving};
+use crate::server::{open_in_turn, while_serving};
 
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};

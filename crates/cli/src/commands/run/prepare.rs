@@ -8,7 +8,6 @@ use plan_ledger::plan::{
     RunPolicy, RunStatus, TextPolicy, diff,
 };
 
-use crate::options::TextPolicyChoice;
 use crate::output::{Failure, print_message};
 use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
 
@@ -141,10 +140,10 @@ fn is_superseded(run: &Run, hash: ContentHash) -> bool {
 fn policy(format: PlanFormat, args: &RunArgs) -> RunPolicy {
     let is_own = format.is_native();
     let text = match args.text {
-        Some(TextPolicyChoice::Trust) => TextPolicy::Trust,
+        Some(text) => text,
         None if args.helpers.judge.is_some() => TextPolicy::Judge,
         None if args.stub || !is_own => TextPolicy::Trust,
-        Some(TextPolicyChoice::Judge) | None => TextPolicy::Judge,
+        None => TextPolicy::Judge,
     };
     let on_failure = if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue };
     RunPolicy { text, on_failure, ..RunPolicy::default() }

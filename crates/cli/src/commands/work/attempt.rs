@@ -8,7 +8,7 @@ use plan_ledger::error::Error;
 use plan_ledger::plan::Receipt;
 
 use crate::output::{Code, code_of, quoted};
-use crate::protocol::Work;
+use crate::requests::Work;
 use crate::runner::{End, ExternalWork, Order, StartFailure, StopRequest};
 
 use super::lease::{Heartbeat, Lease};

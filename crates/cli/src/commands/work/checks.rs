@@ -14,12 +14,11 @@ use plan_ledger::ledger::{Environment, LedgerView, expect_valid};
 use plan_ledger::plan::{Ruling, Run, State, StepNumber};
 
 use crate::output::{Code, Failure};
-use crate::protocol::{Answer, Request, RulingWord};
+use crate::protocol::{Answer, WorkerKind};
+use crate::requests::{VerdictRequest, run_or_only};
 use crate::runner::{
-    CheckLock, Checked, Criteria, Order, StopRequest, Subject, WorkerKind, check_external,
-    has_check,
+    CheckLock, Checked, Criteria, Order, StopRequest, Subject, check_external, has_check,
 };
-use crate::server::run_or_only;
 
 use super::answers::{text_in, without_nothing};
 use super::worker::Worker;
@@ -130,14 +129,11 @@ impl Worker<'_> {
             Subject::Attempt(token) | Subject::Probe(token) => Some(token.0),
             Subject::Plan(_) | Subject::Replan(_) => None,
         };
-        let answer = self.send_verdict(&Request::Verdict {
+        let answer = self.send_verdict(VerdictRequest {
             token,
             run: Some(run.name.clone()),
             criterion: checked.criterion,
-            ruling: match ruling {
-                Ruling::Pass => RulingWord::Pass,
-                Ruling::Fail => RulingWord::Fail,
-            },
+            ruling,
             by: WorkerKind::Process.judge().to_owned(),
             evidence: checked.evidence,
         })?;

@@ -14,7 +14,8 @@ use plan_ledger::ledger::{Clock as _, SystemClock};
 use plan_ledger::plan::{Micros, Timestamp};
 
 use crate::output::{Code, print_message};
-use crate::protocol::{Answer, Request};
+use crate::protocol::Answer;
+use crate::requests::{RenewRequest, Request};
 use crate::server::Client;
 
 /// The pause after a renewal that failed.
@@ -51,11 +52,11 @@ impl Heartbeat {
     ) -> io::Result<Self> {
         let (requests, requested) = channel();
         let (answered, answers) = channel();
-        let renew = Request::Renew { token, lease_seconds: None };
+        let renew: Request = RenewRequest { token, lease_seconds: None }.into();
         let beat = move || {
             for () in requested {
                 // After the command has ended, nothing reads the response.
-                let _ = answered.send(client.ask(&renew).unwrap_or_else(Answer::from));
+                let _ = answered.send(client.call(&renew).unwrap_or_else(Answer::from));
             }
         };
         Builder::new().name("heartbeat".to_owned()).spawn_scoped(scope, beat)?;

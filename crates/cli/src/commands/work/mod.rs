@@ -29,7 +29,8 @@ use plan_ledger::plan::Receipt;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_result};
-use crate::protocol::{Answer, NextStep, Request, Work, counted};
+use crate::protocol::{Answer, counted};
+use crate::requests::{ClaimRequest, NextStep, Work};
 
 use answers::{
     has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,
@@ -141,7 +142,7 @@ impl Worker<'_> {
     /// accepted its last step, or the worker that checked it died.
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) = (self.args.run.clone(), self.args.worker.worker.clone());
-        let request = Request::Claim { run, step: None, worker, lease_seconds: None };
+        let request = ClaimRequest { run, step: None, worker, lease_seconds: None }.into();
         let mut wait = WaitLoop::start(self.args.wait);
         let mut checked: Option<Instant> = None;
         loop {

@@ -9,8 +9,9 @@ use plan_ledger::error::ErrorKind;
 use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection, Timestamp};
 
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Answer, NextStep, Request, Work};
-use crate::runner::{forget_external, receipt_json, unusable};
+use crate::protocol::{Answer, ReceiptFile};
+use crate::requests::{NextStep, ReceiptRequest, ReleaseRequest, Work};
+use crate::runner::{forget_external, unusable};
 
 use super::answers::{error_of, is_final};
 use super::worker::Worker;
@@ -69,8 +70,8 @@ impl Worker<'_> {
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
         let (token, duration_micros) = (attempt.token, receipt.duration);
-        let (log_tail, receipt) = (receipt.log_tail.clone(), receipt_json(receipt));
-        let request = Request::Receipt { token, receipt, duration_micros, log_tail, next };
+        let (log_tail, receipt) = (receipt.log_tail.clone(), ReceiptFile::of(receipt));
+        let request = ReceiptRequest { token, receipt, duration_micros, log_tail, next }.into();
         let notice = format!("the receipt of attempt {token} is not recorded yet");
         self.request_until(attempt.until, &request, &notice)
     }
@@ -83,7 +84,7 @@ impl Worker<'_> {
         reason: String,
     ) -> Result<Answer, Failure> {
         let token = attempt.token;
-        let request = Request::Release { token, work, reason };
+        let request = ReleaseRequest { token, work, reason }.into();
         let notice = format!("attempt {token} is not released yet");
         let outcome = self.request_until(attempt.until, &request, &notice);
         self.remove_files(attempt);

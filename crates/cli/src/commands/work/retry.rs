@@ -15,7 +15,8 @@ use plan_ledger::plan::{Micros, Timestamp};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
-use crate::protocol::{Answer, Request};
+use crate::protocol::Answer;
+use crate::requests::{Request, VerdictRequest};
 use crate::runner::StopRequest;
 use crate::server::Client;
 
@@ -49,9 +50,9 @@ impl Worker<'_> {
     }
 
     /// Sends the verdict of a command.
-    pub(super) fn send_verdict(&mut self, request: &Request) -> Result<Answer, Failure> {
+    pub(super) fn send_verdict(&mut self, verdict: VerdictRequest) -> Result<Answer, Failure> {
         let until = SystemClock.now().saturating_add(VERDICT_LIMIT);
-        self.request_until(until, request, "a verdict is not recorded yet")
+        self.request_until(until, &verdict.into(), "a verdict is not recorded yet")
     }
 
     /// Sends a claim, and repeats it while the worker may wait.
@@ -75,19 +76,19 @@ fn retry(
     notice: &str,
     mut may_retry: impl FnMut(&Obstacle, Timestamp) -> bool,
 ) -> Result<Answer, Failure> {
-    let mut request = client.request(request)?;
     let mut is_reported = false;
-    loop {
-        let (sent_at, sent) = (SystemClock.now(), Instant::now());
-        let outcome = client.repeat(&mut request);
-        let Some(obstacle) = obstacle(&outcome).filter(|it| may_retry(it, sent_at)) else {
-            return outcome;
+    let (mut sent_at, mut sent) = (SystemClock.now(), Instant::now());
+    client.call_until(request, |outcome| {
+        let Some(obstacle) = obstacle(outcome).filter(|it| may_retry(it, sent_at)) else {
+            return true;
         };
         if !std::mem::replace(&mut is_reported, true) {
             print_message(&format!("{notice}: {}; retrying", obstacle.message));
         }
         sleep(PAUSE.saturating_sub(sent.elapsed()));
-    }
+        (sent_at, sent) = (SystemClock.now(), Instant::now());
+        false
+    })
 }
 
 /// The obstacle to a request, unless the ledger's rules rejected it.

@@ -11,6 +11,7 @@ use plan_ledger::plan::{
     StepStatus, Verdict,
 };
 
+use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::criteria::{may_hold, open_steps};
@@ -18,7 +19,7 @@ use crate::runner::drive::state::{Checking, Drive};
 use crate::runner::helpers::Judge;
 use crate::runner::helpers::TIMEOUT_SECONDS;
 use crate::runner::judge;
-use crate::runner::progress::{Progress, StepName, StopRequest};
+use crate::runner::progress::{Progress, StopRequest};
 
 /// Whether a queued check can start.
 enum Due {

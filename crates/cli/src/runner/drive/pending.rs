@@ -8,9 +8,9 @@ use plan_ledger::plan::{
     ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus, Timestamp,
 };
 
+use crate::protocol::StepName;
 use crate::runner::drive::criteria::may_hold;
 use crate::runner::drive::criteria::{open_plan_criteria, open_steps};
-use crate::runner::progress::StepName;
 
 /// An item that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,11 +21,11 @@ use plan_ledger::plan::{
     RunStatus, StepNumber, StepState,
 };
 
+use crate::protocol::hand_off::trigger_json;
+use crate::protocol::hand_off::{SCHEMA, class_word};
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::Drive;
-use crate::runner::hand_off::task::{SCHEMA, class_word};
-use crate::runner::hand_off::text::trigger_json;
 use crate::runner::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
 use crate::runner::progress::{Progress, StopRequest};
 

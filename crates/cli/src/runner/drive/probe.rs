@@ -12,10 +12,11 @@ use plan_ledger::plan::{
     AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
 };
 
+use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Checked, Subject};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::Drive;
-use crate::runner::progress::{Progress, StepName};
+use crate::runner::progress::Progress;
 
 impl Drive<'_> {
     /// Queue the probes of steps that are `outcome_unknown`.

@@ -9,13 +9,14 @@ use plan_ledger::error::{ErrorKind, Result};
 use plan_ledger::ledger::PLANNED_FILES;
 use plan_ledger::plan::{AttemptToken, LostCause, Micros, Receipt, Run, StepStatus};
 
+use crate::protocol::StepName;
+use crate::protocol::hand_off::describe;
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
-use crate::runner::hand_off::text::describe;
 use crate::runner::imported_status::import_statuses;
 use crate::runner::process::output;
-use crate::runner::progress::{Progress, StepName};
+use crate::runner::progress::Progress;
 use crate::runner::workers::Report;
 
 /// How long to wait before retrying a failed lease renewal.

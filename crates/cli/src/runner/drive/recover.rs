@@ -7,8 +7,9 @@ use plan_ledger::error::Result;
 use plan_ledger::ledger::Ledger;
 use plan_ledger::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumber, StepStatus};
 
-use crate::runner::progress::{Observer, Progress, StepName};
-use crate::runner::workers::{WorkerKind, Workers};
+use crate::protocol::{StepName, WorkerKind};
+use crate::runner::progress::{Observer, Progress};
+use crate::runner::workers::Workers;
 
 /// Record the in-flight attempts of an earlier runner as lost, once their workers are known to be
 /// dead, and resolve the unknown outcomes that these workers can resolve. Returns the number of

@@ -17,12 +17,13 @@ use plan_ledger::error::{Error, Result};
 use plan_ledger::ledger::{Clock, Ledger, Task};
 use plan_ledger::plan::{LostCause, Micros, RunId, RunStatus, State, StepStatus};
 
+use crate::protocol::StepName;
+use crate::protocol::hand_off::title;
 use crate::runner::drive::recover::recover;
 use crate::runner::drive::state::{Drive, Options, Planning, Running, WAIT_MAX, half_way};
 use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
-use crate::runner::hand_off::text::title;
-use crate::runner::progress::{Observer, Progress, StepName, StopRequest};
+use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
 /// The interval at which an idle loop checks whether another process has released the check lock.
@@ -180,7 +181,7 @@ impl Drive<'_> {
         self.session.dispatched += 1;
         self.observer.progress(&Progress::Dispatched {
             step: step.clone(),
-            title: title(task),
+            title: title(&task.step),
             attempt: task.attempt,
             token: task.token,
             worker,

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::*;
+use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
-use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers, WorkerKind};
+use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
 use plan_ledger::error::ErrorKind;
 use plan_ledger::ledger::Environment;
 use plan_ledger::plan::{

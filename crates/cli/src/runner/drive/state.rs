@@ -7,12 +7,13 @@ use plan_ledger::error::Error;
 use plan_ledger::ledger::{Clock, Ledger};
 use plan_ledger::plan::{AttemptToken, RunId, Timestamp};
 
+use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::Helpers;
 use crate::runner::imported_status::ImportedStatuses;
-use crate::runner::progress::{Observer, StepName, StopRequest};
+use crate::runner::progress::{Observer, StopRequest};
 use crate::runner::workers::Workers;
 
 /// The longest sleep between two checks of the stop request.

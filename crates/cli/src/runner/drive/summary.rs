@@ -1,14 +1,13 @@
 //! The summary of a run when its loop ends, derived from the state.
 
 use plan_ledger::error::Error;
-use plan_ledger::ledger::Task;
 use plan_ledger::plan::{
     AcceptedBasis, Cost, Ending, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
     StepStatus,
 };
 
+use crate::protocol::StepName;
 use crate::runner::drive::pending::{Pending, pending};
-use crate::runner::progress::StepName;
 
 /// The result of a loop and the state of its run.
 #[derive(Debug)]
@@ -105,20 +104,6 @@ pub struct Session {
     pub refused: u32,
     /// The duration of the loop in microseconds.
     pub duration: Micros,
-}
-
-impl StepName {
-    /// The name of a dispatched step.
-    pub(crate) fn of_task(task: &Task) -> Self {
-        Self { number: task.number, id: task.step.id.clone() }
-    }
-
-    /// The name of a step of a run.
-    #[must_use]
-    pub fn of(run: &Run, number: StepNumber) -> Self {
-        let id = run.step(number).map_or_else(String::new, |step| step.id().to_owned());
-        Self { number, id }
-    }
 }
 
 impl Counts {

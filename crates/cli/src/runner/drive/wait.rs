@@ -8,8 +8,9 @@ use std::time::Duration;
 use plan_ledger::error::Result;
 use plan_ledger::plan::{RunStatus, StepStatus, Timer, Timestamp};
 
+use crate::protocol::StepName;
 use crate::runner::drive::state::Drive;
-use crate::runner::progress::{Progress, StepName};
+use crate::runner::progress::Progress;
 
 impl Drive<'_> {
     /// If idle, wait for the next due time and record it. Returns whether the loop continues.

@@ -11,5 +11,4 @@ pub(crate) mod scratch;
 pub(crate) mod workers;
 
 pub(crate) use output::unusable;
-pub(crate) use receipt_file::{receipt_json, receipt_of_json};
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

@@ -1,5 +1,5 @@
 //! Default receipts: the exit status, standard output and the end of standard error of a process.
-use crate::runner::files::open_regular;
+use crate::protocol::hand_off::files::open_regular;
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use plan_ledger::plan::{AttemptToken, FailureClass, Idempotence, Micros, Receipt};
 
+use crate::protocol::hand_off::files;
 use crate::runner::check::{CheckAnswer, Checked, Subject};
-use crate::runner::files;
 use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
 use crate::runner::process::job::{EndedBy, WaitThread};

@@ -13,9 +13,10 @@ use plan_ledger::plan::{
     AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
 };
 
+use crate::protocol::hand_off::files;
+use crate::protocol::hand_off::{HandOff, PlanContext};
+use crate::protocol::{StepName, WorkerKind};
 use crate::runner::check::{Check, CheckAnswer, Checked, Subject};
-use crate::runner::files;
-use crate::runner::hand_off::task::{HandOff, PlanContext};
 use crate::runner::helpers::Helpers;
 use crate::runner::process::check_result as checked;
 use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
@@ -23,8 +24,7 @@ use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
 use crate::runner::process::receipt::{failed_receipt, not_started};
 use crate::runner::process::scratch::Scratch;
-use crate::runner::progress::StepName;
-use crate::runner::workers::{Report, StartFailure, WorkerKind, WorkerNote, Workers};
+use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.
 #[derive(Debug, Clone)]

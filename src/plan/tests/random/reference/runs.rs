@@ -234,7 +234,7 @@ impl RunModel {
                     assert!(*version > self.active, "a version that may still become active");
                 }
                 (QuestionSubject::Barrier { barrier: id }, None) => {
-                    assert!(!self.released.contains(id))
+                    assert!(!self.released.contains(id));
                 }
                 (QuestionSubject::Budget, None) => {}
                 other => panic!("a question about {other:?}"),

@@ -18,7 +18,8 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Style, moment, wrap};
 use crate::commands::inspect::text::status::status_paint;
 use crate::output::{Code, Failure, escape_control, pending_commands};
-use crate::runner::{Pending, StepName};
+use crate::protocol::StepName;
+use crate::runner::Pending;
 
 const EXAMPLES: &str = "\
 Examples:

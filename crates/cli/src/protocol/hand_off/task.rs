@@ -11,8 +11,8 @@ use serde_json::Value;
 use plan_ledger::ledger::{EarlierAttempt, EarlierAttemptEnd, Task};
 use plan_ledger::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
 
-use crate::runner::files::{ChangedFile, changed_files};
-use crate::runner::hand_off::nearby::Nearby;
+use super::files::{ChangedFile, changed_files};
+use super::nearby::Nearby;
 
 /// The version of the hand-off format.
 pub(crate) const SCHEMA: u32 = 1;

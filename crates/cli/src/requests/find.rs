@@ -1,17 +1,18 @@
 //! Finds runs, steps and attempts by name, number or token.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::runner::StepName;
 use plan_ledger::error::Error;
 use plan_ledger::plan::{
-    AttemptToken, ContentHash, NameKind, Rejection, Run, RunId, RunOverview, RunStatus, State,
-    StepNumber, StepState, StepStatus, closest_name, name_error, parse_number,
+    AttemptToken, ContentHash, Ending, NameKind, Rejection, Run, RunId, RunOverview, RunStatus,
+    State, StepNumber, StepState, StepStatus, closest_name, name_error, parse_number,
 };
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, StepName};
 
 /// The run with a name or a number (`#3`).
 pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failure> {
@@ -117,27 +118,41 @@ pub(crate) fn name(run: &Run, number: StepNumber) -> String {
     StepName::of(run, number).to_string()
 }
 
-/// A JSON line that names a step.
-pub(crate) fn step_json(kind: &str, run: &Run, number: StepNumber) -> Value {
-    let id = run.step(number).map(StepState::id);
-    json!({ "type": kind, "run": run.name, "step": id, "number": number.0 })
+/// The members of a line that name a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepOfRun {
+    /// The run.
+    pub run: String,
+    /// The step's id.
+    pub step: String,
+    /// The step number.
+    pub number: u32,
 }
 
-/// Adds members to a JSON line.
-pub(crate) fn with(mut line: Value, more: Value) -> Value {
-    if let (Some(members), Value::Object(more)) = (line.as_object_mut(), more) {
-        members.extend(more);
+impl StepOfRun {
+    pub(super) fn new(run: &Run, number: StepNumber) -> Self {
+        let StepName { number, id } = StepName::of(run, number);
+        Self { run: run.name.clone(), step: id, number: number.0 }
     }
-    line
 }
 
-/// A run's status as one word.
-pub(crate) fn status(run: Option<&Run>) -> String {
-    match run.map(|run| run.status) {
-        Some(RunStatus::Ended(ending)) => format!("{ending:?}").to_lowercase(),
-        Some(RunStatus::Running) => "running".to_owned(),
-        Some(RunStatus::Proposed) | None => "waiting for its plan".to_owned(),
+impl fmt::Display for StepOfRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        StepName { number: StepNumber(self.number), id: self.step.clone() }.fmt(f)
     }
+}
+
+/// A run's status, as answers report it.
+pub(crate) fn run_status(run: &Run) -> String {
+    let word = match run.status {
+        RunStatus::Proposed => "waiting for its plan",
+        RunStatus::Running => "running",
+        RunStatus::Ended(Ending::Done) => "done",
+        RunStatus::Ended(Ending::Failed) => "failed",
+        RunStatus::Ended(Ending::Cancelled) => "cancelled",
+        RunStatus::Ended(Ending::Aborted) => "aborted",
+    };
+    word.to_owned()
 }
 
 /// Whether the typed digits are a long enough prefix of a hash.

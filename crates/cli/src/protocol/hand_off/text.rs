@@ -1,13 +1,11 @@
 //! Short texts for tasks, receipts and replan requests, for the progress display.
 
-use plan_ledger::ledger::Task;
-use plan_ledger::plan::{Outcome, ReplanTrigger};
+use plan_ledger::plan::{Outcome, ReplanTrigger, Step};
 
 use crate::json::TriggerJson;
 
 /// The title of a step, or the first line of its goal.
-pub(crate) fn title(task: &Task) -> String {
-    let step = &task.step;
+pub(crate) fn title(step: &Step) -> String {
     [&step.title, &step.goal, step.command.as_ref().unwrap_or(&step.title)]
         .into_iter()
         .find_map(|text| text.lines().find(|line| !line.trim().is_empty()))

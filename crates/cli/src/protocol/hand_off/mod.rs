@@ -1,0 +1,20 @@
+//! What a runner or a server and its workers exchange: the hand-off, the task that a worker gets as
+//! JSON on its standard input (`format/hand-off.md`); the receipt that it returns; and short texts and
+//! names for both.
+
+pub(crate) mod files;
+mod nearby;
+mod receipt;
+mod step_name;
+mod task;
+mod text;
+mod worker_kind;
+
+pub use files::{ChangedFile, FileState};
+pub use nearby::{Nearby, Neighbour};
+pub use receipt::{ArtifactEntry, OutcomeWord, ReceiptFile};
+pub use step_name::StepName;
+pub use task::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
+pub(crate) use task::{SCHEMA, class_word};
+pub(crate) use text::{describe, title, trigger_json};
+pub use worker_kind::WorkerKind;

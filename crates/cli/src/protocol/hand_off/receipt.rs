@@ -1,0 +1,175 @@
+//! The receipt that a worker returns, as JSON (`format/hand-off.md`).
+//!
+//! Parsing is strict: a receipt that does not match the format is a failure with a clear message,
+//! never a guess.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use plan_ledger::plan::{
+    Artifact, Cost, Disposition, FailureClass, Json, NameKind, Outcome, Output, Receipt, name_error,
+};
+
+/// A worker's report about an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptFile {
+    /// How the attempt ended.
+    pub outcome: OutcomeWord,
+    /// The class of a failure; only with the outcome `failed`.
+    #[serde(default)]
+    pub class: Option<FailureClass>,
+    /// The reason for a failure or for a new plan version.
+    #[serde(default)]
+    pub message: Option<String>,
+    /// Details of a failure: any JSON; only with the outcome `failed`.
+    #[serde(default)]
+    pub payload: Option<Value>,
+    /// The output: any JSON.
+    #[serde(default)]
+    pub output: Option<Value>,
+    /// The variables to set: any JSON each.
+    #[serde(default)]
+    pub variables: BTreeMap<String, Value>,
+    /// The files that the attempt produced.
+    #[serde(default)]
+    pub artifacts: Vec<ArtifactEntry>,
+    /// The side effects that it committed, by name or key.
+    #[serde(default)]
+    pub side_effects: Vec<String>,
+    /// Its cost.
+    #[serde(default)]
+    pub cost: Cost,
+    /// Whether a failed attempt had its side effects; only with the outcome `failed`.
+    #[serde(default)]
+    pub disposition: Option<Disposition>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeWord {
+    /// It succeeded.
+    #[default]
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It needs a new plan version.
+    ReplanRequested,
+}
+
+/// A file that an attempt produced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactEntry {
+    /// Its path.
+    pub path: String,
+    /// The BLAKE3 hash of its content, in hexadecimal, if the worker knows it.
+    #[serde(default)]
+    pub hash: String,
+}
+
+impl ReceiptFile {
+    /// The JSON form of a receipt, without its duration and log.
+    pub(crate) fn of(receipt: &Receipt) -> Self {
+        let variables =
+            receipt.variables.iter().map(|(name, value)| (name.clone(), value.value())).collect();
+        let artifact =
+            |it: &Artifact| ArtifactEntry { path: it.path.clone(), hash: it.hash.clone() };
+        let (outcome, class, message, payload) = match &receipt.outcome {
+            Outcome::Succeeded => (OutcomeWord::Succeeded, None, None, None),
+            Outcome::Failed { class, message, payload } => {
+                (OutcomeWord::Failed, Some(*class), Some(message.clone()), Some(payload.value()))
+            }
+            Outcome::ReplanRequested { reason } => {
+                (OutcomeWord::ReplanRequested, None, Some(reason.clone()), None)
+            }
+        };
+        Self {
+            outcome,
+            class,
+            message,
+            payload,
+            output: receipt.output.inline().map(Json::value),
+            variables,
+            artifacts: receipt.artifacts.iter().map(artifact).collect(),
+            side_effects: receipt.side_effects.clone(),
+            cost: receipt.cost,
+            disposition: receipt.disposition.filter(|_| outcome == OutcomeWord::Failed),
+        }
+    }
+
+    /// The receipt. Missing output becomes `null`.
+    ///
+    /// # Errors
+    /// A message for a receipt that contradicts itself, or a variable with an invalid name.
+    pub(crate) fn into_receipt(self) -> Result<Receipt, String> {
+        let says_more =
+            self.class.is_some() || self.payload.is_some() || self.disposition.is_some();
+        if self.outcome != OutcomeWord::Failed && says_more {
+            let fields = "`class`, `payload` and `disposition`";
+            return Err(format!("{fields} are valid only with the outcome `failed`"));
+        }
+        let fault = |name: &String| name_error(NameKind::Variable, name);
+        if let Some(fault) = self.variables.keys().find_map(fault) {
+            return Err(fault.to_owned());
+        }
+        let message = self.message.unwrap_or_default();
+        let outcome = match self.outcome {
+            OutcomeWord::Succeeded => Outcome::Succeeded,
+            OutcomeWord::Failed if message.is_empty() => Outcome::Failed {
+                class: self.class.unwrap_or_default(),
+                message: "the worker gave no message".to_owned(),
+                payload: self.payload.map(Json::from).unwrap_or_default(),
+            },
+            OutcomeWord::Failed => Outcome::Failed {
+                class: self.class.unwrap_or_default(),
+                message,
+                payload: self.payload.map(Json::from).unwrap_or_default(),
+            },
+            OutcomeWord::ReplanRequested => Outcome::ReplanRequested { reason: message },
+        };
+        let variables =
+            self.variables.into_iter().map(|(name, value)| (name, Json::from(value))).collect();
+        let artifact = |entry: ArtifactEntry| Artifact { path: entry.path, hash: entry.hash };
+        let output: Output = self.output.as_ref().map(Json::new).unwrap_or_default().into();
+        Ok(Receipt {
+            outcome,
+            output,
+            variables,
+            artifacts: self.artifacts.into_iter().map(artifact).collect(),
+            side_effects: self.side_effects,
+            cost: self.cost,
+            disposition: self.disposition,
+            ..Receipt::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a receipt survives the way through JSON.
+
+    use super::*;
+
+    #[test]
+    fn receipt_json_round_trips() {
+        for text in [
+            r#"{"outcome":"succeeded","output":[1],"variables":{"a":"x"},"side_effects":["k"],
+                "artifacts":[{"path":"p","hash":"00"}],"cost":{"money_micros":5,"tokens":9}}"#,
+            r#"{"outcome":"failed","class":"transient","message":"m","payload":{"t":1},
+                "disposition":"landed"}"#,
+            r#"{"outcome":"failed","message":"m"}"#,
+            r#"{"outcome":"replan_requested","message":"because"}"#,
+        ] {
+            let file: ReceiptFile = serde_json::from_str(text).unwrap();
+            let receipt = file.into_receipt().unwrap();
+            let again = serde_json::to_string(&ReceiptFile::of(&receipt)).unwrap();
+            let again: ReceiptFile = serde_json::from_str(&again).unwrap();
+            assert_eq!(again.into_receipt().unwrap(), receipt);
+        }
+    }
+}

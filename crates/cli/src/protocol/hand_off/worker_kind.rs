@@ -1,0 +1,36 @@
+//! The workers that a runner hosts, and the names that are reserved for them.
+
+/// The types of workers that the loop can drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// One process for each attempt.
+    Process,
+    /// Constant replies that the runner itself generates.
+    Stub,
+}
+
+impl WorkerKind {
+    /// Whether this or an earlier runner hosted a worker of that name.
+    #[must_use]
+    pub fn hosted(worker: &str) -> bool {
+        [Self::Process, Self::Stub].iter().any(|kind| {
+            worker.strip_prefix(kind.as_str()).is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
+    /// The name under which command criteria are judged; never the name of a worker.
+    #[must_use]
+    pub fn judge(self) -> &'static str {
+        match self {
+            Self::Process => "runner",
+            Self::Stub => "stub",
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Stub => "stub",
+        }
+    }
+}

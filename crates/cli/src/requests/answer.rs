@@ -1,0 +1,160 @@
+//! Answers a question by its number.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::error::Error;
+use plan_ledger::plan::{
+    Command, ContentHash, Event, Question, QuestionId, Rejection, State, StepEvent, StepNumber,
+    StepStatus,
+};
+
+use crate::protocol::{Failure, StepName};
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{begins_with, run_status, step_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Answer a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerRequest {
+    /// The number of the question.
+    pub question: u64,
+    /// One of its options.
+    pub answer: String,
+    /// The author, for the record.
+    pub by: String,
+    /// The reason.
+    #[serde(default)]
+    pub note: String,
+    /// The hash that the question showed, or a prefix of it: if it has changed, the answer is
+    /// rejected.
+    #[serde(default)]
+    pub shown: Option<String>,
+}
+
+/// A question, a failure or an unknown outcome was resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerAnswer {
+    /// The number of the question; absent if a step was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<u64>,
+    /// The answer.
+    pub answer: String,
+    /// The run.
+    pub run: String,
+    /// The step's id; null for a question about the run.
+    pub step: Option<String>,
+    /// The step number.
+    pub number: Option<u32>,
+    /// The status of the step.
+    pub status: Option<StepStatus>,
+    /// The status of the run.
+    pub run_status: String,
+}
+
+impl RequestKind for AnswerRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = AnswerAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<AnswerAnswer, Failure> {
+        let id = QuestionId(self.question);
+        let make = |state: &State| {
+            let found =
+                state.questions.get(&id).and_then(|run| state.runs.get(run)?.questions.get(&id));
+            let question = found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?;
+            let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
+            reply.answer(id, question, &self.answer)
+        };
+        context.execute(&make, |state, events| {
+            let run = events.iter().find_map(|(_, event)| event.run());
+            let run = run.and_then(|run| state.runs.get(&run));
+            let step = run.zip(answered_step(events));
+            AnswerAnswer {
+                question: Some(self.question),
+                answer: self.answer.clone(),
+                run: run.map_or_else(String::new, |run| run.name.clone()),
+                step: step.map(|(run, step)| StepName::of(run, step).id),
+                number: step.map(|(_, step)| step.0),
+                status: step.map(|(run, step)| step_status(run, step)),
+                run_status: run.map_or_else(String::new, run_status),
+            }
+        })
+    }
+}
+
+/// The step whose question was answered in a commit.
+fn answered_step(events: &[(u64, Event)]) -> Option<StepNumber> {
+    events.iter().find_map(|(_, event)| match event {
+        Event::Step(record) if matches!(record.event, StepEvent::StepAnswered(_)) => {
+            Some(record.step)
+        }
+        _ => None,
+    })
+}
+
+/// The author of an answer, a note, and the hash that the author was shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reply<'a> {
+    pub(super) by: &'a str,
+    pub(super) note: &'a str,
+    pub(super) shown: Option<&'a str>,
+}
+
+impl Reply<'_> {
+    /// An answer that is bound to the hash that was shown.
+    pub(super) fn answer(
+        &self,
+        id: QuestionId,
+        question: &Question,
+        answer: &str,
+    ) -> Result<Command, Failure> {
+        let shown = question.asked.shown;
+        if let Some(seen) = self.shown
+            && !begins_with(shown, seen)
+        {
+            return Err(Failure::Rejected(format!(
+                "you were shown {seen}, but the question is about {}; read it again with `ledger \
+                 questions`",
+                shown.short()
+            )));
+        }
+        Ok(self.command(id, answer, shown))
+    }
+
+    /// The command that answers a question.
+    pub(super) fn command(
+        &self,
+        question: QuestionId,
+        answer: &str,
+        shown: ContentHash,
+    ) -> Command {
+        let (by, note) = (self.by.to_owned(), self.note.to_owned());
+        Command::Answer { question, answer: answer.to_owned(), by, note, shown }
+    }
+}
+
+impl AnswerLine for AnswerAnswer {
+    const WORD: &'static str = "answered";
+}
+
+impl fmt::Display for AnswerAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(question) = self.question {
+            write!(f, "question {question}: answered {}; ", self.answer)?;
+        }
+        match (self.number, &self.step, self.status) {
+            (Some(number), Some(id), Some(status)) => {
+                let step = StepName { number: StepNumber(number), id: id.clone() };
+                write!(f, "{step}: the step is {status}")
+            }
+            _ => write!(f, "run {} is {}", self.run, self.run_status),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Cancels a run.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{run_of, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Cancel a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The author, for the record.
+    pub by: String,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A run was cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelAnswer {
+    /// The run.
+    pub run: String,
+    /// Its status.
+    pub status: String,
+}
+
+impl RequestKind for CancelRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = CancelAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<CancelAnswer, Failure> {
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?.id;
+            Ok(Command::CancelRun { run, by: self.by.clone(), reason: self.reason.clone() })
+        };
+        context.execute(&make, |state, _| {
+            let run = run_of(state, &self.run)?;
+            Ok(CancelAnswer { run: run.name.clone(), status: run_status(run) })
+        })?
+    }
+}
+
+impl AnswerLine for CancelAnswer {
+    const WORD: &'static str = "cancelled";
+}
+
+impl fmt::Display for CancelAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}: the run is cancelled", self.run)
+    }
+}

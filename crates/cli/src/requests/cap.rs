@@ -1,0 +1,116 @@
+//! Sets or lifts a cap on attempts in flight.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{CapScope, Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::run_of;
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Set or lift a cap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapRequest {
+    /// The attempts that count.
+    pub scope: Scope,
+    /// How many of them may be in flight at once; null removes the cap.
+    pub limit: Option<u32>,
+    /// The author, for the record.
+    pub by: String,
+}
+
+/// The scope of a cap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The whole ledger.
+    Ledger,
+    /// One run, by name or number.
+    Run(String),
+    /// One owner, across all runs.
+    Owner(String),
+    /// One tag or resource, across all runs.
+    Tag(String),
+}
+
+/// A cap was set or lifted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CapAnswer {
+    /// The attempts that count.
+    pub scope: ScopeKind,
+    /// The name of the run, owner or tag; null for the ledger.
+    pub name: Option<String>,
+    /// How many of them may be in flight at once; null for no cap.
+    pub limit: Option<u32>,
+}
+
+/// The kind of a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeKind {
+    /// The whole ledger.
+    Ledger,
+    /// One run.
+    Run,
+    /// One owner.
+    Owner,
+    /// One tag or resource.
+    Tag,
+}
+
+impl RequestKind for CapRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = CapAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<CapAnswer, Failure> {
+        let make = |state: &State| {
+            let scope = match &self.scope {
+                Scope::Ledger => CapScope::Ledger,
+                Scope::Run(run) => CapScope::Run { run: run_of(state, run)?.id },
+                Scope::Owner(owner) => CapScope::Owner { owner: owner.clone() },
+                Scope::Tag(tag) => CapScope::Tag { tag: tag.clone() },
+            };
+            Ok(Command::SetCap { scope, limit: self.limit, by: self.by.clone() })
+        };
+        context.execute(&make, |_, _| ())?;
+        let (scope, name) = match &self.scope {
+            Scope::Ledger => (ScopeKind::Ledger, None),
+            Scope::Run(run) => (ScopeKind::Run, Some(run.clone())),
+            Scope::Owner(owner) => (ScopeKind::Owner, Some(owner.clone())),
+            Scope::Tag(tag) => (ScopeKind::Tag, Some(tag.clone())),
+        };
+        Ok(CapAnswer { scope, name, limit: self.limit })
+    }
+}
+
+impl AnswerLine for CapAnswer {
+    const WORD: &'static str = "cap";
+}
+
+impl fmt::Display for CapAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.scope {
+            ScopeKind::Ledger => "the ledger",
+            ScopeKind::Run => "run",
+            ScopeKind::Owner => "owner",
+            ScopeKind::Tag => "tag",
+        };
+        f.write_str(kind)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name}")?;
+        }
+        match self.limit {
+            Some(limit) => write!(f, ": at most {limit} attempts in flight"),
+            None => f.write_str(": no cap"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Dispatches a step to a worker.
+//!
+//! A claim has one winner; the response to the others names the winner and the expiry of its lease.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::Task;
+use plan_ledger::plan::{Command, Micros, NameKind, Rejection, State};
+
+use crate::protocol::{Failure, WorkerKind};
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{check_name, run_or_only, step_to_change};
+use super::kind::{RequestAnswer, RequestKind};
+use super::nothing::NothingAnswer;
+use super::pending_answer::PendingAnswer;
+use super::rules::{Role, Rules};
+use super::task::TaskAnswer;
+
+/// Dispatch a step to a worker: the named step, or the first one in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    /// The run's name or number; by default the only run that has not ended.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// The step's id or number.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// The worker's name.
+    pub worker: String,
+    /// The length of the lease; that of the plan by default.
+    #[serde(default)]
+    pub lease_seconds: Option<u32>,
+}
+
+/// The outcome of a claim.
+#[derive(Debug)]
+pub(crate) enum Claimed {
+    Task(Box<Task>, String),
+    Nothing(NothingAnswer),
+}
+
+impl RequestKind for ClaimRequest {
+    const RULES: Rules = Rules::of(Role::Worker);
+
+    type Answer = Claimed;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<Claimed, Failure> {
+        check_worker(&self.worker)?;
+        let lease = lease(self.lease_seconds)?;
+        // Record expired leases first, since they may make steps ready.
+        context.tick()?;
+        let run = self.run.as_deref();
+        let make = |state: &State| {
+            let run = run_or_only(state, run)?;
+            let step = self.step.as_ref().map(|step| step_to_change(run, step)).transpose()?;
+            Ok(Command::Dispatch { run: run.id, step, worker: self.worker.clone(), lease })
+        };
+        let why = match context.execute(&make, Task::dispatched) {
+            Ok(Some(task)) => return Ok(Claimed::Task(Box::new(task), self.worker.clone())),
+            // The commit paused the run because of its budget, or recorded only consequences of an
+            // earlier batch.
+            Ok(None) => None,
+            Err(Failure::Ledger(error)) if is_nothing(&error) => Some(error),
+            Err(failure) => return Err(failure),
+        };
+        context.read(|state| {
+            let nothing = NothingAnswer::new(state, run_or_only(state, run)?, why.as_ref());
+            Ok(Claimed::Nothing(nothing))
+        })?
+    }
+}
+
+impl RequestAnswer for Claimed {
+    const TYPES: &'static [&'static str] = &[TaskAnswer::WORD, NothingAnswer::WORD];
+
+    fn pending(self) -> PendingAnswer {
+        match self {
+            Self::Task(task, worker) => PendingAnswer::task(task, worker),
+            Self::Nothing(nothing) => nothing.pending(),
+        }
+    }
+}
+
+/// Rejects names that are reserved for a runner's own workers. When such a runner has died, its
+/// attempts are recorded as lost, so other workers must not use these names.
+pub(super) fn check_worker(worker: &str) -> Result<(), Failure> {
+    check_name(NameKind::Worker, worker)?;
+    if WorkerKind::hosted(worker) {
+        let message =
+            format!("`{worker}` is reserved for workers of a runner; choose another name");
+        return Err(Failure::Usage(message));
+    }
+    Ok(())
+}
+
+/// The requested lease in microseconds.
+pub(super) fn lease(seconds: Option<u32>) -> Result<Option<Micros>, Failure> {
+    match seconds {
+        Some(0) => Err(Failure::Usage("a lease lasts at least one second".to_owned())),
+        seconds => Ok(seconds.map(|seconds| Micros::from(seconds).saturating_mul(1_000_000))),
+    }
+}
+
+/// Whether the error means that nothing can be dispatched now, which is a regular response. A claim
+/// of a given step gets this response while the step may still become ready; if the step is settled
+/// or claimed, the claim is rejected.
+fn is_nothing(error: &Error) -> bool {
+    match error.rejection() {
+        Some(Rejection::NotReady(_, status)) => status.is_remaining(),
+        Some(
+            Rejection::NothingReady { .. }
+            | Rejection::CapReached { .. }
+            | Rejection::Paused(_)
+            | Rejection::BudgetReserved(_)
+            | Rejection::NoActivePlan
+            | Rejection::RunHasEnded(_),
+        ) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,120 @@
+//! Decides about a failed attempt.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, Decision, State, StepStatus, Timestamp};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{StepOfRun, run_of, step_of, step_status, step_to_change};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Decide about a failed attempt, if the plan leaves the decision to an external decider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecideRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The step's id or number.
+    pub step: String,
+    /// `retry`, `fail`, `fallback`, `replan`, `escalate`, `abort` or `outcome_unknown`.
+    pub decision: String,
+    /// The delay of a retry.
+    #[serde(default)]
+    pub after_seconds: Option<u64>,
+    /// The rule that decided, for the record.
+    pub rule: String,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A decision was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DecideAnswer {
+    /// The step.
+    #[serde(flatten)]
+    pub step: StepOfRun,
+    /// The decision.
+    pub decision: String,
+    /// The rule that decided.
+    pub rule: String,
+    /// The status of the step.
+    pub status: StepStatus,
+}
+
+impl RequestKind for DecideRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = DecideAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<DecideAnswer, Failure> {
+        let decision = self.decision(context.ledger.now())?;
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?;
+            let (rule, reason) = (self.rule.clone(), self.reason.clone());
+            let step = step_to_change(run, &self.step)?;
+            Ok(Command::DecideFailure { run: run.id, step, decision, rule, reason })
+        };
+        context.execute(&make, |state, _| {
+            let run = run_of(state, &self.run)?;
+            let number = step_of(run, &self.step)?;
+            Ok(DecideAnswer {
+                step: StepOfRun::new(run, number),
+                decision: self.decision.clone(),
+                rule: self.rule.clone(),
+                status: step_status(run, number),
+            })
+        })?
+    }
+}
+
+impl DecideRequest {
+    fn decision(&self, now: Timestamp) -> Result<Decision, Failure> {
+        match (self.decision.as_str(), self.after_seconds) {
+            ("retry", Some(seconds)) => {
+                Ok(Decision::RetryAt { due: now.saturating_add(seconds.saturating_mul(1_000_000)) })
+            }
+            (word, Some(_)) => {
+                let message = format!("`{word}` takes no delay; only `retry` does");
+                Err(Failure::Usage(message))
+            }
+            ("outcome_unknown", None) => Ok(Decision::OutcomeUnknown),
+            (word, None) => decision_of(word).ok_or_else(|| {
+                Failure::Usage(format!(
+                    "unknown decision `{word}`; expected one of: retry, fail, fallback, replan, \
+                     escalate, abort, outcome_unknown"
+                ))
+            }),
+        }
+    }
+}
+
+/// The decision that a word stands for, for those that people make.
+pub(crate) fn decision_of(word: &str) -> Option<Decision> {
+    match word {
+        "retry" => Some(Decision::Retry),
+        "fail" => Some(Decision::Fail),
+        "fallback" => Some(Decision::Fallback),
+        "replan" => Some(Decision::Replan),
+        "escalate" => Some(Decision::Escalate),
+        "abort" => Some(Decision::Abort),
+        _ => None,
+    }
+}
+
+impl AnswerLine for DecideAnswer {
+    const WORD: &'static str = "decided";
+}
+
+impl fmt::Display for DecideAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; the step is {}", self.step, self.decision, self.status)
+    }
+}

@@ -1,0 +1,98 @@
+//! Records the start or the end of a side effect.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{AttemptToken, Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{StepOfRun, attempt_of};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules, TokenRule};
+
+/// Record the start or the end of a side effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EffectRequest {
+    /// The attempt's token.
+    pub token: u64,
+    /// The key that identifies the effect within the run.
+    pub key: String,
+    /// A description for people; the key by default.
+    #[serde(default)]
+    pub effect: String,
+    /// The progress of the effect.
+    pub state: EffectState,
+}
+
+/// The progress of a side effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectState {
+    /// The worker is about to perform it.
+    Intended,
+    /// The worker has performed it.
+    Committed,
+}
+
+/// The progress of a side effect was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EffectAnswer {
+    /// The step.
+    #[serde(flatten)]
+    pub step: StepOfRun,
+    /// The attempt's token.
+    pub token: u64,
+    /// The key of the effect.
+    pub key: String,
+    /// The progress of the effect.
+    pub state: EffectState,
+}
+
+impl RequestKind for EffectRequest {
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+
+    type Answer = EffectAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<EffectAnswer, Failure> {
+        let token = AttemptToken(self.token);
+        let make = |_: &State| {
+            let key = self.key.clone();
+            Ok(match self.state {
+                EffectState::Intended => {
+                    let effect = if self.effect.is_empty() { &key } else { &self.effect };
+                    Command::IntendEffect { token, effect: effect.clone(), key }
+                }
+                EffectState::Committed => Command::CommitEffect { token, key },
+            })
+        };
+        context.execute(&make, |state, _| {
+            let (run, number, _) = attempt_of(state, token)?;
+            Ok(EffectAnswer {
+                step: StepOfRun::new(run, number),
+                token: self.token,
+                key: self.key.clone(),
+                state: self.state,
+            })
+        })?
+    }
+}
+
+impl AnswerLine for EffectAnswer {
+    const WORD: &'static str = "effect";
+}
+
+impl fmt::Display for EffectAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            EffectState::Intended => "intended",
+            EffectState::Committed => "committed",
+        };
+        write!(f, "{}: side effect {} is {state}", self.step, self.key)
+    }
+}

@@ -1,0 +1,92 @@
+//! Forks a run.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::ledger::ForkPoint;
+use plan_ledger::plan::NameKind;
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{check_name, run_of, run_status, step_of};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Fork a run: after a record, or before the first dispatch of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The new run's name.
+    pub name: String,
+    /// The last record of the run to keep; either this or `step`.
+    #[serde(default)]
+    pub at: Option<u64>,
+    /// The step before whose first dispatch the new run begins, by id or number.
+    #[serde(default)]
+    pub step: Option<String>,
+}
+
+/// A run was forked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ForkAnswer {
+    /// The new run.
+    pub run: String,
+    /// The run that was forked.
+    pub parent: String,
+    /// The last record of the parent that the new run includes.
+    pub at_seq: u64,
+    /// The status of the new run.
+    pub status: String,
+}
+
+impl RequestKind for ForkRequest {
+    const RULES: Rules = Rules::of(Role::Operator).long();
+
+    type Answer = ForkAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<ForkAnswer, Failure> {
+        check_name(NameKind::Run, &self.name)?;
+        let ledger = context.ledger;
+        let parent = context.read(|state| match state.names.get(&self.run) {
+            Some(run) => Ok(*run),
+            None => run_of(state, &self.run).map(|run| run.id),
+        })??;
+        let point = match (&self.step, self.at) {
+            (Some(step), None) => ForkPoint::Before(step_of(&ledger.run(parent)?, step)?),
+            (None, Some(at)) => ForkPoint::After(at),
+            _ => {
+                let message = "a fork needs either `at` (a record) or `step`";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+        };
+        // Reading the parent run takes time and needs no lock.
+        let command = ledger.fork_command(parent, point, &self.name)?;
+        context.execute(&|_| Ok(command.clone()), |_, _| ())?;
+        context.read(|state| {
+            let run = run_of(state, &self.name)?;
+            Ok(ForkAnswer {
+                run: self.name.clone(),
+                parent: self.run.clone(),
+                at_seq: run.fork.as_ref().map_or(0, |forked| forked.at_seq),
+                status: run_status(run),
+            })
+        })?
+    }
+}
+
+impl AnswerLine for ForkAnswer {
+    const WORD: &'static str = "forked";
+}
+
+impl fmt::Display for ForkAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, parent, at_seq, status } = self;
+        write!(f, "run {run}: forked from run {parent} at record {at_seq}; it is {status}")
+    }
+}

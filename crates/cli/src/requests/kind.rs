@@ -1,0 +1,33 @@
+//! The interface of a request, and of its answer.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::protocol::Failure;
+
+use super::context::RequestContext;
+use super::pending_answer::PendingAnswer;
+use super::rules::Rules;
+
+/// A type of request. Its fields are the members of the request.
+pub(crate) trait RequestKind: Serialize + DeserializeOwned + JsonSchema {
+    /// Who may make it, and how it may be repeated.
+    const RULES: Rules;
+
+    /// What it answers.
+    type Answer: RequestAnswer;
+
+    /// Executes it without waiting for the disk. No outcome, not even a rejection, may be revealed
+    /// before the commits of the context are durable.
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<Self::Answer, Failure>;
+}
+
+/// The answer to a request: one line or several.
+pub(crate) trait RequestAnswer {
+    /// The types of the lines.
+    const TYPES: &'static [&'static str];
+
+    /// The lines, as far as they are known before the commit is durable.
+    fn pending(self) -> PendingAnswer;
+}

@@ -1,0 +1,305 @@
+//! The requests to the process that has the writer lock, as specified in `format/socket.md`: one file
+//! for each, with its members, its rules, the function that executes it, its answer, and the text of
+//! the answer.
+//!
+//! A request contains names of runs and steps and nothing specific to a machine, so every process
+//! executes it with the same result. A new request is one file and one line in the table.
+
+mod add_step;
+mod answer;
+mod answer_line;
+mod answer_step;
+mod attempt_status;
+mod budget;
+mod cancel;
+mod cap;
+mod claim;
+mod collect_blobs;
+mod context;
+mod decide;
+mod effect;
+mod find;
+mod fork;
+mod judge;
+mod kind;
+mod note;
+mod nothing;
+mod pause;
+mod pending_answer;
+mod propose;
+mod prune;
+mod receipt;
+mod release;
+mod renew;
+mod resume;
+mod retry;
+mod review;
+mod rules;
+mod set;
+mod skip;
+mod snapshot;
+mod task;
+mod tick;
+mod verdict;
+mod withdraw;
+
+pub use add_step::AddStepRequest;
+pub use answer::{AnswerAnswer, AnswerRequest};
+pub(crate) use answer_line::AnswerLine;
+pub use answer_step::AnswerStepRequest;
+pub use attempt_status::AttemptStatus;
+pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
+pub use cancel::{CancelAnswer, CancelRequest};
+pub use cap::{CapAnswer, CapRequest, Scope, ScopeKind};
+pub use claim::ClaimRequest;
+pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
+pub use decide::{DecideAnswer, DecideRequest};
+pub use effect::{EffectAnswer, EffectRequest, EffectState};
+pub use find::StepOfRun;
+pub(crate) use find::{check_name, run_of, run_or_only, step_hint};
+pub use fork::{ForkAnswer, ForkRequest};
+pub use judge::{JudgeAnswer, JudgeRequest};
+pub(crate) use kind::RequestKind;
+pub use note::{NoteAnswer, NoteRequest};
+pub use nothing::{HeldStep, NothingAnswer};
+pub use pause::{PauseAnswer, PauseRequest};
+pub(crate) use pending_answer::{PendingAnswer, QUICK_LENGTH_MAX};
+pub use propose::{ProposeAnswer, ProposeRequest};
+pub use prune::{PruneAnswer, PruneRequest, PrunedSegments};
+pub use receipt::{NextStep, ReceiptAnswer, ReceiptRequest};
+pub use release::{ReleaseAnswer, ReleaseRequest, Work};
+pub use renew::{RenewAnswer, RenewRequest};
+pub use resume::{ResumeAnswer, ResumeRequest};
+pub use retry::{RetryAnswer, RetryRequest};
+pub(crate) use review::question_about;
+pub use review::{ReviewAnswer, ReviewRequest};
+pub use rules::{Effort, Repetition, Role, Rules, TokenRule};
+pub use set::{SetAnswer, SetRequest};
+pub use skip::{SkipAnswer, SkipRequest};
+pub use snapshot::{SnapshotAnswer, SnapshotRequest};
+pub use task::TaskAnswer;
+pub use tick::{TickAnswer, TickRequest};
+pub use verdict::VerdictRequest;
+pub use withdraw::{WithdrawAnswer, WithdrawRequest};
+
+use std::cell::RefCell;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use plan_ledger::ledger::{Ledger, Submitted};
+use plan_ledger::log::BatchKey;
+
+use crate::json::JsonLine;
+#[cfg(test)]
+use crate::json::PublishedSchema;
+use crate::protocol::{Answer, Failure};
+
+use answer_line::answer_of;
+use context::RequestContext;
+use kind::RequestAnswer;
+
+macro_rules! requests {
+    ($($variant:ident($request:ident) => [$($line:ident $(of $($command:ident)+)?),*];)*) => {
+        /// One request; the member `act` names its type.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "act", rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "the types of the requests are documented")]
+        pub enum Request {
+            $($variant($request),)*
+        }
+
+        $(
+            impl From<$request> for Request {
+                fn from(request: $request) -> Self {
+                    Self::$variant(request)
+                }
+            }
+
+            $(
+                impl JsonLine for $line {
+                    const TYPE: Option<&'static str> = Some(<Self as AnswerLine>::WORD);
+                }
+
+                impl RequestAnswer for $line {
+                    const TYPES: &'static [&'static str] = &[<Self as AnswerLine>::WORD];
+
+                    fn pending(self) -> PendingAnswer {
+                        PendingAnswer::Complete(answer_of(&self))
+                    }
+                }
+            )*
+        )*
+
+        impl Request {
+            /// Who may make the request, and how it may be repeated.
+            #[must_use]
+            pub fn rules(&self) -> Rules {
+                match self {
+                    $(Self::$variant(_) => <$request as RequestKind>::RULES,)*
+                }
+            }
+
+            /// The types of the lines of its answer, if it does not fail.
+            #[must_use]
+            pub fn answer_types(&self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$variant(_) => {
+                        <<$request as RequestKind>::Answer as RequestAnswer>::TYPES
+                    })*
+                }
+            }
+
+            /// The outcome of the request. Not even a rejection may be revealed before
+            /// `context.commits` are durable.
+            fn run(&self, context: RequestContext<'_, '_>) -> Result<PendingAnswer, Failure> {
+                match self {
+                    $(Self::$variant(request) => request.run(context).map(RequestAnswer::pending),)*
+                }
+            }
+        }
+
+        /// The text of a line of an answer; none for a line without a text, or of an unknown type.
+        fn text_of(line: &Value) -> Option<String> {
+            let word = line.get("type")?.as_str()?;
+            $($(
+                if word == <$line as AnswerLine>::WORD {
+                    return Some($line::deserialize(line).ok()?.to_string());
+                }
+            )*)*
+            None
+        }
+
+        /// Adds the lines of answers to the published schema.
+        #[cfg(test)]
+        pub(crate) fn add_answers(schema: &mut PublishedSchema) {
+            $($($($(schema.add::<$line>(stringify!($command));)+)?)*)*
+        }
+
+        /// The rules of each request, and the types of the lines of its answer.
+        #[cfg(test)]
+        fn rules_and_answers() -> Vec<(&'static str, Rules, &'static [&'static str])> {
+            vec![$((
+                stringify!($variant),
+                <$request as RequestKind>::RULES,
+                <<$request as RequestKind>::Answer as RequestAnswer>::TYPES,
+            ),)*]
+        }
+    };
+}
+
+// Each request, and the lines of answers that its file defines, each with the commands that print it.
+requests! {
+    Propose(ProposeRequest) => [ProposeAnswer of plan_propose plan_add];
+    AddStep(AddStepRequest) => [];
+    Review(ReviewRequest) => [ReviewAnswer of plan_approve plan_reject];
+    Withdraw(WithdrawRequest) => [WithdrawAnswer of plan_withdraw];
+    Claim(ClaimRequest) => [TaskAnswer, NothingAnswer of claim receipt work];
+    Renew(RenewRequest) => [RenewAnswer of renew];
+    Release(ReleaseRequest) => [ReleaseAnswer of release work];
+    Receipt(ReceiptRequest) => [ReceiptAnswer of receipt work];
+    Effect(EffectRequest) => [EffectAnswer of effect];
+    Judge(JudgeRequest) => [JudgeAnswer of accept reject work];
+    Verdict(VerdictRequest) => [];
+    Answer(AnswerRequest) => [AnswerAnswer of answer];
+    AnswerStep(AnswerStepRequest) => [];
+    Decide(DecideRequest) => [DecideAnswer of decide];
+    Retry(RetryRequest) => [RetryAnswer of retry];
+    Skip(SkipRequest) => [SkipAnswer of skip];
+    Set(SetRequest) => [SetAnswer of set];
+    Budget(BudgetRequest) => [BudgetAnswer of budget];
+    Cap(CapRequest) => [CapAnswer of cap];
+    Pause(PauseRequest) => [PauseAnswer of pause];
+    Resume(ResumeRequest) => [ResumeAnswer of resume];
+    Cancel(CancelRequest) => [CancelAnswer of cancel];
+    Fork(ForkRequest) => [ForkAnswer of fork];
+    Note(NoteRequest) => [NoteAnswer of note];
+    Tick(TickRequest) => [TickAnswer of tick];
+    Snapshot(SnapshotRequest) => [SnapshotAnswer of snapshot];
+    Prune(PruneRequest) => [PruneAnswer of prune archive];
+    CollectBlobs(CollectBlobsRequest) => [CollectBlobsAnswer of blobs];
+}
+
+impl Request {
+    /// Executes the request and waits until it is durable. Under a key it is executed once, however
+    /// often it is repeated.
+    ///
+    /// # Errors
+    /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
+    pub fn execute(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        self.submit(ledger, key).wait().map(|pending| pending.finish(ledger))
+    }
+
+    /// Executes the request without waiting.
+    pub(crate) fn submit<'l>(
+        &self,
+        ledger: &'l Ledger,
+        key: Option<&BatchKey>,
+    ) -> Submitted<'l, PendingAnswer, Failure> {
+        let commits = RefCell::new(ledger.submit_nothing());
+        let outcome = self.run(RequestContext { ledger, key, commits: &commits });
+        commits.into_inner().with(outcome)
+    }
+}
+
+/// The text of an answer, for people.
+pub(crate) fn answer_text(answer: &Answer) -> String {
+    let texts = answer.lines.iter().filter_map(text_of).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The first line of that type in an answer.
+pub(crate) fn line_of<L: AnswerLine>(answer: &Answer) -> Option<L> {
+    let line = answer.lines.iter().find(|line| line.get("type").is_some_and(|it| it == L::WORD))?;
+    L::deserialize(line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the published schema has every request, its rules and its answers.
+
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        let mut schema = schemars::schema_for!(Request).to_value();
+        schema["title"] = json!("A request on the socket of a ledger");
+        let all = rules_and_answers();
+        for request in schema["oneOf"].as_array_mut().unwrap() {
+            let act = request["properties"]["act"]["const"].as_str().unwrap().replace('_', "");
+            let same = |name: &str| name.to_ascii_lowercase() == act;
+            let (_, rules, answers) = all.iter().find(|(name, ..)| same(name)).unwrap();
+            request["x-rules"] = json!(rules);
+            request["x-answers"] = json!(answers);
+        }
+        schema
+    }
+
+    /// `UPDATE_GOLDEN=1` writes the file again.
+    #[test]
+    fn published_request_schema_matches_the_types() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format/requests.schema.json");
+        let schema = schema();
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, format!("{schema:#}\n")).unwrap();
+        }
+        let published: Value =
+            serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert!(
+            published == schema,
+            "format/requests.schema.json is stale; run with UPDATE_GOLDEN=1"
+        );
+    }
+
+    #[test]
+    fn request_with_a_token_states_it() {
+        for (name, rules, _) in rules_and_answers() {
+            let has_token = matches!(name, "Renew" | "Release" | "Receipt" | "Effect" | "Verdict");
+            assert_eq!(rules.token != TokenRule::None, has_token, "{name}");
+        }
+    }
+}

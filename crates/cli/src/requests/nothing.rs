@@ -1,0 +1,126 @@
+//! The answer that no step can be dispatched to a worker now.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{
+    Attempt, Rejection, Run, RunStatus, State, StepNumber, StepState, Timestamp,
+};
+
+use crate::protocol::{Code, counted};
+
+use super::answer_line::AnswerLine;
+use super::find::run_status;
+
+/// The maximum number of claims in a message.
+const NAMED_MAX: usize = 3;
+
+/// No step can be dispatched now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NothingAnswer {
+    /// The run.
+    pub run: String,
+    /// Its status.
+    pub status: String,
+    /// The rule that prevents it, as in `rejection` of an error.
+    pub reason: String,
+    /// The same for people.
+    pub message: String,
+    /// The number of attempts in flight.
+    pub in_flight: u32,
+    /// The claimed steps.
+    pub held: Vec<HeldStep>,
+    /// The next time at which a timer may change that; null if the run has ended.
+    pub next_due_micros: Option<Timestamp>,
+    /// Whether the run has ended, which the exit code tells.
+    #[serde(skip)]
+    has_ended: bool,
+}
+
+/// A claimed step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldStep {
+    /// The step's id.
+    pub step: String,
+    /// The step number.
+    pub number: u32,
+    /// The worker that has claimed it.
+    pub worker: String,
+    /// The end of its lease.
+    pub lease_until_micros: Timestamp,
+}
+
+impl NothingAnswer {
+    /// The answer with the reason, and the active claims.
+    pub(super) fn new(state: &State, run: &Run, why: Option<&Error>) -> Self {
+        let has_ended = matches!(run.status, RunStatus::Ended(_));
+        let written = if run.pause.is_some() { "paused" } else { "nothing_ready" };
+        let message = match (why, &run.pause) {
+            (Some(error), _) => error.to_string(),
+            (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
+            (None, None) => "nothing is ready".to_owned(),
+        };
+        let held = claimed_steps(state, run).map(|(number, step, attempt)| HeldStep {
+            step: step.id().to_owned(),
+            number: number.0,
+            worker: attempt.worker.clone(),
+            lease_until_micros: attempt.lease_until,
+        });
+        Self {
+            run: run.name.clone(),
+            status: run_status(run),
+            reason: why.and_then(Error::rejection).map_or(written, Rejection::name).to_owned(),
+            message,
+            in_flight: run.in_flight,
+            held: held.collect(),
+            next_due_micros: state.next_due().filter(|_| !has_ended),
+            has_ended,
+        }
+    }
+}
+
+/// The claimed steps of a run.
+fn claimed_steps<'a>(
+    state: &'a State,
+    run: &'a Run,
+) -> impl Iterator<Item = (StepNumber, &'a StepState, &'a Attempt)> {
+    let of_run = state.in_flight.values().filter(|(id, _)| *id == run.id);
+    of_run.filter_map(|(_, number)| {
+        let step = run.step(*number)?;
+        Some((*number, step, step.attempt()?))
+    })
+}
+
+impl AnswerLine for NothingAnswer {
+    const WORD: &'static str = "nothing";
+
+    fn code(&self) -> Code {
+        if self.has_ended { Code::Failed } else { Code::Waiting }
+    }
+
+    fn messages(&self) -> Vec<String> {
+        let mut messages = vec![format!("run {}: nothing to dispatch: {}", self.run, self.message)];
+        messages.extend(self.held.iter().take(NAMED_MAX).map(|held| {
+            let HeldStep { step, number, worker, lease_until_micros } = held;
+            let until = time_text(*lease_until_micros);
+            format!("step {number} ({step}) is claimed by {worker} until {until}")
+        }));
+        if self.held.len() > NAMED_MAX {
+            let more = u64::try_from(self.held.len() - NAMED_MAX).unwrap_or(u64::MAX);
+            let more = counted(more, "step");
+            messages.push(format!("and {more} by others: `ledger inspect queue`"));
+        }
+        messages
+    }
+}
+
+impl fmt::Display for NothingAnswer {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It is a message, not a result.
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Stops dispatch in a run.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{run_of, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Stop dispatch in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The author, for the record.
+    pub by: String,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A run was paused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PauseAnswer {
+    /// The run.
+    pub run: String,
+    /// Its status.
+    pub status: String,
+}
+
+impl RequestKind for PauseRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = PauseAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<PauseAnswer, Failure> {
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?.id;
+            Ok(Command::Pause { run, by: self.by.clone(), reason: self.reason.clone() })
+        };
+        context.execute(&make, |state, _| {
+            let run = run_of(state, &self.run)?;
+            Ok(PauseAnswer { run: run.name.clone(), status: run_status(run) })
+        })?
+    }
+}
+
+impl AnswerLine for PauseAnswer {
+    const WORD: &'static str = "paused";
+}
+
+impl fmt::Display for PauseAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}: dispatch is paused", self.run)
+    }
+}

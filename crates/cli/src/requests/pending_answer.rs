@@ -1,0 +1,60 @@
+//! Answers that are completed after their commit is durable.
+
+use plan_ledger::ledger::{Ledger, Task};
+
+use crate::protocol::Answer;
+
+use super::answer_line::answer_of;
+use super::task::TaskAnswer;
+
+/// Requests and inputs with more bytes than this get their own thread.
+pub(crate) const QUICK_LENGTH_MAX: usize = 64 << 10;
+
+/// The answer to a request whose commit may not be durable yet.
+#[derive(Debug)]
+pub(crate) enum PendingAnswer {
+    Complete(Answer),
+    /// A step was dispatched to a worker; the task follows the given answer. Earlier attempts and
+    /// files are read after the commit.
+    Dispatched(Answer, Box<Task>, String),
+}
+
+impl PendingAnswer {
+    /// The answer that a step was dispatched to a worker.
+    pub(super) fn task(task: Box<Task>, worker: String) -> Self {
+        Self::Dispatched(Answer::default(), task, worker)
+    }
+
+    /// This answer, if it is complete, followed by another one.
+    pub(super) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Complete(first), Self::Complete(other)) => Self::Complete(first.and(other)),
+            (Self::Complete(first), Self::Dispatched(before, task, worker)) => {
+                Self::Dispatched(first.and(before), task, worker)
+            }
+            (dispatched, _) => dispatched,
+        }
+    }
+
+    /// Whether completing the answer may take long.
+    pub(crate) fn takes_time(&self) -> bool {
+        match self {
+            Self::Complete(_) => false,
+            Self::Dispatched(_, task, _) => {
+                let inputs: usize = task.inputs.iter().map(|(_, value)| value.as_str().len()).sum();
+                task.attempt > 1 || !task.step.changes.is_empty() || inputs > QUICK_LENGTH_MAX
+            }
+        }
+    }
+
+    /// Completes the answer from durable records.
+    pub(crate) fn finish(self, ledger: &Ledger) -> Answer {
+        match self {
+            Self::Complete(answer) => answer,
+            Self::Dispatched(before, task, worker) => {
+                let task = ledger.complete_task(*task);
+                before.and(answer_of(&TaskAnswer::new(&task, worker)))
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Starts a run, or proposes the next version of its plan.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::plan_draft;
+use plan_ledger::plan::{
+    ApprovalPolicy, Command, ContentHash, Event, NameKind, Plan, PlanDraft, RunId, RunPolicy, State,
+};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{check_name, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Start a run of a plan, or propose the next version of a run's plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeRequest {
+    /// The run's name.
+    pub run: String,
+    /// The plan (`plan.md`).
+    pub plan: Box<Plan>,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+    /// The policy of a new run.
+    #[serde(default)]
+    pub policy: RunPolicy,
+}
+
+/// A plan version was proposed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProposeAnswer {
+    /// The run.
+    pub run: String,
+    /// The number of the version.
+    pub version: u32,
+    /// The hash of the plan.
+    pub hash: ContentHash,
+    /// The number of its steps.
+    pub steps: u32,
+    /// Whether it is active; otherwise it waits for a review.
+    pub active: bool,
+    /// The status of the run.
+    pub status: String,
+}
+
+impl RequestKind for ProposeRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = ProposeAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<ProposeAnswer, Failure> {
+        let draft = plan_draft(&self.plan).map_err(Error::from)?;
+        let make = |state: &State| {
+            if let Some(run) = state.names.get(&self.run) {
+                return Ok(next_version(*run, draft.clone(), &self.reason));
+            }
+            check_name(NameKind::Run, &self.run)?;
+            Ok(Command::StartRun {
+                name: self.run.clone(),
+                policy: self.policy,
+                reason: self.reason.clone(),
+                draft: draft.clone(),
+            })
+        };
+        context.execute(&make, ProposeAnswer::of)?
+    }
+}
+
+/// The command that proposes the next version of a run's plan.
+pub(super) fn next_version(run: RunId, draft: PlanDraft, reason: &str) -> Command {
+    Command::ProposePlan {
+        run,
+        draft,
+        reason: reason.to_owned(),
+        trigger: None,
+        approval: ApprovalPolicy::Automatic,
+    }
+}
+
+impl ProposeAnswer {
+    /// The version that was proposed in a commit.
+    pub(super) fn of(state: &State, events: &[(u64, Event)]) -> Result<Self, Failure> {
+        let found = events.iter().find_map(|(_, event)| match event {
+            Event::PlanProposed(proposed) => Some((proposed.run, proposed.version, proposed.hash)),
+            _ => None,
+        });
+        let Some((Some(run), version, hash)) =
+            found.map(|(run, version, hash)| (state.runs.get(&run), version, hash))
+        else {
+            return Err(Failure::Rejected("the run has ended".to_owned()));
+        };
+        let place = usize::try_from(version.saturating_sub(1)).ok();
+        let proposed = place.and_then(|place| run.versions.get(place));
+        Ok(Self {
+            run: run.name.clone(),
+            version,
+            hash,
+            steps: proposed.map_or(0, |version| version.step_count),
+            active: run.active >= version,
+            status: run_status(run),
+        })
+    }
+}
+
+impl AnswerLine for ProposeAnswer {
+    const WORD: &'static str = "proposed";
+}
+
+impl fmt::Display for ProposeAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, version, steps, .. } = self;
+        let status = if self.active { "active" } else { "waiting for review" };
+        write!(f, "run {run}: version {version}, {steps} steps, {status}")
+    }
+}

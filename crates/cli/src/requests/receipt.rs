@@ -1,0 +1,189 @@
+//! Records a worker's receipt and, if requested, dispatches the next step to it.
+//!
+//! A receipt is recorded whether or not a next step is ready, and a rejected receipt dispatches no
+//! step.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::error::Error;
+use plan_ledger::ledger::{Task, Transaction};
+use plan_ledger::plan::{
+    AttemptToken, Command, Event, Micros, Receipt, Rejection, State, StepEvent, Timestamp, decide,
+};
+
+use crate::protocol::{Answer, Failure, ReceiptFile};
+
+use super::answer_line::AnswerLine;
+use super::attempt_status::AttemptStatus;
+use super::claim::check_worker;
+use super::context::RequestContext;
+use super::find::attempt_of;
+use super::kind::{RequestAnswer, RequestKind};
+use super::nothing::NothingAnswer;
+use super::pending_answer::PendingAnswer;
+use super::rules::{Role, Rules, TokenRule};
+use super::task::TaskAnswer;
+
+/// Record a worker's receipt; with `next`, dispatch the next step to the worker in the same commit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReceiptRequest {
+    /// The attempt's token.
+    pub token: u64,
+    /// The receipt (`hand-off.md`).
+    pub receipt: ReceiptFile,
+    /// The duration of the attempt.
+    #[serde(default)]
+    pub duration_micros: Micros,
+    /// The end of its standard error.
+    #[serde(default)]
+    pub log_tail: String,
+    /// The worker of the next step, if the next step is to be dispatched.
+    #[serde(default)]
+    pub next: Option<NextStep>,
+}
+
+/// The worker of the next step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NextStep {
+    /// The worker's name; by default the one that reported.
+    pub worker: Option<String>,
+}
+
+/// A receipt was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiptAnswer {
+    /// The attempt.
+    #[serde(flatten)]
+    pub attempt: AttemptStatus,
+}
+
+/// The outcome of a receipt.
+#[derive(Debug)]
+pub(crate) enum Receipted {
+    /// Recorded; no next step was requested.
+    Recorded(ReceiptAnswer),
+    /// Recorded, and the next step was dispatched to this worker.
+    RecordedAndDispatched(ReceiptAnswer, Box<Task>, String),
+    /// Recorded, and no next step could be dispatched.
+    NoNextStep(ReceiptAnswer, Option<NothingAnswer>),
+    /// The receipt arrived after the attempt had ended, and was recorded as rejected for this reason.
+    Rejected(AttemptToken, String),
+}
+
+impl RequestKind for ReceiptRequest {
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+
+    type Answer = Receipted;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<Receipted, Failure> {
+        let token = AttemptToken(self.token);
+        let receipt = self.receipt()?;
+        let worker = self.next_worker(context)?;
+        let next_worker = self.next.as_ref().map(|_| worker.as_str());
+        let read = |transaction: &Transaction<'_>| {
+            let (state, events) = (transaction.state(), transaction.events());
+            if let Some(reason) = rejected(events) {
+                return Ok(Receipted::Rejected(token, reason.to_owned()));
+            }
+            let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)? };
+            Ok::<_, Failure>(match Task::dispatched(state, events) {
+                _ if self.next.is_none() => Receipted::Recorded(answer),
+                Some(task) => {
+                    Receipted::RecordedAndDispatched(answer, Box::new(task), worker.clone())
+                }
+                None => Receipted::NoNextStep(answer, None),
+            })
+        };
+        let outcome = context.record_receipt(token, receipt, next_worker, read)??;
+        let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };
+        let now = context.ledger.now();
+        let nothing = context.read(|state| why_none(state, token, &worker, now))??;
+        Ok(Receipted::NoNextStep(answer, Some(nothing)))
+    }
+}
+
+impl ReceiptRequest {
+    fn receipt(&self) -> Result<Receipt, Failure> {
+        let invalid = |message| Failure::Usage(format!("invalid receipt: {message}"));
+        let receipt = self.receipt.clone().into_receipt().map_err(invalid)?;
+        let (duration, log_tail) = (self.duration_micros, self.log_tail.clone());
+        Ok(Receipt { duration, log_tail, ..receipt })
+    }
+
+    /// The worker of the next step; empty if none is requested, or the attempt is unknown.
+    fn next_worker(&self, context: RequestContext<'_, '_>) -> Result<String, Failure> {
+        let Some(next) = &self.next else { return Ok(String::new()) };
+        let worker = match &next.worker {
+            Some(worker) => Some(worker.clone()),
+            None => context.read(|state| worker_of(state, AttemptToken(self.token)))?,
+        };
+        worker.map_or(Ok(String::new()), |worker| check_worker(&worker).map(|()| worker))
+    }
+}
+
+impl RequestAnswer for Receipted {
+    const TYPES: &'static [&'static str] =
+        &[ReceiptAnswer::WORD, TaskAnswer::WORD, NothingAnswer::WORD];
+
+    fn pending(self) -> PendingAnswer {
+        match self {
+            Self::Recorded(answer) | Self::NoNextStep(answer, None) => answer.pending(),
+            Self::RecordedAndDispatched(answer, task, worker) => {
+                answer.pending().and(PendingAnswer::task(task, worker))
+            }
+            Self::NoNextStep(answer, Some(nothing)) => answer.pending().and(nothing.pending()),
+            Self::Rejected(token, reason) => {
+                let error = Error::from(Rejection::StaleToken(token));
+                let mut answer = Answer::from(Failure::from(error));
+                answer.messages.push(format!("the receipt was recorded as rejected: {reason}"));
+                PendingAnswer::Complete(answer)
+            }
+        }
+    }
+}
+
+/// The answer that explains why there is no next step for the worker.
+fn why_none(
+    state: &State,
+    token: AttemptToken,
+    worker: &str,
+    now: Timestamp,
+) -> Result<NothingAnswer, Failure> {
+    let (run, ..) = attempt_of(state, token)?;
+    let command =
+        Command::Dispatch { run: run.id, step: None, worker: worker.to_owned(), lease: None };
+    let why = decide(state, now, &command).err().map(Error::from);
+    Ok(NothingAnswer::new(state, run, why.as_ref()))
+}
+
+/// The worker of an attempt, if the state knows it.
+fn worker_of(state: &State, token: AttemptToken) -> Option<String> {
+    let attempt = attempt_of(state, token).ok()?.2.attempt()?;
+    Some(attempt.worker.clone())
+}
+
+/// The reason why a receipt was rejected, if it was.
+fn rejected(events: &[(u64, Event)]) -> Option<&str> {
+    events.iter().find_map(|(_, event)| match event {
+        Event::Step(record) => match &record.event {
+            StepEvent::ReceiptRefused(refused) => Some(refused.reason.as_str()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+impl AnswerLine for ReceiptAnswer {
+    const WORD: &'static str = "receipt";
+}
+
+impl fmt::Display for ReceiptAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)
+    }
+}

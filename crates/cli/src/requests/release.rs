@@ -1,0 +1,79 @@
+//! Releases an attempt.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{AttemptToken, Command, LostCause, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::attempt_status::AttemptStatus;
+use super::context::RequestContext;
+use super::kind::RequestKind;
+use super::rules::{Role, Rules, TokenRule};
+
+/// Release an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// The attempt's token.
+    pub token: u64,
+    /// Whether its work had begun.
+    #[serde(default)]
+    pub work: Work,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// Whether the work of a released attempt had begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// There were no side effects.
+    #[default]
+    NotBegun,
+    /// There may have been side effects.
+    Begun,
+}
+
+/// An attempt was released.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReleaseAnswer {
+    /// The attempt.
+    #[serde(flatten)]
+    pub attempt: AttemptStatus,
+}
+
+impl RequestKind for ReleaseRequest {
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+
+    type Answer = ReleaseAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<ReleaseAnswer, Failure> {
+        let token = AttemptToken(self.token);
+        let detail = if self.reason.is_empty() { "released" } else { &self.reason }.to_owned();
+        let cause = match self.work {
+            Work::NotBegun => LostCause::Released,
+            // There may have been side effects, as after the death of a runner.
+            Work::Begun => LostCause::RunnerDied,
+        };
+        let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
+        context.execute(&make, |state, _| {
+            AttemptStatus::of(state, token).map(|attempt| ReleaseAnswer { attempt })
+        })?
+    }
+}
+
+impl AnswerLine for ReleaseAnswer {
+    const WORD: &'static str = "released";
+}
+
+impl fmt::Display for ReleaseAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: released; the step is {}", self.attempt.step, self.attempt.status)
+    }
+}

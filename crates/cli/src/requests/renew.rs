@@ -1,0 +1,71 @@
+//! Renews the lease of an attempt.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::ledger::time_text;
+use plan_ledger::plan::{AttemptToken, Command, State, Timestamp};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::claim::lease;
+use super::context::RequestContext;
+use super::find::{StepOfRun, attempt_of};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules, TokenRule};
+
+/// Renew the lease of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    /// The attempt's token.
+    pub token: u64,
+    /// The length of the lease; that of the plan by default.
+    #[serde(default)]
+    pub lease_seconds: Option<u32>,
+}
+
+/// A lease was renewed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RenewAnswer {
+    /// The step.
+    #[serde(flatten)]
+    pub step: StepOfRun,
+    /// The attempt's token.
+    pub token: u64,
+    /// The end of the lease.
+    pub lease_until_micros: Timestamp,
+}
+
+impl RequestKind for RenewRequest {
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+
+    type Answer = RenewAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<RenewAnswer, Failure> {
+        let (token, lease) = (AttemptToken(self.token), lease(self.lease_seconds)?);
+        let make = |_: &State| Ok(Command::Renew { token, lease });
+        context.execute(&make, |state, _| {
+            let (run, number, step) = attempt_of(state, token)?;
+            Ok(RenewAnswer {
+                step: StepOfRun::new(run, number),
+                token: self.token,
+                lease_until_micros: step.attempt().map_or(0, |attempt| attempt.lease_until),
+            })
+        })?
+    }
+}
+
+impl AnswerLine for RenewAnswer {
+    const WORD: &'static str = "renewed";
+}
+
+impl fmt::Display for RenewAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let until = time_text(self.lease_until_micros);
+        write!(f, "{}: attempt {} until {until}", self.step, self.token)
+    }
+}

@@ -1,0 +1,62 @@
+//! Unpauses a run.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{run_of, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Unpause a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The author, for the record.
+    pub by: String,
+}
+
+/// A run was unpaused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResumeAnswer {
+    /// The run.
+    pub run: String,
+    /// Its status.
+    pub status: String,
+}
+
+impl RequestKind for ResumeRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = ResumeAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<ResumeAnswer, Failure> {
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?.id;
+            Ok(Command::Resume { run, by: self.by.clone() })
+        };
+        context.execute(&make, |state, _| {
+            let run = run_of(state, &self.run)?;
+            Ok(ResumeAnswer { run: run.name.clone(), status: run_status(run) })
+        })?
+    }
+}
+
+impl AnswerLine for ResumeAnswer {
+    const WORD: &'static str = "resumed";
+}
+
+impl fmt::Display for ResumeAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {}: dispatch continues", self.run)
+    }
+}

@@ -1,0 +1,85 @@
+//! Retries failed steps.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, Event, State, StepEvent, StepNumber};
+
+use crate::protocol::{Failure, StepName};
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{run_of, run_status, step_to_change};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Retry one failed step, or all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The step's id or number; all failed steps by default.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// The author, for the record.
+    pub by: String,
+}
+
+/// Failed steps are tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetryAnswer {
+    /// The run.
+    pub run: String,
+    /// The numbers of the steps.
+    pub numbers: Vec<u32>,
+    /// Their ids.
+    pub steps: Vec<String>,
+    /// The status of the run.
+    pub status: String,
+}
+
+impl RequestKind for RetryRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = RetryAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<RetryAnswer, Failure> {
+        let make = |state: &State| {
+            let (run, by) = (run_of(state, &self.run)?, self.by.clone());
+            Ok(match &self.step {
+                Some(step) => Command::Retry { run: run.id, step: step_to_change(run, step)?, by },
+                None => Command::RetryFailed { run: run.id, by },
+            })
+        };
+        context.execute(&make, |state, events| {
+            let run = run_of(state, &self.run)?;
+            let reopened = events.iter().filter_map(|(_, event)| match event {
+                Event::Step(record) if matches!(record.event, StepEvent::Reopened(_)) => {
+                    Some(StepName::of(run, record.step))
+                }
+                _ => None,
+            });
+            let (numbers, steps) = reopened.map(|step| (step.number.0, step.id)).unzip();
+            Ok(RetryAnswer { run: run.name.clone(), numbers, steps, status: run_status(run) })
+        })?
+    }
+}
+
+impl AnswerLine for RetryAnswer {
+    const WORD: &'static str = "retried";
+}
+
+impl fmt::Display for RetryAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, numbers, steps, status } = self;
+        let name = |(number, id): (&u32, &String)| {
+            StepName { number: StepNumber(*number), id: id.clone() }.to_string()
+        };
+        let names: Vec<String> = numbers.iter().zip(steps).map(name).collect();
+        let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
+        write!(f, "run {run}: {what}: retried; the run is {status}")
+    }
+}

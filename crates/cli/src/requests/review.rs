@@ -1,0 +1,123 @@
+//! Approves or rejects a plan version that waits for review.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{
+    Command, ContentHash, Event, NO, Question, QuestionId, QuestionSubject, Review, Run, State, YES,
+};
+
+use crate::protocol::Failure;
+
+use super::answer::Reply;
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{begins_with, run_of, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Approve or reject the version that waits for review. If a question asks for the approval, the
+/// review answers that question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The decision.
+    pub review: Review,
+    /// The author, for the record.
+    pub by: String,
+    /// The reason.
+    #[serde(default)]
+    pub note: String,
+    /// The hash that the author was shown, or a prefix of it: if it has changed, the review is
+    /// rejected.
+    #[serde(default)]
+    pub shown: Option<String>,
+}
+
+/// A version was approved or rejected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReviewAnswer {
+    /// The run.
+    pub run: String,
+    /// The number of the version.
+    pub version: u32,
+    /// The hash of its plan.
+    pub hash: ContentHash,
+    /// The decision.
+    pub review: Review,
+    /// The status of the run.
+    pub status: String,
+}
+
+impl RequestKind for ReviewRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = ReviewAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<ReviewAnswer, Failure> {
+        context.execute(&|state: &State| self.command(state), |state, events| {
+            let run = run_of(state, &self.run)?;
+            let reviewed = events.iter().find_map(|(_, event)| match event {
+                Event::PlanReviewed(reviewed) => Some((reviewed.version, reviewed.hash)),
+                _ => None,
+            });
+            let (version, hash) = reviewed.unwrap_or_default();
+            let (review, status) = (self.review, run_status(run));
+            Ok(ReviewAnswer { run: run.name.clone(), version, hash, review, status })
+        })?
+    }
+}
+
+impl ReviewRequest {
+    fn command(&self, state: &State) -> Result<Command, Failure> {
+        let run = run_of(state, &self.run)?;
+        let Some((version, proposed)) = run.newest_proposal() else {
+            let message = format!("run {}: no version waits for review", run.name);
+            return Err(Failure::Rejected(message));
+        };
+        let hash = proposed.hash;
+        if let Some(seen) = self.shown.as_ref().filter(|seen| !begins_with(hash, seen)) {
+            let found = hash.short();
+            return Err(Failure::Rejected(format!(
+                "you were shown {seen}, but version {version} is {found}: read it again with \
+                 `ledger plan review`"
+            )));
+        }
+        if let Some((id, question)) = question_about(run, version) {
+            let answer = match self.review {
+                Review::Approved => YES,
+                Review::Rejected => NO,
+            };
+            let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
+            return Ok(reply.command(id, answer, question.asked.shown));
+        }
+        let (by, note) = (self.by.clone(), self.note.clone());
+        Ok(Command::ReviewPlan { run: run.id, version, hash, review: self.review, by, note })
+    }
+}
+
+/// The open question about a version.
+pub(crate) fn question_about(run: &Run, version: u32) -> Option<(QuestionId, &Question)> {
+    let subject = QuestionSubject::Plan { version };
+    let mut about = run.questions.iter().filter(|(_, each)| each.asked.subject == subject);
+    about.next().map(|(id, question)| (*id, question))
+}
+
+impl AnswerLine for ReviewAnswer {
+    const WORD: &'static str = "reviewed";
+}
+
+impl fmt::Display for ReviewAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, version, status, .. } = self;
+        let review = match self.review {
+            Review::Approved => "approved",
+            Review::Rejected => "rejected",
+        };
+        write!(f, "run {run}: version {version} is {review}; the run is {status}")
+    }
+}

@@ -1,0 +1,80 @@
+//! What a request states about itself. Every interface reads it: the command line, the socket, and
+//! any other one.
+
+use serde::Serialize;
+
+/// The rules of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rules {
+    /// Who may make it.
+    pub role: Role,
+    /// Whether it names an attempt by its token.
+    pub token: TokenRule,
+    /// Why it may be repeated after a lost connection.
+    pub repetition: Repetition,
+    /// How long its execution takes.
+    #[serde(skip)]
+    pub effort: Effort,
+}
+
+/// Who may make a request. Each role includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Works on steps.
+    Worker,
+    /// Controls runs.
+    Operator,
+}
+
+/// Whether a request names an attempt by its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenRule {
+    /// It has no token.
+    None,
+    /// It may have a token.
+    Optional,
+    /// It needs a token.
+    Required,
+}
+
+/// Why a request may be repeated after a lost connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repetition {
+    /// Under the same key it is executed once, and every repetition gets the first response.
+    Keyed,
+    /// It needs no key: repeating it has no further effect.
+    Idempotent,
+}
+
+/// How long the execution of a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// No longer than to decide and write one command.
+    Quick,
+    /// Longer: it reads or writes many records or files.
+    Long,
+}
+
+impl Rules {
+    /// A quick request without a token, which is executed once under its key.
+    pub(crate) const fn of(role: Role) -> Self {
+        Self { role, token: TokenRule::None, repetition: Repetition::Keyed, effort: Effort::Quick }
+    }
+
+    pub(crate) const fn token(self, token: TokenRule) -> Self {
+        Self { token, ..self }
+    }
+
+    pub(crate) const fn idempotent(self) -> Self {
+        Self { repetition: Repetition::Idempotent, ..self }
+    }
+
+    pub(crate) const fn long(self) -> Self {
+        Self { effort: Effort::Long, ..self }
+    }
+}

@@ -1,0 +1,66 @@
+//! Withdraws the request for another plan version.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::plan::{Command, State};
+
+use crate::protocol::Failure;
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{run_of, run_status};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules};
+
+/// Withdraw the request for another plan version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WithdrawRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// The author, for the record.
+    pub by: String,
+    /// The reason.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// A request for another plan version was withdrawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WithdrawAnswer {
+    /// The run.
+    pub run: String,
+    /// Its status.
+    pub status: String,
+}
+
+impl RequestKind for WithdrawRequest {
+    const RULES: Rules = Rules::of(Role::Operator);
+
+    type Answer = WithdrawAnswer;
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<WithdrawAnswer, Failure> {
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?.id;
+            Ok(Command::WithdrawReplan { run, by: self.by.clone(), reason: self.reason.clone() })
+        };
+        context.execute(&make, |state, _| {
+            let run = run_of(state, &self.run)?;
+            Ok(WithdrawAnswer { run: run.name.clone(), status: run_status(run) })
+        })?
+    }
+}
+
+impl AnswerLine for WithdrawAnswer {
+    const WORD: &'static str = "withdrawn";
+}
+
+impl fmt::Display for WithdrawAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, status } = self;
+        write!(f, "run {run}: the replan request is withdrawn; the run is {status}")
+    }
+}
