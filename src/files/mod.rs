@@ -1,6 +1,6 @@
 //! Plan files: the native format as YAML, JSON or Markdown, and the files of other tools.
 //!
-//! [`read`] detects the format from the content, never from the file name, and returns a valid
+//! [`read()`] detects the format from the content, never from the file name, and returns a valid
 //! [`PlanFile`] or an error with every problem and its line. [`lint`] also returns warnings and
 //! notes. [`render`] writes any plan in the native format or as a graph.
 //!

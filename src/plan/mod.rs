@@ -1,8 +1,8 @@
 //! The domain: plans, commands, events, and the state of runs.
 //!
-//! Three pure functions: [`decide`] checks a command against the state and returns events or a
-//! [`Rejection`]; [`State::apply`] folds an event into the state; [`settle`] derives the events
-//! that follow from the state without a command. [`execute`] combines them into one batch.
+//! Three pure functions: [`decide()`] checks a command against the state and returns events or a
+//! [`Rejection`]; [`State::apply`] folds an event into the state; [`settle()`] derives the events
+//! that follow from the state without a command. [`execute()`] combines them into one batch.
 //!
 //! Invariants:
 //! - No I/O, clock, randomness, byte format or hash algorithm: times and hashes are arguments.

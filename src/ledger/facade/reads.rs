@@ -72,7 +72,7 @@ impl Ledger {
 
     /// Make a durable snapshot of a projection after the last record, and append its snapshot note.
     /// This waits for a snapshot in progress. The newest two of a projection are kept, besides
-    /// those that [`Environment::snapshot_every`] describes.
+    /// those that [`crate::Environment::snapshot_every`] describes.
     ///
     /// # Errors
     /// `OutOfRange` before the first record; `Unencodable`, with the projection's error; `DiskFull` and

@@ -33,7 +33,7 @@ use crate::plan::value::ids::Timestamp;
 /// Maximum number of events that a command produces, which form one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
 
-/// The events that a command produces, or why it is rejected. [`crate::plan::execute`] fills in the
+/// The events that a command produces, or why it is rejected. [`crate::plan::execute()`] fills in the
 /// references to other records (`previous` of step events, `request` of activations).
 pub fn decide(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
     let events = decide_any(state, now, command)?;

@@ -172,7 +172,7 @@ pub struct Run {
     pub in_flight_by_tag: BTreeMap<String, u32>,
     /// Timers, soonest first.
     pub timers: BTreeSet<(Timestamp, Timer)>,
-    /// Steps with a pending consequence: see [`crate::plan::settle`].
+    /// Steps with a pending consequence: see [`crate::plan::settle()`].
     pub pending_steps: BTreeSet<StepNumber>,
     /// Barriers with a pending consequence.
     pub pending_barriers: BTreeSet<String>,

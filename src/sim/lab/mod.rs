@@ -2,9 +2,9 @@
 //! loss, and checks that the engine keeps its guarantees.
 //!
 //! A [`Model`] has the requested and the acknowledged records. After each crash, [`examine`]
-//! restarts the engine on the resulting disk image and compares it with the model. [`explore`]
-//! enumerates small workloads, [`inject_faults`] makes calls fail, [`soak`] runs one long history,
-//! and [`every_crash`] does the same for a harness.
+//! restarts the engine on the resulting disk image and compares it with the model. [`explore()`]
+//! enumerates small workloads, [`inject_faults`] makes calls fail, [`soak()`] runs one long history,
+//! and [`every_crash()`] does the same for a harness.
 //!
 //! Invariants:
 //! - The same seed gives the same images. Neither clocks nor threads influence the tried crashes.
