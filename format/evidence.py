@@ -56,7 +56,7 @@ def crashes(labs, out):
     for it in labs:
         out(
             f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}, commit `{it['commit']}`: "
-            f"{it['clean']} clean, {it['unproven']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
+            f"{it['clean']} clean, {it['unacknowledged']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
             f"ledger, {it.get('asked', 0)} that a person must judge; promises broken: {it['broken']}. Digest of "
             f"all images: `{it['digest'][:16]}`."
         )

@@ -10,7 +10,7 @@ CREATE TABLE records (
   kind TEXT NOT NULL,
   run INTEGER,
   step INTEGER,
-  proof TEXT NOT NULL,              -- proven, behind_damage or unproven
+  status TEXT NOT NULL,              -- durable, after_damage or unacknowledged
   chain TEXT NOT NULL,
   event TEXT                        -- JSON
 );

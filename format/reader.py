@@ -4,7 +4,7 @@
 usage: reader.py [--json] [--records] LEDGER_DIR
 
 Verifies the whole ledger and reports the first bad place. It writes nothing, takes no lock and repairs nothing.
-Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged (an index or a footer too), or unproven bytes
+Exit code: 0 whole; 2 usage, not a ledger, or a newer version; 4 damaged (an index or a footer too), or unacknowledged bytes
 at the end.
 Needs Python 3.11 and the package blake3.
 """
@@ -63,7 +63,7 @@ def require(condition, file, offset, reason):
 
 
 def read_head(root, notes):
-    """The slot that counts. If it is None, the end of the log is unproven."""
+    """The slot that counts. If it is None, the end of the log is unacknowledged."""
     try:
         data = (root / "HEAD").read_bytes()
     except OSError:
@@ -248,7 +248,7 @@ def check_end(segment, data, offset, seq, batch_left, watermark, why, report):
     if seq < watermark:
         raise Damage(segment.file, offset, f"record {seq + 1} was acknowledged and is "
                      + ("missing" if zero(rest) else f"damaged: {why}") + f" (durable up to {watermark})")
-    report["unproven"] = seq - watermark
+    report["unacknowledged"] = seq - watermark
     if zero(rest):
         if batch_left:
             report["tail"] = {"file": segment.file, "offset": offset, "reason": "the last batch is not complete"}
@@ -365,12 +365,12 @@ def check_segment(segment, successor, head, before, key, report, emit):
 
 
 def check(root, emit=lambda *_: None):
-    """Verifies the ledger. The report's `status` is whole, unproven_tail, derived_damage or damaged."""
+    """Verifies the ledger. The report's `status` is whole, unacknowledged_tail, derived_damage or damaged."""
     root, notes = Path(root), []
     if not (root / "log").is_dir():
         raise Refused(f"{root}: not a ledger: it has no folder `log`")
     report = {"status": "whole", "segments": 0, "first_seq": 1, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
-              "unproven": 0, "tail": None, "bad": None, "derived": [], "head": None, "notes": notes}
+              "unacknowledged": 0, "tail": None, "bad": None, "derived": [], "head": None, "notes": notes}
     segments, uids, broken, order = [], set(), None, []
     for name in sorted(os.listdir(root / "log")):
         match = re.fullmatch(r"[0-9]{20}-([0-9a-f]{8,16})\.seg", name)
@@ -416,7 +416,7 @@ def check(root, emit=lambda *_: None):
     except OSError as error:
         report.update(status="damaged", bad={"file": str(error.filename), "offset": 0, "reason": error.strerror})
     else:
-        report["status"] = "derived_damage" if report["derived"] else "unproven_tail" if report["tail"] else "whole"
+        report["status"] = "derived_damage" if report["derived"] else "unacknowledged_tail" if report["tail"] else "whole"
     return report
 
 
@@ -427,16 +427,16 @@ def main():
     parser.add_argument("ledger", metavar="LEDGER_DIR")
     options = parser.parse_args()
 
-    def emit(segment, record, unproven):
+    def emit(segment, record, unacknowledged):
         frame = record.frame
         row = {"seq": frame.seq, "kind": frame.kind, "time": frame.time, "length": frame.length,
-               "chain": record.chain.hex() if options.json else record.chain.hex()[:8], "unproven": unproven}
+               "chain": record.chain.hex() if options.json else record.chain.hex()[:8], "unacknowledged": unacknowledged}
         if options.json:
             place = {"type": "record", "file": segment.file, "offset": record.offset, "batch_left": frame.batch_left}
             print(json.dumps(place | row | {"codec": frame.codec, "schema": frame.schema}))
         else:
             print("seq {seq} kind {kind} time {time} length {length} chain {chain}".format(**row)
-                  + (" unproven" if unproven else ""))
+                  + (" unacknowledged" if unacknowledged else ""))
 
     try:
         report = check(options.ledger, emit if options.records else lambda *_: None)
@@ -452,7 +452,7 @@ def main():
             print("derived: {file}: offset {offset}: {reason}".format(**derived))
         place = report["bad"] or report["tail"]
         print("{status}: {records} records from {first_seq} in {segments} segments, last seq {last_seq}, chain {last_chain}, "
-              "{unproven} unproven".format(**report))
+              "{unacknowledged} unacknowledged".format(**report))
         if place:
             print("{file}: offset {offset}: {reason}".format(**place))
     return 0 if report["status"] == "whole" else 4

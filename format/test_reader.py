@@ -146,7 +146,7 @@ class LedgerCase(unittest.TestCase):
 class Whole(LedgerCase):
     def test_one_record(self):
         _, ends = self.one()
-        self.report("whole", records=1, last_seq=1, unproven=0, last_chain=ends[-1][1].hex(), notes=[])
+        self.report("whole", records=1, last_seq=1, unacknowledged=0, last_chain=ends[-1][1].hex(), notes=[])
 
     def test_empty_ledger(self):
         self.one(specs=())
@@ -168,12 +168,12 @@ class Whole(LedgerCase):
     def test_rotation_with_head_in_either_segment(self):
         for stale in (False, True):
             self.two(head_stale=stale)
-            self.report("whole", records=2, unproven=int(stale))
+            self.report("whole", records=2, unacknowledged=int(stale))
 
     def test_fence_buries_the_old_tail_and_proves_what_was_born_with_it(self):
         for stale in (False, True):
             self.two(reason=2, dead=b"PLF1 rubbish" * 50, head_stale=stale)
-            self.report("whole", records=3, unproven=0, segments=2)
+            self.report("whole", records=3, unacknowledged=0, segments=2)
 
     def test_fence_without_survivors(self):
         first, ends = frames(4096, 1, bytes(32), [{}])
@@ -184,11 +184,11 @@ class Whole(LedgerCase):
         self.segment(segment_header(ordinal=1, base=2, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=3,
                                     born=(2, after[1][0])), body, base=2, ordinal=1)
         self.put("HEAD", slot(1, end, chain, state=POISONED) + bytes(4096))
-        self.report("whole", records=2, unproven=0)
+        self.report("whole", records=2, unacknowledged=0)
 
-    def test_unproven_records(self):
+    def test_unacknowledged_records(self):
         self.one([{}] * 3, durable=1)
-        self.report("whole", records=3, unproven=2)
+        self.report("whole", records=3, unacknowledged=2)
 
     def test_newer_slot_counts_and_a_bad_one_is_noted(self):
         _, ends = self.one([{}] * 2)
@@ -200,7 +200,7 @@ class Whole(LedgerCase):
             bad = bytearray(old + new)
             bad[4096 + index] ^= 1
             self.put("HEAD", bad)
-            self.assertEqual(len(self.report("whole", unproven=1)["notes"]), 1)
+            self.assertEqual(len(self.report("whole", unacknowledged=1)["notes"]), 1)
 
     def test_files_being_built_are_ignored(self):
         self.one()
@@ -241,7 +241,7 @@ class Damaged(LedgerCase):
             bad = bytearray(good)
             bad[index] ^= 0xFF
             self.put(name, bad)
-            self.report("unproven_tail", "tail not zero", records=1 + (index >= ends[2][0]))
+            self.report("unacknowledged_tail", "tail not zero", records=1 + (index >= ends[2][0]))
 
     def test_every_byte_of_the_only_head_slot(self):
         self.one()
@@ -278,7 +278,7 @@ class Damaged(LedgerCase):
 
     def test_later_frame_proves_an_earlier_one(self):
         """HEAD is stale, but record 3 was written when 2 was durable: a bad record 2 is not torn."""
-        for inflight, status in ((1, "damaged"), (2, "unproven_tail")):
+        for inflight, status in ((1, "damaged"), (2, "unacknowledged_tail")):
             name, ends = self.one([{}, {}, {"inflight": inflight}], durable=1)
             bad = bytearray((self.root / name).read_bytes())
             bad[ends[1][0] + 60] ^= 1
@@ -287,7 +287,7 @@ class Damaged(LedgerCase):
 
     def test_incomplete_last_batch(self):
         self.one([{}, {"left": 1}], durable=1)
-        self.report("unproven_tail", "batch is not complete", records=2)
+        self.report("unacknowledged_tail", "batch is not complete", records=2)
 
     def test_good_crcs_do_not_excuse_a_broken_rule(self):
         cases = {
@@ -314,7 +314,7 @@ class Damaged(LedgerCase):
         name, ends = self.one()
         data = (self.root / name).read_bytes()
         self.put(name, data[:ends[1][0]] + data[4096:ends[1][0]] + bytes(8192 - 2 * ends[1][0] + 4096))
-        self.report("unproven_tail", "crc differs", records=1)
+        self.report("unacknowledged_tail", "crc differs", records=1)
         self.segment(segment_header(uid=UIDS[3]), data[4096:ends[1][0]])
         self.put("HEAD", slot(1, *ends[1], uid=UIDS[3]) + bytes(4096))
         self.report("damaged", "crc differs", records=0)
@@ -543,7 +543,7 @@ class Golden(LedgerCase):
     SEGMENT = "log/00000000000000000001-00000000.seg"
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
-        "torn": ("unproven_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
+        "torn": ("unacknowledged_tail", (SEGMENT, 5504)), "corrupt": ("damaged", (SEGMENT, 4480)),
         "pruned": ("whole", None), "based": ("whole", None),
         "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
         "future-major": ("refused", None), "future-incompat": ("refused", None),

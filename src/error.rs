@@ -1,7 +1,8 @@
 //! The error type of the library: its kind, its location, and what to do about it.
 //!
-//! A message has the form *what happened: expected, found; what to do*, in lower case and without a
-//! full stop, so that messages can be joined. The location is printed before it.
+//! A message has the form *what happened: expected, found*, in lower case and without a full stop, so
+//! that messages can be joined. The location is printed before it, the hint (what to do) after it:
+//! joined with a semicolon, or with `{:#}` on a line of its own.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
+    hint: Option<String>,
     location: Location,
     rejection: Option<Rejection>,
     source: Option<std::io::Error>,
@@ -152,10 +154,16 @@ impl Error {
         self.0.kind
     }
 
-    /// The message, without the location and the error of the operating system.
+    /// The message, without the location, the error of the operating system and the hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
     }
 
     /// Its location.
@@ -180,6 +188,7 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             message: message.into(),
+            hint: None,
             location: Location::default(),
             rejection: None,
             source: None,
@@ -198,6 +207,13 @@ impl Error {
         let mut error = Self::new(kind, format!("cannot {what}")).at_path(path);
         error.0.source = Some(source);
         error
+    }
+
+    /// The same error, with what the user can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
     }
 
     /// The same error, in this file.
@@ -244,8 +260,12 @@ impl From<Rejection> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Location { path, offset, seq } = &self.0.location;
-        if let Some(path) = path {
-            write!(f, "{}: ", path.display())?;
+        match path {
+            Some(path) if self.0.kind == ErrorKind::NotALedger => {
+                write!(f, "no ledger at {}: ", path.display())?;
+            }
+            Some(path) => write!(f, "{}: ", path.display())?,
+            None => {}
         }
         if let Some(offset) = offset {
             write!(f, "offset {offset}: ")?;
@@ -257,7 +277,11 @@ impl fmt::Display for Error {
         if let Some(source) = &self.0.source {
             write!(f, ": {source}")?;
         }
-        Ok(())
+        match &self.0.hint {
+            Some(hint) if f.alternate() => write!(f, "\nhint: {hint}"),
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
     }
 }
 

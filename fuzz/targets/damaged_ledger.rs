@@ -114,9 +114,9 @@ fn check(data: &[u8]) {
     let reader = LogReader::open(&storage, dir).expect("a folder that is a ledger's");
     for item in reader.walk(1) {
         match item.expect("no I/O error") {
-            LogItem::Record(record, proof) => {
+            LogItem::Record(record, status) => {
                 original(&record);
-                is_open |= proof == RecordStatus::Unacknowledged;
+                is_open |= status == RecordStatus::Unacknowledged;
                 served.push(record.seq);
             }
             LogItem::Damage(damage) => {

@@ -20,7 +20,7 @@ use super::transaction::engine::Engine;
 pub struct OpenReport {
     /// The ledger was created by this call.
     pub created: bool,
-    /// The end of the log: `clean`, `unproven_tail`, `torn` or `ambiguous_forced`.
+    /// The end of the log: `clean`, `unacknowledged_tail`, `torn` or `ambiguous_forced`.
     pub verdict: String,
     /// Messages for a person, one line each; empty after a clean close.
     pub notes: Vec<String>,
@@ -143,7 +143,7 @@ impl OpenReport {
         }
         let verdict = match report.verdict {
             TailVerdict::Clean => "clean",
-            TailVerdict::Unacknowledged => "unproven_tail",
+            TailVerdict::Unacknowledged => "unacknowledged_tail",
             TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };

@@ -57,7 +57,7 @@ pub struct Fold {
     /// Records after the durable end that HEAD names: a write in progress, or an interrupted write
     /// that recovery classifies when the ledger is opened. They are not part of the state, unless
     /// HEAD is lost.
-    pub unproven: u64,
+    pub unacknowledged: u64,
     /// All intact records, before and after damage.
     pub records: u64,
     /// The last intact record, before or after damage.
@@ -98,7 +98,7 @@ pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> R
             LogItem::Record(record, _) if record.seq > seq => break,
             LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
                 fold.records += 1;
-                fold.unproven += 1;
+                fold.unacknowledged += 1;
             }
             LogItem::Record(record, status) => {
                 fold.add(record, status);
@@ -148,7 +148,7 @@ fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Resu
             }
             LogItem::Record(_, RecordStatus::Unacknowledged) => {
                 fold.records += 1;
-                fold.unproven += 1;
+                fold.unacknowledged += 1;
             }
             LogItem::Record(record, RecordStatus::Durable) => {
                 let note = SnapshotNote::from_record(&record);
@@ -172,7 +172,7 @@ impl Fold {
             damage: Vec::new(),
             derived: Vec::new(),
             after_damage: 0,
-            unproven: 0,
+            unacknowledged: 0,
             records: 0,
             last: None,
             origin,
@@ -238,7 +238,7 @@ impl Fold {
 
     fn add(&mut self, record: LoggedRecord<&[u8]>, status: RecordStatus) {
         self.records += 1;
-        self.unproven += u64::from(status == RecordStatus::Unacknowledged);
+        self.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
         let is_folded = match self.origin {
             FoldOrigin::Start => true,
             FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => record.seq > at,

@@ -6,26 +6,29 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind};
 
 pub(crate) fn not_a_ledger(dir: &Path, why: &str) -> Error {
-    Error::new(
-        ErrorKind::NotALedger,
-        format!("not a ledger: {why}; name a folder created by `ledger init` or `ledger run`"),
-    )
-    .at_path(dir)
+    Error::new(ErrorKind::NotALedger, why)
+        .with_hint("run `ledger init`, or set LEDGER_DIR")
+        .at_path(dir)
 }
 
 pub(crate) fn fenced(why: &str) -> Error {
-    Error::new(ErrorKind::Fenced, format!("lock lost: {why}; open the ledger again to continue"))
+    Error::new(ErrorKind::Fenced, format!("lock lost: {why}"))
+        .with_hint("open the ledger again to continue")
+}
+
+/// An earlier write or sync failed: the handle accepts no more batches.
+pub(crate) fn poisoned() -> Error {
+    Error::new(ErrorKind::Poisoned, "an earlier write or sync failed")
+        .with_hint("open the ledger again to continue")
 }
 
 /// Damage in a place where a record was expected.
 pub(crate) fn damaged(path: &Path, offset: u64, seq: u64, what: &str) -> Error {
-    Error::new(
-        ErrorKind::Corrupt,
-        format!("{what}; nothing was changed; `ledger inspect` shows what can be read"),
-    )
-    .at_path(path)
-    .at_offset(offset)
-    .at_seq(seq)
+    Error::new(ErrorKind::Corrupt, what)
+        .with_hint("nothing was changed; `ledger inspect` shows what can be read")
+        .at_path(path)
+        .at_offset(offset)
+        .at_seq(seq)
 }
 
 /// Whether the file or folder does not exist.

@@ -174,7 +174,7 @@ fn export_without_head_is_an_error() {
 }
 
 /// Story: an older HEAD was restored, and the export omitted acknowledged records. A later
-/// record proves that they were acknowledged. Unproven records are reported, and are no error.
+/// record proves that they were acknowledged. Unacknowledged records are reported, and are no error.
 #[test]
 fn export_with_a_stale_head_is_an_error_if_a_record_proves_it() {
     let disk = SimDisk::new();

@@ -231,8 +231,8 @@ impl Specimen {
         let fold = LedgerView::open(&dir(), &environment).unwrap().fold(u64::MAX).unwrap();
         let hash = state_hash(&fold.state);
         assert!(self.states.contains(&hash), "{case}: not the state of any record");
-        // An older HEAD slot does not cover the last records: they are served as unproven.
-        let is_all = missing.is_empty() && fold.unproven == 0;
+        // An older HEAD slot does not cover the last records: they are served as unacknowledged.
+        let is_all = missing.is_empty() && fold.unacknowledged == 0;
         assert!(!is_all || hash == self.live, "{case}: another state");
         assert_eq!(digest(&disk), before, "{case}: reading changed a file");
 

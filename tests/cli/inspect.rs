@@ -501,7 +501,7 @@ fn what_a_killed_writer_leaves_is_no_damage() {
     assert_eq!(records.code, 0);
     records.has("? 2027-").has("? 1 record after the durable end in HEAD");
     let ledger = &look(&copy, &["--json"]).of_type("ledger")[0];
-    assert_eq!(ledger["health"]["opening"]["verdict"], "unproven_tail");
+    assert_eq!(ledger["health"]["opening"]["verdict"], "unacknowledged_tail");
 }
 
 #[test]

@@ -173,7 +173,8 @@ fn map_assigns_records_to_the_file_they_were_read_from() {
         let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let regions: Vec<Value> = lines.filter(|line| line["type"] == "region").collect();
         let is_of_records = |region: &&Value| {
-            ["records", "behind_damage", "unproven"].contains(&region["class"].as_str().unwrap())
+            ["records", "after_damage", "unacknowledged"]
+                .contains(&region["class"].as_str().unwrap())
         };
         let mut count = 0;
         for item in reader(&disk).walk(1) {
@@ -228,7 +229,7 @@ fn round(specimen: &Specimen, round: u64) -> Opening {
         Ok((_, report)) => {
             let word = match report.verdict {
                 TailVerdict::Clean => "clean",
-                TailVerdict::Unacknowledged => "unproven_tail",
+                TailVerdict::Unacknowledged => "unacknowledged_tail",
                 _ => "torn",
             };
             assert_eq!(reported, Some((word.into(), Value::Null)), "{what}: {report:?}");

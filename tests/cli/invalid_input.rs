@@ -151,10 +151,10 @@ fn foreign_folder_is_not_a_ledger() {
     fs::create_dir(place.path("bare")).unwrap();
     for ledger in ["folder", "bare", ".", "/"] {
         let line = format!("run plan.yaml --ledger {ledger}");
-        refused(&place, &line, 2, &["not a ledger: it has no folder `log`", "ledger run"]);
+        refused(&place, &line, 2, &["no ledger at ", "it has no folder `log`", "ledger init"]);
     }
-    refused(&place, "run plan.yaml --ledger file", 2, &["file: not a ledger: this is a file"]);
-    refused(&place, "run plan.yaml --ledger file/x", 2, &["not a ledger"]);
+    refused(&place, "run plan.yaml --ledger file", 2, &["no ledger at file: this is a file"]);
+    refused(&place, "run plan.yaml --ledger file/x", 2, &["no ledger at"]);
     refused(&place, "run plan.yaml --ledger no/where", 7, &["no/where", "No such file"]);
     let answers = [
         "accept plan one --by me",
@@ -163,10 +163,10 @@ fn foreign_folder_is_not_a_ledger() {
         "claim",
         "status",
     ];
-    refused(&place, "work -- true", 2, &[".ledger: not a ledger: there is no such folder", "init"]);
+    refused(&place, "work -- true", 2, &["no ledger at .ledger: there is no such folder", "init"]);
     for line in answers {
-        refused(&place, line, 2, &[".ledger: not a ledger: there is no such folder"]);
-        refused(&place, &format!("{line} --ledger file"), 2, &["file: not a ledger"]);
+        refused(&place, line, 2, &["no ledger at .ledger: there is no such folder"]);
+        refused(&place, &format!("{line} --ledger file"), 2, &["no ledger at file"]);
     }
 }
 
@@ -239,7 +239,7 @@ fn file_at_the_path_of_a_new_ledger_is_rejected() {
     place.write("plan.yaml", GOOD);
     place.ledger("run plan.yaml --ledger keep").code(0);
     place.ledger("export keep -o keep.jsonl").code(0);
-    refused(&place, "init --ledger keep.jsonl", 2, &["keep.jsonl: not a ledger: this is a file"]);
+    refused(&place, "init --ledger keep.jsonl", 2, &["no ledger at keep.jsonl: this is a file"]);
     let line = "import keep.jsonl --ledger keep.jsonl";
     refused(&place, line, 2, &["keep.jsonl: cannot create a ledger", "a file"]);
 }

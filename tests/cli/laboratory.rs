@@ -27,7 +27,7 @@ fn one_operation_workloads_keep_guarantees_deterministically() {
     assert_eq!(one.digest, two.digest, "different images");
     assert_eq!(one.examined(), two.examined());
     assert_eq!((one.workloads, one.workloads_all), (9, 9));
-    assert!(one.tried() > 900 && one.torn > 20 && one.unproven > 20, "{one:?}");
+    assert!(one.tried() > 900 && one.torn > 20 && one.unacknowledged > 20, "{one:?}");
     assert_eq!(one.ambiguous, 0, "an image was reported as ambiguous");
 }
 
@@ -71,7 +71,7 @@ fn fault_injection_ends_for_workloads_with_a_kill() {
     assert!(kill.classes["read fails"].faults > none.classes["read fails"].faults);
 }
 
-/// Story: after a lost write and a power loss, an earlier state with an unproven end was left. The
+/// Story: after a lost write and a power loss, an earlier state with an unacknowledged end was left. The
 /// recovery note took the position of the lost record, and the laboratory reported it as invented.
 #[test]
 fn recovery_note_of_an_earlier_state_is_not_invented() {
@@ -87,7 +87,7 @@ fn sector_tearing_devices_keep_guarantees() {
         let report = explore(&scope, &|_| ControlFlow::Continue(()))
             .unwrap_or_else(|broken| panic!("{}: {broken}", device.name()));
         assert!(
-            report.examined() > 100 && report.ambiguous < report.torn + report.unproven,
+            report.examined() > 100 && report.ambiguous < report.torn + report.unacknowledged,
             "{report:?}"
         );
     }

@@ -89,10 +89,10 @@ fn damage(disk: &SimDisk, seed: u64) -> String {
 /// damage.
 fn plain(items: impl Iterator<Item = plan_ledger::Result<LogItem>>) -> Vec<String> {
     let text = |item| match item {
-        LogItem::Record(record, proof) => {
-            let is_unproven = proof == plan_ledger::log::RecordStatus::Unacknowledged;
+        LogItem::Record(record, status) => {
+            let is_unacknowledged = status == plan_ledger::log::RecordStatus::Unacknowledged;
             let LoggedRecord { seq, segment, offset, chain, .. } = record;
-            format!("record {seq} {segment} {offset} {chain} {is_unproven}")
+            format!("record {seq} {segment} {offset} {chain} {is_unacknowledged}")
         }
         other => format!("{other:?}"),
     };

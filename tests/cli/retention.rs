@@ -1009,7 +1009,7 @@ fn archive_is_a_readable_ledger() {
             }
             let view = LedgerView::open(&path, &environment).unwrap();
             let fold = view.fold(u64::MAX).unwrap();
-            assert!(fold.damage.is_empty() && fold.unproven == 0, "{:?}", fold.damage);
+            assert!(fold.damage.is_empty() && fold.unacknowledged == 0, "{:?}", fold.damage);
             let state = plan_ledger::LedgerView::open(&dir(), &quiet(&disk)).unwrap();
             let expected = state.state_at(manifest.last_seq).unwrap();
             assert_eq!(state_hash(&fold.state), state_hash(&expected));
@@ -1230,16 +1230,16 @@ fn usage_errors_and_rejections_have_their_exit_codes() {
         ("prune l --through 0", 2, vec!["0"]),
         ("prune l --through 1", 6, vec!["whole segments"]),
         ("prune l --through 99999", 6, vec!["two verified snapshots"]),
-        ("prune nowhere --ended", 2, vec!["not a ledger"]),
+        ("prune nowhere --ended", 2, vec!["no ledger at"]),
         ("archive l", 2, vec!["--to"]),
         ("archive l --to x.tar --yes", 2, vec!["--prune"]),
         ("archive l --to there.tar", 2, vec!["there.tar", "choose another name"]),
         ("archive l --to no/such/folder.tar", 7, vec!["folder.tar"]),
-        ("archive nowhere --to x.tar", 2, vec!["not a ledger"]),
+        ("archive nowhere --to x.tar", 2, vec!["no ledger at"]),
         ("archive l --to x.tar --through 1", 6, vec!["whole segments"]),
         ("verify text.tar", 2, vec!["text.tar", "not an archive"]),
         ("inspect there.tar", 2, vec!["there.tar", "not an archive"]),
-        ("prune there.tar --ended", 2, vec!["not a ledger"]),
+        ("prune there.tar --ended", 2, vec!["no ledger at"]),
     ] {
         place.ledger(line).code(code).complains(&words);
     }

@@ -104,10 +104,12 @@ fn fixture() -> Fixture {
     Fixture { disk, records, parts }
 }
 
-/// All records of an intact log; the last ones have at least that proof.
+/// All records of an intact log; the last ones have at least that status.
 fn whole(reader: &LogReader, at_least: RecordStatus) -> Vec<LoggedRecord> {
     let record = |item: LogItem| match item {
-        LogItem::Record(record, proof) if proof == at_least || proof == RecordStatus::Durable => {
+        LogItem::Record(record, status)
+            if status == at_least || status == RecordStatus::Durable =>
+        {
             record
         }
         other => panic!("unexpected: {other:?}"),

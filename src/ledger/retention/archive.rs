@@ -203,9 +203,9 @@ pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Env
     let storage = TarStorage::open(&environment.storage, path, MANIFEST_NAME);
     let storage = storage.map_err(|error| match error.kind() {
         std::io::ErrorKind::Unsupported => {
-            let message = "not a ledger: this file is not an archive; name a folder that `ledger init` \
-                           or `ledger run` created, or a file that `ledger archive` created";
-            Error::new(ErrorKind::NotALedger, message).at_path(path)
+            Error::new(ErrorKind::NotALedger, "this file is not an archive")
+                .with_hint("name a folder of `ledger init`, or a file of `ledger archive`")
+                .at_path(path)
         }
         std::io::ErrorKind::InvalidData => {
             Error::io("read the archive", path, error).as_kind(ErrorKind::Corrupt)

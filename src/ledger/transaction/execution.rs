@@ -119,9 +119,9 @@ pub(super) fn is_full(events: usize) -> bool {
 
 fn no_room(events: usize) -> Error {
     let message = format!(
-        "transaction: expected at most {} events before another command, found {events}; execute \
-         the command in a transaction of its own",
+        "transaction: expected at most {} events before another command, found {events}",
         MAX_BATCH_EVENTS / 2 - 1
     );
     Error::new(ErrorKind::TooLarge, message)
+        .with_hint("execute the command in a transaction of its own")
 }

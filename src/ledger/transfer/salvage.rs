@@ -47,7 +47,7 @@ pub struct SalvageReport {
     /// Salvaged records that were part of an incomplete batch.
     pub unbatched: u64,
     /// Salvaged records that were not acknowledged according to HEAD.
-    pub unproven: u64,
+    pub unacknowledged: u64,
     /// Lost records.
     pub lost: u64,
     /// The first 1,000 damaged ranges, each with its first record. Ranges without lost records are
@@ -174,7 +174,7 @@ impl Salvager<'_> {
         self.before = Some(record.chain);
         self.report.records += 1;
         self.report.unbatched += u64::from(is_incomplete);
-        self.report.unproven += u64::from(status == RecordStatus::Unacknowledged);
+        self.report.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl SalvageReport {
             ack: None,
             records: 0,
             unbatched: 0,
-            unproven: 0,
+            unacknowledged: 0,
             lost: 0,
             ranges: Vec::new(),
             omitted_ranges: 0,

@@ -10,7 +10,7 @@ use super::kinds::KIND_RECOVERY_NOTE;
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryNote {
-    /// `torn`, `unproven_tail` or `ambiguous_forced`.
+    /// `torn`, `unacknowledged_tail` or `ambiguous_forced`.
     pub verdict: String,
     /// Letters of the evidence.
     pub evidence: Vec<String>,

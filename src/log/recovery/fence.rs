@@ -111,7 +111,7 @@ impl Fence<'_> {
 
     fn note(&self, survivors: Option<RewrittenRecords>) -> RecoveryNote {
         let verdict = match self.row.verdict {
-            TailVerdict::Unacknowledged => "unproven_tail",
+            TailVerdict::Unacknowledged => "unacknowledged_tail",
             TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };

@@ -178,10 +178,10 @@ impl TailVerdict {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
-            Self::Unacknowledged => "unproven_tail",
+            Self::Unacknowledged => "unacknowledged_tail",
             Self::Torn => "torn",
             Self::Corrupt => "corrupt",
-            Self::AcknowledgedTailMissing => "acked_tail_missing",
+            Self::AcknowledgedTailMissing => "acknowledged_tail_missing",
             Self::Tampered => "tampered",
             Self::Ambiguous => "ambiguous",
             Self::Version => "version",

@@ -52,7 +52,7 @@ pub struct VerifyCounts {
     /// Intact records, including those after the durable end.
     pub records: u64,
     /// Intact records after the durable end.
-    pub unproven: u64,
+    pub unacknowledged: u64,
     /// Total size of the frames of all intact records.
     pub frame_bytes: u64,
 }
@@ -61,7 +61,7 @@ impl VerifyCounts {
     pub(crate) fn add(&mut self, other: Self) {
         self.segments += other.segments;
         self.records += other.records;
-        self.unproven += other.unproven;
+        self.unacknowledged += other.unacknowledged;
         self.frame_bytes += other.frame_bytes;
     }
 }

@@ -237,7 +237,7 @@ impl RangeResult {
             size: record.size,
         };
         self.counts.records += 1;
-        self.counts.unproven += u64::from(status == RecordStatus::Unacknowledged);
+        self.counts.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
         self.counts.frame_bytes = self.counts.frame_bytes.saturating_add(record.size);
         let path = || path_of(shared.reader, record.segment);
         let previous = self.span.map(|(_, last)| last);

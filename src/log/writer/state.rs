@@ -18,7 +18,7 @@ use crate::format::{
     stamp_frame,
 };
 use crate::log::bytes::to_u64;
-use crate::log::errors::fenced;
+use crate::log::errors::{fenced, poisoned};
 use crate::log::folder::DATA_START;
 use crate::log::notes::BatchKey;
 use crate::log::options::SegmentSizes;
@@ -33,9 +33,6 @@ use super::waiters::{Parker, WaitFor, Waiters, Wakeup};
 /// Maximum number of bytes in the file that wait for a sync, unless one batch is larger. Recovery
 /// examines only this many bytes after a torn write (`format/recovery.md`, section 2).
 pub(crate) const UNSYNCED_MAX: u64 = 4 << 20;
-
-/// The cause for a caller whose flush failed although the log did not stop.
-const STOPPED: &str = "a flush failed";
 
 /// Consecutive frames without stamps.
 #[derive(Debug, Default)]
@@ -293,25 +290,23 @@ impl WriterState {
     pub(crate) fn check_status(&self) -> Result<()> {
         match &self.status {
             WriterStatus::Open => Ok(()),
-            WriterStatus::Poisoned(_) => Err(Error::new(
-                ErrorKind::Poisoned,
-                "an earlier write or sync failed; open the ledger again to continue",
-            )),
+            WriterStatus::Poisoned(_) => Err(poisoned()),
             WriterStatus::Fenced(why) => Err(fenced(why)),
             WriterStatus::Closed => {
-                Err(Error::new(ErrorKind::Poisoned, "the log is closed; open it again to continue"))
+                let closed = Error::new(ErrorKind::Poisoned, "the log is closed");
+                Err(closed.with_hint("open it again to continue"))
             }
         }
     }
 
     /// Why a batch cannot be appended.
     pub(crate) fn append_refusal(&self) -> Error {
-        self.check_status().err().unwrap_or_else(|| fenced(STOPPED))
+        self.check_status().err().unwrap_or_else(poisoned)
     }
 
     /// The error for records whose flush failed.
     pub(crate) fn flush_error(&self, first: u64, last: u64) -> Error {
-        self.stop_error(first, last).unwrap_or_else(|| fenced(STOPPED))
+        self.stop_error(first, last).unwrap_or_else(poisoned)
     }
 
     /// The error for records that were not durable when the log stopped; `None` while it is
@@ -325,7 +320,7 @@ impl WriterState {
                 // Records in the file, or on their way, may be found by the next opening.
                 let is_begun = first <= self.write_started_seq;
                 let error = error.at_seq(first);
-                Some(if is_begun { commit_unknown(&error.to_string(), first, last) } else { error })
+                Some(if is_begun { commit_unknown(error.message(), first, last) } else { error })
             }
         }
     }
@@ -356,11 +351,12 @@ pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {
     } else {
         format!("record {first} is")
     };
-    let message = format!(
-        "{cause}; it is unknown whether {records} durable; open the ledger again to find \
-                 out"
-    );
-    Error::new(ErrorKind::OutcomeUnknown, message).at_seq(first)
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!("{cause}; it is unknown whether {records} durable"),
+    )
+    .with_hint("open the ledger again to find out")
+    .at_seq(first)
 }
 
 /// The content of HEAD for a position.

@@ -366,7 +366,7 @@ fn read_concurrently(case: &Case, point: &SimDisk, model: &Model) -> Result<(), 
     let storage: Arc<dyn Storage> = Arc::new(copy.clone());
     match read(&storage, 1) {
         Ok(served) => model
-            .check_prefix(&served.proven)
+            .check_prefix(&served.durable)
             .map_err(|violation| failing_case(case, violation, Some(&copy))),
         // The ledger is being created.
         Err(_) => Ok(()),

@@ -297,8 +297,8 @@ fn check_fail_closed(
             Err(Violation::new(Guarantee::ErrorKinds, "opened, but not readable"))
         };
     };
-    model.check_known(served.proven.iter().chain(&served.others))?;
-    let kept = model.before_recovery(&served.proven);
+    model.check_known(served.durable.iter().chain(&served.others))?;
+    let kept = model.before_recovery(&served.durable);
     let last = kept.iter().chain(&served.others).map(|record| record.seq).max();
     if opened.is_err() {
         counts.refused += 1;
@@ -308,7 +308,7 @@ fn check_fail_closed(
         model.check_prefix(kept)?;
         counts.earlier += 1;
     } else {
-        model.check(&served.proven)?;
+        model.check(&served.durable)?;
         counts.whole += 1;
     }
     Ok(())

@@ -112,7 +112,7 @@ impl Examination<'_> {
         };
         self.model.check(&recovered)?;
         let first = recovered.first().map_or(0, |record| record.seq);
-        let still_there = before.served.proven.iter().filter(|served| served.seq >= first);
+        let still_there = before.served.durable.iter().filter(|served| served.seq >= first);
         for (served, kept) in still_there.zip(&recovered) {
             if served.chain != kept.chain {
                 let what = format!(
@@ -149,7 +149,7 @@ impl Examination<'_> {
                 return Err(Violation::new(Guarantee::ErrorKinds, format!("a reader: {error}")));
             }
             Ok(served) => {
-                self.model.check_prefix(&served.proven)?;
+                self.model.check_prefix(&served.durable)?;
                 let verified = verify(&storage, &dir(), VerifyOptions::DEFAULT)
                     .map_err(|error| Violation::new(Guarantee::ErrorKinds, error.to_string()))?;
                 let same = match (&verified.opening, &verdict) {
@@ -196,13 +196,13 @@ impl Examination<'_> {
             read.map_err(|error| Violation::new(Guarantee::ChainHolds, error.to_string()))?;
         if !read.damage.is_empty() || !read.others.is_empty() {
             let what = format!(
-                "after recovery: {:?}, {} records without proof",
+                "after recovery: {:?}, {} records unacknowledged",
                 read.damage,
                 read.others.len()
             );
             return Err(Violation::new(Guarantee::ChainHolds, what));
         }
-        let last = read.proven.last().map_or(0, |record| record.seq);
+        let last = read.durable.last().map_or(0, |record| record.seq);
         if log.last_durable().seq != last {
             let what = format!("recovered up to {}, readers see {last}", log.last_durable().seq);
             return Err(Violation::new(Guarantee::PrefixOfIssued, what));
@@ -212,7 +212,7 @@ impl Examination<'_> {
         self.image.kill_process();
         drop(log);
         self.image.lose_power(Loss::Everything);
-        Ok(Recovered::Opened { records: read.proven, points, verdict: report.verdict })
+        Ok(Recovered::Opened { records: read.durable, points, verdict: report.verdict })
     }
 
     fn not_opened(&self, error: &Error) -> CheckResult<ImageOutcome> {

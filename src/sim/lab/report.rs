@@ -32,8 +32,8 @@ pub struct ExploreReport {
     pub distinct_third: u64,
     /// Images that opened clean.
     pub clean: u64,
-    /// Images with an unproven end, whose records recovery adopted.
-    pub unproven: u64,
+    /// Images with an unacknowledged end, whose records recovery adopted.
+    pub unacknowledged: u64,
     /// Images with a torn end, which recovery fenced off.
     pub torn: u64,
     /// Images without a ledger, where one was created.
@@ -61,7 +61,7 @@ impl ExploreReport {
         *match outcome {
             ImageOutcome::Opened(TailVerdict::Clean) => &mut self.clean,
             ImageOutcome::Opened(TailVerdict::Torn) => &mut self.torn,
-            ImageOutcome::Opened(_) => &mut self.unproven,
+            ImageOutcome::Opened(_) => &mut self.unacknowledged,
             ImageOutcome::Absent => &mut self.absent,
             ImageOutcome::Ambiguous => &mut self.ambiguous,
         } += 1;
@@ -81,7 +81,7 @@ impl ExploreReport {
         self.images_third += other.images_third;
         self.distinct_third += other.distinct_third;
         self.clean += other.clean;
-        self.unproven += other.unproven;
+        self.unacknowledged += other.unacknowledged;
         self.torn += other.torn;
         self.absent += other.absent;
         self.ambiguous += other.ambiguous;

@@ -154,7 +154,7 @@ impl History {
             && let Ok(served) = read_all(&reader, 1)
         {
             self.report.reads += 1;
-            self.trial.model.check_prefix(&served.proven)?;
+            self.trial.model.check_prefix(&served.durable)?;
         }
         let storage: Arc<dyn Storage> = Arc::new(self.trial.disk.clone());
         self.reader = LogReader::open(&storage, &dir()).ok();

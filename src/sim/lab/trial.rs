@@ -73,7 +73,7 @@ pub fn environment(disk: &SimDisk) -> Environment {
 #[derive(Debug, Default)]
 pub(super) struct ReadRecords {
     /// Durable records with a verified chain.
-    pub(super) proven: Vec<LoggedRecord>,
+    pub(super) durable: Vec<LoggedRecord>,
     /// Intact records that are not known to be durable, or that follow damage.
     pub(super) others: Vec<LoggedRecord>,
     /// Damage: the first and the last lost record, and a description.
@@ -90,7 +90,7 @@ pub(super) fn read_all(reader: &LogReader, from: u64) -> Result<ReadRecords, Err
     let mut read = ReadRecords::default();
     for item in reader.walk(from) {
         match item? {
-            LogItem::Record(record, RecordStatus::Durable) => read.proven.push(record),
+            LogItem::Record(record, RecordStatus::Durable) => read.durable.push(record),
             LogItem::Record(record, _) => read.others.push(record),
             LogItem::Damage(damage) => {
                 let text = format!("{}: {}", damage.path.display(), damage.what);
@@ -352,14 +352,14 @@ impl Trial {
         if let Some((_, _, damage)) = found.damage.first() {
             return Err(Violation::new(Guarantee::AckedKept, format!("damage: {damage}")));
         }
-        self.model.check(&found.proven)?;
+        self.model.check(&found.durable)?;
         let head = self.ledger.as_ref().map_or(0, |ledger| ledger.head().seq);
-        let last = found.proven.last().map_or(0, |record| record.seq);
+        let last = found.durable.last().map_or(0, |record| record.seq);
         if head != last {
             let what = format!("acknowledged up to record {head}, readers see {last}");
             return Err(Violation::new(Guarantee::AckedKept, what));
         }
-        self.model.adopt(found.proven);
+        self.model.adopt(found.durable);
         self.publish();
         Ok(())
     }
@@ -370,9 +370,9 @@ impl Trial {
     /// records, each of which must have been requested.
     fn acknowledge_on_lying_disk(&mut self, storage: &Arc<dyn Storage>) -> Step {
         let Ok(found) = read(storage, 1) else { return Ok(()) };
-        self.model.check_known(found.proven.iter().chain(&found.others))?;
-        if found.damage.is_empty() && self.model.check(&found.proven).is_ok() {
-            self.model.adopt(found.proven);
+        self.model.check_known(found.durable.iter().chain(&found.others))?;
+        if found.damage.is_empty() && self.model.check(&found.durable).is_ok() {
+            self.model.adopt(found.durable);
             self.publish();
         }
         Ok(())

@@ -246,7 +246,7 @@ fn tally_json(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Value {
         "tried": tally.tried(),
         "examined": tally.examined(),
         "clean": tally.clean,
-        "unproven": tally.unproven,
+        "unacknowledged": tally.unacknowledged,
         "torn": tally.torn,
         "absent": tally.absent,
         "asked": tally.ambiguous,
@@ -282,7 +282,7 @@ fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<Str
         format!(
             "  found          {} clean, {} with an unacknowledged tail, {} torn, {} without a \
              ledger, {} that a person must judge",
-            tally.clean, tally.unproven, tally.torn, tally.absent, tally.ambiguous
+            tally.clean, tally.unacknowledged, tally.torn, tally.absent, tally.ambiguous
         ),
         format!("  digest         {}", hex(&tally.digest)),
         "all guarantees hold".to_owned(),

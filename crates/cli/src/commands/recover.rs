@@ -128,7 +128,7 @@ fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
     }
     for (count, what) in [
         (salvaged.unbatched, "records of incomplete batches were kept as single records"),
-        (salvaged.unproven, "records are intact but, according to HEAD, not acknowledged"),
+        (salvaged.unacknowledged, "records are intact but, according to HEAD, not acknowledged"),
         (salvaged.blobs, "blobs copied"),
         (salvaged.blobs_lost, "referenced blobs are missing or damaged"),
     ] {
@@ -155,7 +155,7 @@ fn salvaged_json(salvaged: &SalvageReport) -> serde_json::Value {
         "chain": salvaged.ack.map(|ack| ack.chain.to_string()),
         "records": salvaged.records,
         "alone": salvaged.unbatched,
-        "unproven": salvaged.unproven,
+        "unacknowledged": salvaged.unacknowledged,
         "lost": salvaged.lost,
         "ranges": salvaged.ranges.iter().map(range).collect::<Vec<_>>(),
         "ranges_more": salvaged.omitted_ranges,

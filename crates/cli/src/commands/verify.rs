@@ -178,7 +178,7 @@ fn level_name(level: LevelChoice) -> &'static str {
 fn opening_name(opening: &Result<TailVerdict, Error>) -> &'static str {
     match opening {
         Ok(TailVerdict::Clean) => "clean",
-        Ok(TailVerdict::Unacknowledged) => "unproven_tail",
+        Ok(TailVerdict::Unacknowledged) => "unacknowledged_tail",
         Ok(_) => "torn",
         Err(_) => "refused",
     }
@@ -209,12 +209,12 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     };
     lines.push(format!("ledger {dir}: {condition}"));
     let counts = log.counts;
-    let unproven = match counts.unproven {
+    let unacknowledged = match counts.unacknowledged {
         0 => String::new(),
         some => format!(" ({some} of them after the durable end that HEAD names)"),
     };
     lines.push(format!(
-        "  checked  level {}: {}{unproven} in {}, {} bytes of frames",
+        "  checked  level {}: {}{unacknowledged} in {}, {} bytes of frames",
         level_name(options.level),
         counted(counts.records, "record"),
         counted(counts.segments, "segment"),
@@ -284,7 +284,7 @@ fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
         "level": level_name(options.level),
         "segments": counts.segments,
         "records": counts.records,
-        "unproven": counts.unproven,
+        "unacknowledged": counts.unacknowledged,
         "frame_bytes": counts.frame_bytes,
         "root": log.last.map(|last| json!({ "seq": last.seq, "chain": last.chain.to_string() })),
         "snapshots": report.snapshots,

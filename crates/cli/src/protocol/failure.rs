@@ -101,7 +101,7 @@ impl Failure {
     /// An unreadable plan file is wrong usage, for every cause.
     #[must_use]
     pub fn of_plan_file(error: &Error) -> Self {
-        Self::Usage(error.to_string())
+        Self::Usage(format!("{error:#}"))
     }
 }
 
@@ -170,7 +170,7 @@ impl fmt::Display for Failure {
                         time_text(*lease_until)
                     )
                 }
-                _ => write!(f, "{error}"),
+                _ => write!(f, "{error:#}"),
             },
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
         }

@@ -22,9 +22,9 @@ pub(crate) enum RegionClass {
     /// Durable records whose chain continues the records before them.
     Records,
     /// Intact records after damage.
-    BehindDamage,
+    AfterDamage,
     /// Intact records after the durable end in HEAD.
-    Unproven,
+    Unacknowledged,
     /// Acknowledged bytes that cannot be read, or a file that is missing.
     Damaged,
     /// An incomplete write that was not acknowledged.
@@ -44,8 +44,8 @@ impl RegionClass {
         match self {
             Self::Header => "header",
             Self::Records => "records",
-            Self::BehindDamage => "behind_damage",
-            Self::Unproven => "unproven",
+            Self::AfterDamage => "after_damage",
+            Self::Unacknowledged => "unacknowledged",
             Self::Damaged => "damaged",
             Self::Torn => "torn",
             Self::Dead => "dead",
@@ -126,8 +126,8 @@ impl ScanResult {
     fn record(&mut self, segment: u64, (offset, end): (u64, u64), seq: u64, status: RecordStatus) {
         let class = match status {
             RecordStatus::Durable => RegionClass::Records,
-            RecordStatus::AfterDamage => RegionClass::BehindDamage,
-            RecordStatus::Unacknowledged => RegionClass::Unproven,
+            RecordStatus::AfterDamage => RegionClass::AfterDamage,
+            RecordStatus::Unacknowledged => RegionClass::Unacknowledged,
         };
         let all = self.records.entry(segment).or_default();
         match all.last_mut() {

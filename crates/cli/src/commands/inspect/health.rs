@@ -120,8 +120,8 @@ impl LedgerOverview {
         json!({
             "status": word,
             "damage": self.fold.damage.len(),
-            "behind_damage": self.fold.after_damage,
-            "unproven": self.fold.unproven,
+            "after_damage": self.fold.after_damage,
+            "unacknowledged": self.fold.unacknowledged,
             "unreadable": self.fold.unreadable,
             "opening": self.health.opening_json(),
             "notes": self.health.notes,
@@ -167,7 +167,7 @@ impl Health {
     pub(crate) fn opening(&self) -> &'static str {
         match &self.end {
             Ok(TailVerdict::Clean) => "clean",
-            Ok(TailVerdict::Unacknowledged) => "unproven_tail",
+            Ok(TailVerdict::Unacknowledged) => "unacknowledged_tail",
             Ok(_) => "torn",
             Err(_) => "refused",
         }

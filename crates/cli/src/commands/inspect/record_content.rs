@@ -102,7 +102,7 @@ pub(crate) fn kind_name(number: u16) -> String {
 /// A record's fields.
 pub(crate) fn record_json(
     record: &LoggedRecord,
-    proof: RecordStatus,
+    status: RecordStatus,
     content: &RecordContent,
 ) -> Value {
     let (event, unreadable) = match content {
@@ -122,7 +122,7 @@ pub(crate) fn record_json(
         "kind": kind_name(record.kind),
         "kind_number": record.kind,
         "kind_schema": record.schema,
-        "proof": proof_word(proof),
+        "status": record_status_word(status),
         "batch_left": record.batch_left,
         "chain": record.chain.to_string(),
         "segment": record.segment,
@@ -133,11 +133,11 @@ pub(crate) fn record_json(
     })
 }
 
-pub(crate) fn proof_word(proof: RecordStatus) -> &'static str {
-    match proof {
-        RecordStatus::Durable => "proven",
-        RecordStatus::AfterDamage => "behind_damage",
-        RecordStatus::Unacknowledged => "unproven",
+pub(crate) fn record_status_word(status: RecordStatus) -> &'static str {
+    match status {
+        RecordStatus::Durable => "durable",
+        RecordStatus::AfterDamage => "after_damage",
+        RecordStatus::Unacknowledged => "unacknowledged",
     }
 }
 

@@ -143,9 +143,9 @@ fn export_to(
     let watch = LongTask::start(ProgressUnit::Records, dir)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
     let mut failure = None;
-    let fold = view.fold_with(u64::MAX, &mut |fold, proof| {
+    let fold = view.fold_with(u64::MAX, &mut |fold, status| {
         watch.show("exporting", fold.records, last);
-        match exporter.record(fold, proof) {
+        match exporter.record(fold, status) {
             Err(error) => failure = Some(error),
             Ok(()) if watch.is_stopped() => {}
             Ok(()) => return ControlFlow::Continue(()),
@@ -173,10 +173,10 @@ impl Exporter<'_> {
         }
     }
 
-    fn record(&mut self, fold: &Fold, proof: RecordStatus) -> Result<(), Failure> {
+    fn record(&mut self, fold: &Fold, status: RecordStatus) -> Result<(), Failure> {
         let Some(record) = &fold.last else { return Ok(()) };
         match self {
-            Self::Tables(rows, sink) => rows.record(record, proof, fold, sink),
+            Self::Tables(rows, sink) => rows.record(record, status, fold, sink),
             Self::Trace(timeline, out) => {
                 timeline.record(record, fold, out).map_err(Failure::Output)
             }

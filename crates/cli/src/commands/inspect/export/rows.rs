@@ -21,7 +21,7 @@ use crate::commands::inspect::health::any_header;
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::json::run::status_word;
 use crate::commands::inspect::lookup::text_of;
-use crate::commands::inspect::record_content::{RecordContent, kind_name, proof_word};
+use crate::commands::inspect::record_content::{RecordContent, kind_name, record_status_word};
 use crate::commands::inspect::style::hex;
 use crate::commands::inspect::text::event::event_subject;
 
@@ -39,7 +39,7 @@ impl TableExporter {
     pub(super) fn record(
         &mut self,
         record: &LoggedRecord,
-        proof: RecordStatus,
+        status: RecordStatus,
         fold: &Fold,
         sink: &mut TableWriter<'_>,
     ) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ impl TableExporter {
                 kind_name(record.kind),
                 run,
                 step,
-                proof_word(proof),
+                record_status_word(status),
                 record.chain.to_string(),
                 fields.as_ref().map(ToString::to_string),
             ],

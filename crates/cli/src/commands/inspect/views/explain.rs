@@ -99,7 +99,7 @@ fn explained<'a>(
                 RegionClass::Damaged
                     | RegionClass::Torn
                     | RegionClass::Free
-                    | RegionClass::Unproven
+                    | RegionClass::Unacknowledged
             )
     };
     let (asked, why) = match region.class {
@@ -132,10 +132,10 @@ fn class_text(class: RegionClass) -> &'static str {
         RegionClass::Records => {
             "records with valid checksums and order, whose chain continues the previous records"
         }
-        RegionClass::BehindDamage => {
+        RegionClass::AfterDamage => {
             "intact records, but the records before them are damaged or missing"
         }
-        RegionClass::Unproven => "intact records after the durable end in HEAD",
+        RegionClass::Unacknowledged => "intact records after the durable end in HEAD",
         RegionClass::Dead => {
             "the header of the next segment ends this one before these bytes, which a crash left: \
              they are dead"

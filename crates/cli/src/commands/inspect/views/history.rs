@@ -41,8 +41,8 @@ pub(crate) fn history(
     let run = ledger.run(id)?;
     match context.form {
         Form::Json => {
-            for HistoryEntry { record, proof, content } in &found {
-                out.json("record", &record_json(record, *proof, content))?;
+            for HistoryEntry { record, status, content } in &found {
+                out.json("record", &record_json(record, *status, content))?;
             }
             let step = run.step(number).map(StepState::id);
             let fields = json!({ "run": id, "step": number, "id": step, "records": found.len() });

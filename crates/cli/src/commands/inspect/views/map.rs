@@ -20,7 +20,7 @@ Examples:
   ledger inspect .ledger map --segment 3
   ledger inspect .ledger map --json | jq -c 'select(.class == \"damaged\")'
 
-Ranges are header, records, behind_damage, unproven, damaged, torn, dead, free, index, footer or
+Ranges are header, records, after_damage, unacknowledged, damaged, torn, dead, free, index, footer or
 unread. It reads the whole log.";
 
 /// The class of each byte of the log: records, damaged, torn, dead, free
@@ -84,8 +84,8 @@ pub(crate) fn paint(class: RegionClass) -> Paint {
         RegionClass::Records => Paint::Good,
         RegionClass::Damaged => Paint::Bad,
         RegionClass::Torn
-        | RegionClass::Unproven
-        | RegionClass::BehindDamage
+        | RegionClass::Unacknowledged
+        | RegionClass::AfterDamage
         | RegionClass::Unread => Paint::Notice,
         RegionClass::Dead | RegionClass::Free => Paint::Faint,
         RegionClass::Header | RegionClass::Index | RegionClass::Footer => Paint::None,

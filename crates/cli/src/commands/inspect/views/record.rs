@@ -52,8 +52,8 @@ pub(crate) fn record(
     let InspectContext { dir, form, environment } = context;
     let view = LedgerView::open(dir, environment)?;
     view.log().check_unpruned(args.seq)?;
-    let (record, proof) = match find(&view, args.seq)? {
-        RecordLookup::Record(record, proof) => (record, proof),
+    let (record, status) = match find(&view, args.seq)? {
+        RecordLookup::Record(record, status) => (record, status),
         RecordLookup::Damage(damage) => {
             match form {
                 Form::Json => out.json("damage", &damage_json(&damage))?,
@@ -79,7 +79,7 @@ pub(crate) fn record(
     let bytes = if args.hex { Some(frame(&view, &record, environment)?) } else { None };
     match form {
         Form::Json => {
-            let mut line = record_json(&record, proof, &content);
+            let mut line = record_json(&record, status, &content);
             if let (Some(bytes), Some(line)) = (&bytes, line.as_object_mut()) {
                 let fields = frame_fields(bytes);
                 let fields = fields.iter().map(|field| field_json(field, bytes)).collect();
@@ -89,20 +89,20 @@ pub(crate) fn record(
             out.json("record", &line)?;
         }
         Form::Text => {
-            print(&record, proof, &content, out)?;
+            print(&record, status, &content, out)?;
             bytes.map_or(Ok(()), |bytes| print_frame(&record, &bytes, out))?;
         }
     }
     let is_read = !matches!(content, RecordContent::Unreadable(_));
-    Ok(if is_read && proof != RecordStatus::AfterDamage { Code::Success } else { Code::Damaged })
+    Ok(if is_read && status != RecordStatus::AfterDamage { Code::Success } else { Code::Damaged })
 }
 
 fn find(view: &LedgerView, seq: u64) -> Result<RecordLookup, Failure> {
     let mut last = view.log().head().map_or(0, |head| head.durable_seq);
     for item in view.log().walk(seq) {
         match item? {
-            LogItem::Record(record, proof) if record.seq == seq => {
-                return Ok(RecordLookup::Record(record, proof));
+            LogItem::Record(record, status) if record.seq == seq => {
+                return Ok(RecordLookup::Record(record, status));
             }
             LogItem::Damage(damage) if (damage.first_seq..=damage.last_seq).contains(&seq) => {
                 return Ok(RecordLookup::Damage(damage));
@@ -144,7 +144,7 @@ fn field_json(field: &FrameField, bytes: &[u8]) -> Value {
 
 fn print(
     record: &LoggedRecord,
-    proof: RecordStatus,
+    status: RecordStatus,
     content: &RecordContent,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
@@ -174,8 +174,8 @@ fn print(
     );
     add("chain", record.chain.to_string());
     add(
-        "proof",
-        match proof {
+        "status",
+        match status {
             RecordStatus::Durable => "durable, and continues the previous record".to_owned(),
             RecordStatus::AfterDamage => {
                 "intact, but the previous record is damaged or missing".to_owned()

@@ -35,7 +35,7 @@ struct RecordList {
     runs: BTreeMap<RunId, String>,
     shown: u64,
     damage: u64,
-    unproven: u64,
+    unacknowledged: u64,
     unreadable: u64,
     last_seq: u64,
     last_durable: u64,
@@ -150,8 +150,8 @@ impl RecordList {
         out: &mut Output<'_>,
     ) -> Result<ScanControl, Failure> {
         match item {
-            LogItem::Record(record, proof) => {
-                return self.record(&record, proof, filter, form, out);
+            LogItem::Record(record, status) => {
+                return self.record(&record, status, filter, form, out);
             }
             LogItem::Damage(damage) if damage.first_seq > filter.to => return Ok(filter.beyond()),
             LogItem::Damage(damage) if damage.last_seq < filter.from && is_missing(&damage) => {}
@@ -173,7 +173,7 @@ impl RecordList {
     fn record(
         &mut self,
         record: &LoggedRecord,
-        proof: RecordStatus,
+        status: RecordStatus,
         filter: &Filter,
         form: Form,
         out: &mut Output<'_>,
@@ -186,8 +186,8 @@ impl RecordList {
             self.runs.insert(started.run, started.name.clone());
         }
         self.last_seq = self.last_seq.max(record.seq);
-        if proof == RecordStatus::Unacknowledged {
-            self.unproven += 1;
+        if status == RecordStatus::Unacknowledged {
+            self.unacknowledged += 1;
         } else {
             self.last_durable = self.last_durable.max(record.seq);
         }
@@ -197,9 +197,9 @@ impl RecordList {
         }
         self.shown += 1;
         match form {
-            Form::Json => out.json("record", &record_json(record, proof, &content))?,
+            Form::Json => out.json("record", &record_json(record, status, &content))?,
             Form::Text => {
-                let line = self.line(record, proof, &content, out);
+                let line = self.line(record, status, &content, out);
                 out.line(&line)?;
             }
         }
@@ -209,7 +209,7 @@ impl RecordList {
     fn line(
         &self,
         record: &LoggedRecord,
-        proof: RecordStatus,
+        status: RecordStatus,
         content: &RecordContent,
         out: &Output<'_>,
     ) -> String {
@@ -219,7 +219,7 @@ impl RecordList {
             _ => String::new(),
         };
         let (paint, text) = content_text(record, content);
-        let mark = match proof {
+        let mark = match status {
             RecordStatus::Durable => ' ',
             RecordStatus::AfterDamage => '!',
             RecordStatus::Unacknowledged => '?',
@@ -266,7 +266,7 @@ fn finish(
                 "health": {
                     "status": if is_good { "good" } else { "damaged" },
                     "damage": list.damage,
-                    "unproven": list.unproven,
+                    "unacknowledged": list.unacknowledged,
                     "unreadable": list.unreadable,
                     "opening": health.opening_json(),
                     "notes": health.notes,
@@ -274,8 +274,8 @@ fn finish(
             }),
         )?,
         Form::Text => {
-            if list.unproven > 0 {
-                let records = counted(list.unproven, "record");
+            if list.unacknowledged > 0 {
+                let records = counted(list.unacknowledged, "record");
                 let text = format!("? {records} after the durable end in HEAD");
                 out.painted(Paint::Notice, &text)?;
             }

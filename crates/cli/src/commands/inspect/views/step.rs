@@ -61,7 +61,7 @@ pub(crate) struct StepHistory<'a> {
 #[derive(Debug)]
 pub(crate) struct HistoryEntry {
     pub(crate) record: LoggedRecord,
-    pub(crate) proof: RecordStatus,
+    pub(crate) status: RecordStatus,
     pub(crate) content: RecordContent,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn history(
                 let entry = |record: LoggedRecord| {
                     let content = RecordContent::of(&record);
                     let record = LoggedRecord { payload: Vec::new(), ..record };
-                    HistoryEntry { record, proof: RecordStatus::Durable, content }
+                    HistoryEntry { record, status: RecordStatus::Durable, content }
                 };
                 return Ok(records.into_iter().map(entry).collect());
             }
@@ -129,14 +129,14 @@ fn whole_history(
     let mut missing = Vec::new();
     for item in ledger.view.log().walk(1) {
         match item? {
-            LogItem::Record(record, proof) => {
+            LogItem::Record(record, status) => {
                 let content = RecordContent::of(&record);
                 if let RecordContent::Event(Event::Step(event)) = &content
                     && event.run == id
                     && event.step == number
                 {
                     let record = LoggedRecord { payload: Vec::new(), ..record };
-                    history.push(HistoryEntry { record, proof, content });
+                    history.push(HistoryEntry { record, status, content });
                 }
             }
             LogItem::Damage(damage) => missing.push(damage),
@@ -267,7 +267,7 @@ pub(crate) fn print_json(
         out.json("attempt", &attempt_json(&attempt, &step_history.ledger.view))?;
     }
     for entry in &step_history.history {
-        out.json("record", &record_json(&entry.record, entry.proof, &entry.content))?;
+        out.json("record", &record_json(&entry.record, entry.status, &entry.content))?;
     }
     Ok(())
 }
@@ -528,7 +528,7 @@ fn print_entry(
         }
         None => content_text(record, &entry.content).1,
     };
-    let mark = match entry.proof {
+    let mark = match entry.status {
         RecordStatus::Durable => ' ',
         RecordStatus::AfterDamage => '!',
         RecordStatus::Unacknowledged => '?',

@@ -149,7 +149,7 @@ fn print_log(
         }
         None => "no record".to_owned(),
     };
-    let unproven = match fold.unproven {
+    let unacknowledged = match fold.unacknowledged {
         0 => String::new(),
         some => format!(", {} of them after the durable end in HEAD", count(some)),
     };
@@ -162,7 +162,7 @@ fn print_log(
         _ => head,
     };
     let log_text = format!(
-        "{}, {}, {}{unproven}",
+        "{}, {}, {}{unacknowledged}",
         counted(u64::try_from(segments.len()).unwrap_or(u64::MAX), "segment"),
         size(bytes),
         counted(fold.records, "record")
