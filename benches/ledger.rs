@@ -10,9 +10,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use plan_ledger::ledger::{VerifyLevel, VerifyRequest, verify};
-use plan_ledger::plan::{Receipt, RunPolicy, Step};
-use plan_ledger::{Environment, Ledger, Plan, State};
+use plan_ledger::internals::ledger::{VerifyLevel, VerifyRequest, verify};
+use plan_ledger::{Environment, Ledger, Plan, Receipt, RunPolicy, State, Step};
 
 fn folder() -> tempfile::TempDir {
     let target = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| "target/tmp".into());

@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
-use plan_ledger::ledger::plan_draft;
-use plan_ledger::plan::{AttemptToken, Receipt, RunPolicy, Step, execute};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::{Command, Environment, Ledger, Plan, RunId, State};
+use plan_ledger::internals::ledger::plan_draft;
+use plan_ledger::internals::plan::execute;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::{
+    AttemptToken, Command, Environment, Ledger, Plan, Receipt, RunId, RunPolicy, State, Step,
+};
 
 /// Steps of one measurement.
 const WORKED: usize = 100;
@@ -126,7 +128,7 @@ fn held(c: &mut Criterion) {
                 // Dispatch and release, so that the plan never ends.
                 let task = ledger.dispatch(run, "w").expect("a dispatch").expect("a step");
                 held = ledger.state().expect("a state");
-                let cause = plan_ledger::plan::LostCause::Released;
+                let cause = plan_ledger::LostCause::Released;
                 ledger.report_lost(task.token, cause, "").expect("a loss");
                 held.seq
             });

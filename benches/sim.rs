@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Log, LogOptions, UidSource};
-use plan_ledger::sim::{Loss, SimDisk};
-use plan_ledger::storage::{Access, Storage};
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{Log, LogOptions, UidSource};
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::{Access, Storage};
 
 const DIR: &str = "/ledger";
 

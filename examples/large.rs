@@ -7,8 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::plan::Json;
-use plan_ledger::{Environment, Ledger, Plan, Receipt, RunId, RunPolicy};
+use plan_ledger::{Environment, Json, Ledger, Plan, Receipt, RunId, RunPolicy};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

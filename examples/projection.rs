@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use plan_ledger::plan::{Cost, StepEvent, StepNumber};
+use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::{
-    Environment, Event, Ledger, Plan, Projection, Receipt, RecordedEvent, RunId, RunPolicy,
+    Cost, Environment, Event, Ledger, Plan, Projection, Receipt, RecordedEvent, RunId, RunPolicy,
+    StepNumber,
 };
 use serde::{Deserialize, Serialize};
 

@@ -6,10 +6,9 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{LostCause, StepStatus};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::sim::lab::{environment, every_crash};
-use plan_ledger::{Environment, Ledger, Plan, Receipt, Result, RunPolicy};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::sim::lab::{environment, every_crash};
+use plan_ledger::{Environment, Ledger, LostCause, Plan, Receipt, Result, RunPolicy, StepStatus};
 
 const PLAN: &str = r#"{"steps": [
     {"id": "build"}, {"id": "test", "after": ["build"]}, {"id": "publish", "after": ["test"]}]}"#;

@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{
     Log, LogItem, LogOptions, LogReader, LoggedRecord, UidSource, Verification, VerifyOptions,
     verify,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -215,7 +215,7 @@ impl Sweep {
     fn try_one(&self, disk: &SimDisk, number: u64) -> Result<(Part, bool)> {
         let (path, byte, bit, part) = self.flip(number).ok_or("there is nothing to flip")?;
         let flip = || -> Result<()> {
-            let file = disk.open(path, plan_ledger::storage::Access::Read)?;
+            let file = disk.open(path, plan_ledger::internals::storage::Access::Read)?;
             let mut one = [0];
             file.read_at(&mut one, byte)?;
             Ok(disk.overwrite(path, byte, &one.map(|old| old ^ (1 << bit)))?)

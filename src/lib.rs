@@ -72,7 +72,9 @@ macro_rules! mutant {
 #[macro_export]
 macro_rules! mutant {
     ($name:ident) => {
-        $crate::sim::mutants::is_enabled($crate::sim::mutants::Mutant::$name)
+        $crate::internals::sim::mutants::is_enabled(
+            $crate::internals::sim::mutants::Mutant::$name,
+        )
     };
     ($name:ident => $($effect:tt)+) => {
         if $crate::mutant!($name) {
@@ -81,24 +83,16 @@ macro_rules! mutant {
     };
 }
 
-#[doc(hidden)]
-pub mod error;
+mod error;
 #[cfg(feature = "plan-files")]
-#[doc(hidden)]
-pub mod files;
-#[doc(hidden)]
-pub mod format;
-#[doc(hidden)]
-pub mod ledger;
-#[doc(hidden)]
-pub mod log;
-#[doc(hidden)]
-pub mod plan;
+mod files;
+mod format;
+mod ledger;
+mod log;
+mod plan;
 #[cfg(any(test, feature = "sim", mutants))]
-#[doc(hidden)]
-pub mod sim;
-#[doc(hidden)]
-pub mod storage;
+mod sim;
+mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use format::HeadSync;
@@ -120,11 +114,39 @@ pub use plan::{
 /// the documented names. There is no promise of stability.
 #[doc(hidden)]
 pub mod internals {
+    pub mod error {
+        pub use crate::error::*;
+    }
+
     #[cfg(feature = "plan-files")]
-    pub use crate::files;
+    pub mod files {
+        pub use crate::files::*;
+    }
+
+    pub mod format {
+        pub use crate::format::*;
+    }
+
+    pub mod ledger {
+        pub use crate::ledger::*;
+    }
+
+    pub mod log {
+        pub use crate::log::*;
+    }
+
+    pub mod plan {
+        pub use crate::plan::*;
+    }
+
     #[cfg(any(test, feature = "sim", mutants))]
-    pub use crate::sim;
-    pub use crate::{error, format, ledger, log, plan, storage};
+    pub mod sim {
+        pub use crate::sim::*;
+    }
+
+    pub mod storage {
+        pub use crate::storage::*;
+    }
 }
 
 /// Compiles the examples in README.

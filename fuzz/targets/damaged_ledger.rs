@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{
-    Batch, FindingClass, Durability, VerifyFinding, LogItem, Log, LogOptions, LogReader,
-    LoggedRecord, RecordStatus, UidSource, VerifyOptions, verify,
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{
+    Batch, Durability, FindingClass, Log, LogItem, LogOptions, LogReader, LoggedRecord,
+    RecordStatus, UidSource, VerifyFinding, VerifyOptions, verify,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{Access, Storage};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{Access, Storage};
 
 const DIR: &str = "fuzz.ledger";
 
@@ -133,8 +133,9 @@ fn check(data: &[u8]) {
         original(&record.clone().into_owned());
         None
     };
-    let found = verify(&storage, dir, VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT })
-        .expect("a folder that is a ledger's");
+    let found =
+        verify(&storage, dir, VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT })
+            .expect("a folder that is a ledger's");
     let damages = found.findings.iter().filter(|finding| finding.class != FindingClass::Warning);
     let of = |finding: &VerifyFinding| {
         let first = SPECIMEN.records.iter().find(|record| record.segment == 2).map(|it| it.seq);
@@ -150,7 +151,10 @@ fn check(data: &[u8]) {
             // Opening reads only the newest segment; readers check the others.
             let lost = unnamed(&served, &[]);
             let mut own = SPECIMEN.records.iter().filter(|record| record.segment == 2);
-            assert!(own.all(|own| !lost.contains(&own.seq)), "the writer continues without {lost:?}");
+            assert!(
+                own.all(|own| !lost.contains(&own.seq)),
+                "the writer continues without {lost:?}"
+            );
             assert!(found.opening.is_ok(), "{:?}", found.opening);
             let last = log.last_durable().seq;
             assert!(last >= SPECIMEN.records.last().expect("there are records").seq);

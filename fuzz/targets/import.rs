@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::format::{Codec, NewRecord, Uid};
-use plan_ledger::ledger::{IdSource, import};
-use plan_ledger::log::{ChainOrigin, LogBuilder, LogOptions, UidSource};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, BackgroundWork, LedgerView};
+use plan_ledger::internals::format::{Codec, NewRecord, Uid};
+use plan_ledger::internals::ledger::{IdSource, import};
+use plan_ledger::internals::log::{ChainOrigin, LogBuilder, LogOptions, UidSource};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{BackgroundWork, Environment, LedgerView};
 use plan_ledger_fuzz::Fields;
 
 /// Counting identifiers.

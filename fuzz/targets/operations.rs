@@ -7,14 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{Codec, HeadSync, NewRecord};
-use plan_ledger::log::{
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{
     Batch, Durability, KIND_RECOVERY_NOTE, Log, LogOptions, LoggedRecord, UidSource, VerifyOptions,
     verify,
 };
-use plan_ledger::sim::{FaultEffect, FaultAction, Loss, OsError, FaultRule, SimDisk};
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::sim::{FaultAction, FaultEffect, FaultRule, Loss, OsError, SimDisk};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{Error, ErrorKind, HeadSync};
 use plan_ledger_fuzz::Fields;
 
 const DIR: &str = "ops.ledger";

@@ -3,7 +3,7 @@
 //! and stop at the same offset for the same class of reason. Encoded records decode.
 #![cfg_attr(fuzzing, no_main)]
 
-use plan_ledger::format::{
+use plan_ledger::internals::format::{
     Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
     looks_torn, peek_payload_length,
 };

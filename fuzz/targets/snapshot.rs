@@ -2,7 +2,7 @@
 //! over the limits; a decoded body encodes to a body of the same state.
 #![cfg_attr(fuzzing, no_main)]
 
-use plan_ledger::format::SnapshotHeader;
+use plan_ledger::internals::format::SnapshotHeader;
 use plan_ledger::{Projection, State};
 
 fn check(data: &[u8]) {

@@ -7,18 +7,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use plan_ledger::format::{
-    Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadState, HeadSync, HeadSlots,
-    HeaderReplica, INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, SegmentReason,
-    SNAPSHOT_HEADER_SIZE, SegmentHeader, SegmentName, SnapshotBase, SnapshotHeader, SnapshotName,
-    index_crc, peek_seek_length, read_seeks,
+use plan_ledger::HeadSync;
+use plan_ledger::internals::format::{
+    Chain, Codec, FOOTER_SIZE, Footer, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState, HeaderReplica,
+    INDEX_HEADER_SIZE, Index, IndexBuilder, NewRecord, SNAPSHOT_HEADER_SIZE, SegmentHeader,
+    SegmentName, SegmentReason, SnapshotBase, SnapshotHeader, SnapshotName, index_crc,
+    peek_seek_length, read_seeks,
 };
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     GapNote, KIND_RETENTION_NOTE, LogReader, LoggedRecord, LoggedRetentionNote, RecoveryNote,
     SnapshotNote, list_snapshots,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
 use plan_ledger_fuzz::{Fields, is_exact};
 
 fn check(data: &[u8]) {
@@ -175,7 +176,7 @@ fn logged(record: NewRecord) -> LoggedRecord {
 }
 
 fn notes(data: &[u8]) {
-    let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
+    let kind = plan_ledger::internals::log::KIND_SNAPSHOT_NOTE;
     let record = NewRecord { kind, codec: Codec::Json, schema: 1, payload: data.to_vec() };
     let snapshot = SnapshotNote::from_record(&logged(record));
     let (recovery, gap) = (RecoveryNote::decode(data), GapNote::decode(data));
@@ -244,7 +245,8 @@ fn names(data: &[u8]) {
     assert!(list.blobs.len() + list.unfinished.len() + list.unknown.len() <= 2 * count[2]);
     // Empty files contain no record.
     let items = reader.walk(1).take(64);
-    let records = items.filter(|item| matches!(item, Ok(plan_ledger::log::LogItem::Record(..))));
+    let records =
+        items.filter(|item| matches!(item, Ok(plan_ledger::internals::log::LogItem::Record(..))));
     assert_eq!(records.count(), 0);
 }
 

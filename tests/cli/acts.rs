@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{RunStatus, StepStatus};
+use plan_ledger::{RunStatus, StepStatus};
 
 use super::command::{Ended, Place, Running, ids, start, wait_until};
 

@@ -3,14 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
-use plan_ledger::log::{Batch, BatchKey, KIND_GAP, Log};
-use plan_ledger::plan::{Cost, Json, LostCause, RunId, StepNumber};
-use plan_ledger::sim::{Fault, FaultEffect, SimDisk, sweep};
-use plan_ledger::storage::Storage as _;
-use plan_ledger::{Environment, Error, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::ledger::{ArchiveReport, RetentionLimit, archive, salvage};
+use plan_ledger::internals::log::{Batch, KIND_GAP, Log};
+use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk, sweep};
+use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::{
+    BatchKey, Cost, Environment, Error, ErrorKind, Json, Ledger, LedgerView, LostCause, Plan,
+    Receipt, RunId, RunPolicy, State, StepNumber,
+};
 
 use crate::blobs::{large, plan, work};
 use crate::command::Place;
@@ -241,7 +242,7 @@ fn rotate(disk: &SimDisk) {
 fn fence(disk: &SimDisk) {
     let ledger = open(disk);
     disk.crash_at(disk.calls() + LOOKS + 3);
-    let (scope, by) = (plan_ledger::plan::CapScope::Ledger, "ann".to_owned());
+    let (scope, by) = (plan_ledger::internals::plan::CapScope::Ledger, "ann".to_owned());
     ledger.execute(&plan_ledger::Command::SetCap { scope, limit: Some(7), by }).unwrap_err();
     disk.kill_process();
     drop(ledger);
@@ -334,7 +335,7 @@ fn archive_removes_no_unrelated_file() {
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("-1.part")), "{left:?}");
 }
 
-fn salvaged(disk: &SimDisk) -> Result<plan_ledger::ledger::SalvageReport, Error> {
+fn salvaged(disk: &SimDisk) -> Result<plan_ledger::internals::ledger::SalvageReport, Error> {
     salvage(&dir(), Path::new("/rescued"), &quiet(disk))
 }
 

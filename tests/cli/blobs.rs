@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use plan_ledger::ledger::BlobCheck;
-use plan_ledger::log::{BlobId, BlobState, LogReader};
-use plan_ledger::plan::{
-    AttemptToken, BlobOutput, ContentHash, Criterion, Event, Json, Output, Rejection, StepEvent,
-};
-use plan_ledger::sim::{
+use plan_ledger::internals::ledger::BlobCheck;
+use plan_ledger::internals::log::{BlobId, BlobState, LogReader};
+use plan_ledger::internals::plan::{BlobOutput, Criterion, StepEvent};
+use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, sweep,
 };
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::storage::Storage;
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, state_hash,
+    AttemptToken, ContentHash, Environment, ErrorKind, Event, Json, Ledger, LedgerView, Output,
+    Plan, Receipt, Rejection, RunId, RunPolicy, Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -230,7 +229,7 @@ fn record_never_names_a_blob_that_a_crash_can_take() {
             drop(ledger);
             let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
             let survey = view.blobs(BlobCheck::Content).unwrap();
-            let is_good = |blob: &plan_ledger::ledger::BlobUse| {
+            let is_good = |blob: &plan_ledger::internals::ledger::BlobUse| {
                 blob.records > 0 && blob.state == BlobState::Intact
             };
             assert!(survey.blobs.iter().all(is_good), "{call}: {survey:?}");

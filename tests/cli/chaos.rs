@@ -9,10 +9,10 @@ use std::fs;
 use std::ops::Range;
 use std::time::Duration;
 
-use plan_ledger::plan::{
-    AcceptedBasis, Ending, Event, ResolvedOutcome, RunStatus, StepEvent, StepNumber, StepStatus,
+use plan_ledger::internals::plan::{AcceptedBasis, ResolvedOutcome, StepEvent};
+use plan_ledger::{
+    Ending, Environment, Event, Ledger, LedgerView, RunStatus, StepNumber, StepStatus, state_hash,
 };
-use plan_ledger::{Environment, Ledger, LedgerView, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
 use super::kill_pacing::{Pace, WAIT};

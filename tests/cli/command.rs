@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use plan_ledger::plan::{Run, State, StepStatus};
-use plan_ledger::{Environment, LedgerView};
+use plan_ledger::{Environment, LedgerView, Run, State, StepStatus};
 
 /// A command that takes longer hangs.
 const TIME_LIMIT: Duration = Duration::from_secs(180);

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan_ledger::plan::{Json, Rejection, StepNumber, StepStatus};
-use plan_ledger::sim::{SimDisk, sweep};
+use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, LedgerView, Plan, RunId, RunPolicy, Step, state_hash,
+    Environment, ErrorKind, Json, Ledger, LedgerView, Plan, Rejection, RunId, RunPolicy, Step,
+    StepNumber, StepStatus, state_hash,
 };
 
 use crate::golden::deterministic;

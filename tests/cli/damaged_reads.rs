@@ -4,8 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::plan::{Json, RunPolicy};
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::{Environment, Json, Ledger, RunPolicy};
 
 use super::command::Place;
 

@@ -4,12 +4,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plan_ledger::format::{SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{LedgerCondition, RetentionLimit};
-use plan_ledger::plan::State;
-use plan_ledger::sim::{SimDisk, sweep};
-use plan_ledger::storage::Storage as _;
-use plan_ledger::{Environment, ErrorKind, Ledger, LedgerView, Projection, RunId, state_hash};
+use plan_ledger::internals::format::{
+    SNAPSHOT_BASES_MAX, SnapshotBase, SnapshotHeader, SnapshotName,
+};
+use plan_ledger::internals::ledger::{LedgerCondition, RetentionLimit};
+use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::internals::storage::Storage as _;
+use plan_ledger::{
+    Environment, ErrorKind, Ledger, LedgerView, Projection, RunId, State, state_hash,
+};
 
 use crate::lab::{dir, reader};
 use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
@@ -36,7 +39,7 @@ pub(crate) fn write(
     };
     let body = |out: &mut dyn std::io::Write| state.encode_changes(&of_base, out);
     let header = SnapshotHeader { body_length: 0, ..header };
-    plan_ledger::log::write_snapshot(disk, &dir(), header, body).unwrap().1
+    plan_ledger::internals::log::write_snapshot(disk, &dir(), header, body).unwrap().1
 }
 
 /// The state of a snapshot and its bases.
@@ -225,7 +228,7 @@ fn full_snapshot_replaces_a_delta() {
     let header = SnapshotHeader { base: None, ..view.check_snapshot(&names[1]).unwrap() };
     let header = SnapshotHeader { body_length: 0, ..header };
     let body = |out: &mut dyn std::io::Write| state.encode(out);
-    plan_ledger::log::write_snapshot(&disk, &dir(), header, body).unwrap();
+    plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, body).unwrap();
     assert_eq!(base_at(80), None);
     // The file changed, which makes no difference to the delta based on it.
     view.check_snapshot(&names[2]).unwrap();
@@ -331,11 +334,12 @@ fn large_base_of_small_snapshots_is_kept() {
         if step == 20 {
             let mut rng = crate::rng::Rng(7);
             let noise = (0..200_000).map(|_| format!("{:016x}", rng.below(u64::MAX)));
-            let noise = plan_ledger::plan::Json::new(&noise.collect::<String>().into());
+            let noise = plan_ledger::Json::new(&noise.collect::<String>().into());
             ledger.set_variable(run, "noise", noise, None, "ann").unwrap();
         } else {
             let (limit, by) = (u32::try_from(step).ok(), "ann".to_owned());
-            let scope = plan_ledger::plan::CapScope::Owner { owner: "unused".to_owned() };
+            let scope =
+                plan_ledger::internals::plan::CapScope::Owner { owner: "unused".to_owned() };
             ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
         }
         ledger.close().unwrap();
@@ -425,7 +429,7 @@ fn large_deltas_are_skipped_until_the_next_full_snapshot() {
             step.to_string()
         };
         let name = if step == 17 { "noise" } else { "step" };
-        let noise = plan_ledger::plan::Json::new(&noise.into());
+        let noise = plan_ledger::Json::new(&noise.into());
         ledger.set_variable(run, name, noise, None, "ann").unwrap();
         ledger.close().unwrap();
         let found: Vec<_> = snapshot_seqs(&disk).iter().map(|seq| seq / STEP).collect();

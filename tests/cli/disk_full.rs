@@ -6,9 +6,12 @@ use std::process::Command;
 
 use std::sync::Arc;
 
-use plan_ledger::plan::{Ending, RunStatus, StepStatus};
-use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
-use plan_ledger::{Environment, ErrorKind, Ledger, Receipt, RunPolicy, state_hash};
+use plan_ledger::internals::sim::{
+    FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
+};
+use plan_ledger::{
+    Ending, Environment, ErrorKind, Ledger, Receipt, RunPolicy, RunStatus, StepStatus, state_hash,
+};
 
 use super::blobs::{large, plan};
 use super::command::{Place, Running, ids, report_skipped, start, state_of, wait_until};
@@ -249,11 +252,7 @@ fn attempt(
     };
     // Attempts of an earlier process are lost: their steps may run twice.
     for token in ledger.state().unwrap().in_flight.keys() {
-        ledger.report_lost(
-            *token,
-            plan_ledger::plan::LostCause::RunnerDied,
-            "the process ended",
-        )?;
+        ledger.report_lost(*token, plan_ledger::LostCause::RunnerDied, "the process ended")?;
     }
     while let Some(task) = ledger.dispatch(run, "worker")? {
         assert!(!accepted.contains(&task.number.0), "{story}: step {} again", task.number);

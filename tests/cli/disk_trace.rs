@@ -4,10 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::format::{HeadSync, SegmentHeader, is_sealed_length};
-use plan_ledger::log::{Log, LogReader, SegmentSummary};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{Access, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile};
+use plan_ledger::HeadSync;
+use plan_ledger::internals::format::{SegmentHeader, is_sealed_length};
+use plan_ledger::internals::log::{Log, LogReader, SegmentSummary};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{
+    Access, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
+};
 
 use super::lab::{at, dir, options_with, record};
 
@@ -347,7 +350,7 @@ fn h57_a_reader_only_reads() {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let reader = LogReader::open(&storage, &dir()).unwrap();
     assert_eq!(reader.walk(1).count(), 12);
-    plan_ledger::log::opening_verdict(&*storage, &dir()).unwrap();
+    plan_ledger::internals::log::opening_verdict(&*storage, &dir()).unwrap();
     for call in &disk.calls()[before..] {
         assert!(matches!(call, Call::Open(_, Access::Read)), "a reader asked for {call:?}");
     }
@@ -357,7 +360,7 @@ fn h57_a_reader_only_reads() {
 /// operation of a walk fails once.
 #[test]
 fn h48_a_read_error_is_never_the_end_of_the_log() {
-    use plan_ledger::sim::{Fault, FaultEffect};
+    use plan_ledger::internals::sim::{Fault, FaultEffect};
     let (traced, _) = a_life(HeadSync::Interval);
     let look = |disk: &SimDisk| {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plan_ledger::sim::sweep;
+use plan_ledger::internals::sim::sweep;
 
 use super::command::{Ended, Place, report_skipped};
 

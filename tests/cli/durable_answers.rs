@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use plan_ledger::plan::Json;
-use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk};
-use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, RunId, RunPolicy, Step};
+use plan_ledger::internals::sim::{
+    FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
+};
+use plan_ledger::{Clock, Environment, ErrorKind, Json, Ledger, Plan, RunId, RunPolicy, Step};
 use plan_ledger_cli::requests::{ClaimRequest, Request, SetRequest};
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use serde_json::json;

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plan_ledger::format::{FOOTER_SIZE, Footer};
-use plan_ledger::ledger::{ImportReport, import};
-use plan_ledger::log::{BlobState, LogItem, LogReader};
-use plan_ledger::plan::{Json, Output};
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::format::{FOOTER_SIZE, Footer};
+use plan_ledger::internals::ledger::{ImportReport, import};
+use plan_ledger::internals::log::{BlobState, LogItem, LogReader};
+use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
+use plan_ledger::internals::storage::Storage;
 use plan_ledger::{
-    Environment, Error, ErrorKind, Ledger, LedgerView, Receipt, RunPolicy, state_hash,
+    Environment, Error, ErrorKind, Json, Ledger, LedgerView, Output, Receipt, RunPolicy, state_hash,
 };
 
 use crate::blobs::{large, plan, run_ledger, work};
@@ -32,7 +31,7 @@ fn copy() -> PathBuf {
 fn export(disk: &SimDisk, dir: &Path, from: u64, to: Option<u64>) -> Result<String, Error> {
     let mut out = Vec::new();
     let view = LedgerView::open(dir, &on_disk(disk)).unwrap();
-    let describe = |record: &plan_ledger::log::LoggedRecord| {
+    let describe = |record: &plan_ledger::internals::log::LoggedRecord| {
         Some(serde_json::json!({ "bytes": record.payload.len() }))
     };
     view.export(from, to, &describe, &mut out)?;

@@ -1,7 +1,7 @@
 //! `ledger work` and `ledger claim`: steps done outside a runner. Tests who judges them, how long a
 //! claim lasts, and what the hand-off says about files.
 
-use plan_ledger::plan::StepStatus;
+use plan_ledger::StepStatus;
 use serde_json::{Value, json};
 
 use super::command::{Ended, Place, start, wait_until};

@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::plan::{BarrierNeeds, Event, Json, Rejection, RunStatus, StepEvent};
-use plan_ledger::sim::{Fault, FaultEffect, SimDisk};
+use plan_ledger::internals::plan::{BarrierNeeds, StepEvent};
+use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::{
-    BatchKey, Command, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy, State,
-    Step, state_hash,
+    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, Plan, Receipt, Rejection,
+    RunId, RunPolicy, RunStatus, State, Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -27,7 +27,7 @@ fn plan(count: usize) -> Plan {
         };
         Step { id: id(number), after, outputs: vec![format!("v{number}")], ..Step::default() }
     };
-    let barrier = plan_ledger::plan::Barrier {
+    let barrier = plan_ledger::internals::plan::Barrier {
         id: "first".to_owned(),
         members: (0..5).map(id).collect(),
         needs: BarrierNeeds::AtLeast(3),
@@ -266,7 +266,7 @@ fn keyed_command_is_executed_once() {
         disk.crash_at(call);
         let before = story(&disk).map(|(_, _, _, commit)| commit);
         disk.crash_at(u64::MAX);
-        disk.lose_power(plan_ledger::sim::Loss::Some(call));
+        disk.lose_power(plan_ledger::internals::sim::Loss::Some(call));
         let (ledger, run, _, commit) = story(&disk).unwrap();
         assert_eq!(ledger.state().unwrap().runs[&run].variables["v"].version, 1, "call {call}");
         if let Some(before) = before {
@@ -337,7 +337,7 @@ fn receipt_and_next_dispatch_are_one_commit() {
             let receipt = Receipt::default();
             let reported =
                 ledger.record_receipt_and_dispatch(held.token, receipt, "worker").ok()?;
-            assert_eq!(reported.0, plan_ledger::plan::StepStatus::Accepted);
+            assert_eq!(reported.0, plan_ledger::StepStatus::Accepted);
             task = reported.1;
         }
         Some((ledger, run))
@@ -357,11 +357,11 @@ fn receipt_and_next_dispatch_are_one_commit() {
         disk.crash_at(call);
         let _ = story(&disk);
         disk.crash_at(u64::MAX);
-        disk.lose_power(plan_ledger::sim::Loss::Some(call));
+        disk.lose_power(plan_ledger::internals::sim::Loss::Some(call));
         let Ok((ledger, _)) = Ledger::open_with(dir, &on_disk(&disk)) else { continue };
         let state = ledger.state().unwrap();
         let Some(run) = state.run_named("steps") else { continue };
-        let accepted = run.count(plan_ledger::plan::StepStatus::Accepted);
+        let accepted = run.count(plan_ledger::StepStatus::Accepted);
         if accepted > 0 && accepted < 10 {
             assert_eq!(run.in_flight, 1, "call {call}: reported without the next claim");
         }

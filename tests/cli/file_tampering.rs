@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plan_ledger::format::content_hash;
-use plan_ledger::ledger::{
+use plan_ledger::internals::format::content_hash;
+use plan_ledger::internals::ledger::{
     LedgerCondition, VerifyLevel, VerifyReport, VerifyRequest, blob_of, decode, verify,
 };
-use plan_ledger::log::{FindingClass, LogItem, LogReader, LoggedRecord};
-use plan_ledger::plan::{ContentHash, Json, Output};
-use plan_ledger::sim::{SimDisk, sweep};
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::log::{FindingClass, LogItem, LogReader, LoggedRecord};
+use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::internals::storage::Storage;
 use plan_ledger::{
-    Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State, state_hash,
+    ContentHash, Environment, Json, Ledger, LedgerView, Output, Projection, RecordedEvent,
+    RunPolicy, State, state_hash,
 };
 
 use crate::blobs::{large, plan, work};

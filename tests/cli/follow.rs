@@ -5,11 +5,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Log, LogFollower, LogOptions, LogReader, LoggedRecord};
-use plan_ledger::sim::{Loss, SimDisk};
-use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::internals::log::{Log, LogFollower, LogOptions, LogReader, LoggedRecord};
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{at, dir, kill, mix, open, options, options_with, reader, record, whole};
 

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::format::{
-    FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, HeadSync,
-    INDEX_HEADER_SIZE, SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
+use plan_ledger::internals::format::{
+    FOOTER_SIZE, FRAME_HEADER_SIZE, HEAD_SLOT_SIZE, HEADER_REPLICA_SIZE, INDEX_HEADER_SIZE,
+    SEGMENT_HEADER_SIZE, SNAPSHOT_HEADER_SIZE, SegmentHeader, Uid,
 };
-use plan_ledger::ledger::{Clock, IdSource, SegmentSizes};
-use plan_ledger::log::{LogItem, LogReader, RecordStatus};
-use plan_ledger::plan::{Json, Receipt, RunPolicy};
-use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{BackgroundWork, Environment, Ledger, OnAmbiguous, Plan};
+use plan_ledger::internals::ledger::{IdSource, SegmentSizes};
+use plan_ledger::internals::log::{LogItem, LogReader, RecordStatus};
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{
+    BackgroundWork, Clock, Environment, HeadSync, Json, Ledger, OnAmbiguous, Plan, Receipt,
+    RunPolicy,
+};
 
 /// A clock that advances a millisecond per call.
 #[derive(Debug)]
@@ -219,7 +221,7 @@ fn annotate(dir: &Path) -> String {
         let LogItem::Record(record, RecordStatus::Durable) = item.unwrap() else {
             panic!("damaged")
         };
-        let kind = plan_ledger::ledger::Kind::from_number(record.kind).unwrap();
+        let kind = plan_ledger::internals::ledger::Kind::from_number(record.kind).unwrap();
         let start = usize::try_from(record.offset).unwrap();
         let end = start + usize::try_from(record.size).unwrap();
         let payload_end = start + 48 + record.payload.len();

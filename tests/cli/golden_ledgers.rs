@@ -10,13 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::format::{Codec, HeadSync, NewRecord, Uid, content_hash};
-use plan_ledger::ledger::{Clock, IdSource, RetentionLimit};
-use plan_ledger::log::Log;
-use plan_ledger::plan::{Json, Receipt, RunPolicy};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, Ledger, Plan, State};
+use plan_ledger::internals::format::{Codec, NewRecord, Uid, content_hash};
+use plan_ledger::internals::ledger::{IdSource, RetentionLimit};
+use plan_ledger::internals::log::Log;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{Clock, Environment, HeadSync, Json, Ledger, Plan, Receipt, RunPolicy, State};
 
 use super::command::Place;
 use super::golden::{deterministic, parse};

@@ -6,13 +6,13 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{Chain, HeadSync};
-use plan_ledger::log::{
-    Ack, BackgroundWork, Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
+use plan_ledger::internals::format::Chain;
+use plan_ledger::internals::log::{
+    Batch, Durability, Log, LogOptions, LogReader, SegmentSizes, TailVerdict,
 };
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
-use plan_ledger::storage::DiskStorage;
+use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk, sweep};
+use plan_ledger::internals::storage::DiskStorage;
+use plan_ledger::{Ack, BackgroundWork, Error, ErrorKind, HeadSync};
 
 use super::lab::{
     LOOKS, Model, Restart, at, dir, kill, open, options, options_with, payloads, record, settle,

@@ -5,12 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Log, TailVerdict};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{FilesystemKind, Storage};
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{Log, TailVerdict};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{FilesystemKind, Storage};
+use plan_ledger::{Environment, ErrorKind, Ledger};
 
 use super::lab::{
     End, at, dir, fenced, kill, log_files, open, options, payloads, reader, record, whole,
@@ -135,7 +134,7 @@ fn h40_dropping_a_handle_loses_nothing() {
     }
     disk.crash_at(disk.calls() + 1);
     drop(log);
-    disk.lose_power(plan_ledger::sim::Loss::Everything);
+    disk.lose_power(plan_ledger::internals::sim::Loss::Everything);
     let (log, report) = open(&disk).unwrap();
     assert_eq!(payloads(&whole(&log.reader().unwrap())).len(), 5);
     assert_ne!(report.verdict, TailVerdict::Torn, "{report:?}");
@@ -152,8 +151,8 @@ fn h50_fence_changes_no_byte_of_predecessor() {
     disk.overwrite(&path, head.data_end + 1024, &[0x5A; 300]).unwrap();
     let before: Vec<_> =
         log_files(&disk).into_iter().map(|(path, _)| (disk.read(&path).unwrap(), path)).collect();
-    let environment = plan_ledger::log::LogOptions {
-        on_ambiguous: plan_ledger::log::OnAmbiguous::Fence,
+    let environment = plan_ledger::internals::log::LogOptions {
+        on_ambiguous: plan_ledger::OnAmbiguous::Fence,
         ..options(&disk)
     };
     let opened = Log::open(&dir(), environment, at(900));
@@ -175,7 +174,7 @@ fn invalidated_head_slot_never_becomes_valid_again() {
         log.append(&[record(step, 300)], at(4 * step)).unwrap();
     }
     kill(&disk, log);
-    disk.lose_power(plan_ledger::sim::Loss::Nothing);
+    disk.lose_power(plan_ledger::internals::sim::Loss::Nothing);
     let (newest, _) = reader(&disk).head_slots().newest().unwrap();
     let padding = if newest == 0 { 2000 } else { 4096 + 2000 };
     disk.overwrite(&dir().join("HEAD"), padding, &[0xA5]).unwrap();
@@ -194,7 +193,7 @@ fn invalidated_head_slot_never_becomes_valid_again() {
         let _ = calls(&crashed);
         for survivor in 0..crashed.unsynced().min(64) {
             let disk = crashed.fork();
-            disk.lose_power(plan_ledger::sim::Loss::AllBut(1 << survivor));
+            disk.lose_power(plan_ledger::internals::sim::Loss::AllBut(1 << survivor));
             let opened = open(&disk);
             let (log, _) = opened.unwrap_or_else(|error| panic!("call {call}: {error}"));
             assert!(payloads(&whole(&log.reader().unwrap())).len() >= 4, "call {call}");

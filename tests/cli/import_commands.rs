@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::command::{Place, ids};
 use super::drill::shared_plan;
-use plan_ledger::plan::StepStatus;
+use plan_ledger::StepStatus;
 
 fn fixture(name: &str) -> String {
     let folder =

@@ -1,7 +1,7 @@
 //! `marks` in a plan file: steps that the file declares done or dropped are never dispatched,
 //! however and whenever the run starts on that plan version.
 
-use plan_ledger::plan::StepStatus;
+use plan_ledger::StepStatus;
 
 use super::command::{Place, start, wait_until};
 

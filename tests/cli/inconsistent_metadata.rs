@@ -3,17 +3,19 @@
 
 use std::sync::Arc;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{
-    Chain, ChainKey, Codec, Head, HeadSlots, HeadSync, NewRecord, Placement, SegmentHeader,
-    SegmentReason, Stamp, encode_frame,
+use plan_ledger::internals::format::{
+    Chain, ChainKey, Codec, Head, HeadSlots, NewRecord, Placement, SegmentHeader, SegmentReason,
+    Stamp, encode_frame,
 };
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     Batch, FindingClass, Log, LogItem, LogOptions, LoggedRecord, StreamRule, TailVerdict,
     Verification, VerifyOptions, verify,
 };
-use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
-use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::internals::sim::{
+    FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
+};
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{
     End, at, dir, fenced, kill, open, options, options_with, payloads, reader, record, segments,

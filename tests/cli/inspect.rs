@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use plan_ledger::plan::{AttemptToken, FailureClass, Json, LostCause, Outcome, Ruling, Verdict};
-use plan_ledger::{Clock, Environment, ErrorKind, Ledger, Plan, Receipt, RunId, RunPolicy};
+use plan_ledger::{
+    AttemptToken, Clock, Environment, ErrorKind, FailureClass, Json, Ledger, LostCause, Outcome,
+    Plan, Receipt, Ruling, RunId, RunPolicy, Verdict,
+};
 use serde_json::{Value, json};
 
 /// A clock that moves on by a second whenever it is asked.

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::log::{LogItem, TailVerdict};
-use plan_ledger::sim::{SimDisk, sweep};
+use plan_ledger::internals::log::{LogItem, TailVerdict};
+use plan_ledger::internals::sim::{SimDisk, sweep};
 use plan_ledger::{Environment, ErrorKind, Ledger};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn damage(random: &mut Random, disk: &SimDisk, files: &[PathBuf]) -> String {
             format!("sector {at} of {name} is zero")
         }
         6 => {
-            let _ = plan_ledger::storage::Storage::remove(disk, path);
+            let _ = plan_ledger::internals::storage::Storage::remove(disk, path);
             format!("{name} removed")
         }
         7 => {
@@ -274,19 +274,24 @@ fn head_that_contradicts_a_later_segment_is_reported() {
     let specimen = specimen();
     let (disk, environment) = (&specimen.disk, on_disk(&specimen.disk));
     let head: &Path = &dir().join("HEAD");
-    let mut view = plan_ledger::format::HeadSlots::decode(&disk.read(head).unwrap());
+    let mut view = plan_ledger::internals::format::HeadSlots::decode(&disk.read(head).unwrap());
     let segments = plan_ledger::LedgerView::open(&dir(), &environment).unwrap().log().segments();
     let before = &segments[segments.len() - 2].header.as_ref().unwrap().clone();
     for slot in view.slots.iter_mut().flatten() {
         (slot.ordinal, slot.segment) = (before.ordinal, before.segment);
     }
-    let bytes: Vec<u8> =
-        view.slots.iter().flatten().flat_map(plan_ledger::format::Head::encode).collect();
+    let bytes: Vec<u8> = view
+        .slots
+        .iter()
+        .flatten()
+        .flat_map(plan_ledger::internals::format::Head::encode)
+        .collect();
     put(disk, head, &bytes);
     let refused = Ledger::open_with(&dir(), &environment).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Tampered, "{refused}");
     let verdict =
-        plan_ledger::log::opening_verdict(&*Arc::clone(&environment.storage), &dir()).unwrap_err();
+        plan_ledger::internals::log::opening_verdict(&*Arc::clone(&environment.storage), &dir())
+            .unwrap_err();
     assert_eq!(verdict.to_string(), refused.to_string());
     assert_eq!(inspect(&environment, &[], "a contradicting HEAD").0, 4);
 }

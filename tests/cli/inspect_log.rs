@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plan_ledger::plan::Json;
-use plan_ledger::sim::SimDisk;
-use plan_ledger::{Environment, Ledger, LedgerView, Projection, RunPolicy, State, state_hash};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::{
+    Environment, Json, Ledger, LedgerView, Projection, RunPolicy, State, state_hash,
+};
 use serde_json::{Value, json};
 
 use crate::command::{Place, report_skipped, start, wait_until};
@@ -309,9 +310,12 @@ fn constants_are_those_of_the_library() {
         let all = lines.of_type("constant");
         number(&all.iter().find(|line| line["name"] == name).unwrap()["value"])
     };
-    assert_eq!(of("payload_length_max"), u64::from(plan_ledger::format::PAYLOAD_LENGTH_MAX));
+    assert_eq!(
+        of("payload_length_max"),
+        u64::from(plan_ledger::internals::format::PAYLOAD_LENGTH_MAX)
+    );
     assert_eq!(of("state_version"), u64::from(State::VERSION));
-    assert_eq!(lines.of_type("kind").len(), plan_ledger::ledger::Kind::ALL.len());
+    assert_eq!(lines.of_type("kind").len(), plan_ledger::internals::ledger::Kind::ALL.len());
     look_live(nowhere, &["constants"]).has("segment_header_size").has("kind run_started");
     assert_eq!(look_live(nowhere, &["segments"]).code, 2);
 }
@@ -345,7 +349,7 @@ fn the_newest_state_is_the_same_from_a_snapshot() {
         specimen.files.iter().filter(|path| path.starts_with(dir().join("log"))).collect();
     let fold = || LedgerView::open(&dir(), &environment).unwrap().fold_recent().unwrap();
     assert!(fold().read_from() > 1);
-    plan_ledger::storage::Storage::remove(&specimen.disk, log[0]).unwrap();
+    plan_ledger::internals::storage::Storage::remove(&specimen.disk, log[0]).unwrap();
     let damaged = fold();
     assert!(damaged.read_from() == 1 && !damaged.damage.is_empty(), "{damaged:?}");
 }

@@ -116,7 +116,7 @@ fn what_is_left_goes_down_to_what_the_books_say() {
     let plan: Plan = serde_json::from_value(plan).unwrap();
     let run = ledger.start_run("dear", &plan, RunPolicy::default()).unwrap();
     for tokens in [100, 200, 300] {
-        let cost = plan_ledger::plan::Cost { money_micros: 0, tokens };
+        let cost = plan_ledger::Cost { money_micros: 0, tokens };
         let token = dispatch(&ledger, run);
         ledger.record_receipt(token, Receipt { cost, ..Receipt::default() }).unwrap();
     }

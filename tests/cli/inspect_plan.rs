@@ -7,9 +7,8 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use plan_ledger::ledger::RetentionLimit;
-use plan_ledger::plan::Json;
-use plan_ledger::{Environment, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
+use plan_ledger::internals::ledger::RetentionLimit;
+use plan_ledger::{Environment, Json, Ledger, LedgerView, Plan, Receipt, RunPolicy, State};
 use serde_json::{Value, json};
 
 use super::inspect::{

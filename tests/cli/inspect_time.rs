@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::ledger::ChangedField;
-use plan_ledger::plan::{Json, explain};
-use plan_ledger::{Ledger, LedgerView, Plan, Receipt, RunPolicy, StepNumber, state_hash};
+use plan_ledger::internals::ledger::ChangedField;
+use plan_ledger::internals::plan::explain;
+use plan_ledger::{Json, Ledger, LedgerView, Plan, Receipt, RunPolicy, StepNumber, state_hash};
 use serde_json::{Value, json};
 
 use super::inspect::{dispatch, environment, look, place, reopen, small};

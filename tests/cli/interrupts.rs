@@ -10,8 +10,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use plan_ledger::plan::Json;
-use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
+use plan_ledger::{Environment, Json, Ledger, Plan, RunPolicy};
 use serde_json::json;
 
 use crate::command::{Ended, Place, Running, SIGINT, SIGTERM, has_signal, start, wait_until};

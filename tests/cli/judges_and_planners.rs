@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use plan_ledger::plan::{AcceptedBasis, Ending, Event, Run, RunStatus, StepEvent, StepStatus};
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::internals::plan::{AcceptedBasis, StepEvent};
+use plan_ledger::{Ending, Environment, Event, Ledger, Run, RunStatus, StepStatus};
 use serde_json::{Value, json};
 
 use super::command::{Place, ids, start, wait_until};
@@ -36,7 +36,7 @@ fn verdicts(place: &Place) -> Vec<(String, bool)> {
         _ => None,
     };
     let all = ledger.replay(1).unwrap().into_iter().filter_map(|record| verdict(record.event));
-    all.map(|it| (it.by, it.ruling == plan_ledger::plan::Ruling::Pass)).collect()
+    all.map(|it| (it.by, it.ruling == plan_ledger::Ruling::Pass)).collect()
 }
 
 /// The hand-off lists every earlier attempt with its failure: a failed one, one rejected by a
@@ -135,8 +135,9 @@ fn hand_off_reports_changed_files_and_foreign_artifacts() {
     assert_eq!((&files[0]["state"], &files[0]["changed"]), (&json!("file"), &json!(false)));
     assert_eq!((&files[1]["state"], &files[1]["changed"]), (&json!("folder"), &Value::Null));
     let files = hand_off(&place, "two-1")["changes"].clone();
-    let hash =
-        |text: &str| plan_ledger::ledger::bytes_hash(&mut text.as_bytes()).unwrap().to_string();
+    let hash = |text: &str| {
+        plan_ledger::internals::ledger::bytes_hash(&mut text.as_bytes()).unwrap().to_string()
+    };
     assert_eq!(files[0]["planned_hash"], hash("one"));
     assert_eq!(files[0]["hash"], hash("onex\n"));
     let changed: Vec<_> =

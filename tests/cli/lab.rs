@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{Codec, HeadSync, NewRecord};
-use plan_ledger::log::{
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{
     Damage, DerivedDamage, KIND_RECOVERY_NOTE, Log, LogItem, LogOptions, LogReader, LoggedRecord,
     RecordStatus, RecoveryReport, UidSource,
 };
-use plan_ledger::sim::{Loss, SimDisk};
-use plan_ledger::storage::Storage;
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{Error, ErrorKind, HeadSync};
 
 /// The folder of the ledger on the simulated disk.
 pub(crate) fn dir() -> PathBuf {
@@ -179,9 +179,11 @@ pub(crate) fn log_digest(disk: &SimDisk) -> [u8; 32] {
     let mut all = Vec::new();
     for path in disk.files(&dir()).into_iter().filter(|path| !path.ends_with("LOCK")) {
         all.extend_from_slice(path.to_string_lossy().as_bytes());
-        all.extend_from_slice(&plan_ledger::format::content_hash(&disk.read(&path).unwrap()));
+        all.extend_from_slice(&plan_ledger::internals::format::content_hash(
+            &disk.read(&path).unwrap(),
+        ));
     }
-    plan_ledger::format::content_hash(&all)
+    plan_ledger::internals::format::content_hash(&all)
 }
 
 /// How the last writer of a log ended.
@@ -330,6 +332,10 @@ pub(crate) fn settle(disk: &SimDisk, model: &Model, story: &str) {
     assert_eq!(ack.seq, u64::try_from(found.len()).unwrap() + 1, "{story}");
     log.close().unwrap();
     let (log, report) = open(disk).unwrap();
-    assert_eq!(report.verdict, plan_ledger::log::TailVerdict::Clean, "{story}: {report:?}");
+    assert_eq!(
+        report.verdict,
+        plan_ledger::internals::log::TailVerdict::Clean,
+        "{story}: {report:?}"
+    );
     assert_eq!(whole(&log.reader().unwrap()).len(), found.len() + 1, "{story}");
 }

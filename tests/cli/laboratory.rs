@@ -3,11 +3,11 @@
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
-use plan_ledger::sim::lab::{
+use plan_ledger::internals::sim::lab::{
     Ambiguity, Case, Depth, ExploreReport, ExploreScope, Guarantee, Model, Op, dir, environment,
     every_crash, examine, explore, explore_one, inject_faults, inject_into, replay, soak,
 };
-use plan_ledger::sim::{Profile, SimDisk};
+use plan_ledger::internals::sim::{Profile, SimDisk};
 use plan_ledger::{Ledger, Plan, RunPolicy};
 
 fn continue_always(_: &ExploreReport) -> ControlFlow<()> {
@@ -109,9 +109,9 @@ fn acknowledged() -> (SimDisk, Model) {
     let ledger = Ledger::create(&dir(), &environment(&disk)).unwrap();
     let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "a"}]}"#).unwrap();
     ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
-    let storage: std::sync::Arc<dyn plan_ledger::storage::Storage> =
+    let storage: std::sync::Arc<dyn plan_ledger::internals::storage::Storage> =
         std::sync::Arc::new(disk.clone());
-    let reader = plan_ledger::log::LogReader::open(&storage, &dir()).unwrap();
+    let reader = plan_ledger::internals::log::LogReader::open(&storage, &dir()).unwrap();
     let acked = super::lab::whole(&reader).into_iter().map(std::sync::Arc::new).collect();
     ledger.close().unwrap();
     (disk, Model { is_created: true, acked, ..Model::default() })

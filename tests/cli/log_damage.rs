@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::sim::{SimDisk, sweep};
-use plan_ledger::storage::{Access, Storage as _};
+use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::internals::storage::{Access, Storage as _};
+use plan_ledger::{Error, ErrorKind};
 
 use super::lab::{
     End, Survey, at, dir, fenced, log_digest, open, payloads, record, segments, survey, whole,
@@ -210,7 +210,8 @@ fn damage_costs_one_record_and_is_located_exactly() {
 #[test]
 fn flipped_bit_in_rotated_log_is_detected() {
     let disk = SimDisk::new();
-    let log = plan_ledger::log::Log::create(&dir(), super::lab::options(&disk), at(0)).unwrap();
+    let log = plan_ledger::internals::log::Log::create(&dir(), super::lab::options(&disk), at(0))
+        .unwrap();
     let mut expected = Vec::new();
     for number in 0..9 {
         let record = record(number, 150_000);

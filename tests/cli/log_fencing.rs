@@ -7,16 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Head, HeadState, HeadSync};
-use plan_ledger::log::{
-    Ack, BackgroundWork, Batch, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, OnAmbiguous,
-    RecoveryNote, TailVerdict,
+use plan_ledger::internals::format::{Head, HeadState};
+use plan_ledger::internals::log::{
+    Batch, KIND_RECOVERY_NOTE, Log, LogOptions, LogReader, RecoveryNote, TailVerdict,
 };
-use plan_ledger::sim::{Loss, SimDisk};
-use plan_ledger::storage::{
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
+use plan_ledger::{Ack, BackgroundWork, ErrorKind, HeadSync, OnAmbiguous};
 
 use super::disk_trace::{Call, Traced};
 use super::lab::{
@@ -551,7 +550,9 @@ fn full_disk_refuses_until_space_is_free() {
     }
 }
 
-fn forced(disk: &SimDisk) -> Result<(Log, plan_ledger::log::RecoveryReport), plan_ledger::Error> {
+fn forced(
+    disk: &SimDisk,
+) -> Result<(Log, plan_ledger::internals::log::RecoveryReport), plan_ledger::Error> {
     let options = LogOptions { on_ambiguous: OnAmbiguous::Fence, ..options(disk) };
     Log::open(&dir(), options, at(1000))
 }

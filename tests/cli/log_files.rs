@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::log::TailVerdict;
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage as _;
+use plan_ledger::ErrorKind;
+use plan_ledger::internals::log::TailVerdict;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage as _;
 
 use super::lab::{End, Survey, at, dir, fenced, open, payloads, record, segments, survey, whole};
 
@@ -110,7 +110,10 @@ fn segment_of_another_ledger_is_refused() {
     let other = SimDisk::new();
     // Another first operation gives other identifiers.
     other.list(Path::new("/")).unwrap();
-    drop(plan_ledger::log::Log::create(&dir(), super::lab::options(&other), at(0)).unwrap());
+    drop(
+        plan_ledger::internals::log::Log::create(&dir(), super::lab::options(&other), at(0))
+            .unwrap(),
+    );
     let path = segments(&disk)[0].0.clone();
     let disk = disk.fork();
     disk.overwrite(&path, 0, &other.read(&path).unwrap()).unwrap();
@@ -199,13 +202,18 @@ fn non_ledger_folder_stays_untouched() {
     disk.create(Path::new("/file")).unwrap();
     let before = disk.files(Path::new("/"));
     for path in ["/empty", "/var", "/file", "/nowhere", "/file/below"] {
-        let error = plan_ledger::log::Log::open(Path::new(path), super::lab::options(&disk), 1);
+        let error =
+            plan_ledger::internals::log::Log::open(Path::new(path), super::lab::options(&disk), 1);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger, "{path}");
     }
     assert_eq!(disk.files(Path::new("/")), before);
     // No ledger is created where something exists.
     for path in ["/empty", "/var"] {
-        let error = plan_ledger::log::Log::create(Path::new(path), super::lab::options(&disk), 1);
+        let error = plan_ledger::internals::log::Log::create(
+            Path::new(path),
+            super::lab::options(&disk),
+            1,
+        );
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Io, "{path}");
     }
     assert_eq!(disk.files(Path::new("/")), before);

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{
+use plan_ledger::ErrorKind;
+use plan_ledger::internals::format::{
     Chain, ChainKey, CheckedFrame, Codec, FrameFault, NewRecord, Placement, Stamp, encode_frame,
 };
-use plan_ledger::log::{Log, LoggedRecord, TailVerdict};
-use plan_ledger::sim::{SimDisk, sweep};
+use plan_ledger::internals::log::{Log, LoggedRecord, TailVerdict};
+use plan_ledger::internals::sim::{SimDisk, sweep};
 
 use super::lab::{
     End, at, dir, fenced, kill, log_digest, open, options, payloads, reader, record, segments,
@@ -251,7 +251,7 @@ fn h63_newer_version_is_reported_and_untouched() {
             let disk = disk.fork();
             let mut header = disk.read(&path).unwrap()[..4096].to_vec();
             header[offset] = value.to_le_bytes()[0];
-            let hash = plan_ledger::format::content_hash(&header[..4060]);
+            let hash = plan_ledger::internals::format::content_hash(&header[..4060]);
             header[4060..4092].copy_from_slice(&hash);
             let crc = crc32fast::hash(&header[..4092]);
             header[4092..].copy_from_slice(&crc.to_le_bytes());

@@ -1,8 +1,8 @@
 //! Idempotency keys: written once, and found again after anything.
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::log::{Batch, BatchKey, KEY_WINDOW, KIND_BATCH_KEY, Log};
-use plan_ledger::sim::{Loss, SimDisk};
+use plan_ledger::internals::log::{Batch, KEY_WINDOW, KIND_BATCH_KEY, Log};
+use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::{BatchKey, ErrorKind};
 
 use super::lab::{Restart, at, dir, open, options, reader, record, whole};
 

@@ -6,17 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::HeadSync;
-use plan_ledger::log::{Log, LogItem, LogReader};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::internals::log::{Log, LogItem, LogReader};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger};
 
 use super::inspect::SetOnDrop;
 use super::lab::{at, dir, open, options, options_with, record, survey_of};
 
-fn on_disk(seed: u64) -> plan_ledger::log::LogOptions {
+fn on_disk(seed: u64) -> plan_ledger::internals::log::LogOptions {
     options_with(Arc::new(DiskStorage), seed, HeadSync::Interval)
 }
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{HeadSync, PAYLOAD_LENGTH_MAX};
-use plan_ledger::log::{
+use plan_ledger::internals::format::PAYLOAD_LENGTH_MAX;
+use plan_ledger::internals::log::{
     Batch, Durability, Log, LogItem, LogOptions, LogReader, RecordStatus, SegmentSizes, TailVerdict,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{
     at, dir, kill, open, options, options_with, payloads, reader, record, segments, whole,

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use plan_ledger::sim::mutants::{CHOICE, Mutant, REACHED};
+use plan_ledger::internals::sim::mutants::{CHOICE, Mutant, REACHED};
 
 /// Modules that test the engine, fast ones first.
 const ENGINE: &[&str] = &[

@@ -3,8 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use plan_ledger::plan::{Ending, RunStatus, State, StepStatus};
-use plan_ledger::{Environment, LedgerView};
+use plan_ledger::{Ending, Environment, LedgerView, RunStatus, State, StepStatus};
 
 use super::command::{Place, ids};
 

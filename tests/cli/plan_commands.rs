@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{Review, RunStatus, TextPolicy};
+use plan_ledger::internals::plan::Review;
+use plan_ledger::{RunStatus, TextPolicy};
 
 use super::command::{Place, start};
 

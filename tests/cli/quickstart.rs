@@ -4,10 +4,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use plan_ledger::plan::{ENDED_KEPT, Ending, RunStatus};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::sim::lab::{environment, every_crash};
-use plan_ledger::{Ledger, Plan, Receipt, RunPolicy};
+use plan_ledger::internals::plan::ENDED_KEPT;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::sim::lab::{environment, every_crash};
+use plan_ledger::{Ending, Ledger, Plan, Receipt, RunPolicy, RunStatus};
 
 #[path = "../../examples/quickstart.rs"]
 mod example;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plan_ledger::format::NewRecord;
-use plan_ledger::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
-use plan_ledger::sim::{SimDisk, sweep};
-use plan_ledger::storage::{
+use plan_ledger::internals::format::NewRecord;
+use plan_ledger::internals::log::{Damage, Log, LogItem, LogReader, LoggedRecord};
+use plan_ledger::internals::sim::{SimDisk, sweep};
+use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockOutcome, Map, Storage, StorageFile,
 };
 
@@ -90,7 +90,8 @@ fn damage(disk: &SimDisk, seed: u64) -> String {
 fn plain(items: impl Iterator<Item = plan_ledger::Result<LogItem>>) -> Vec<String> {
     let text = |item| match item {
         LogItem::Record(record, status) => {
-            let is_unacknowledged = status == plan_ledger::log::RecordStatus::Unacknowledged;
+            let is_unacknowledged =
+                status == plan_ledger::internals::log::RecordStatus::Unacknowledged;
             let LoggedRecord { seq, segment, offset, chain, .. } = record;
             format!("record {seq} {segment} {offset} {chain} {is_unacknowledged}")
         }
@@ -208,7 +209,7 @@ fn sweep_all_ways_to_read_agree_on_damage() {
 /// postings of a sealed segment are changed, with correct checksums.
 #[test]
 fn valid_but_wrong_index_costs_nothing() {
-    use plan_ledger::format::{Footer, Index, SegmentHeader, index_crc};
+    use plan_ledger::internals::format::{Footer, Index, SegmentHeader, index_crc};
     let (disk, records) = random_log(9);
     let sealed = disk.files(&dir().join("log")).into_iter().find_map(|path| {
         let bytes = disk.read(&path).unwrap();
@@ -389,8 +390,8 @@ fn readers_only_read_one_window_at_a_time() {
 /// rule.
 #[test]
 fn records_of_a_run_form_a_stream() {
-    use plan_ledger::ledger::{RUN_STREAMS, decode};
-    use plan_ledger::plan::{Json, Receipt, RunPolicy};
+    use plan_ledger::internals::ledger::{RUN_STREAMS, decode};
+    use plan_ledger::{Json, Receipt, RunPolicy};
     let disk = SimDisk::new();
     let environment = plan_ledger::Environment {
         storage: Arc::new(disk.clone()),
@@ -421,7 +422,9 @@ fn records_of_a_run_form_a_stream() {
     }
     let first = disk.read(&reader.segments()[0].path).unwrap();
     let place = first.len() - 4096;
-    let footer =
-        plan_ledger::format::Footer::decode(&first[place..], u64::try_from(place).unwrap());
+    let footer = plan_ledger::internals::format::Footer::decode(
+        &first[place..],
+        u64::try_from(place).unwrap(),
+    );
     assert_eq!(footer.unwrap().stream_rule, RUN_STREAMS.id);
 }

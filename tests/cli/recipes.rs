@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use plan_ledger::plan::{Event, Receipt, StepEvent};
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::{Environment, Event, Ledger, Receipt};
 use serde_json::{Value, json};
 
 use super::command::{Ended, Place, report_skipped, start};

@@ -3,21 +3,19 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::ledger::{
     ArchiveReport, FoldOrigin, LedgerCondition, RetentionLimit, VerifyLevel, VerifyPhase,
     VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, verify,
 };
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
 };
-use plan_ledger::plan::{ContentHash, FailureClass, Json, Outcome, Output, Receipt, RunId};
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
-use plan_ledger::storage::{Access, Storage as _};
+use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
+use plan_ledger::internals::storage::{Access, Storage as _};
 use plan_ledger::{
-    Command, Environment, Ledger, LedgerView, Projection, RecordedEvent, RunPolicy, State,
-    state_hash,
+    Command, ContentHash, Environment, ErrorKind, FailureClass, Json, Ledger, LedgerView, Outcome,
+    Output, Projection, Receipt, RecordedEvent, RunId, RunPolicy, State, state_hash,
 };
 
 use crate::command::{Place, start, wait_until};
@@ -43,7 +41,7 @@ fn started_run(ledger: &Ledger, name: &str) -> RunId {
 
 fn cap(limit: u64) -> Command {
     let (limit, by) = (u32::try_from(limit).ok(), "ann".to_owned());
-    Command::SetCap { scope: plan_ledger::plan::CapScope::Ledger, limit, by }
+    Command::SetCap { scope: plan_ledger::internals::plan::CapScope::Ledger, limit, by }
 }
 
 /// Fence: continue in a new segment after an unacknowledged write.
@@ -104,7 +102,7 @@ fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut hashes = vec![state_hash(&state)];
     for record in reader(disk).records(1) {
         let record = record.unwrap();
-        let event = plan_ledger::ledger::decode(&record).unwrap();
+        let event = plan_ledger::internals::ledger::decode(&record).unwrap();
         Projection::apply(&mut state, &RecordedEvent { seq: record.seq, time: record.time, event });
         hashes.push(state_hash(&state));
     }
@@ -147,7 +145,7 @@ fn expect_whole(disk: &SimDisk, levels: &[VerifyLevel], story: &str) {
 }
 
 /// Everything in the log: all of it proven, without a gap.
-fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::format::Chain)> {
+fn held(disk: &SimDisk) -> Vec<(u64, plan_ledger::internals::format::Chain)> {
     let reader = reader(disk);
     let mut next = reader.first_seq();
     let records = reader.walk(1).map(|item| match item.unwrap() {
@@ -675,13 +673,13 @@ fn forged_snapshot_is_no_anchor() {
     assert_eq!(list.len(), 2);
     let path = dir().join("snap").join(list[0].to_string());
     let mut header =
-        plan_ledger::format::SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
+        plan_ledger::internals::format::SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
     // The state of another ledger, in a file of this one.
     let forged = SimDisk::new();
     let ledger = Ledger::create(&dir(), &quiet(&forged)).unwrap();
     for _ in 0..header.seq {
         let cap = Command::SetCap {
-            scope: plan_ledger::plan::CapScope::Ledger,
+            scope: plan_ledger::internals::plan::CapScope::Ledger,
             limit: Some(u32::try_from(ledger.head().seq + 1).unwrap()),
             by: "eve".to_owned(),
         };
@@ -691,7 +689,8 @@ fn forged_snapshot_is_no_anchor() {
     assert_eq!(state.seq, header.seq);
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
-    plan_ledger::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out)).unwrap();
+    plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out))
+        .unwrap();
     let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
 }
@@ -703,7 +702,7 @@ fn output_named_only_by_an_anchor_is_kept() {
     let environment = Environment { blob_threshold: 100, ..quiet(&disk) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     let plan = serde_json::from_str(r#"{"steps": [{"id": "a", "acceptance": ["good"]}]}"#).unwrap();
-    let policy = RunPolicy { text: plan_ledger::plan::TextPolicy::Judge, ..RunPolicy::default() };
+    let policy = RunPolicy { text: plan_ledger::TextPolicy::Judge, ..RunPolicy::default() };
     let run = ledger.start_run("long", &plan, policy).unwrap();
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let output = Json::new(&"o".repeat(500).into());
@@ -724,7 +723,7 @@ fn output_named_only_by_an_anchor_is_kept() {
     assert_eq!(ledger.collect_blobs().unwrap().blobs, 0);
     assert_eq!(ledger.output(&kept.unwrap().output).unwrap(), output);
     ledger.close().unwrap();
-    let survey = view(&disk).blobs(plan_ledger::ledger::BlobCheck::Content).unwrap();
+    let survey = view(&disk).blobs(plan_ledger::internals::ledger::BlobCheck::Content).unwrap();
     assert_eq!((survey.blobs.len(), survey.is_complete), (1, true));
     assert!(survey.blobs[0].records > 0, "{survey:?}");
 }
@@ -738,7 +737,7 @@ fn invalid_retention_note_covers_nothing() {
     let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
     drop(ledger);
     let good = reader(&disk).retention().unwrap().note.clone();
-    let change: [&dyn Fn(&mut plan_ledger::log::RetentionNote); 8] = [
+    let change: [&dyn Fn(&mut plan_ledger::internals::log::RetentionNote); 8] = [
         &|note| note.anchors.truncate(1),
         &|note| note.anchors.swap(0, 1),
         &|note| note.anchors[0].file = "x".to_owned(),
@@ -753,7 +752,8 @@ fn invalid_retention_note_covers_nothing() {
         let mut note = good.clone();
         change(&mut note);
         assert!(!note.is_valid(1000) || number == 3);
-        let (log, _) = plan_ledger::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
+        let (log, _) =
+            plan_ledger::internals::log::Log::open(&dir(), crate::lab::options(&disk), 9).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
         // The older note still counts, and the invalid one is reported.
@@ -782,7 +782,8 @@ fn note_of_another_log_removes_nothing() {
     while log.last_durable().seq <= good.anchors[1].seq {
         log.append(std::slice::from_ref(&filler), at(900)).unwrap();
     }
-    let early = plan_ledger::log::LoggedRetentionNote { seq: u64::MAX, note: good.clone() };
+    let early =
+        plan_ledger::internals::log::LoggedRetentionNote { seq: u64::MAX, note: good.clone() };
     assert_eq!(log.remove_pruned(&early).unwrap_err().kind(), ErrorKind::OutOfRange);
     log.append(&[other.record()], at(900)).unwrap();
     log.close().unwrap();
@@ -819,7 +820,7 @@ fn invalid_manifest_is_rejected() {
     unpack(&disk, &made.manifest, &folder);
     let path = folder.join("ARCHIVE.json");
     let good = String::from_utf8(disk.read(&path).unwrap()).unwrap();
-    let newer = good.replace(plan_ledger::log::ARCHIVE_FORMAT, "of the future");
+    let newer = good.replace(plan_ledger::internals::log::ARCHIVE_FORMAT, "of the future");
     assert_ne!(newer, good);
     let newer = newer.replacen('{', "{\"new\":1,", 1);
     let cases = [
@@ -827,9 +828,9 @@ fn invalid_manifest_is_rejected() {
         (newer, ErrorKind::Unsupported, "newer"),
         (good[1..].to_owned(), ErrorKind::Corrupt, "not a manifest"),
     ];
-    let storage: std::sync::Arc<dyn plan_ledger::storage::Storage> =
+    let storage: std::sync::Arc<dyn plan_ledger::internals::storage::Storage> =
         std::sync::Arc::new(disk.clone());
-    let open = || plan_ledger::log::LogReader::open(&storage, &folder).map(|_| ());
+    let open = || plan_ledger::internals::log::LogReader::open(&storage, &folder).map(|_| ());
     open().unwrap();
     for (text, kind, words) in cases {
         disk.set_length(&path, u64::try_from(text.len()).unwrap()).unwrap();

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use plan_ledger::ledger::{
-    AttemptEndKind, DivergenceCause, ForkPoint, Metrics, RunMetrics, ValueChange,
+use plan_ledger::internals::ledger::{
+    AttemptEndKind, DivergenceCause, Metrics, RunMetrics, ValueChange,
 };
-use plan_ledger::plan::{
-    Cost, Event, FailureClass, Json, LostCause, Outcome, RetryPolicy, StepStatus,
-};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::internals::plan::RetryPolicy;
+use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{
-    Command, Environment, Ledger, LedgerView, Plan, Receipt, RunId, RunPolicy, Step, StepNumber,
+    Command, Cost, Environment, Event, FailureClass, ForkPoint, Json, Ledger, LedgerView,
+    LostCause, Outcome, Plan, Receipt, RunId, RunPolicy, Step, StepNumber, StepStatus,
 };
 
 use serde_json::Value;

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{
-    FOOTER_SIZE, Footer, HeadSync, INDEX_HEADER_SIZE, Index, IndexBuilder, SEGMENT_HEADER_SIZE,
+use plan_ledger::internals::format::{
+    FOOTER_SIZE, Footer, INDEX_HEADER_SIZE, Index, IndexBuilder, SEGMENT_HEADER_SIZE,
     SegmentReason, content_hash, index_crc, is_sealed_length,
 };
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     Log, LogItem, LogOptions, StreamRule, TailVerdict, diagnose, opening_verdict,
 };
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
-use plan_ledger::storage::{Access, DiskStorage, Storage as _};
+use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
+use plan_ledger::internals::storage::{Access, DiskStorage, Storage as _};
+use plan_ledger::{ErrorKind, HeadSync};
 
 use super::golden::sealed_field;
 use super::lab::{

@@ -6,8 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use plan_ledger::plan::{Ending, Run, RunStatus, StepStatus};
-use plan_ledger::{Environment, Ledger, state_hash};
+use plan_ledger::{Ending, Environment, Ledger, Run, RunStatus, StepStatus, state_hash};
 
 use super::command::{Place, ids, start, wait_until};
 use super::drill::shared_plan;

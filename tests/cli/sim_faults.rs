@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use plan_ledger::log::Log;
-use plan_ledger::sim::{
+use plan_ledger::internals::log::Log;
+use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, InjectedFault, Loss, Operation, OsError, Profile, SimDisk,
 };
-use plan_ledger::storage::{Access, Storage, StorageFile};
+use plan_ledger::internals::storage::{Access, Storage, StorageFile};
 
 use super::lab::{at, dir, log_digest, mix, open, options, record};
 
@@ -119,10 +119,10 @@ fn every_operation_can_fail() {
             Operation::MakeReadOnly => file.make_read_only(),
             Operation::Map => file.map().map(|_| ()),
             Operation::Lock | Operation::LockCheck => match disk.lock(Path::new("/LOCK"), "me")? {
-                plan_ledger::storage::LockOutcome::Acquired(guard) => {
+                plan_ledger::internals::storage::LockOutcome::Acquired(guard) => {
                     guard.is_at(Path::new("/LOCK")).map(|_| ())
                 }
-                plan_ledger::storage::LockOutcome::HeldBy(_) => Ok(()),
+                plan_ledger::internals::storage::LockOutcome::HeldBy(_) => Ok(()),
             },
         }
     };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::sim::{InjectedKind, Loss, Profile, SimDisk};
-use plan_ledger::storage::{
+use plan_ledger::internals::sim::{InjectedKind, Loss, Profile, SimDisk};
+use plan_ledger::internals::storage::{
     Access, DiskStorage, EntryKind, LockGuard, LockOutcome, Storage, StorageFile,
 };
 
@@ -327,7 +327,8 @@ fn disk_with(profile: Profile, content: &[u8]) -> (SimDisk, Box<dyn StorageFile>
 fn after(disk: &SimDisk, loss: Loss) -> (Vec<u8>, bool) {
     let disk = disk.fork();
     disk.lose_power(loss);
-    let is_violation = disk.injected().iter().any(plan_ledger::sim::InjectedFault::is_violation);
+    let is_violation =
+        disk.injected().iter().any(plan_ledger::internals::sim::InjectedFault::is_violation);
     (disk.read(Path::new(FILE)).unwrap(), is_violation)
 }
 

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plan_ledger::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::{
+use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader, SnapshotName};
+use plan_ledger::internals::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
 };
-use plan_ledger::log::{BackgroundWork, Log, LogOptions, SnapshotNote};
-use plan_ledger::plan::{ContentHash, PackedRun, RunOverview, State, StoredRun};
-use plan_ledger::sim::{Fault, FaultEffect, Loss, SimDisk};
-use plan_ledger::storage::{Access, Storage};
+use plan_ledger::internals::log::{Log, LogOptions, SnapshotNote};
+use plan_ledger::internals::plan::{PackedRun, RunOverview, StoredRun};
+use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
+use plan_ledger::internals::storage::{Access, Storage};
 use plan_ledger::{
-    Environment, ErrorKind, Ledger, LedgerView, Plan, Projection, RecordedEvent, RunPolicy,
-    Snapshot, Step, state_hash,
+    BackgroundWork, ContentHash, Environment, ErrorKind, Ledger, LedgerView, Plan, Projection,
+    RecordedEvent, RunPolicy, Snapshot, State, Step, state_hash,
 };
 
 use crate::disk_trace::{Call, Traced};
@@ -65,7 +65,7 @@ pub(crate) fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     let mut hashes = vec![state_hash(&state)];
     for record in reader(disk).records(1) {
         let record = record.unwrap();
-        let event = plan_ledger::ledger::decode(&record).unwrap();
+        let event = plan_ledger::internals::ledger::decode(&record).unwrap();
         let recorded = RecordedEvent { seq: record.seq, time: record.time, event };
         Projection::apply(&mut state, &recorded);
         hashes.push(state_hash(&state));
@@ -335,7 +335,7 @@ fn snapshot_contradicted_by_a_note_is_not_used() {
     for (note, expected) in about {
         let disk = disk.fork();
         let options = crate::lab::options(&disk);
-        let (log, _) = plan_ledger::log::Log::open(&dir(), options, 1).unwrap();
+        let (log, _) = plan_ledger::internals::log::Log::open(&dir(), options, 1).unwrap();
         log.append(&[note.record()], 1).unwrap();
         log.close().unwrap();
         let (hash, from, notes) = opened(&disk, &environment);
@@ -401,7 +401,7 @@ fn full_snapshot_is_not_skipped_for_a_later_delta() {
     Ledger::create(&dir(), &environment).unwrap().close().unwrap();
     append_unknown(&disk, 65_536 + 16_384);
     let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
-    let scope = plan_ledger::plan::CapScope::Ledger;
+    let scope = plan_ledger::internals::plan::CapScope::Ledger;
     let command = plan_ledger::Command::SetCap { scope, limit: Some(1), by: "ann".to_owned() };
     ledger.execute(&command).unwrap();
     drop(ledger);
@@ -470,7 +470,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
     let run = ledger.start_run("one", &plan, plan_ledger::RunPolicy::default()).unwrap();
     let mut rng = crate::rng::Rng(bytes);
     let noise: String = (0..bytes / 16).map(|_| format!("{:016x}", rng.below(u64::MAX))).collect();
-    let value = plan_ledger::plan::Json::new(&noise.into());
+    let value = plan_ledger::Json::new(&noise.into());
     ledger.set_variable(run, "noise", value, None, "ann").unwrap();
     ledger.close().unwrap();
     for quarter in 1..=quarters {
@@ -478,7 +478,7 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
         append_unknown(&disk, quarter * 16_384 - last);
         let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
         let (limit, by) = (u32::try_from(quarter).ok(), "ann".to_owned());
-        let scope = plan_ledger::plan::CapScope::Ledger;
+        let scope = plan_ledger::internals::plan::CapScope::Ledger;
         ledger.execute(&plan_ledger::Command::SetCap { scope, limit, by }).unwrap();
     }
     snapshot_seqs(&disk)
@@ -566,7 +566,9 @@ fn make_and_change(
     environment.storage.remove(&made.path).unwrap();
     let write = |out: &mut dyn io::Write| out.write_all(&body);
     made.path =
-        plan_ledger::log::write_snapshot(&*environment.storage, dir, header, write).unwrap().1;
+        plan_ledger::internals::log::write_snapshot(&*environment.storage, dir, header, write)
+            .unwrap()
+            .1;
     made
 }
 
@@ -802,7 +804,7 @@ fn opening_reads_nothing_before_the_snapshot() {
     );
     let run = run.unwrap();
     for number in 0..15 {
-        let value = plan_ledger::plan::Json::new(&vec![number; 40_000].into());
+        let value = plan_ledger::Json::new(&vec![number; 40_000].into());
         ledger.set_variable(run, "large", value, None, "ann").unwrap();
     }
     let made = ledger.snapshot::<State>().unwrap();

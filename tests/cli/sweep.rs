@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use plan_ledger::format::{Codec, NewRecord, SegmentReason};
-use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
-use plan_ledger::log::{
+use plan_ledger::internals::format::{Codec, NewRecord, SegmentReason};
+use plan_ledger::internals::ledger::{
+    LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
+};
+use plan_ledger::internals::log::{
     FindingClass, Log, LogItem, LogReader, LoggedRecord, RecordStatus, Verification, VerifyFinding,
     VerifyOptions, verify,
 };
-use plan_ledger::plan::RunPolicy;
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::Storage;
-use plan_ledger::{Environment, Ledger, LedgerView, Plan, State};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{Environment, Ledger, LedgerView, Plan, RunPolicy, State};
 
 use super::golden::deterministic;
 use super::lab::{at, dir, kill, open, options, reader, record};
@@ -160,7 +161,7 @@ trait ReadByte {
 impl ReadByte for SimDisk {
     fn read_byte(&self, path: &Path, offset: u64) -> u8 {
         let mut byte = [0];
-        let file = self.open(path, plan_ledger::storage::Access::Read).unwrap();
+        let file = self.open(path, plan_ledger::internals::storage::Access::Read).unwrap();
         file.read_at(&mut byte, offset).unwrap();
         byte[0]
     }
@@ -240,7 +241,7 @@ struct Flip<'a> {
 
 /// The distance between flipped bits.
 fn stride() -> u64 {
-    plan_ledger::sim::sweep(43, 11, 1)
+    plan_ledger::internals::sim::sweep(43, 11, 1)
 }
 
 /// The bits to flip: fields of headers and slots and frames by the stride; slow and uniform regions

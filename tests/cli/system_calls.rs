@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use plan_ledger::plan::StepStatus;
+use plan_ledger::StepStatus;
 
 use super::command::{Place, ids, report_skipped, start};
 

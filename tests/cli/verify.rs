@@ -7,18 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::format::{Chain, Codec, HeadSync, NewRecord};
-use plan_ledger::ledger::{LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger};
-use plan_ledger::log::{
+use plan_ledger::internals::format::{Chain, Codec, NewRecord};
+use plan_ledger::internals::ledger::{
+    LedgerCondition, VerifyLevel, VerifyRequest, verify as verify_ledger,
+};
+use plan_ledger::internals::log::{
     ChainCheck, Completion, ExpectationResult, ExpectedChain, FindingClass, Log, LogItem,
     LogOptions, LoggedRecord, SegmentSizes, Verification, VerifyFinding, VerifyOptions, root,
     verify,
 };
-use plan_ledger::plan::{Json, Receipt, RunPolicy};
-use plan_ledger::sim::SimDisk;
-use plan_ledger::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, Ledger, Plan, Projection as _, State};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::storage::{DiskStorage, Storage};
+use plan_ledger::{
+    Environment, ErrorKind, HeadSync, Json, Ledger, Plan, Projection as _, Receipt, RunPolicy,
+    State,
+};
 use serde_json::Value;
 
 use super::command::Place;
@@ -497,7 +500,7 @@ fn snapshot_notes_are_compared_with_the_log() {
             "state_hash": state_hash,
         });
         let payload = note.to_string().into_bytes();
-        let kind = plan_ledger::log::KIND_SNAPSHOT_NOTE;
+        let kind = plan_ledger::internals::log::KIND_SNAPSHOT_NOTE;
         log.append(&[NewRecord { kind, codec: Codec::Json, schema: 1, payload }], at(1)).unwrap();
         log.close().unwrap();
         for (level, expected) in
@@ -620,8 +623,8 @@ fn read_error_is_a_finding() {
     for call in (calls + 1..calls + 400).step_by(3) {
         let disk = disk.fork();
         let kind = std::io::ErrorKind::Other;
-        let effect = plan_ledger::sim::FaultEffect::Nothing;
-        disk.fail_at(plan_ledger::sim::Fault { call, kind, effect });
+        let effect = plan_ledger::internals::sim::FaultEffect::Nothing;
+        disk.fail_at(plan_ledger::internals::sim::Fault { call, kind, effect });
         match verify(&storage(&disk), &dir(), VerifyOptions::DEFAULT) {
             Ok(found) => {
                 let is_whole = found.findings.is_empty();

@@ -5,16 +5,17 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use plan_ledger::ledger::{
+use plan_ledger::internals::ledger::{
     BlobCheck, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
     VerifyRequest, blob_of, decode, encode, verify,
 };
-use plan_ledger::log::{FindingClass, Log, SnapshotNote};
-use plan_ledger::plan::{
-    BlobOutput, ContentHash, Event, Json, Output, Receipt, State, StepEvent, StepRecord,
+use plan_ledger::internals::log::{FindingClass, Log, SnapshotNote};
+use plan_ledger::internals::plan::{BlobOutput, StepEvent, StepRecord};
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::{
+    ContentHash, Environment, Event, Json, Ledger, LedgerView, Output, Plan, Projection as _,
+    Receipt, RunPolicy, State,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::{Environment, Ledger, LedgerView, Plan, Projection as _, RunPolicy};
 
 use crate::lab::{dir, mix, options, reader};
 use crate::snapshots::{quiet, truth};

@@ -1,7 +1,7 @@
 //! Complete workflows through the library: a repair by a coding agent, a loan approval, a hundred
 //! agents, gates, budgets, forks and corrections. Each loses power on the way.
 
-use plan_ledger::plan::*;
+use plan_ledger::internals::plan::*;
 use plan_ledger::{ErrorKind, Ledger};
 use serde_json::{Value, json};
 

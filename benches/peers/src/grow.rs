@@ -12,19 +12,20 @@ use std::process::{Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::ledger::{LedgerCondition, VerifyLevel, RUN_STREAMS, VerifyRequest, encode};
-use plan_ledger::log::{Batch, Log, LogOptions};
-use plan_ledger::plan::Json;
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::ledger::{
+    LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyRequest, encode,
+};
+use plan_ledger::internals::log::{Batch, Log, LogOptions};
 use plan_ledger::{
-    Command, Environment, BackgroundWork, Ledger, LedgerView, RunId, RunPolicy, State,
+    BackgroundWork, Command, Environment, Json, Ledger, LedgerView, RunId, RunPolicy, State,
 };
 
 use crate::Result;
 use crate::engine::options as log_options;
 use crate::measure::{as_float, bytes_below};
 use crate::own::at_share;
-use crate::plans::{ask, dispatched_token, dispatch, memory, now, plan, receipt, start};
+use crate::plans::{ask, dispatch, dispatched_token, memory, now, plan, receipt, start};
 use crate::record::mix;
 
 #[derive(Args)]
@@ -297,7 +298,7 @@ fn verified(dir: &Path) -> Result<Figures> {
     let watch = &|_| ControlFlow::Continue(());
     let request = VerifyRequest { level: VerifyLevel::Replay, jobs, expected: None, watch };
     let started = Instant::now();
-    let report = plan_ledger::ledger::verify(dir, &Environment::system(), request)?;
+    let report = plan_ledger::internals::ledger::verify(dir, &Environment::system(), request)?;
     let took = started.elapsed().as_secs_f64();
     if report.condition() != LedgerCondition::Valid {
         return Err("the ledger is incomplete".into());
@@ -348,7 +349,7 @@ struct Grower {
     log: Log,
     bulk: Vec<NewRecord>,
     run: Option<RunId>,
-    open: Option<plan_ledger::plan::AttemptToken>,
+    open: Option<plan_ledger::AttemptToken>,
 }
 
 fn extend(dir: &Path, to: u64) -> Result<Figures> {
@@ -364,7 +365,8 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
 
 /// Open the ledger and append a record, which makes the due snapshot.
 fn opened_at_interval(dir: &Path) -> Result<State> {
-    let environment = Environment { background_work: BackgroundWork::Inline, ..Environment::system() };
+    let environment =
+        Environment { background_work: BackgroundWork::Inline, ..Environment::system() };
     let (ledger, _) = Ledger::open_or_create(dir, &environment)?;
     let open = ledger.state()?.runs.open().next_back();
     if let Some(run) = open {
@@ -420,7 +422,7 @@ impl Grower {
             self.state
                 .runs
                 .get(run)
-                .is_some_and(|run| run.status == plan_ledger::plan::RunStatus::Running)
+                .is_some_and(|run| run.status == plan_ledger::RunStatus::Running)
         };
         self.run = self.run.filter(is_open);
         self.bulk.extend(events.iter().map(encode));

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use plan_ledger::log::{VerifyOptions, verify};
-use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::internals::log::{VerifyOptions, verify};
+use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{Command, Environment, Ledger, Plan, RunId, RunPolicy, State};
 
 use crate::Result;
 use crate::engine::Peer;
 use crate::measure::{BATCH, as_float, per_second};
-use crate::plans::{ask, dispatched_token, dispatch, plan, receipt, start};
+use crate::plans::{ask, dispatch, dispatched_token, plan, receipt, start};
 use crate::record::payload;
 use crate::speed::median;
 

@@ -2,9 +2,9 @@
 
 use std::time::UNIX_EPOCH;
 
-use plan_ledger::ledger::plan_draft;
-use plan_ledger::plan::{AttemptToken, Json, Receipt, StepEvent, execute};
-use plan_ledger::{Command, Event, Plan, RunId, RunPolicy, State};
+use plan_ledger::internals::ledger::plan_draft;
+use plan_ledger::internals::plan::{StepEvent, execute};
+use plan_ledger::{AttemptToken, Command, Event, Json, Plan, Receipt, RunId, RunPolicy, State};
 
 use crate::Result;
 

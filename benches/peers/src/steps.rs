@@ -4,8 +4,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use plan_ledger::plan::Json;
-use plan_ledger::{Environment, Ledger, Receipt, RunPolicy};
+use plan_ledger::{Environment, Json, Ledger, Receipt, RunPolicy};
 
 use crate::Result;
 use crate::plans::plan;

@@ -4,7 +4,7 @@ use std::io;
 
 use clap::CommandFactory as _;
 
-use plan_ledger::ledger::Environment;
+use plan_ledger::Environment;
 
 use crate::cli::{Cli, CliCommand};
 use crate::commands::{

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use plan_ledger::ledger::Environment;
+use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
 use output::{Code, Failure, print_error, print_json};

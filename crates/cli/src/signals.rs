@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
-use plan_ledger::error::{Error, Result};
+use plan_ledger::{Error, Result};
 
 use crate::runner::StopRequest;
 

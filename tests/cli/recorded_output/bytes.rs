@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use plan_ledger::sim::SimDisk;
+use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{LedgerView, state_hash};
 use sha2::{Digest as _, Sha256};
 

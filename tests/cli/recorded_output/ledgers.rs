@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use plan_ledger::ledger::{Clock, RetentionLimit, SegmentSizes};
-use plan_ledger::plan::{
-    ApprovalPolicy, CapScope, Cost, Disposition, FailureClass, Json, Limits, LostCause, Outcome,
-    ResolvedOutcome, Review, Ruling, RunStatus, Verdict,
-};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::internals::ledger::{RetentionLimit, SegmentSizes};
+use plan_ledger::internals::plan::{CapScope, ResolvedOutcome, Review};
+use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{
-    Command, Environment, ForkPoint, Ledger, Plan, Receipt, Reply, RunId, RunPolicy, State, Task,
+    ApprovalPolicy, Clock, Command, Cost, Disposition, Environment, FailureClass, ForkPoint, Json,
+    Ledger, Limits, LostCause, Outcome, Plan, Receipt, Reply, Ruling, RunId, RunPolicy, RunStatus,
+    State, Task, Verdict,
 };
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 pub use ours::options;
-use plan_ledger::log::ChainCheck;
+use plan_ledger::internals::log::ChainCheck;
 
 use crate::Result;
 use crate::measure::{Engine, Visit};

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use plan_ledger::BackgroundWork;
-use plan_ledger::format::{Codec, NewRecord};
-use plan_ledger::log::{Batch, LogItem, ChainCheck, Log, LogOptions, LogReader, UidSource};
-use plan_ledger::storage::{DiskStorage, Storage};
+use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::log::{
+    Batch, ChainCheck, Log, LogItem, LogOptions, LogReader, UidSource,
+};
+use plan_ledger::internals::storage::{DiskStorage, Storage};
 
 use crate::Result;
 use crate::measure::{Engine, Visit};

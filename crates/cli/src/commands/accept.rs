@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use plan_ledger::plan::Ruling;
+use plan_ledger::Ruling;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};

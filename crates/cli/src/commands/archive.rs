@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{self, ArchiveReport, Environment, LedgerView, RetentionLimit};
-use plan_ledger::log::ArchiveReference;
+use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
+use plan_ledger::internals::log::ArchiveReference;
+use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{

@@ -7,8 +7,9 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::{BlobCheck, BlobSurvey, BlobUse, Environment, LedgerView};
-use plan_ledger::log::BlobState;
+use plan_ledger::internals::ledger::{BlobCheck, BlobSurvey, BlobUse};
+use plan_ledger::internals::log::BlobState;
+use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{LedgerFolder, environment, environment_for};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};

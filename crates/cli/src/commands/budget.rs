@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::plan::{Account, Cost, Limits, State};
+use plan_ledger::internals::plan::Account;
+use plan_ledger::{Cost, Limits, State};
 
 use crate::options::LedgerArgs;
 use crate::output::{

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::ledger::{Environment, LedgerView};
+use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, write_export};

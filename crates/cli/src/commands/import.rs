@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{self, Environment};
+use plan_ledger::internals::ledger;
+use plan_ledger::{Environment, Error};
 
 use crate::output::{Code, Failure, print_message, print_text};
 use crate::protocol::counted;

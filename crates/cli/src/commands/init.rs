@@ -5,8 +5,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Environment, Ledger, LedgerView};
+use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{Code, Failure, print_result};

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use plan_ledger::sim::Profile;
-use plan_ledger::sim::lab::{
+use plan_ledger::internals::sim::Profile;
+use plan_ledger::internals::sim::lab::{
     self, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport, SoakReport,
     explore, replay, soak,
 };

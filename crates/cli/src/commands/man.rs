@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 
-use plan_ledger::error::Error;
+use plan_ledger::Error;
 
 use crate::output::{Code, Failure, print_message, print_raw};
 

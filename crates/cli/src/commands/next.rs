@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{RunStatus, State, StepState, Timestamp};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::{RunStatus, State, StepState, Timestamp};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{Code, Failure, print_result};

@@ -6,7 +6,8 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::{Environment, LedgerView, PrunePreview, RetentionLimit};
+use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
+use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{Run, State};
+use plan_ledger::{Run, State};
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure, pending_json, pending_text, print_json, print_text};

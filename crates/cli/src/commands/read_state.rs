@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::expect_valid;
-use plan_ledger::plan::State;
+use plan_ledger::internals::ledger::expect_valid;
+use plan_ledger::{Error, ErrorKind, State};
 
 use crate::output::Failure;
 

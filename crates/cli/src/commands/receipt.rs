@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use plan_ledger::plan::{Cost, Disposition, FailureClass};
+use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
     LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, parse_words,

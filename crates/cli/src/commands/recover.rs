@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::{Environment, OnAmbiguous, SalvageReport, salvage};
-use plan_ledger::log::LostRange;
+use plan_ledger::internals::ledger::{SalvageReport, salvage};
+use plan_ledger::internals::log::LostRange;
+use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, open_ledger};
 use crate::output::{Code, Failure, print_json, print_text};

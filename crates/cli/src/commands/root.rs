@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::ledger::Environment;
+use plan_ledger::Environment;
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, print_line, print_raw};
@@ -39,7 +39,7 @@ pub(crate) struct RootLine {
 pub(crate) fn root(args: &RootArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let environment = environment_for(&dir, &Environment::system())?;
-    let root = plan_ledger::ledger::root(&dir, &environment)?;
+    let root = plan_ledger::internals::ledger::root(&dir, &environment)?;
     if args.json {
         print_line(&RootLine { chain: root.chain.to_string(), seq: root.seq })?;
     } else {

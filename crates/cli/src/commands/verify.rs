@@ -11,14 +11,13 @@ use std::thread::available_parallelism;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{
-    self, Environment, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport,
-    VerifyRequest,
+use plan_ledger::internals::ledger::{
+    self, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, TailVerdict, VerifyFinding,
 };
+use plan_ledger::{Environment, Error};
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};

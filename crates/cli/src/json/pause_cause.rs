@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{BudgetPart, PauseCause, StepNumber};
+use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::{PauseCause, StepNumber};
 
 /// Why a run is paused.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{AttemptToken, ContentHash, OnTimeout, QuestionBody, QuestionSubject};
+use plan_ledger::internals::plan::{OnTimeout, QuestionBody, QuestionSubject};
+use plan_ledger::{AttemptToken, ContentHash};
 
 use super::time::TimeJson;
 

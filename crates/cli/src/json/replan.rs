@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::plan::{AttemptToken, ReplanRequest, ReplanTrigger, StepNumber};
+use plan_ledger::internals::plan::ReplanRequest;
+use plan_ledger::{AttemptToken, ReplanTrigger, StepNumber};
 
 use super::time::TimeJson;
 

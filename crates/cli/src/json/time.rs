@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::Timestamp;
+use plan_ledger::Timestamp;
+use plan_ledger::internals::ledger::time_text;
 
 /// A time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

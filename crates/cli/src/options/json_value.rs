@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use plan_ledger::error::Error;
+use plan_ledger::Error;
 
 use crate::output::Failure;
 use crate::protocol::{MESSAGE_LENGTH_MAX, expect_short_numbers, too_long};

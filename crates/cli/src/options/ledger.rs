@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use plan_ledger::error::Result as LedgerResult;
-use plan_ledger::ledger::{Environment, Ledger, archive_environment};
+use plan_ledger::internals::ledger::archive_environment;
+use plan_ledger::{Environment, Ledger, Result as LedgerResult};
 
 use crate::output::{Code, Failure, print_answer, print_message};
 use crate::protocol::Answer;

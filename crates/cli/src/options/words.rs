@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error, StrDeserializer};
 
-use plan_ledger::plan::TextPolicy;
+use plan_ledger::TextPolicy;
 
 /// A parser for the words of an enum, each with its help.
 pub(crate) fn parse_words<T>(

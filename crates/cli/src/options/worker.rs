@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use plan_ledger::ledger::parse_duration;
+use plan_ledger::internals::ledger::parse_duration;
 
 /// The worker.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::Error;
+use plan_ledger::Error;
 
 use crate::protocol::Failure;
 

@@ -1,6 +1,7 @@
 //! Budgets and costs, as JSON and as text.
 
-use plan_ledger::plan::{BudgetPart, Cost, Limits, PauseCause};
+use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::{Cost, Limits, PauseCause};
 
 use crate::json::PauseCauseJson;
 use crate::protocol::{count, counted};

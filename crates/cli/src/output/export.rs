@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{ExportReport, LedgerView};
-use plan_ledger::log::LoggedRecord;
+use plan_ledger::internals::ledger::ExportReport;
+use plan_ledger::internals::log::LoggedRecord;
+use plan_ledger::{Error, LedgerView};
 
 use crate::protocol::{Code, Failure};
 

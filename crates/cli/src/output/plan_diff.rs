@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{FieldChange, PlanDiff, WorkChange};
+use plan_ledger::internals::plan::{FieldChange, PlanDiff, WorkChange};
 
 /// The differences, as `format/cli-json.md` describes them.
 pub(crate) fn plan_diff_json(difference: &PlanDiff) -> Value {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use plan_ledger::error::{Error, Result};
+use plan_ledger::{Error, Result};
 
 /// How many jobs may be queued.
 const QUEUE_MAX: usize = 1 << 14;

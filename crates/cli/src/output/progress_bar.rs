@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use plan_ledger::error::{Error, Result};
+use plan_ledger::{Error, Result};
 
 use crate::signals::not_ignored;
 

@@ -1,6 +1,6 @@
 //! Questions of a run to a person, as JSON and as text.
 
-use plan_ledger::plan::{OnTimeout, QuestionBody, QuestionSubject};
+use plan_ledger::internals::plan::{OnTimeout, QuestionBody, QuestionSubject};
 
 use crate::json::{QuestionJson, SubjectJson, TimeoutJson};
 

@@ -10,8 +10,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
-use plan_ledger::error::Result;
-use plan_ledger::plan::{Ruling, StepNumber, StepStatus, Timestamp};
+use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 use crate::signals::StopSignals;

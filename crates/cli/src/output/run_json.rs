@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{ContentHash, Json, ResolvedOutcome, Ruling};
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::{ContentHash, Json, Ruling};
 
 use crate::protocol::{StepName, code_of, describe, trigger_json};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};

@@ -3,11 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{
-    BudgetPart, Micros, PauseCause, QuestionBody, QuestionId, ReplanTrigger, ResolvedOutcome,
-    Ruling,
-};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
+use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 
 use crate::protocol::{StepName, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};

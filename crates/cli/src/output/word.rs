@@ -19,7 +19,7 @@ pub(crate) fn phrase(variant: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan_ledger::plan::LostCause;
+    use plan_ledger::LostCause;
 
     #[test]
     fn words_are_those_of_the_json_form() {

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Rejection, find_long_number};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::find_long_number;
+use plan_ledger::{Error, ErrorKind, Rejection};
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::plan_draft;
-use plan_ledger::plan::{Rejection, State, Step};
+use plan_ledger::internals::ledger::plan_draft;
+use plan_ledger::{Error, Rejection, State, Step};
 
 use crate::protocol::Failure;
 

@@ -5,9 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::{
-    Command, ContentHash, Event, Question, QuestionId, Rejection, State, StepEvent, StepNumber,
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::{
+    Command, ContentHash, Error, Event, Question, QuestionId, Rejection, State, StepNumber,
     StepStatus,
 };
 

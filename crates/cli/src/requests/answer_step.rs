@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{Command, ResolvedOutcome, Run, State, StepNumber, StepStatus};
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::{Command, Run, State, StepNumber, StepStatus};
 
 use crate::protocol::{Failure, StepName};
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{AttemptToken, State, StepStatus};
+use plan_ledger::{AttemptToken, State, StepStatus};
 
 use crate::protocol::Failure;
 

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{Command, Cost, Limits, State};
+use plan_ledger::{Command, Cost, Limits, State};
 
 use crate::protocol::Failure;
 

@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{CapScope, Command, State};
+use plan_ledger::internals::plan::CapScope;
+use plan_ledger::{Command, State};
 
 use crate::protocol::Failure;
 

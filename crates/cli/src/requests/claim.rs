@@ -5,9 +5,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::Task;
-use plan_ledger::plan::{Command, Micros, NameKind, Rejection, State};
+use plan_ledger::internals::plan::NameKind;
+use plan_ledger::{Command, Error, Micros, Rejection, State, Task};
 
 use crate::protocol::{Failure, WorkerKind};
 

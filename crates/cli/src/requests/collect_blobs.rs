@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::ledger::CollectedBlobs;
+use plan_ledger::internals::ledger::CollectedBlobs;
 
 use crate::protocol::{Failure, counted, size};
 

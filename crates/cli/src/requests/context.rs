@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use plan_ledger::ledger::{Ledger, Submitted, Transaction};
-use plan_ledger::log::BatchKey;
-use plan_ledger::plan::{AttemptToken, Command, Event, Receipt, State};
+use plan_ledger::{
+    AttemptToken, BatchKey, Command, Event, Ledger, Receipt, State, Submitted, Transaction,
+};
 
 use crate::protocol::Failure;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{Command, Decision, State, StepStatus, Timestamp};
+use plan_ledger::{Command, Decision, State, StepStatus, Timestamp};
 
 use crate::protocol::Failure;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{AttemptToken, Command, State};
+use plan_ledger::{AttemptToken, Command, State};
 
 use crate::protocol::Failure;
 

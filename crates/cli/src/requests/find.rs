@@ -6,10 +6,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::{
-    AttemptToken, ContentHash, Ending, NameKind, Rejection, Run, RunId, RunOverview, RunStatus,
-    State, StepNumber, StepState, StepStatus, closest_name, name_error, parse_number,
+use plan_ledger::internals::plan::{NameKind, RunOverview, closest_name, name_error, parse_number};
+use plan_ledger::{
+    AttemptToken, ContentHash, Ending, Error, Rejection, Run, RunId, RunStatus, State, StepNumber,
+    StepState, StepStatus,
 };
 
 use crate::protocol::{Failure, StepName};

@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::ledger::ForkPoint;
-use plan_ledger::plan::NameKind;
+use plan_ledger::ForkPoint;
+use plan_ledger::internals::plan::NameKind;
 
 use crate::protocol::Failure;
 

@@ -5,10 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::{
-    AttemptToken, Command, CompactStep, Criterion, Event, Rejection, Ruling, Run, State, StepEvent,
-    StepNumber, StepStatus, Verdict,
+use plan_ledger::internals::plan::{CompactStep, Criterion, StepEvent};
+use plan_ledger::{
+    AttemptToken, Command, Error, Event, Rejection, Ruling, Run, State, StepNumber, StepStatus,
+    Verdict,
 };
 
 use crate::protocol::{Failure, StepName};

@@ -88,8 +88,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::ledger::{Ledger, Submitted};
-use plan_ledger::log::BatchKey;
+use plan_ledger::{BatchKey, Ledger, Submitted};
 
 use crate::json::JsonLine;
 #[cfg(test)]

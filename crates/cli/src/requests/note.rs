@@ -5,8 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::ledger::Note;
-use plan_ledger::plan::StepState;
+use plan_ledger::{Note, StepState};
 
 use crate::protocol::Failure;
 

@@ -5,11 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{
-    Attempt, Rejection, Run, RunStatus, State, StepNumber, StepState, Timestamp,
-};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::Attempt;
+use plan_ledger::{Error, Rejection, Run, RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::protocol::{Code, counted};
 

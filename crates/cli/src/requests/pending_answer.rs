@@ -1,6 +1,6 @@
 //! Answers that are completed after their commit is durable.
 
-use plan_ledger::ledger::{Ledger, Task};
+use plan_ledger::{Ledger, Task};
 
 use crate::protocol::Answer;
 

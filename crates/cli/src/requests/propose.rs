@@ -5,10 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::plan_draft;
-use plan_ledger::plan::{
-    ApprovalPolicy, Command, ContentHash, Event, NameKind, Plan, PlanDraft, RunId, RunPolicy, State,
+use plan_ledger::internals::ledger::plan_draft;
+use plan_ledger::internals::plan::{NameKind, PlanDraft};
+use plan_ledger::{
+    ApprovalPolicy, Command, ContentHash, Error, Event, Plan, RunId, RunPolicy, State,
 };
 
 use crate::protocol::Failure;

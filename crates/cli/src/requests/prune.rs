@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::ledger::{PrunePreview, RetentionLimit};
-use plan_ledger::log::{Anchor, ArchiveReference};
+use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
+use plan_ledger::internals::log::{Anchor, ArchiveReference};
 
 use crate::protocol::{Failure, counted, size};
 

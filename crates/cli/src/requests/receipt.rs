@@ -8,10 +8,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{Task, Transaction};
-use plan_ledger::plan::{
-    AttemptToken, Command, Event, Micros, Receipt, Rejection, State, StepEvent, Timestamp, decide,
+use plan_ledger::internals::plan::{StepEvent, decide};
+use plan_ledger::{
+    AttemptToken, Command, Error, Event, Micros, Receipt, Rejection, State, Task, Timestamp,
+    Transaction,
 };
 
 use crate::protocol::{Answer, Failure, ReceiptFile};

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{AttemptToken, Command, LostCause, State};
+use plan_ledger::{AttemptToken, Command, LostCause, State};
 
 use crate::protocol::Failure;
 

@@ -5,8 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{AttemptToken, Command, State, Timestamp};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::{AttemptToken, Command, State, Timestamp};
 
 use crate::protocol::Failure;
 

@@ -5,7 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{Command, Event, State, StepEvent, StepNumber};
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::{Command, Event, State, StepNumber};
 
 use crate::protocol::{Failure, StepName};
 

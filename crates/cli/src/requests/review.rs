@@ -5,9 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{
-    Command, ContentHash, Event, NO, Question, QuestionId, QuestionSubject, Review, Run, State, YES,
-};
+use plan_ledger::internals::plan::{NO, QuestionSubject, Review, YES};
+use plan_ledger::{Command, ContentHash, Event, Question, QuestionId, Run, State};
 
 use crate::protocol::Failure;
 

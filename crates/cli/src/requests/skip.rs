@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{Command, State, StepStatus};
+use plan_ledger::{Command, State, StepStatus};
 
 use crate::protocol::Failure;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::State;
+use plan_ledger::State;
 
 use crate::protocol::Failure;
 

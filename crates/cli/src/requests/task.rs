@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use plan_ledger::ledger::{Task, time_text};
-use plan_ledger::plan::{Step, Timestamp};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::{Step, Task, Timestamp};
 
 use crate::protocol::{HandOff, title};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::Timestamp;
+use plan_ledger::Timestamp;
 
 use crate::protocol::Failure;
 

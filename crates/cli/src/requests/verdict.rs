@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::plan::{AttemptToken, Command, Ruling, State, Verdict};
+use plan_ledger::{AttemptToken, Command, Ruling, State, Verdict};
 
 use crate::protocol::Failure;
 

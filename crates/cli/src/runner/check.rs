@@ -1,6 +1,6 @@
 //! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner.
 
-use plan_ledger::plan::{AttemptToken, Json, Ruling, RunId, StepNumber};
+use plan_ledger::{AttemptToken, Json, Ruling, RunId, StepNumber};
 
 /// A criterion to judge, a lost attempt to probe, or a planner to run.
 #[derive(Debug, Clone, PartialEq, Eq)]

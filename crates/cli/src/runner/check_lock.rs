@@ -14,8 +14,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::plan::RunId;
+use plan_ledger::{Error, Result, RunId};
 
 use crate::runner::check::Criteria;
 

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use plan_ledger::error::{Error, ErrorKind, Result};
-use plan_ledger::ledger::LedgerView;
-use plan_ledger::plan::{Idempotence, Micros, Output, Receipt, Ruling, Run};
+use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::{Error, ErrorKind, LedgerView, Micros, Output, Receipt, Result, Ruling, Run};
 
 use crate::protocol::hand_off::files;
 use crate::runner::check::{Check, Checked, Criteria};

@@ -3,7 +3,7 @@
 //! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
-use plan_ledger::plan::{ApprovalPolicy, Plan};
+use plan_ledger::{ApprovalPolicy, Plan};
 
 /// The configured judge and planner, if any.
 #[derive(Debug, Clone, Default)]

@@ -9,11 +9,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use plan_ledger::error::Result;
-use plan_ledger::ledger::{Ledger, plan_hash, step_hash};
-use plan_ledger::plan::{
-    Accepted, AcceptedBasis, Command, ContentHash, Event, Plan, Rejection, Run, RunId, RunStatus,
-    State, Step, StepEvent, StepNumber, StepState,
+use plan_ledger::internals::ledger::step_hash;
+use plan_ledger::internals::plan::{Accepted, AcceptedBasis, StepEvent};
+use plan_ledger::{
+    Command, ContentHash, Event, Ledger, Plan, Rejection, Result, Run, RunId, RunStatus, State,
+    Step, StepNumber, StepState, plan_hash,
 };
 
 /// The actor of the records that skip marked steps.
@@ -198,8 +198,7 @@ mod tests {
     //! Goal: a mark closes the step it names, and never one that the ledger knows more about.
 
     use super::*;
-    use plan_ledger::ledger::Environment;
-    use plan_ledger::plan::{RunPolicy, StepStatus};
+    use plan_ledger::{Environment, RunPolicy, StepStatus};
 
     fn step(id: &str, goal: &str, after: &[&str]) -> Step {
         let after = after.iter().map(|id| (*id).to_owned()).collect();
@@ -254,9 +253,7 @@ mod tests {
             ledger.state().unwrap().runs[&run].step_named("d").unwrap(),
             "w",
         );
-        ledger
-            .report_lost(task.unwrap().token, plan_ledger::plan::LostCause::Released, "")
-            .unwrap();
+        ledger.report_lost(task.unwrap().token, plan_ledger::LostCause::Released, "").unwrap();
         let newer = ImportedStatuses::new(&later, &done(&["a", "b", "d"]), &none);
         let taken = import_statuses(&ledger, run, &newer).unwrap();
         assert_eq!((taken.done, taken.dispatched), (2, vec!["d".to_owned()]));

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::plan::{Artifact, Json, Plan, Ruling, Run, State, Step};
+use plan_ledger::{Artifact, Json, Plan, Ruling, Run, State, Step};
 
 use crate::protocol::hand_off::SCHEMA;
 use crate::runner::check::{Check, Subject};

@@ -1,7 +1,7 @@
 //! The runner dispatches the steps of one run to workers until no work is left.
 //!
 //! The loop ([`drive`]) uses two interfaces. It writes to the
-//! [`Ledger`](plan_ledger::ledger::Ledger), and it dispatches to [`Workers`]: processes
+//! [`Ledger`](plan_ledger::Ledger), and it dispatches to [`Workers`]: processes
 //! ([`ProcessWorkers`]) or constant replies ([`StubWorkers`]). Retries, caps and acceptance are
 //! rules of the ledger, not of the runner.
 //!

@@ -1,6 +1,7 @@
 //! Progress events of a loop, and the observer that displays them and can stop the loop.
 
-use plan_ledger::plan::{AttemptToken, Micros, ResolvedOutcome, Ruling, StepStatus, Timestamp};
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::{AttemptToken, Micros, Ruling, StepStatus, Timestamp};
 
 use crate::protocol::StepName;
 

@@ -13,9 +13,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::ledger::Task;
-use plan_ledger::plan::{AttemptToken, Json, Receipt, ResolvedOutcome, Ruling, Step};
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::{AttemptToken, Error, Json, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::ledger::{PlannedFiles, Task};
-use plan_ledger::plan::{AttemptToken, CompactPlan, Receipt, ResolvedOutcome};
+use plan_ledger::internals::ledger::PlannedFiles;
+use plan_ledger::internals::plan::{CompactPlan, ResolvedOutcome};
+use plan_ledger::{AttemptToken, Error, Receipt, Result, Task};
 
 use crate::protocol::WorkerKind;
 

@@ -16,10 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{BackgroundWork, Environment, Ledger};
-use plan_ledger::log::BatchKey;
-use plan_ledger::plan::State;
+use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
 use crate::protocol::{Answer, Code, Failure, encode, plan_too_long, receive, too_long};
 use crate::requests::{Repetition, Request};
@@ -296,7 +293,7 @@ mod tests {
     use super::*;
     use crate::protocol::MESSAGE_LENGTH_MAX;
     use crate::requests::ProposeRequest;
-    use plan_ledger::plan::{Plan, RunPolicy};
+    use plan_ledger::{Plan, RunPolicy};
 
     /// Regression: a plan of 18 MB was rejected with the advice to put large results into artifacts.
     #[test]

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
-use plan_ledger::log::BatchKey;
+use plan_ledger::BatchKey;
 
 use crate::protocol::{Answer, Failure, encode, expect_short_numbers, too_long};
 use crate::requests::{Effort, QUICK_LENGTH_MAX, Request};

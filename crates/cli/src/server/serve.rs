@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, Scope};
 
-use plan_ledger::ledger::Ledger;
+use plan_ledger::Ledger;
 
 use crate::protocol::Answer;
 
@@ -115,9 +115,11 @@ mod tests {
     use super::*;
     use crate::protocol::{encode, receive};
     use crate::server::socket::{ConnectOutcome, connect};
-    use plan_ledger::plan::RunPolicy;
-    use plan_ledger::sim::lab::environment;
-    use plan_ledger::sim::{FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk};
+    use plan_ledger::RunPolicy;
+    use plan_ledger::internals::sim::lab::environment;
+    use plan_ledger::internals::sim::{
+        FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
+    };
 
     const STEPS: usize = 240;
     const THREADS: usize = 12;

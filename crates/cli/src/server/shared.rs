@@ -4,8 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, Scope};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Ledger, Submitted};
+use plan_ledger::{Error, ErrorKind, Ledger, Submitted};
 
 use crate::protocol::{Answer, Failure};
 use crate::requests::PendingAnswer;

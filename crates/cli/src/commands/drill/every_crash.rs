@@ -14,14 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plan_ledger::files;
-use plan_ledger::ledger::{Clock, Environment, Ledger, SegmentSizes, Task, state_hash};
-use plan_ledger::plan::{
-    AttemptToken, Cost, Disposition, FailureClass, Outcome, Plan, Receipt, ResolvedOutcome, Run,
-    RunPolicy, RunStatus, State, StepNumber, StepStatus, TextPolicy, Timestamp,
+use plan_ledger::internals::files;
+use plan_ledger::internals::ledger::SegmentSizes;
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::sim::lab::{self, Crash};
+use plan_ledger::{
+    AttemptToken, Clock, Cost, Disposition, Environment, FailureClass, Ledger, Outcome, Plan,
+    Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task, TextPolicy, Timestamp,
+    state_hash,
 };
-use plan_ledger::sim::SimDisk;
-use plan_ledger::sim::lab::{self, Crash};
 
 use crate::output::{Code, Failure, progress_bar};
 use crate::protocol::WorkerKind;
@@ -121,7 +123,7 @@ impl Drill<'_> {
             segments: SegmentSizes::DEFAULT,
             ..lab::environment(disk)
         };
-        let message = |error: plan_ledger::error::Error| error.to_string();
+        let message = |error: plan_ledger::Error| error.to_string();
         let (ledger, _) = Ledger::open_or_create(Path::new(DIR), &environment).map_err(message)?;
         let known = ledger.state().map_err(message)?.run_named(RUN).map(|run| run.id);
         let policy = RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() };
@@ -199,7 +201,7 @@ fn same_result(first: &Run, second: &Run) -> Result<(), String> {
     if let Some((expected, found)) = one.iter().zip(&other).find(|(one, other)| one != other) {
         return Err(format!("step {} is {}, expected {}", found.0, found.1, expected.1));
     }
-    let variables = |run: &Run| -> BTreeMap<String, plan_ledger::plan::Json> {
+    let variables = |run: &Run| -> BTreeMap<String, plan_ledger::Json> {
         run.variables.iter().map(|(name, it)| (name.clone(), it.value.clone())).collect()
     };
     if one.len() != other.len() || variables(first) != variables(second) {
@@ -277,7 +279,7 @@ impl Workers for SimAgents<'_> {
         WorkerKind::Stub
     }
 
-    fn confirm_dead(&mut self) -> plan_ledger::error::Result<()> {
+    fn confirm_dead(&mut self) -> plan_ledger::Result<()> {
         Ok(())
     }
 
@@ -289,7 +291,7 @@ impl Workers for SimAgents<'_> {
         let outcome = Outcome::Failed {
             class: FailureClass::Transient,
             message: "flaky agent".to_owned(),
-            payload: plan_ledger::plan::Json::new(&serde_json::Value::Null),
+            payload: plan_ledger::Json::new(&serde_json::Value::Null),
         };
         let disposition = Some(Disposition::DidNotHappen);
         let receipt = Receipt { outcome, disposition, ..Receipt::default() };
@@ -297,7 +299,7 @@ impl Workers for SimAgents<'_> {
         Ok(())
     }
 
-    fn check(&mut self, check: &Check) -> plan_ledger::error::Result<()> {
+    fn check(&mut self, check: &Check) -> plan_ledger::Result<()> {
         self.stub.check(check)
     }
 

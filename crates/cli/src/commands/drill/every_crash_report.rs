@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use plan_ledger::sim::lab::{CrashCounts, CrashFailure};
+use plan_ledger::internals::sim::lab::{CrashCounts, CrashFailure};
 
 use crate::output::{Code, Failure, print_json, print_text};
 use crate::protocol::counted;
@@ -111,8 +111,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use plan_ledger::sim::lab::Crash;
-    use plan_ledger::sim::lab::Restart;
+    use plan_ledger::internals::sim::lab::{Crash, Restart};
 
     fn args() -> DrillArgs {
         DrillArgs {

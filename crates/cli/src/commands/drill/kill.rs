@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::files;
-use plan_ledger::ledger::{Environment, Ledger, OpenQuestion, Reply, state_hash};
-use plan_ledger::plan::{State, StepNumber};
+use plan_ledger::internals::files;
+use plan_ledger::{
+    Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, State, StepNumber, state_hash,
+};
 
 use crate::options::open_ledger;
 use crate::output::{Code, Failure};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
+use plan_ledger::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
 
 use crate::output::{Code, Failure, cost_text, print_json, print_text};
 use crate::protocol::counted;

@@ -2,8 +2,7 @@
 //! falsified in one place at a time.
 
 use super::*;
-use plan_ledger::ledger::{Environment, Ledger};
-use plan_ledger::plan::{LostCause, Plan, Receipt, RunPolicy, Step};
+use plan_ledger::{Environment, Ledger, LostCause, Plan, Receipt, RunPolicy, Step};
 
 const KILL_AT: StepNumber = StepNumber(2);
 
@@ -23,7 +22,7 @@ fn ledger() -> (tempfile::TempDir, Ledger) {
     (folder, ledger)
 }
 
-fn dispatch(ledger: &Ledger) -> plan_ledger::plan::AttemptToken {
+fn dispatch(ledger: &Ledger) -> plan_ledger::AttemptToken {
     let run = ledger.state().unwrap().run_named(RUN).unwrap().id;
     ledger.dispatch(run, "stub/1").unwrap().unwrap().token
 }

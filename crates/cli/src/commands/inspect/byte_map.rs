@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{Environment, LedgerView};
-use plan_ledger::log::{
+use plan_ledger::internals::log::{
     Damage, DerivedDamage, Diagnosis, LogItem, RecordStatus, SegmentInfo, SegmentState,
 };
-use plan_ledger::storage::Access;
+use plan_ledger::internals::storage::Access;
+use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::output::Failure;
 
@@ -262,4 +261,5 @@ impl FileRegions<'_> {
 
 /// The end of a segment's header, where the records begin.
 pub(crate) const HEADER_END: u64 = 4096;
-const _: () = assert!(plan_ledger::format::SEGMENT_HEADER_SIZE == 4096, "HEADER_END is its size");
+const _: () =
+    assert!(plan_ledger::internals::format::SEGMENT_HEADER_SIZE == 4096, "HEADER_END is its size");

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use plan_ledger::ledger::{BlobCheck, Environment, LedgerView};
+use plan_ledger::internals::ledger::BlobCheck;
+use plan_ledger::{Environment, LedgerView};
 
 use crate::commands::blobs;
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};

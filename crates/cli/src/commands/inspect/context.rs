@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan_ledger::ledger::Environment;
+use plan_ledger::Environment;
 
 /// The ledger, and the form of the output.
 #[derive(Debug, Clone, Copy)]

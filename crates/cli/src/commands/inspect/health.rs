@@ -6,12 +6,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{HeadState, SegmentHeader};
-use plan_ledger::ledger::{Environment, Fold, LedgerView};
-use plan_ledger::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
-use plan_ledger::plan::{State, Timestamp};
-use plan_ledger::storage::Access;
+use plan_ledger::internals::format::{HeadState, SegmentHeader};
+use plan_ledger::internals::ledger::Fold;
+use plan_ledger::internals::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
+use plan_ledger::internals::storage::Access;
+use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;

@@ -10,10 +10,10 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::ledger::{Fold, LedgerView, RunHistory, expect_valid};
-use plan_ledger::log::Damage;
-use plan_ledger::plan::{Run, RunId, RunSummary, State, StepNumber, Timestamp};
+use plan_ledger::internals::ledger::{Fold, RunHistory, expect_valid};
+use plan_ledger::internals::log::Damage;
+use plan_ledger::internals::plan::RunSummary;
+use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};

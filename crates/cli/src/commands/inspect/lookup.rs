@@ -1,9 +1,7 @@
 //! Finds runs and steps by name or number, and formats their names.
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::plan::{
-    BarrierState, BarrierStatus, CompactStep, Run, State, StepNumber, StepState, StepStatus,
-};
+use plan_ledger::internals::plan::{BarrierState, BarrierStatus, CompactStep};
+use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatus};
 
 use crate::output::{Code, Failure, escape_control};
 use crate::requests::step_hint;

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{
-    Command, CompactStep, Criterion, Ending, Event, Rejection, Ruling, Run, RunStatus, State,
-    StepNumber, StepStatus, Timer, Timestamp, decide,
+use plan_ledger::internals::plan::{CompactStep, Criterion, Timer, decide};
+use plan_ledger::{
+    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepStatus,
+    Timestamp,
 };
 
 use crate::output::{escape_control, pending_commands, shell_command, step_argument};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use plan_ledger::plan::Timestamp;
+use plan_ledger::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::format::SKIPPABLE_KINDS_FROM;
-use plan_ledger::ledger::{Kind, Note, decode};
-use plan_ledger::log::{
+use plan_ledger::internals::format::SKIPPABLE_KINDS_FROM;
+use plan_ledger::internals::ledger::{Kind, decode};
+use plan_ledger::internals::log::{
     GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote, RetentionNote,
     SnapshotNote,
 };
-use plan_ledger::plan::{Event, RunId};
+use plan_ledger::{Event, Note, RunId};
 
 use crate::output::escape_control;
 

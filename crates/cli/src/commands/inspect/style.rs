@@ -10,8 +10,8 @@ use std::io::IsTerminal as _;
 
 use clap::builder::styling::{AnsiColor, Style as Ansi};
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Micros, Timestamp};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::{Micros, Timestamp};
 
 /// The width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(span(1_500_000), "1s 500ms");
         assert_eq!(span(90_061_000_000), "1d 1h");
         assert_eq!((span(0), span(999)), ("0s".to_owned(), "999us".to_owned()));
-        assert_eq!(words(&plan_ledger::plan::LostCause::LeaseExpired, '_'), "lease_expired");
+        assert_eq!(words(&plan_ledger::LostCause::LeaseExpired, '_'), "lease_expired");
         assert_eq!(moment(5_000_000, 65_000_000), "1970-01-01T00:00:05Z (1m ago)");
         assert_eq!(moment(65_000_000, 5_000_000), "1970-01-01T00:01:05Z (in 1m)");
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::plan::Step;
+use plan_ledger::Step;
 
 use crate::options::{LedgerArgs, read_json_value};
 use crate::output::{Code, Failure};

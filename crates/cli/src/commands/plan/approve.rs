@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use plan_ledger::plan::Review;
+use plan_ledger::internals::plan::Review;
 
 use crate::options::LedgerArgs;
 use crate::output::{Code, Failure};

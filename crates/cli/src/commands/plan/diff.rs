@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::plan::diff;
+use plan_ledger::internals::plan::diff;
 
 use crate::output::{Code, Failure, plan_diff_json, plan_diff_text, print_result};
 

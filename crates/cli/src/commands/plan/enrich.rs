@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::files::{self, ExportFormat, PlanFile};
-use plan_ledger::plan::{enrich, validate};
+use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
+use plan_ledger::internals::plan::{enrich, validate};
 
 use crate::output::{Code, Failure, print_message, print_raw};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::ledger::plan_hash;
+use plan_ledger::plan_hash;
 
 use crate::output::{Code, Failure, print_message, print_raw};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use plan_ledger::error::Error;
-use plan_ledger::files::{self, ExportFormat, PlanFile};
+use plan_ledger::Error;
+use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
 
 use crate::output::{AtomicFile, Failure};
 

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Review, Run};
+use plan_ledger::Run;
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::Review;
 
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::files::{self, Diagnostic, LintReport, Severity};
-use plan_ledger::ledger::plan_hash;
+use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
+use plan_ledger::plan_hash;
 
 use crate::output::{Code, Failure, print_json, print_result, print_text};
 

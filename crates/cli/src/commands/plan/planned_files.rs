@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use plan_ledger::ledger::{PLANNED_FILES, PlannedFiles};
-use plan_ledger::plan::State;
+use plan_ledger::State;
+use plan_ledger::internals::ledger::{PLANNED_FILES, PlannedFiles};
 
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::files;
-use plan_ledger::plan::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
+use plan_ledger::internals::files;
+use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
 use crate::options::{LedgerArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::files::PlanFile;
-use plan_ledger::ledger::plan_hash;
-use plan_ledger::plan::Step;
+use plan_ledger::internals::files::PlanFile;
+use plan_ledger::{Step, plan_hash};
 
 use crate::output::{Code, Failure, print_raw, print_text};
 

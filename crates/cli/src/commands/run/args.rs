@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::plan::TextPolicy;
+use plan_ledger::TextPolicy;
 
 use crate::options::parse_text_policy;
 

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use plan_ledger::files;
-use plan_ledger::plan::{ApprovalPolicy, Plan};
+use plan_ledger::internals::files;
+use plan_ledger::{ApprovalPolicy, Plan};
 
 use crate::protocol::PlanContext;
 use crate::runner::{Helpers, Judge, Planner};

@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use plan_ledger::error::Error;
-use plan_ledger::files::{self, PlanFile};
-use plan_ledger::ledger::{Clock, Environment, Ledger, LedgerView, OpenReport, state_hash};
-use plan_ledger::plan::{Ending, NameKind, RunId, RunOverview, RunStatus, StepNumber, Timestamp};
+use plan_ledger::internals::files::{self, PlanFile};
+use plan_ledger::internals::plan::{NameKind, RunOverview};
+use plan_ledger::{
+    Clock, Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus,
+    StepNumber, Timestamp, state_hash,
+};
 
 use crate::options::environment;
 use crate::output::{

@@ -1,11 +1,12 @@
 //! Finds the run of a plan file and prepares it: starts it, resumes it, proposes a new plan version
 //! or retries failed steps.
 
-use plan_ledger::files::{PlanFile, PlanFormat};
-use plan_ledger::ledger::{Ledger, expect_valid, plan_hash};
-use plan_ledger::plan::{
-    Command, CompactPlan, ContentHash, Ending, OnFailure, Plan, Rejection, Review, Run, RunId,
-    RunPolicy, RunStatus, TextPolicy, diff,
+use plan_ledger::internals::files::{PlanFile, PlanFormat};
+use plan_ledger::internals::ledger::expect_valid;
+use plan_ledger::internals::plan::{CompactPlan, Review, diff};
+use plan_ledger::{
+    Command, ContentHash, Ending, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
+    RunStatus, TextPolicy, plan_hash,
 };
 
 use crate::output::{Failure, print_message};

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::ledger::{Environment, Ledger, OpenReport, root};
-use plan_ledger::plan::{RunId, Timer, Timestamp};
+use plan_ledger::internals::ledger::root;
+use plan_ledger::internals::plan::Timer;
+use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, Timestamp};
 
 use crate::output::Failure;
 use crate::runner::{Observer, StopRequest};

@@ -4,8 +4,7 @@ use std::thread::scope;
 
 use serde_json::Value;
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::Receipt;
+use plan_ledger::{Error, Receipt};
 
 use crate::output::{Code, code_of, quoted};
 use crate::requests::Work;

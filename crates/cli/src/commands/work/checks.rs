@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use plan_ledger::ledger::{Environment, LedgerView, expect_valid};
-use plan_ledger::plan::{Ruling, Run, State, StepNumber};
+use plan_ledger::internals::ledger::expect_valid;
+use plan_ledger::{Environment, LedgerView, Ruling, Run, State, StepNumber};
 
 use crate::output::{Code, Failure};
 use crate::protocol::{Answer, WorkerKind};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use plan_ledger::ledger::{Clock as _, SystemClock};
-use plan_ledger::plan::{Micros, Timestamp};
+use plan_ledger::internals::ledger::SystemClock;
+use plan_ledger::{Clock as _, Micros, Timestamp};
 
 use crate::output::{Code, print_message};
 use crate::protocol::Answer;

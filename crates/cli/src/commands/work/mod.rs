@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::Receipt;
+use plan_ledger::Receipt;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_result};

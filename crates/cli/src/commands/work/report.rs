@@ -5,8 +5,7 @@
 
 use serde_json::Value;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::plan::{AttemptToken, Micros, Receipt, Rejection, Timestamp};
+use plan_ledger::{AttemptToken, ErrorKind, Micros, Receipt, Rejection, Timestamp};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, ReceiptFile};

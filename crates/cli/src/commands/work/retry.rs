@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::error::ErrorKind;
-use plan_ledger::ledger::{Clock as _, SystemClock};
-use plan_ledger::plan::{Micros, Timestamp};
+use plan_ledger::internals::ledger::SystemClock;
+use plan_ledger::{Clock as _, ErrorKind, Micros, Timestamp};
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};

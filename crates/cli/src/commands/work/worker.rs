@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::{Outcome, Receipt};
+use plan_ledger::{Error, Outcome, Receipt};
 
 use crate::output::Failure;
 use crate::protocol::Answer;

@@ -17,8 +17,9 @@ use std::path::{Component, Path};
 
 use serde::Serialize;
 
-use plan_ledger::ledger::{PlannedFile, PlannedFiles, bytes_hash};
-use plan_ledger::plan::{Artifact, CompactPlan, CompactStep, ContentHash};
+use plan_ledger::internals::ledger::{PlannedFile, PlannedFiles, bytes_hash};
+use plan_ledger::internals::plan::{CompactPlan, CompactStep};
+use plan_ledger::{Artifact, ContentHash};
 
 /// The maximum number of files of a plan that are recorded.
 const FILES_MAX: usize = 10_000;
@@ -210,7 +211,7 @@ mod tests {
     //! Goal: paths inside a step's changes are distinguished from paths outside.
 
     use super::*;
-    use plan_ledger::plan::{Plan, Step};
+    use plan_ledger::{Plan, Step};
 
     #[test]
     fn entries_are_files_folders_or_patterns() {

@@ -9,9 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::plan::{
-    Artifact, Cost, Disposition, FailureClass, Json, NameKind, Outcome, Output, Receipt, name_error,
-};
+use plan_ledger::internals::plan::{NameKind, name_error};
+use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 /// A worker's report about an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use plan_ledger::ledger::Task;
-use plan_ledger::plan::{Run, StepNumber};
+use plan_ledger::{Run, StepNumber, Task};
 
 /// The number and the id of a step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::ledger::{EarlierAttempt, EarlierAttemptEnd, Task};
-use plan_ledger::plan::{CompactPlan, FailureClass, LostCause, Step, Verdict};
+use plan_ledger::internals::ledger::EarlierAttemptEnd;
+use plan_ledger::internals::plan::CompactPlan;
+use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Step, Task, Verdict};
 
 use super::files::{ChangedFile, changed_files};
 use super::nearby::Nearby;

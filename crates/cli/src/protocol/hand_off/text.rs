@@ -1,6 +1,6 @@
 //! Short texts for tasks, receipts and replan requests, for the progress display.
 
-use plan_ledger::plan::{Outcome, ReplanTrigger, Step};
+use plan_ledger::{Outcome, ReplanTrigger, Step};
 
 use crate::json::TriggerJson;
 

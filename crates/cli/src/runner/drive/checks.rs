@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan_ledger::error::Result;
-use plan_ledger::plan::{
-    Attempt, AttemptToken, Command, Criterion, Json, Output, Ruling, Run, RunStatus, StepNumber,
-    StepStatus, Verdict,
+use plan_ledger::internals::plan::{Attempt, Criterion};
+use plan_ledger::{
+    AttemptToken, Command, Json, Output, Result, Ruling, Run, RunStatus, StepNumber, StepStatus,
+    Verdict,
 };
 
 use crate::protocol::StepName;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 use crate::runner::check::Check;
-use plan_ledger::plan::{AttemptToken, Command, ResolvedOutcome, Timestamp};
-use plan_ledger::sim::SimDisk;
+use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::{AttemptToken, Command, Timestamp};
 
 /// A clock that runs an action just before its n-th reading.
 struct Acting<'a> {
@@ -81,7 +82,7 @@ impl Slow<'_> {
             let filling = || Command::SetVariable {
                 run: self.run,
                 name: "filling".to_owned(),
-                value: plan_ledger::plan::Json::new(&"x".repeat(length).into()),
+                value: plan_ledger::Json::new(&"x".repeat(length).into()),
                 expected_version: None,
                 by: "ana".to_owned(),
             };

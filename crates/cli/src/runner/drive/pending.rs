@@ -3,9 +3,10 @@
 //! Invariant: if an unfinished run has no work to dispatch, at least one item explains why, and the
 //! item names everything needed to resolve it.
 
-use plan_ledger::plan::{
-    Attempt, ContentHash, Outcome, PauseCause, QuestionBody, QuestionId, QuestionSubject,
-    ReplanTrigger, Ruling, Run, StepNumber, StepState, StepStatus, Timestamp,
+use plan_ledger::internals::plan::{Attempt, QuestionBody, QuestionSubject};
+use plan_ledger::{
+    ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
+    StepState, StepStatus, Timestamp,
 };
 
 use crate::protocol::StepName;

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::plan::{
-    ApprovalPolicy, Json, Plan, PlanVersion, ReplanRequest, ReplanTrigger, Review, Ruling, Run,
-    RunStatus, StepNumber, StepState,
+use plan_ledger::internals::plan::{PlanVersion, ReplanRequest, Review};
+use plan_ledger::{
+    ApprovalPolicy, Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus, StepNumber,
+    StepState,
 };
 
 use crate::protocol::hand_off::trigger_json;
@@ -199,7 +199,7 @@ fn rejection_text<T>(done: Result<T>) -> Result<std::result::Result<T, String>> 
 }
 
 fn is_rejection(error: &Error) -> bool {
-    error.rejection().is_some() || error.kind() == plan_ledger::error::ErrorKind::BadPlan
+    error.rejection().is_some() || error.kind() == plan_ledger::ErrorKind::BadPlan
 }
 
 /// The record of the unusable replies to a request.
@@ -231,7 +231,9 @@ fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Val
     let variables: BTreeMap<&String, Value> = run
         .variables
         .iter()
-        .filter(|(name, _)| *name != PLANNER && *name != plan_ledger::ledger::PLANNED_FILES)
+        .filter(|(name, _)| {
+            *name != PLANNER && *name != plan_ledger::internals::ledger::PLANNED_FILES
+        })
         .map(|(name, variable)| (name, variable.value.value()))
         .collect();
     let rejected: Vec<u32> = (1..)

@@ -8,9 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::plan::{
-    AttemptToken, Command, Json, ResolvedOutcome, Ruling, Run, StepNumber, worker_reported_landed,
-};
+use plan_ledger::internals::plan::{ResolvedOutcome, worker_reported_landed};
+use plan_ledger::{AttemptToken, Command, Json, Ruling, Run, StepNumber};
 
 use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Checked, Subject};

@@ -5,9 +5,8 @@
 //! - The runner stops a worker whose attempt is over (its lease expired, or a new plan version
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
-use plan_ledger::error::{ErrorKind, Result};
-use plan_ledger::ledger::PLANNED_FILES;
-use plan_ledger::plan::{AttemptToken, LostCause, Micros, Receipt, Run, StepStatus};
+use plan_ledger::internals::ledger::PLANNED_FILES;
+use plan_ledger::{AttemptToken, ErrorKind, LostCause, Micros, Receipt, Result, Run, StepStatus};
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
@@ -177,7 +176,9 @@ impl Drive<'_> {
     /// Record the state of the files in the active version, so that workers learn which files have
     /// changed since.
     fn note_planned_files(&self, run: &Run) -> Result<()> {
-        if plan_ledger::ledger::PlannedFiles::of(run).is_some_and(|it| it.version == run.active) {
+        if plan_ledger::internals::ledger::PlannedFiles::of(run)
+            .is_some_and(|it| it.version == run.active)
+        {
             return Ok(());
         }
         let files = run.plan().and_then(|plan| self.workers.planned_files(run.active, plan));

@@ -3,9 +3,9 @@
 //! Invariant: an attempt is recorded as lost only after its worker is known to be dead. Attempts of
 //! workers that no runner hosted keep their leases.
 
-use plan_ledger::error::Result;
-use plan_ledger::ledger::Ledger;
-use plan_ledger::plan::{AttemptToken, Command, LostCause, RunId, State, StepNumber, StepStatus};
+use plan_ledger::{
+    AttemptToken, Command, Ledger, LostCause, Result, RunId, State, StepNumber, StepStatus,
+};
 
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::progress::{Observer, Progress};

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::ledger::{Clock, Ledger, Task};
-use plan_ledger::plan::{LostCause, Micros, RunId, RunStatus, State, StepStatus};
+use plan_ledger::{
+    Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
+};
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::title;
@@ -258,7 +258,7 @@ impl Drive<'_> {
     fn summarize(self) -> Result<RunSummary> {
         let state = self.ledger.state()?;
         let Some(run) = state.runs.get(&self.run) else {
-            return Err(Error::from(plan_ledger::plan::Rejection::NoSuchRun));
+            return Err(Error::from(plan_ledger::Rejection::NoSuchRun));
         };
         let outcome = match (self.fatal, self.stop) {
             (Some(error), _) => RunOutcome::Stopped { error, unrecorded: self.unrecorded },

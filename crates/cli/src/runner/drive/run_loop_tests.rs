@@ -9,11 +9,12 @@ use crate::protocol::WorkerKind;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
-use plan_ledger::error::ErrorKind;
-use plan_ledger::ledger::Environment;
-use plan_ledger::plan::{
-    AttemptToken, Barrier, Criterion, FailureClass, Gate, Idempotence, OnTimeout, Plan, Receipt,
-    ResolvedOutcome, RunPolicy, Step, StepNumber, TextPolicy,
+use plan_ledger::internals::plan::{
+    Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome,
+};
+use plan_ledger::{
+    AttemptToken, Environment, ErrorKind, FailureClass, Plan, Receipt, RunPolicy, Step, StepNumber,
+    TextPolicy,
 };
 
 #[path = "concurrency_tests.rs"]
@@ -122,10 +123,7 @@ impl Workers for Scripted {
                 Report::Finished(token, Box::new(Receipt { outcome, ..*receipt }))
             }
             Report::Checked(checked) if self.checks_fail && checked.ruling.is_some() => {
-                Report::Checked(Checked {
-                    ruling: Some(plan_ledger::plan::Ruling::Fail),
-                    ..checked
-                })
+                Report::Checked(Checked { ruling: Some(plan_ledger::Ruling::Fail), ..checked })
             }
             other => other,
         })

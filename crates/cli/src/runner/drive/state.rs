@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{Clock, Ledger};
-use plan_ledger::plan::{AttemptToken, RunId, Timestamp};
+use plan_ledger::{AttemptToken, Clock, Error, Ledger, RunId, Timestamp};
 
 use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};

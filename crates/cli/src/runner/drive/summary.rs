@@ -1,8 +1,8 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::error::Error;
-use plan_ledger::plan::{
-    AcceptedBasis, Cost, Ending, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
+use plan_ledger::internals::plan::AcceptedBasis;
+use plan_ledger::{
+    Cost, Ending, Error, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
     StepStatus,
 };
 
@@ -61,7 +61,7 @@ pub struct Unrecorded {
     /// The step.
     pub step: StepName,
     /// The attempt.
-    pub token: plan_ledger::plan::AttemptToken,
+    pub token: plan_ledger::AttemptToken,
     /// The reported outcome.
     pub receipt: Receipt,
 }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use plan_ledger::error::Result;
-use plan_ledger::plan::{RunStatus, StepStatus, Timer, Timestamp};
+use plan_ledger::internals::plan::Timer;
+use plan_ledger::{Result, RunStatus, StepStatus, Timestamp};
 
 use crate::protocol::StepName;
 use crate::runner::drive::state::Drive;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use plan_ledger::plan::Ruling;
+use plan_ledger::Ruling;
 
 use crate::runner::check::{CheckAnswer, Subject};
 use crate::runner::judge;

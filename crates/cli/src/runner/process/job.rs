@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use plan_ledger::error::{Error, Result};
-use plan_ledger::plan::FailureClass;
+use plan_ledger::{Error, FailureClass, Result};
 
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::{JOB_VARIABLE, Orphan};

@@ -8,7 +8,8 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use plan_ledger::plan::{Disposition, FailureClass, Json, Outcome, Receipt, quote_long_numbers};
+use plan_ledger::internals::plan::quote_long_numbers;
+use plan_ledger::{Disposition, FailureClass, Json, Outcome, Receipt};
 
 /// The output limit of a receipt in bytes.
 pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;

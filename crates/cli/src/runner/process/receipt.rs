@@ -6,7 +6,8 @@ use std::process::ExitStatus;
 
 use rustix::io::Errno;
 
-use plan_ledger::plan::{Disposition, FailureClass, Idempotence, Outcome, Receipt};
+use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 
 use crate::runner::process::job::EndedBy;
 use crate::runner::process::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use plan_ledger::plan::{Json, Outcome, Receipt, quote_long_numbers};
+use plan_ledger::internals::plan::quote_long_numbers;
+use plan_ledger::{Json, Outcome, Receipt};
 
 use crate::protocol::ReceiptFile;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
@@ -41,7 +42,7 @@ mod tests {
     //! Goal: a full receipt is parsed, and anything else gives a message with the reason.
 
     use super::*;
-    use plan_ledger::plan::{Cost, Disposition, FailureClass};
+    use plan_ledger::{Cost, Disposition, FailureClass};
 
     fn parse(text: &str) -> Result<Receipt, String> {
         let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use plan_ledger::plan::{AttemptToken, FailureClass, Idempotence, Micros, Receipt};
+use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::{AttemptToken, FailureClass, Micros, Receipt};
 
 use crate::protocol::hand_off::files;
 use crate::runner::check::{CheckAnswer, Checked, Subject};

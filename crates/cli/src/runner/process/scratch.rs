@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan_ledger::error::{Error, ErrorKind, Result};
+use plan_ledger::{Error, ErrorKind, Result};
 
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;

@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use plan_ledger::error::Result;
-use plan_ledger::ledger::{PlannedFiles, Task};
-use plan_ledger::plan::{
-    AttemptToken, CompactPlan, FailureClass, Idempotence, Receipt, ResolvedOutcome, RunId,
-};
+use plan_ledger::internals::ledger::PlannedFiles;
+use plan_ledger::internals::plan::{CompactPlan, Idempotence, ResolvedOutcome};
+use plan_ledger::{AttemptToken, FailureClass, Receipt, Result, RunId, Task};
 
 use crate::protocol::hand_off::files;
 use crate::protocol::hand_off::{HandOff, PlanContext};

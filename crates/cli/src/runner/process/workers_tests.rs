@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use plan_ledger::error::ErrorKind;
-use plan_ledger::plan::{
-    Disposition, Json, Neighbours, Outcome, Plan, Ruling, Step, StepNumber, Verdict,
-};
+use plan_ledger::internals::plan::Neighbours;
+use plan_ledger::{Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -8,7 +8,7 @@ mod real {
     use rusqlite::{Connection, params_from_iter};
 
     use crate::output::Failure;
-    use plan_ledger::error::{Error, ErrorKind};
+    use plan_ledger::{Error, ErrorKind};
 
     use crate::commands::inspect::export::value::Value;
 

@@ -21,9 +21,9 @@ use clap::{Args, ValueEnum};
 
 use crate::output::{AtomicFile, LongTask, ProgressUnit, print_message, write_export};
 use crate::output::{Code, Failure};
-use plan_ledger::error::Error;
-use plan_ledger::ledger::{Environment, Fold, LedgerView};
-use plan_ledger::log::RecordStatus;
+use plan_ledger::internals::ledger::Fold;
+use plan_ledger::internals::log::RecordStatus;
+use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::record_content::meaning;

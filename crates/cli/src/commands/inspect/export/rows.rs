@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use crate::output::Failure;
-use plan_ledger::ledger::{Fold, Kind, LedgerView, state_hash};
-use plan_ledger::log::{LoggedRecord, RecordStatus};
-use plan_ledger::plan::{
-    AfterLoss, AttemptToken, Event, Outcome, ReceiptRecorded, ReceiptRefused, ResolvedOutcome, Run,
-    RunId, RunSummary, StepEvent, StepNumber, StepRecord, StepStatus,
+use plan_ledger::internals::ledger::{Fold, Kind};
+use plan_ledger::internals::log::{LoggedRecord, RecordStatus};
+use plan_ledger::internals::plan::{
+    AfterLoss, ReceiptRecorded, ReceiptRefused, ResolvedOutcome, RunSummary, StepEvent, StepRecord,
+};
+use plan_ledger::{
+    AttemptToken, Event, LedgerView, Outcome, Run, RunId, StepNumber, StepStatus, state_hash,
 };
 
 use super::table::TableWriter;
@@ -244,7 +246,7 @@ fn event_row(
                 add("message".to_owned(), message.into());
                 add(
                     "output".to_owned(),
-                    receipt.output.inline().map(plan_ledger::plan::Json::as_str).into(),
+                    receipt.output.inline().map(plan_ledger::Json::as_str).into(),
                 );
             }
             _ => {}

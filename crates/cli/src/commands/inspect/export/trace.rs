@@ -8,9 +8,10 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::Fold;
-use plan_ledger::log::LoggedRecord;
-use plan_ledger::plan::{AttemptToken, Event, RunId, StepEvent, StepNumber, StepRecord, Timestamp};
+use plan_ledger::internals::ledger::Fold;
+use plan_ledger::internals::log::LoggedRecord;
+use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::{AttemptToken, Event, RunId, StepNumber, Timestamp};
 
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::output::escaped;

@@ -1,12 +1,11 @@
-//! The JSON form of events, which `plan_ledger::plan` defines with each event.
+//! The JSON form of events, which `plan_ledger::internals::plan` defines with each event.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::log::RecoveryNote;
-use plan_ledger::plan::{
-    AcceptedBasis, CapScope, Cost, Event, Origin, Receipt, RunForked, RunPolicy, Verdict,
-};
+use plan_ledger::internals::log::RecoveryNote;
+use plan_ledger::internals::plan::{AcceptedBasis, CapScope, Origin, RunForked};
+use plan_ledger::{Cost, Event, Receipt, RunPolicy, Verdict};
 
 pub(crate) fn event_json(event: &Event) -> Value {
     form(event)

@@ -4,10 +4,10 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{
-    BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage, Explanation, FailureClass, Run,
-    StepNumber, StepReasons,
+use plan_ledger::internals::plan::{
+    BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage, Explanation, StepReasons,
 };
+use plan_ledger::{FailureClass, Run, StepNumber};
 
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::time_json;
@@ -44,8 +44,7 @@ fn step_json(number: StepNumber, entry: &StepReasons) -> Value {
 }
 
 pub(crate) fn reason_json(reason: &BlockReason) -> Value {
-    let word =
-        |ruling: &Option<plan_ledger::plan::Ruling>| ruling.map(|ruling| words(&ruling, '_'));
+    let word = |ruling: &Option<plan_ledger::Ruling>| ruling.map(|ruling| words(&ruling, '_'));
     match reason {
         BlockReason::RunEnded(ending) => json!({ "is": "run_ended", "ending": words(ending, '_') }),
         BlockReason::NoActivePlan { proposed } => {

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use plan_ledger::plan::{
-    Account, Attempt, BarrierState, Question, QuestionId, Run, RunStatus, StepNumber, StepState,
-    StepStatus,
-};
+use plan_ledger::internals::plan::{Account, Attempt, BarrierState};
+use plan_ledger::{Question, QuestionId, Run, RunStatus, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::health::LedgerOverview;
 use crate::commands::inspect::lookup::{barrier_word, in_flight, missing_members, steps_in_status};

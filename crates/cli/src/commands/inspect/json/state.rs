@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{
-    AttemptToken, BarrierState, Question, QuestionId, Run, RunId, StepNumber, StepState, Variable,
+use plan_ledger::internals::plan::BarrierState;
+use plan_ledger::{
+    AttemptToken, Question, QuestionId, Run, RunId, StepNumber, StepState, Variable,
 };
 
 use crate::commands::inspect::lookup::barrier_word;

@@ -4,11 +4,12 @@
 
 use serde_json::{Map, Value, json};
 
-use plan_ledger::ledger::{RecordedEvent, TracedRecord, ValueChange};
-use plan_ledger::plan::{
-    Account, Activity, AttemptSummary, BarrierSummary, Event, ExecutionState, OperatorView,
-    Remaining, RequiredAction, RunCounters, RunId, UserView, VersionSummary,
+use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
+use plan_ledger::internals::plan::{
+    Account, Activity, AttemptSummary, BarrierSummary, ExecutionState, OperatorView, Remaining,
+    RequiredAction, RunCounters, UserView, VersionSummary,
 };
+use plan_ledger::{Event, RecordedEvent, RunId};
 
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::time_json;

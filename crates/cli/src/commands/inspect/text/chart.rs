@@ -2,7 +2,7 @@
 //!
 //! Invariant: only ASCII, so that a chart looks the same in every terminal, log and bug report.
 
-use plan_ledger::plan::Timestamp;
+use plan_ledger::Timestamp;
 
 use crate::commands::inspect::style::{Style, seconds, width};
 

@@ -1,13 +1,15 @@
 //! Every event as one line of text.
 
-use plan_ledger::ledger::Note;
-use plan_ledger::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
-use plan_ledger::plan::{
+use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
+use plan_ledger::internals::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
-    ConditionJudged, CostCorrected, Decision, Event, OnTimeout, Origin, Outcome, Output,
-    QuestionAnswer, QuestionBody, QuestionExpiry, Receipt, ReplanRequested, ReplanTrigger,
-    ResolvedOutcome, Review, Ruling, RunForked, RunId, RunPaused, StepEvent, StepNumber,
-    VariableSet, Verdict,
+    ConditionJudged, CostCorrected, OnTimeout, Origin, QuestionAnswer, QuestionBody,
+    QuestionExpiry, ReplanRequested, ResolvedOutcome, Review, RunForked, RunPaused, StepEvent,
+    VariableSet,
+};
+use plan_ledger::{
+    Decision, Event, Note, Outcome, Output, Receipt, ReplanTrigger, Ruling, RunId, StepNumber,
+    Verdict,
 };
 
 use crate::commands::inspect::style::{cut, seconds, span};

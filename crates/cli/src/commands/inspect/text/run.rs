@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use plan_ledger::plan::{Cost, Ending, Limits, Run, RunStatus, StepStatus};
+use plan_ledger::{Cost, Ending, Limits, Run, RunStatus, StepStatus};
 
 use crate::commands::inspect::style::{Paint, words};
 use crate::output::{cost_text, limits_text};

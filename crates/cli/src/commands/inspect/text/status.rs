@@ -1,6 +1,7 @@
 //! The status of a step or barrier: its paint, and a mark for terminals without colour.
 
-use plan_ledger::plan::{BarrierStatus, StepStatus};
+use plan_ledger::StepStatus;
+use plan_ledger::internals::plan::BarrierStatus;
 
 use crate::commands::inspect::style::Paint;
 

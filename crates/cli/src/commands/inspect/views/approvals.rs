@@ -3,10 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{
-    Event, PauseCause, Run, RunId, RunStatus, StepEvent, StepNumber, Timestamp,
-};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::{Event, PauseCause, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::event_json;

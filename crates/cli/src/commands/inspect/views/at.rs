@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::state_hash;
-use plan_ledger::plan::{Run, RunId, State, StepNumber};
+use plan_ledger::{Run, RunId, State, StepNumber, state_hash};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::scope_json;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use plan_ledger::plan::{BarrierState, BarrierStatus, Run};
+use plan_ledger::Run;
+use plan_ledger::internals::plan::{BarrierState, BarrierStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::state::barrier_json;

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::ProgressPoint;
-use plan_ledger::plan::{Account, BudgetPart, Limits, Micros, Run, RunId, Timestamp};
+use plan_ledger::internals::ledger::ProgressPoint;
+use plan_ledger::internals::plan::{Account, BudgetPart};
+use plan_ledger::{Limits, Micros, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;

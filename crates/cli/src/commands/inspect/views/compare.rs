@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::{
+use plan_ledger::internals::ledger::{
     AttemptDifference, AttemptEnd, AttemptEndKind, Divergence, DivergenceCause, Pair,
     RunComparison, StepDifference,
 };
-use plan_ledger::plan::{Cost, RunId, StepStatus};
+use plan_ledger::{Cost, RunId, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;

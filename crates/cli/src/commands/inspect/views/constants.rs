@@ -3,14 +3,15 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::format::{
+use plan_ledger::internals::format::{
     FOOTER_SIZE, FORMAT_MAJOR, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE,
     INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX, PAYLOAD_LENGTH_MAX, SEEK_STEP,
     SEGMENT_HEADER_SIZE, SKIPPABLE_KINDS_FROM, SNAPSHOT_CHUNK_SIZE, SNAPSHOT_HEADER_SIZE,
 };
-use plan_ledger::ledger::{GAP_RECORDS_MAX, Kind, Projection};
-use plan_ledger::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
-use plan_ledger::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX, State};
+use plan_ledger::internals::ledger::{GAP_RECORDS_MAX, Kind};
+use plan_ledger::internals::log::{BLOB_LENGTH_MAX, FINDINGS_MAX, KEY_WINDOW};
+use plan_ledger::internals::plan::{ENDED_KEPT, MAX_BATCH_EVENTS, STEPS_MAX};
+use plan_ledger::{Projection, State};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::output::Output;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::StepCost;
-use plan_ledger::plan::{Cost, Run, StepNumber, StepState};
+use plan_ledger::internals::ledger::StepCost;
+use plan_ledger::{Cost, Run, StepNumber, StepState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;

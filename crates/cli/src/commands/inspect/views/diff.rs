@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::ChangedField;
-use plan_ledger::plan::{RunId, State, StepNumber};
+use plan_ledger::internals::ledger::ChangedField;
+use plan_ledger::{RunId, State, StepNumber};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::change_json;

@@ -5,10 +5,9 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use plan_ledger::files::{escape_dot, escape_mermaid};
-use plan_ledger::plan::{
-    BarrierStatus, Plan, PlanVersion, Run, StepNumber, StepStatus, TreeNode, plan_tree,
-};
+use plan_ledger::internals::files::{escape_dot, escape_mermaid};
+use plan_ledger::internals::plan::{BarrierStatus, PlanVersion, TreeNode, plan_tree};
+use plan_ledger::{Plan, Run, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

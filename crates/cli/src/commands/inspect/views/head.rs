@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::format::{HEAD_SLOT_SIZE, Head, HeadState};
-use plan_ledger::ledger::LedgerView;
+use plan_ledger::LedgerView;
+use plan_ledger::internals::format::{HEAD_SLOT_SIZE, Head, HeadState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{Health, holder};

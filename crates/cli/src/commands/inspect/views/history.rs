@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::plan::{Micros, Run, StepState, Timestamp};
+use plan_ledger::{Micros, Run, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};

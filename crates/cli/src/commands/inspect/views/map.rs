@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Diagnosis, diagnose};
+use plan_ledger::LedgerView;
+use plan_ledger::internals::log::{Diagnosis, diagnose};
 
 use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};

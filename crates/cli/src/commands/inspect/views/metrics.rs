@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use plan_ledger::ledger::{Ratio, RunMetrics};
+use plan_ledger::internals::ledger::{Ratio, RunMetrics};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

@@ -3,9 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{
-    CompactStep, Criterion, Limits, Plan, PlanVersion, Review, Run, StepNumber, StepStatus, Texts,
-};
+use plan_ledger::internals::plan::{CompactStep, Criterion, PlanVersion, Review, Texts};
+use plan_ledger::{Limits, Plan, Run, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -72,7 +71,7 @@ fn print_diff(
     (old, new): (u32, u32),
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let found = plan_ledger::plan::diff(
+    let found = plan_ledger::internals::plan::diff(
         &version_of(run, old)?.plan.decode(),
         &version_of(run, new)?.plan.decode(),
     );

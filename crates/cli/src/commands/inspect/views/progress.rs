@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::ProgressPoint;
-use plan_ledger::plan::{Micros, Run, StepStatus, user_view};
+use plan_ledger::internals::ledger::ProgressPoint;
+use plan_ledger::internals::plan::user_view;
+use plan_ledger::{Micros, Run, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

@@ -3,9 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::plan::{
-    BlockReason, Explanation, Run, StepNumber, StepState, StepStatus, explain,
-};
+use plan_ledger::internals::plan::{BlockReason, Explanation, explain};
+use plan_ledger::{Run, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::reason_json;
@@ -88,7 +87,7 @@ fn print_json(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<
     Ok(())
 }
 
-fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::plan::Timestamp>)> {
+fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::Timestamp>)> {
     let steps = (1..).map(StepNumber).zip(&run.steps);
     let delayed = steps.filter(|(_, step)| step.status == StepStatus::Delayed);
     delayed.map(|(number, step)| (number, step.hold().delay))

@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{FrameField, frame_fields};
-use plan_ledger::ledger::{Environment, LedgerView, time_text};
-use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::storage::Access;
+use plan_ledger::internals::format::{FrameField, frame_fields};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::internals::storage::Access;
+use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{Health, damage_json, damage_text};

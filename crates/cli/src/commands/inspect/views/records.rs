@@ -9,11 +9,13 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::error::Result as LedgerResult;
-use plan_ledger::format::FrameFault;
-use plan_ledger::ledger::{Kind, LedgerView, RUN_STREAMS, expect_valid, parse_time, time_text};
-use plan_ledger::log::{Damage, LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::plan::{Event, Micros, RunId, StepNumber, Timestamp, parse_number};
+use plan_ledger::internals::format::FrameFault;
+use plan_ledger::internals::ledger::{Kind, RUN_STREAMS, expect_valid, parse_time, time_text};
+use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::internals::plan::parse_number;
+use plan_ledger::{
+    Event, LedgerView, Micros, Result as LedgerResult, RunId, StepNumber, Timestamp,
+};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{

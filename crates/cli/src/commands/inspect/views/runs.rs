@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::plan::{Cost, RunId, RunOverview, RunStatus, RunSummary, Timestamp};
+use plan_ledger::internals::plan::{RunOverview, RunSummary};
+use plan_ledger::{Cost, RunId, RunStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::cost_json;
@@ -36,7 +37,7 @@ struct RunRow {
     is_paused: bool,
     title: Option<String>,
     version: u32,
-    hash: Option<plan_ledger::plan::ContentHash>,
+    hash: Option<plan_ledger::ContentHash>,
     steps: u32,
     accepted: u32,
     skipped: u32,

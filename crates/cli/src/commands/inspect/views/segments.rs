@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::format::{Footer, SegmentHeader};
-use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{SegmentInfo, SegmentState};
+use plan_ledger::LedgerView;
+use plan_ledger::internals::format::{Footer, SegmentHeader};
+use plan_ledger::internals::log::{SegmentInfo, SegmentState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;

@@ -5,10 +5,9 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::error::{Error, ErrorKind};
-use plan_ledger::format::{SnapshotHeader, SnapshotName};
-use plan_ledger::ledger::LedgerView;
-use plan_ledger::log::{Anchor, parallel_map};
+use plan_ledger::internals::format::{SnapshotHeader, SnapshotName};
+use plan_ledger::internals::log::{Anchor, parallel_map};
+use plan_ledger::{Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::{Value, json};
 
-use plan_ledger::ledger::{LedgerView, time_text};
-use plan_ledger::log::{LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::plan::{
-    AttemptToken, Criterion, Dependency, Event, Hold, Outcome, Output as StepOutput, Receipt,
-    Ruling, Run, RunId, Step, StepEvent, StepNumber, StepState, StepStatus, Timestamp, Verdict,
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::log::{LogItem, LoggedRecord, RecordStatus};
+use plan_ledger::internals::plan::{Criterion, Dependency, Hold, StepEvent};
+use plan_ledger::{
+    AttemptToken, Event, LedgerView, Outcome, Output as StepOutput, Receipt, Ruling, Run, RunId,
+    Step, StepNumber, StepState, StepStatus, Timestamp, Verdict,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -154,7 +155,7 @@ fn whole_history(
 pub(crate) struct AttemptHistory<'a> {
     pub(crate) token: AttemptToken,
     /// The dispatch and its time; `None` if that record cannot be read.
-    pub(crate) dispatch: Option<(Timestamp, &'a plan_ledger::plan::Dispatched)>,
+    pub(crate) dispatch: Option<(Timestamp, &'a plan_ledger::internals::plan::Dispatched)>,
     /// The time of each renewal, and the end of the renewed lease.
     pub(crate) renewals: Vec<(Timestamp, Timestamp)>,
     pub(crate) receipt: Option<(Timestamp, &'a Receipt)>,
@@ -233,7 +234,8 @@ impl AttemptHistory<'_> {
 
     /// The outcome as a JSON word.
     pub(crate) fn outcome(&self) -> &'static str {
-        use plan_ledger::plan::{AfterLoss, Decision, ResolvedOutcome};
+        use plan_ledger::Decision;
+        use plan_ledger::internals::plan::{AfterLoss, ResolvedOutcome};
         match self.end.and_then(HistoryEntry::event) {
             Some(StepEvent::Accepted(_)) => "accepted",
             Some(StepEvent::AttemptLost(lost)) => match lost.then {
@@ -571,7 +573,7 @@ fn print_receipt(
     for effect in &receipt.side_effects {
         detail("side effect", &escape_control(effect), out)?;
     }
-    if receipt.cost != plan_ledger::plan::Cost::default() {
+    if receipt.cost != plan_ledger::Cost::default() {
         detail("cost", &cost_text(receipt.cost), out)?;
     }
     if receipt.duration > 0 {
@@ -612,7 +614,7 @@ fn print_output(
 }
 
 /// JSON over several lines; a string as its own text.
-fn pretty(value: &plan_ledger::plan::Json) -> String {
+fn pretty(value: &plan_ledger::Json) -> String {
     match value.value() {
         serde_json::Value::String(text) => text,
         value => serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()),

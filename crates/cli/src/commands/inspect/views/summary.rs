@@ -6,11 +6,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use plan_ledger::ledger::{FoldOrigin, expect_valid, state_hash, time_text};
-use plan_ledger::log::TailVerdict;
-use plan_ledger::plan::{
-    BarrierStatus, Run, RunId, RunOverview, RunStatus, RunSummary, State, StepNumber, StepStatus,
-};
+use plan_ledger::internals::ledger::{FoldOrigin, expect_valid, time_text};
+use plan_ledger::internals::log::TailVerdict;
+use plan_ledger::internals::plan::{BarrierStatus, RunOverview, RunSummary};
+use plan_ledger::{Run, RunId, RunStatus, State, StepNumber, StepStatus, state_hash};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{LedgerOverview, any_header, head_state, holder};

@@ -6,8 +6,8 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::{IntervalKind, StepTimeline, TimelineInterval};
-use plan_ledger::plan::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
+use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval};
+use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
-use plan_ledger::ledger::time_text;
-use plan_ledger::plan::{Event, Origin, Run, RunId, Timestamp, VariableSet, closest_name};
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::{Origin, VariableSet, closest_name};
+use plan_ledger::{Event, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::event::origin_json;

@@ -5,11 +5,12 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use plan_ledger::ledger::{PartialTrace, RecordedEvent, TracedRecord, time_text};
-use plan_ledger::plan::{
-    Account, AttemptSummary, BarrierSummary, Event, OperatorView, RequiredAction, Run, RunCounters,
-    RunId, Timestamp, UserView, execution_state, operator_view, user_view,
+use plan_ledger::internals::ledger::{PartialTrace, TracedRecord, time_text};
+use plan_ledger::internals::plan::{
+    Account, AttemptSummary, BarrierSummary, OperatorView, RequiredAction, RunCounters, UserView,
+    execution_state, operator_view, user_view,
 };
+use plan_ledger::{Event, RecordedEvent, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::{
@@ -327,7 +328,7 @@ fn print_flights(
         } else {
             (Paint::None, format!("until {}", moment(*lease_until, now)))
         };
-        let aside = if *reserved == plan_ledger::plan::Cost::default() {
+        let aside = if *reserved == plan_ledger::Cost::default() {
             "-".to_owned()
         } else {
             cost_text(*reserved)

@@ -5,10 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use plan_ledger::plan::{
-    BlockReason, Explanation, ExplanationLine, Run, State, StepNumber, StepStatus, Timestamp,
-    explain,
-};
+use plan_ledger::internals::plan::{BlockReason, Explanation, ExplanationLine, explain};
+use plan_ledger::{Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::explanation_json;
@@ -63,7 +61,7 @@ fn explained(
     now: Timestamp,
 ) -> Result<Explanation, Failure> {
     explain(state, run.id, number, now)
-        .map_err(|rejection| Failure::Ledger(plan_ledger::error::Error::from(rejection)))
+        .map_err(|rejection| Failure::Ledger(plan_ledger::Error::from(rejection)))
 }
 
 fn print(
