@@ -1,61 +1,223 @@
 //! Every line that the commands print with `--json`: its type and the commands that print it.
 
+#[cfg(test)]
+use plan_ledger::Event;
+#[cfg(test)]
+use plan_ledger::Note;
+#[cfg(test)]
+use plan_ledger::internals::ledger::Kind;
+#[cfg(test)]
+use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
+
 use crate::commands::get::VariableLine;
-use crate::commands::inspect::AsOfLine;
+use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine};
+use crate::commands::inspect::json::explanation::WhyLine;
+use crate::commands::inspect::json::run::RunLine;
+use crate::commands::inspect::json::state::{
+    BarrierLine, QuestionLine, StepStateLine, VariableStateLine,
+};
+use crate::commands::inspect::json::step::StepLine;
+use crate::commands::inspect::json::views::{
+    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
+};
+use crate::commands::inspect::ledger_at::AsOfLine;
+#[cfg(test)]
+use crate::commands::inspect::record_content::BatchKeyJson;
+use crate::commands::inspect::record_content::RecordLine;
+use crate::commands::inspect::views;
+use crate::commands::plan::review::ReviewLine;
 use crate::commands::root::RootLine;
+use crate::commands::{
+    archive, blobs, budget, drill, init, lab, next, plan, questions, recover, run, serve, verify,
+    work,
+};
 use crate::json::JsonLine;
+#[cfg(test)]
+use crate::json::event_definition;
+use crate::output::{PlanDiffJson, ProgressLine, SummaryLine, WaitsLine};
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
-    ($($word:literal of $($command:ident),+ => $line:ty;)*) => {
+    (
+        $($word:literal of $($command:ident),+ => $line:ty;)*
+        tagged: $($tagged_command:ident => $tagged:ty;)*
+    ) => {
         $(impl JsonLine for $line {
             const TYPE: Option<&'static str> = Some($word);
+        })*
+
+        $(impl JsonLine for $tagged {
+            const TYPE: Option<&'static str> = None;
         })*
 
         #[cfg(test)]
         pub(crate) fn add_all(schema: &mut crate::json::PublishedSchema) {
             crate::requests::add_answers(schema);
             $($(schema.add::<$line>(stringify!($command));)+)*
+            $(schema.add::<$tagged>(stringify!($tagged_command));)*
+            add_events(schema);
         }
     };
 }
 
 json_lines! {
+    "archive" of archive => archive::ArchiveLine<'_>;
     "as_of" of inspect, status => AsOfLine<'_>;
+    "attempt" of inspect => views::step::AttemptLine<'_>;
+    "barrier" of inspect => BarrierLine<'_>;
+    "blob" of blobs => blobs::BlobLine;
+    "budget" of budget => budget::BudgetStatusLine<'_>;
+    "budget" of inspect => views::budget::BudgetLine;
+    "change" of inspect => views::diff::ChangeLine<'_>;
+    "check" of drill => drill::kill_report::DrillCheck;
+    "comparison" of inspect => views::compare::ComparisonLine<'_>;
+    "constant" of inspect => views::constants::Constant;
+    "damage" of inspect, status => DamageLine<'_>;
+    "decision" of inspect => views::approvals::DecisionLine<'_>;
+    "delayed" of inspect => views::queue::DelayedLine<'_>;
+    "derived_damage" of inspect => DerivedDamageLine<'_>;
+    "diff" of plan_diff => PlanDiffJson<'_>;
+    "ended" of run => run::EndedLine<'_>;
+    "ended_run" of inspect => views::summary::EndedRunLine<'_>;
+    "endured" of lab => lab::EnduredLine;
+    "every_crash" of drill => drill::every_crash_report::EveryCrashLine<'_>;
+    "execution_state" of inspect, status => ExecutionStateLine<'_>;
+    "expectation" of verify => verify::ExpectationLine;
+    "explanation" of inspect => views::explain::ExplanationLine<'_>;
+    "fault" of lab => lab::FaultLine<'_>;
+    "faults" of lab => lab::FaultsLine;
+    "fenced" of recover => recover::FencedLine;
+    "head_slot" of inspect => views::head::HeadSlotLine;
+    "health" of inspect => HealthLine<'_>;
+    "history" of inspect => views::history::HistoryLine<'_>;
+    "holder" of inspect => views::head::HolderLine;
+    "initialized" of init => init::InitializedLine;
+    "interval" of inspect => views::timeline::IntervalLine<'_>;
+    "kind" of inspect => views::constants::KindLine;
+    "lab" of lab => lab::LabLine;
+    "ledger" of inspect => views::summary::LedgerLine<'_>;
+    "metrics" of inspect => views::metrics::MetricsLine<'_>;
+    "milestone" of inspect => views::budget::MilestoneLine;
+    "next" of next => next::NextLine<'_>;
+    "node" of inspect => views::graph::NodeLine<'_>;
+    "open_end" of inspect => views::records::OpenEndLine;
+    "opened" of run => run::OpenedLine<'_>;
+    "operator_view" of inspect, status => OperatorViewLine<'_>;
+    "plan" of inspect => views::plan::PlanLine<'_>;
+    "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
+    "plan_step" of inspect => views::plan::PlanStepLine<'_>;
+    "progress" of inspect => views::progress::ProgressLine;
+    "question" of inspect => QuestionLine;
+    "ready" of inspect => views::queue::ReadyLine<'_>;
+    "record" of inspect => RecordLine<'_>;
+    "region" of inspect => views::map::RegionLine<'_>;
+    "review" of plan_review => ReviewLine<'_>;
     "root" of root => RootLine;
+    "run" of inspect => RunLine<'_>;
+    "run_cost" of inspect => views::cost::RunCostLine;
+    "run_row" of inspect => views::runs::RunRowLine<'_>;
+    "run_state" of inspect => views::at::RunStateLine<'_>;
+    "salvaged" of recover => recover::SalvagedLine<'_>;
+    "segment" of inspect => views::segments::SegmentLine;
+    "serving" of serve => serve::ServingLine;
+    "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;
+    "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;
+    "state" of inspect => views::at::StateLine<'_>;
+    "step" of inspect => StepLine<'_>;
+    "step_cost" of inspect => views::cost::StepCostLine<'_>;
+    "step_state" of inspect => StepStateLine<'_>;
+    "summary" of blobs => blobs::BlobsLine;
+    "summary" of drill => drill::kill_report::DrillLine;
+    "summary" of inspect => views::records::RecordsLine<'_>;
+    "summary" of plan_lint => plan::lint::LintLine;
+    "summary" of questions => questions::QuestionsLine;
+    "summary" of run => SummaryLine<'_>;
+    "summary" of verify => verify::VerifiedLine;
+    "traced" of inspect, status => TracedLine<'_>;
+    "unavailable" of inspect, status => UnavailableLine;
+    "user_view" of inspect, status => UserViewLine<'_>;
     "variable" of get => VariableLine;
+    "variable" of inspect => VariableStateLine<'_>;
+    "variable_value" of inspect => views::variables::VariableValueLine<'_>;
+    "version" of plan_history => plan::history::VersionLine<'_>;
+    "waiting" of inspect => views::approvals::WaitingLine;
+    "waiting" of questions => questions::WaitingItemLine<'_>;
+    "waits" of run => WaitsLine<'_>;
+    "why" of inspect => WhyLine<'_>;
+    "worked" of work => work::WorkedLine<'_>;
+
+    tagged:
+    plan_lint => plan::lint::DiagnosticLine<'_>;
+    run => ProgressLine<'_>;
+    verify => verify::FindingLine<'_>;
+}
+
+/// Adds what records hold, by the name of their kind.
+#[cfg(test)]
+fn add_events(schema: &mut crate::json::PublishedSchema) {
+    schema.define_all(Event::schemas, event_definition);
+    let note = |kind: Kind| event_definition(kind.name());
+    schema.define::<RecoveryNote>(&note(Kind::RecoveryNote));
+    schema.define::<GapNote>(&note(Kind::Gap));
+    schema.define::<SnapshotNote>(&note(Kind::SnapshotNote));
+    schema.define::<RetentionNote>(&note(Kind::RetentionNote));
+    schema.define::<BatchKeyJson<'_>>(&note(Kind::BatchKey));
+    schema.define::<Note>(&note(Kind::Note));
 }
 
 #[cfg(test)]
 mod tests {
-    //! Goal: the published schema is that of the types.
+    //! Goal: the published schemas are those of the types.
 
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
+    use super::add_all;
     use crate::json::PublishedSchema;
+    use crate::runner;
 
-    /// The published file.
-    fn path() -> PathBuf {
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../format/json-lines.schema.json")
+    fn path(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format").join(name)
+    }
+
+    fn read(name: &str) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(path(name)).unwrap()).unwrap()
     }
 
     /// `UPDATE_GOLDEN=1` writes the file again.
+    fn expect_published(name: &str, id: &str, mut generated: Value) {
+        generated["$id"] = json!(id);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path(name), format!("{generated:#}\n")).unwrap();
+        }
+        assert!(read(name) == generated, "format/{name} is stale; run with UPDATE_GOLDEN=1");
+    }
+
     #[test]
     fn published_schema_of_lines_matches_the_types() {
-        let read = || serde_json::from_str(&std::fs::read_to_string(path()).unwrap()).unwrap();
-        let mut published: Value = read();
         let mut schema = PublishedSchema::new();
-        super::add_all(&mut schema);
-        let generated = schema.finish(&published);
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(path(), format!("{generated:#}\n")).unwrap();
-            published = read();
-        }
-        assert!(
-            published == generated,
-            "format/json-lines.schema.json is stale; run with UPDATE_GOLDEN=1"
+        add_all(&mut schema);
+        let generated = schema.finish_lines(
+            &read("json-lines.schema.json"),
+            "What the commands of `ledger` print with --json, line by line",
+            "Version 1. A definition is named by command and type; one without a dot is a part of \
+             others. Members and types may be added: readers ignore unknown ones. This file is \
+             generated from the types of the program.",
         );
+        expect_published("json-lines.schema.json", "urn:plan-ledger:json-lines/1", generated);
+    }
+
+    #[test]
+    fn published_schema_of_hand_offs_matches_the_types() {
+        let mut schema = PublishedSchema::new();
+        runner::define_hand_offs(&mut schema);
+        let generated = schema.finish(
+            &["hand_off", "judge_question", "planner_request"],
+            "The input of workers, judges and planners, and the replies of judges",
+            "Version 1 of the hand-off (hand-off.md). Readers ignore unknown members. This file is \
+             generated from the types of the program.",
+        );
+        expect_published("hand-off.schema.json", "urn:plan-ledger:hand-off/1", generated);
     }
 }

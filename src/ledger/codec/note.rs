@@ -15,6 +15,7 @@ pub const NOTE_LENGTH_MAX: usize = 64 << 10;
 
 /// A comment about a step, a run, or the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note {
     /// The run that it is about, if any.
     pub run: Option<RunId>,

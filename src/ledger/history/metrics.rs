@@ -77,6 +77,7 @@ pub struct Ratio {
 
 /// The metrics of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunMetrics {
     /// Activated versions after the first, without extensions / dispatched attempts.
     pub replan_frequency: Ratio,

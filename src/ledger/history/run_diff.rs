@@ -13,12 +13,13 @@ use crate::plan::{AttemptToken, Run, State, StepState};
 
 /// The change of a field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ValueChange {
     /// The path of the field: the names of the enclosing fields and entries, then its own.
     pub path: Vec<String>,
-    /// Its old value; `None` if it did not exist.
+    /// Its old value, any JSON; `None` if it did not exist.
     pub before: Option<Value>,
-    /// Its new value; `None` if it no longer exists.
+    /// Its new value, any JSON; `None` if it no longer exists.
     pub after: Option<Value>,
 }
 

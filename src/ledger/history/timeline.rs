@@ -37,6 +37,7 @@ pub struct TimelineInterval {
 
 /// The outcome of an attempt, or the cause of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalKind {
     /// An attempt that has not ended.

@@ -8,6 +8,7 @@ use super::kinds::KIND_GAP;
 
 /// The placeholder for a record that was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GapNote {
     /// Sequence number of the lost record, and of the note.
     pub seq: u64,
@@ -20,6 +21,7 @@ pub struct GapNote {
 
 /// Consecutive lost records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostRange {
     /// Last sequence number of the range.
     pub last: u64,

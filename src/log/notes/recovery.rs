@@ -9,6 +9,7 @@ use super::kinds::KIND_RECOVERY_NOTE;
 
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecoveryNote {
     /// `torn`, `unacknowledged_tail` or `ambiguous_forced`.
     pub verdict: String,
@@ -24,6 +25,7 @@ pub struct RecoveryNote {
 
 /// A discarded range. The bytes stay in the file, but are no longer part of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiscardedRange {
     /// Where it starts in the predecessor.
     pub offset: u64,
@@ -35,6 +37,7 @@ pub struct DiscardedRange {
 
 /// The records that a fence rewrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RewrittenRecords {
     /// The first.
     pub first: u64,

@@ -14,6 +14,7 @@ const STATE: &str = "state";
 
 /// A prune, and the anchors of what remains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RetentionNote {
     /// The first record in the log before the prune.
     pub first_seq: u64,

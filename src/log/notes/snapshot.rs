@@ -10,6 +10,7 @@ use super::kinds::KIND_SNAPSHOT_NOTE;
 
 /// The state of a projection at a record, as computed by the program that wrote the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotNote {
     /// The projection's name.
     pub projection: String,

@@ -43,7 +43,7 @@ fn user_view_shows_progress_and_questions() {
     assert_eq!(running.expected, Some(2 * 60 * SECOND), "a minute for each of two steps");
     ledger.complete("publish");
     ledger.complete("tell");
-    assert_eq!(view(&ledger).activities, [Activity::Ended(Ending::Done)]);
+    assert_eq!(view(&ledger).activities, [Activity::Ended { ending: Ending::Done }]);
 }
 
 /// The operator view shows leases, the last failures and totals.

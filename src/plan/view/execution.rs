@@ -12,6 +12,7 @@ use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 
 /// The execution state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutionState {
     /// Steps in flight, reported, or with an unknown outcome, by number, with their ids.
     pub current: BTreeMap<StepNumber, String>,
@@ -24,6 +25,7 @@ pub struct ExecutionState {
     /// Failures that were retried.
     pub retries_used: u64,
     /// Microseconds from the start of the run to its end, or to now.
+    #[serde(rename = "elapsed_micros")]
     pub elapsed: Micros,
     /// The rest of the budget.
     pub budget_remaining: Remaining,

@@ -64,6 +64,7 @@ pub struct OperatorView {
 
 /// One version of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VersionSummary {
     /// Its number.
     pub version: u32,
@@ -100,8 +101,10 @@ pub struct AttemptSummary {
 
 /// A barrier that is not released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarrierSummary {
     /// Its id.
+    #[serde(rename = "barrier")]
     pub id: String,
     /// Its status.
     pub status: BarrierStatus,

@@ -32,18 +32,34 @@ pub struct UserView {
 
 /// A current activity of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "is", rename_all = "snake_case")]
 pub enum Activity {
     /// It has ended.
-    Ended(Ending),
+    Ended {
+        /// How it ended.
+        ending: Ending,
+    },
     /// No plan is approved yet.
+    #[serde(rename = "waits_for_plan")]
     AwaitingApproval,
     /// The run is paused.
-    Paused(String),
+    Paused {
+        /// The cause, for people.
+        cause: String,
+    },
     /// No further step is dispatched.
-    Stopping(String),
+    Stopping {
+        /// The reason, for people.
+        reason: String,
+    },
     /// A replan is requested.
-    Replanning(String),
+    Replanning {
+        /// The reason, for people.
+        reason: String,
+    },
     /// A worker does a step.
+    #[serde(rename = "works")]
     Working {
         /// The step.
         step: StepNumber,
@@ -53,11 +69,13 @@ pub enum Activity {
         attempt: u32,
     },
     /// Results are being checked.
+    #[serde(rename = "checks")]
     Checking {
         /// The number of steps.
         steps: u32,
     },
     /// Steps are delayed before their next attempt.
+    #[serde(rename = "waits")]
     Delayed {
         /// The number of steps.
         steps: u32,
@@ -127,14 +145,17 @@ pub fn user_view(run: &Run, now: Timestamp) -> UserView {
 
 fn activities(run: &Run) -> Vec<Activity> {
     match run.status {
-        RunStatus::Ended(ending) => return vec![Activity::Ended(ending)],
+        RunStatus::Ended(ending) => return vec![Activity::Ended { ending }],
         RunStatus::Proposed => return vec![Activity::AwaitingApproval],
         RunStatus::Running => {}
     }
     let mut activities = Vec::new();
-    activities.extend(run.pause.as_ref().map(|cause| Activity::Paused(cause.to_string())));
-    activities.extend(run.why_stopping().map(Activity::Stopping));
-    activities.extend(run.request.as_ref().map(|each| Activity::Replanning(each.reason.clone())));
+    activities
+        .extend(run.pause.as_ref().map(|cause| Activity::Paused { cause: cause.to_string() }));
+    activities.extend(run.why_stopping().map(|reason| Activity::Stopping { reason }));
+    activities.extend(
+        run.request.as_ref().map(|each| Activity::Replanning { reason: each.reason.clone() }),
+    );
     let working = run.steps.iter().zip((1..).map(StepNumber));
     let working = working.filter(|(step, _)| step.status == StepStatus::Dispatched);
     activities.extend(working.take(SHOWN).map(|(step, number)| Activity::Working {
@@ -216,14 +237,14 @@ impl fmt::Display for UserView {
 impl fmt::Display for Activity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended(Ending::Done) => f.write_str("it is done"),
-            Self::Ended(Ending::Failed) => f.write_str("it has failed"),
-            Self::Ended(Ending::Cancelled) => f.write_str("it was cancelled"),
-            Self::Ended(Ending::Aborted) => f.write_str("it was aborted"),
+            Self::Ended { ending: Ending::Done } => f.write_str("it is done"),
+            Self::Ended { ending: Ending::Failed } => f.write_str("it has failed"),
+            Self::Ended { ending: Ending::Cancelled } => f.write_str("it was cancelled"),
+            Self::Ended { ending: Ending::Aborted } => f.write_str("it was aborted"),
             Self::AwaitingApproval => f.write_str("no plan is approved yet"),
-            Self::Paused(cause) => write!(f, "paused: {cause}"),
-            Self::Stopping(reason) => write!(f, "stopping: {reason}"),
-            Self::Replanning(reason) => write!(f, "waiting for a new plan: {reason}"),
+            Self::Paused { cause } => write!(f, "paused: {cause}"),
+            Self::Stopping { reason } => write!(f, "stopping: {reason}"),
+            Self::Replanning { reason } => write!(f, "waiting for a new plan: {reason}"),
             Self::Working { what, attempt: 1, .. } => write!(f, "working on: {what}"),
             Self::Working { what, attempt, .. } => {
                 write!(f, "working on: {what} (attempt {attempt})")

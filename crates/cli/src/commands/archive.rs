@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
 use plan_ledger::internals::log::ArchiveReference;
@@ -14,7 +15,7 @@ use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::options::{LedgerFolder, environment};
 use crate::output::{
-    Code, Failure, expect_absent, print_answer, print_json, print_message, print_text,
+    Code, Failure, expect_absent, print_answer, print_line, print_message, print_text,
 };
 use crate::protocol::{counted, size};
 use crate::requests::PruneRequest;
@@ -126,6 +127,31 @@ fn expect_complete(archived: &ArchiveReport) -> Result<(), Failure> {
     Err(Failure::Ledger(Error::new(ErrorKind::Rejected, message).at_path(path)))
 }
 
+/// An archive.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ArchiveLine<'a> {
+    /// The BLAKE3 hash of the file.
+    blake3: &'a str,
+    /// The number of blobs in it.
+    blobs: u64,
+    /// The chain value of its last record.
+    chain: &'a str,
+    /// The chain value before its first record.
+    chain_before: &'a str,
+    /// The file.
+    file: String,
+    /// Its first record.
+    first_seq: u64,
+    /// Its last record.
+    last_seq: u64,
+    /// The length of the file.
+    length: u64,
+    /// The hashes of outputs that are missing or damaged, and not in the archive.
+    missing_blobs: &'a [String],
+    /// The number of segments in it.
+    segments: u64,
+}
+
 fn report(args: &ArchiveArgs, archived: &ArchiveReport) -> Result<(), Failure> {
     let manifest = &archived.manifest;
     let count = |prefix: &str| {
@@ -134,19 +160,18 @@ fn report(args: &ArchiveArgs, archived: &ArchiveReport) -> Result<(), Failure> {
     };
     let (segments, blobs) = (count("log/"), count("blob/"));
     if args.json {
-        return print_json(&json!({
-            "type": "archive",
-            "file": archived.path.display().to_string(),
-            "length": archived.length,
-            "blake3": archived.blake3,
-            "first_seq": manifest.first_seq,
-            "last_seq": manifest.last_seq,
-            "chain_before": manifest.chain_before,
-            "chain": manifest.chain,
-            "segments": segments,
-            "blobs": blobs,
-            "missing_blobs": manifest.missing_blobs,
-        }));
+        return print_line(&ArchiveLine {
+            blake3: &archived.blake3,
+            blobs,
+            chain: &manifest.chain,
+            chain_before: &manifest.chain_before,
+            file: archived.path.display().to_string(),
+            first_seq: manifest.first_seq,
+            last_seq: manifest.last_seq,
+            length: archived.length,
+            missing_blobs: &manifest.missing_blobs,
+            segments,
+        });
     }
     for missing in &manifest.missing_blobs {
         print_message(&format!("left out: output {missing}, which is missing or damaged"));

@@ -5,12 +5,14 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{BlobCheck, BlobSurvey, BlobUse};
 use plan_ledger::internals::log::BlobState;
 use plan_ledger::{Environment, LedgerView};
 
+use crate::json::line_text;
 use crate::options::{LedgerFolder, environment, environment_for};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
 use crate::protocol::{counted, size};
@@ -156,29 +158,93 @@ fn json_lines(
     totals: &BlobTotals,
     collected: Option<&CollectBlobsAnswer>,
 ) -> String {
-    let blob = |blob: &BlobUse| {
-        json!({
-            "type": "blob", "hash": blob.id.hex(), "length": blob.id.length,
-            "path": blob.path.display().to_string(), "records": blob.records,
-            "first_seq": blob.first_seq, "state": state_name(&blob.state),
-            "detail": blob.state.to_string(),
-        })
-    };
-    let summary = json!({
-        "type": "summary", "blobs": totals.stored, "bytes": totals.bytes, "named": totals.named,
-        "unnamed": totals.unnamed, "bad": totals.bad, "unfinished": survey.unfinished.len(),
-        "unknown_files": survey.unknown_files.len(), "complete": survey.is_complete,
-        "collected": collected,
-    });
-    let lines = survey.blobs.iter().map(blob).chain([summary]);
-    lines.map(|line| format!("{line}\n")).collect()
+    let mut lines: String =
+        survey.blobs.iter().map(|blob| line_text(&BlobLine::from(blob))).collect();
+    lines.push_str(&line_text(&BlobsLine {
+        bad: totals.bad,
+        blobs: totals.stored,
+        bytes: totals.bytes,
+        collected: collected.cloned(),
+        complete: survey.is_complete,
+        named: totals.named,
+        unfinished: survey.unfinished.len(),
+        unknown_files: survey.unknown_files.len(),
+        unnamed: totals.unnamed,
+    }));
+    lines
 }
 
-fn state_name(state: &BlobState) -> &'static str {
-    match state {
-        BlobState::Intact => "ok",
-        BlobState::Missing => "missing",
-        BlobState::WrongLength(_) | BlobState::WrongHash(_) => "damaged",
-        BlobState::Unreadable(_) => "unreadable",
+/// An output that is stored as a blob.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlobLine {
+    /// Its state, for people.
+    detail: String,
+    /// The first record that refers to it.
+    first_seq: Option<u64>,
+    /// Its hash.
+    hash: String,
+    /// Its length.
+    length: u64,
+    /// Its file.
+    path: String,
+    /// The number of records that refer to it.
+    records: u64,
+    /// Its state.
+    state: BlobStateWord,
+}
+
+impl From<&BlobUse> for BlobLine {
+    fn from(blob: &BlobUse) -> Self {
+        Self {
+            detail: blob.state.to_string(),
+            first_seq: blob.first_seq,
+            hash: blob.id.hex(),
+            length: blob.id.length,
+            path: blob.path.display().to_string(),
+            records: blob.records,
+            state: match blob.state {
+                BlobState::Intact => BlobStateWord::Ok,
+                BlobState::Missing => BlobStateWord::Missing,
+                BlobState::WrongLength(_) | BlobState::WrongHash(_) => BlobStateWord::Damaged,
+                BlobState::Unreadable(_) => BlobStateWord::Unreadable,
+            },
+        }
     }
+}
+
+/// The state of a blob.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum BlobStateWord {
+    /// It is intact, as far as it was checked.
+    Ok,
+    /// Its file is missing.
+    Missing,
+    /// Its length or its hash is wrong.
+    Damaged,
+    /// Its file cannot be read.
+    Unreadable,
+}
+
+/// All blobs of a ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlobsLine {
+    /// The number of missing or damaged blobs.
+    bad: u64,
+    /// The number of stored blobs.
+    blobs: u64,
+    /// Their total size.
+    bytes: u64,
+    /// What `--collect` removed.
+    collected: Option<CollectBlobsAnswer>,
+    /// Whether the whole log was read; if not, unreadable records may refer to other blobs.
+    complete: bool,
+    /// The number of blobs to which records refer.
+    named: u64,
+    /// The number of unfinished files.
+    unfinished: usize,
+    /// The number of files that do not belong there.
+    unknown_files: usize,
+    /// The number of blobs to which no record refers.
+    unnamed: u64,
 }

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::plan::Account;
 use plan_ledger::{Cost, Limits, State};
 
 use crate::options::LedgerArgs;
 use crate::output::{
-    Code, Failure, cost_text, limits_json, limits_text, paused_text, print_message, print_result,
+    Code, Failure, cost_text, limits_text, paused_text, print_message, print_result,
 };
 use crate::protocol::counted;
 use crate::requests::{BudgetChange, BudgetRequest, run_of};
@@ -162,6 +163,25 @@ impl BudgetStatus {
     }
 }
 
+/// The budget of a run or of the ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BudgetStatusLine<'a> {
+    /// Attempts dispatched so far.
+    attempts: u64,
+    /// The part of `spent` that no receipt confirmed.
+    estimated: Cost,
+    /// Whether the run is paused.
+    is_paused: bool,
+    /// The limits; null is no limit.
+    limits: Limits,
+    /// The cost reserved for attempts in flight.
+    reserved: Cost,
+    /// The run; null for the ledger.
+    run: Option<&'a str>,
+    /// What it spent.
+    spent: Cost,
+}
+
 fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
     let BudgetStatus { owner, account, limits, pause } = BudgetStatus::of(state, run)?;
     let Account { spent, estimated, reserved, attempts, .. } = account;
@@ -178,11 +198,15 @@ fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Fai
     if let Some(pause) = &pause {
         let _ = write!(text, "\n  {pause}");
     }
-    let value = json!({
-        "type": "budget", "run": run, "limits": limits_json(limits), "spent": spent,
-        "estimated": estimated, "reserved": reserved, "attempts": attempts,
-        "is_paused": pause.is_some(),
-    });
-    print_result(args.ledger.json, &value, &text)?;
+    let line = BudgetStatusLine {
+        attempts,
+        estimated,
+        is_paused: pause.is_some(),
+        limits,
+        reserved,
+        run,
+        spent,
+    };
+    print_result(args.ledger.json, &line, &text)?;
     Ok(Code::Success)
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};
-use crate::output::{Code, Failure, print_line_or_text};
+use crate::output::{Code, Failure, print_result};
 use crate::requests::run_or_only;
 
 use super::read_state::read_state;
@@ -55,7 +55,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
             value: value.into(),
             version: variable.map_or(0, |variable| variable.version),
         };
-        print_line_or_text(args.ledger.json, &line, &text)?;
+        print_result(args.ledger.json, &line, &text)?;
         Ok(Code::Success)
     })
 }

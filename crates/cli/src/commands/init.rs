@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
@@ -25,17 +26,26 @@ pub(crate) struct InitArgs {
     ledger: LedgerArgs,
 }
 
+/// A ledger that exists now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InitializedLine {
+    /// Whether it was created; otherwise it existed.
+    created: bool,
+    /// Its folder.
+    ledger: String,
+}
+
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger.dir;
     // If another process is creating it, wait for that.
     let is_new = open_in_turn(dir, || create_if_absent(dir))?;
     let shown = dir.display().to_string();
-    let line = json!({ "type": "initialized", "ledger": shown, "created": is_new });
     let text = if is_new {
         format!("{shown}: created an empty ledger")
     } else {
         format!("{shown}: already a ledger")
     };
+    let line = InitializedLine { created: is_new, ledger: shown };
     print_result(args.ledger.json, &line, &text)?;
     Ok(Code::Success)
 }

@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::sim::Profile;
 use plan_ledger::internals::sim::lab::{
@@ -16,7 +17,7 @@ use plan_ledger::internals::sim::lab::{
     explore, replay, soak,
 };
 
-use crate::output::{Code, Failure, print_json, print_text, progress_bar};
+use crate::output::{Code, Failure, print_line, print_text, progress_bar};
 use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
@@ -140,10 +141,8 @@ fn run_endurance(args: &LabEndureArgs) -> Result<Code, Failure> {
     };
     let (seed, seconds) = (args.seed, start.elapsed().as_secs_f64());
     if args.json {
-        print_json(&json!({
-            "type": "endured", "ops": ops, "seed": seed, "seconds": seconds, "crashes": crashes,
-            "records": records, "looks": reads, "broken": 0,
-        }))?;
+        let (broken, looks) = (0, reads);
+        print_line(&EnduredLine { broken, crashes, looks, ops, records, seconds, seed })?;
     } else {
         print_text(&format!(
             "{}, seed {seed}: {crashes} crashes, {records} records, {reads} reads of an open \
@@ -186,7 +185,7 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
     };
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        print_json(&tally_json(&tally, args, seconds))?;
+        print_line(&LabLine::of(&tally, args, seconds))?;
     } else {
         print_text(&(tally_text(&tally, args, seconds).join("\n") + "\n"))?;
     }
@@ -213,7 +212,16 @@ fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Res
     };
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        faults_json(&faults, ops, args.seed, seconds).iter().try_for_each(print_json)?;
+        for (name, counts) in &faults.classes {
+            print_line(&FaultLine::of(name, counts))?;
+        }
+        print_line(&FaultsLine {
+            ops,
+            seconds,
+            seed: args.seed,
+            workloads: faults.workloads,
+            workloads_all: faults.workloads_all,
+        })?;
     } else {
         print_text(&faults_text(&faults, ops, seconds))?;
     }
@@ -224,35 +232,110 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn tally_json(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Value {
-    json!({
-        "type": "lab",
-        "ops": args.ops,
-        "seed": args.seed,
-        "device": args.device.name(),
-        "seconds": seconds,
-        "workloads": tally.workloads,
-        "workloads_all": tally.workloads_all,
-        "points": tally.points,
-        "points_whole": tally.points_whole,
-        "images": tally.images,
-        "distinct": tally.distinct,
-        "points_again": tally.points_again,
-        "points_again_whole": tally.points_again_whole,
-        "images_again": tally.images_again,
-        "distinct_again": tally.distinct_again,
-        "images_third": tally.images_third,
-        "distinct_third": tally.distinct_third,
-        "tried": tally.tried(),
-        "examined": tally.examined(),
-        "clean": tally.clean,
-        "unacknowledged": tally.unacknowledged,
-        "torn": tally.torn,
-        "absent": tally.absent,
-        "asked": tally.ambiguous,
-        "digest": hex(&tally.digest),
-        "broken": 0,
-    })
+/// A long life in which all guarantees hold.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EnduredLine {
+    /// The number of violated guarantees: 0.
+    broken: u64,
+    /// The number of crashes.
+    crashes: u64,
+    /// The number of reads of an open reader.
+    looks: u64,
+    /// The number of operations.
+    ops: u64,
+    /// The number of records.
+    records: u64,
+    /// The duration in seconds.
+    seconds: f64,
+    /// The seed of all operations and crashes.
+    seed: u64,
+}
+
+/// A scope in which all guarantees hold.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LabLine {
+    /// Images without a ledger.
+    absent: u64,
+    /// Images that a person must judge.
+    asked: u64,
+    /// The number of violated guarantees: 0.
+    broken: u64,
+    /// Images with a clean end.
+    clean: u64,
+    /// The device.
+    device: &'static str,
+    /// The digest of all images.
+    digest: String,
+    /// Distinct images of the first crash.
+    distinct: u64,
+    /// Distinct images of the second crash.
+    distinct_again: u64,
+    /// Distinct images of the third crash.
+    distinct_third: u64,
+    /// All distinct images.
+    examined: u64,
+    /// Images of the first crash.
+    images: u64,
+    /// Images of the second crash.
+    images_again: u64,
+    /// Images of the third crash.
+    images_third: u64,
+    /// The maximum number of operations of a workload.
+    ops: u32,
+    /// Points of the first crash.
+    points: u64,
+    /// Points of the second crash.
+    points_again: u64,
+    /// Points of the second crash with every subset of the unsynced writes.
+    points_again_whole: u64,
+    /// Points of the first crash with every subset of the unsynced writes.
+    points_whole: u64,
+    /// The duration in seconds.
+    seconds: f64,
+    /// The seed.
+    seed: u64,
+    /// Images with a torn end.
+    torn: u64,
+    /// All images.
+    tried: u64,
+    /// Images with an unacknowledged tail.
+    unacknowledged: u64,
+    /// The number of workloads that were run.
+    workloads: u64,
+    /// The number of workloads of the scope.
+    workloads_all: u64,
+}
+
+impl LabLine {
+    fn of(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Self {
+        Self {
+            absent: tally.absent,
+            asked: tally.ambiguous,
+            broken: 0,
+            clean: tally.clean,
+            device: args.device.name(),
+            digest: hex(&tally.digest),
+            distinct: tally.distinct,
+            distinct_again: tally.distinct_again,
+            distinct_third: tally.distinct_third,
+            examined: tally.examined(),
+            images: tally.images,
+            images_again: tally.images_again,
+            images_third: tally.images_third,
+            ops: args.ops,
+            points: tally.points,
+            points_again: tally.points_again,
+            points_again_whole: tally.points_again_whole,
+            points_whole: tally.points_whole,
+            seconds,
+            seed: args.seed,
+            torn: tally.torn,
+            tried: tally.tried(),
+            unacknowledged: tally.unacknowledged,
+            workloads: tally.workloads,
+            workloads_all: tally.workloads_all,
+        }
+    }
 }
 
 fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<String> {
@@ -289,19 +372,52 @@ fn tally_text(tally: &ExploreReport, args: &LabRunArgs, seconds: f64) -> Vec<Str
     ]
 }
 
-fn faults_json(faults: &FaultReport, ops: u32, seed: u64, seconds: f64) -> Vec<Value> {
-    let line = |(name, it): (&&str, &FaultCounts)| {
-        json!({
-            "type": "fault", "fault": name, "struck": it.faults, "images": it.images,
-            "whole": it.whole, "refused": it.refused, "reported": it.reported,
-            "earlier": it.earlier,
-        })
-    };
-    let all = json!({
-        "type": "faults", "ops": ops, "seed": seed, "seconds": seconds,
-        "workloads": faults.workloads, "workloads_all": faults.workloads_all,
-    });
-    faults.classes.iter().map(line).chain([all]).collect()
+/// A kind of fault of the disk.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FaultLine<'a> {
+    /// Images with the state before the last acknowledged one, which the fault permits.
+    earlier: u64,
+    /// The fault.
+    fault: &'a str,
+    /// Images after the fault.
+    images: u64,
+    /// Images that an open refuses.
+    refused: u64,
+    /// Images whose damage is reported.
+    reported: u64,
+    /// How often it was injected.
+    struck: u64,
+    /// Images with every acknowledged record.
+    whole: u64,
+}
+
+impl<'a> FaultLine<'a> {
+    fn of(name: &'a str, counts: &FaultCounts) -> Self {
+        Self {
+            earlier: counts.earlier,
+            fault: name,
+            images: counts.images,
+            refused: counts.refused,
+            reported: counts.reported,
+            struck: counts.faults,
+            whole: counts.whole,
+        }
+    }
+}
+
+/// All faults of the disk.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FaultsLine {
+    /// The maximum number of operations of a workload.
+    ops: u32,
+    /// The duration in seconds.
+    seconds: f64,
+    /// The seed.
+    seed: u64,
+    /// The number of workloads that were run.
+    workloads: u64,
+    /// The number of workloads of the scope.
+    workloads_all: u64,
 }
 
 fn faults_text(faults: &FaultReport, ops: u32, seconds: f64) -> String {

@@ -1,10 +1,11 @@
 //! `ledger next`: the next action of a run, and the reason.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{RunStatus, State, StepState, Timestamp};
+use plan_ledger::{RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::options::{LedgerArgs, environment};
 use crate::output::{Code, Failure, print_result};
@@ -34,18 +35,46 @@ pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
     read_state(&args.ledger.dir, |state| show(args, state))
 }
 
+/// The next action of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NextLine<'a> {
+    /// The kind of the action.
+    action: &'static str,
+    /// The first of the commands; null if there is none.
+    command: Option<&'a String>,
+    /// Commands, one of which is enough.
+    commands: &'a [String],
+    /// The time of the run's next timer.
+    next_due_micros: Option<Timestamp>,
+    /// The number of the step concerned.
+    number: Option<StepNumber>,
+    /// The run.
+    run: &'a str,
+    /// The last record of the ledger.
+    seq: u64,
+    /// The id of the step concerned.
+    step: Option<&'a str>,
+    /// The action and the reason, for people.
+    why: &'a str,
+}
+
 fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.as_deref())?;
     let now = environment().clock.now().max(state.time);
     let next = next_action(state, run, &args.ledger.dir, now);
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
-    let line = json!({
-        "type": "next", "run": run.name, "action": next.action, "step": step,
-        "number": next.step, "why": next.text, "command": next.commands.first(),
-        "commands": next.commands,
-        "next_due_micros": due, "seq": state.seq,
-    });
+    let line = NextLine {
+        action: next.action,
+        command: next.commands.first(),
+        commands: &next.commands,
+        next_due_micros: due,
+        number: next.step,
+        run: &run.name,
+        seq: state.seq,
+        step,
+        why: &next.text,
+    };
     let mut text = format!("run {}: {}", run.name, next.text);
     for command in &next.commands {
         text.push_str("\n  ");

@@ -1,12 +1,13 @@
 //! `ledger questions`: the items that wait for a person, and the commands that resolve them.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::{Run, State};
 
 use crate::options::LedgerArgs;
-use crate::output::{Code, Failure, pending_json, pending_text, print_json, print_text};
+use crate::output::{Code, Failure, PendingJson, pending_text, print_line, print_text};
 use crate::runner::{Pending, pending};
 
 use super::read_state::read_state;
@@ -34,8 +35,10 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     let items: Vec<(&Run, Pending)> =
         open.flat_map(|run| for_people(run).map(move |item| (run, item))).collect();
     if args.ledger.json {
-        items.iter().try_for_each(|(run, item)| print_json(&item_json(run, item)))?;
-        print_json(&json!({ "type": "summary", "waiting": items.len() }))?;
+        for (run, item) in &items {
+            print_line(&WaitingItemLine { item: item.into(), run: &run.name })?;
+        }
+        print_line(&QuestionsLine { waiting: items.len() })?;
         return Ok(Code::Success);
     }
     if items.is_empty() {
@@ -65,11 +68,18 @@ fn for_people(run: &Run) -> impl Iterator<Item = Pending> {
     pending(run).into_iter().filter(needs_person)
 }
 
-fn item_json(run: &Run, item: &Pending) -> Value {
-    let mut value = pending_json(item);
-    if let Some(object) = value.as_object_mut() {
-        object.insert("type".to_owned(), json!("waiting"));
-        object.insert("run".to_owned(), json!(run.name));
-    }
-    value
+/// An item that waits for a person.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitingItemLine<'a> {
+    #[serde(flatten)]
+    item: PendingJson,
+    /// The run.
+    run: &'a str,
+}
+
+/// All items, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct QuestionsLine {
+    /// The number of items that wait for a person.
+    waiting: usize,
 }

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{SalvageReport, salvage};
 use plan_ledger::internals::log::LostRange;
 use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, open_ledger};
-use crate::output::{Code, Failure, print_json, print_text};
+use crate::output::{Code, Failure, print_line, print_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +64,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
 fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
     let salvaged = salvage(dir, to, &Environment::system())?;
     if args.json {
-        print_json(&salvaged_json(&salvaged))?;
+        print_line(&SalvagedLine::from(&salvaged))?;
     } else {
         print_text(&salvaged_text(&salvaged, to))?;
     }
@@ -85,7 +86,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
     ledger.close()?;
     if args.json {
         let chain = head.chain.to_string();
-        print_json(&json!({ "type": "fenced", "last_seq": head.seq, "chain": chain }))?;
+        print_line(&FencedLine { chain, last_seq: head.seq })?;
     } else {
         print_text(&format!("{}: opened; the last record is {}\n", dir.display(), head.seq))?;
     }
@@ -140,28 +141,96 @@ fn salvaged_text(salvaged: &SalvageReport, to: &Path) -> String {
     text
 }
 
-fn salvaged_json(salvaged: &SalvageReport) -> serde_json::Value {
-    let range = |(first, range): &(u64, LostRange)| {
-        json!({
-            "first": first, "last": range.last, "file": range.file, "offset": range.offset,
-            "end": range.end, "what": range.what, "chain_before": range.chain_before,
-            "chain_after": range.chain_after,
-        })
-    };
-    let not_bridged =
-        salvaged.unbridged_range.map(|(first, last)| json!({ "first": first, "last": last }));
-    json!({
-        "type": "salvaged",
-        "last_seq": salvaged.ack.map(|ack| ack.seq),
-        "chain": salvaged.ack.map(|ack| ack.chain.to_string()),
-        "records": salvaged.records,
-        "alone": salvaged.unbatched,
-        "unacknowledged": salvaged.unacknowledged,
-        "lost": salvaged.lost,
-        "ranges": salvaged.ranges.iter().map(range).collect::<Vec<_>>(),
-        "ranges_more": salvaged.omitted_ranges,
-        "not_bridged": not_bridged,
-        "blobs": salvaged.blobs,
-        "blobs_lost": salvaged.blobs_lost,
-    })
+/// A ledger that was opened although its end is ambiguous.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FencedLine {
+    /// The chain value of the last record.
+    chain: String,
+    /// The last record.
+    last_seq: u64,
+}
+
+/// A ledger that was copied as far as it can be read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SalvagedLine<'a> {
+    /// The number of records of incomplete batches, kept as single records.
+    alone: u64,
+    /// The number of blobs copied.
+    blobs: u64,
+    /// The number of referenced blobs that are missing or damaged.
+    blobs_lost: u64,
+    /// The chain value of the last record of the copy.
+    chain: Option<String>,
+    /// The last record of the copy; null if no record can be read.
+    last_seq: Option<u64>,
+    /// The number of lost records.
+    lost: u64,
+    /// The lost records after which nothing was copied, because they are too many.
+    not_bridged: Option<SeqRangeJson>,
+    /// The ranges of bytes that cannot be read.
+    ranges: Vec<LostRangeJson<'a>>,
+    /// The number of ranges that are not listed.
+    ranges_more: u64,
+    /// The number of records copied.
+    records: u64,
+    /// The number of intact records that, according to HEAD, were not acknowledged.
+    unacknowledged: u64,
+}
+
+/// A range of records.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SeqRangeJson {
+    /// The first record.
+    first: u64,
+    /// The last record.
+    last: u64,
+}
+
+/// A range of bytes that cannot be read.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LostRangeJson<'a> {
+    /// The chain value after the range.
+    chain_after: Option<&'a str>,
+    /// The chain value before the range.
+    chain_before: Option<&'a str>,
+    /// The end of the range.
+    end: u64,
+    /// The file.
+    file: &'a str,
+    /// The first lost record.
+    first: u64,
+    /// The last lost record.
+    last: u64,
+    /// The start of the range.
+    offset: u64,
+    /// The problem, for people.
+    what: &'a str,
+}
+
+impl<'a> From<&'a SalvageReport> for SalvagedLine<'a> {
+    fn from(salvaged: &'a SalvageReport) -> Self {
+        let range = |(first, range): &'a (u64, LostRange)| LostRangeJson {
+            chain_after: range.chain_after.as_deref(),
+            chain_before: range.chain_before.as_deref(),
+            end: range.end,
+            file: &range.file,
+            first: *first,
+            last: range.last,
+            offset: range.offset,
+            what: &range.what,
+        };
+        Self {
+            alone: salvaged.unbatched,
+            blobs: salvaged.blobs,
+            blobs_lost: salvaged.blobs_lost,
+            chain: salvaged.ack.map(|ack| ack.chain.to_string()),
+            last_seq: salvaged.ack.map(|ack| ack.seq),
+            lost: salvaged.lost,
+            not_bridged: salvaged.unbridged_range.map(|(first, last)| SeqRangeJson { first, last }),
+            ranges: salvaged.ranges.iter().map(range).collect(),
+            ranges_more: salvaged.omitted_ranges,
+            records: salvaged.records,
+            unacknowledged: salvaged.unacknowledged,
+        }
+    }
 }

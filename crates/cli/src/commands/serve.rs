@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::options::{environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
@@ -32,6 +33,13 @@ pub(crate) struct ServeArgs {
     json: bool,
 }
 
+/// The server is ready.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ServingLine {
+    /// The last record of the ledger.
+    seq: u64,
+}
+
 /// How often the server checks for due timers and for signals.
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -40,7 +48,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
     let ledger = open_ledger(&args.ledger, &environment())?;
     let seq = ledger.head().seq;
     let served = while_serving(&ledger, &args.ledger, print_message, || {
-        let line = json!({ "type": "serving", "seq": seq });
+        let line = ServingLine { seq };
         print_result(args.json, &line, &format!("serving {}", args.ledger.display()))?;
         while signals.request() == StopRequest::None {
             ledger.tick()?;

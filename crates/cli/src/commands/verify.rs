@@ -9,16 +9,18 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use plan_ledger::Environment;
 use plan_ledger::internals::ledger::{
     self, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
 use plan_ledger::internals::log::{
-    Completion, ExpectationResult, ExpectedChain, FindingClass, TailVerdict, VerifyFinding,
+    Completion, ExpectationResult, ExpectedChain, FindingClass, VerifyFinding,
 };
-use plan_ledger::{Environment, Error};
 
+use crate::json::{OpeningJson, OpeningWord, line_text};
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
 use crate::protocol::counted;
@@ -71,7 +73,8 @@ pub(super) struct VerifyTarget<'a> {
 }
 
 /// How thoroughly to verify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 enum LevelChoice {
     /// Checksums of headers, frames and HEAD; order; links between segments; the end of the log
     Crc,
@@ -156,30 +159,12 @@ fn class_name(class: FindingClass) -> &'static str {
     }
 }
 
-fn condition_name(condition: LedgerCondition) -> &'static str {
-    match condition {
-        LedgerCondition::Valid => "whole",
-        LedgerCondition::Damaged => "damaged",
-        LedgerCondition::NewerFormat => "newer",
-        LedgerCondition::Stopped => "stopped",
-    }
-}
-
 fn level_name(level: LevelChoice) -> &'static str {
     match level {
         LevelChoice::Crc => "crc",
         LevelChoice::Chain => "chain",
         LevelChoice::Snapshots => "snapshots",
         LevelChoice::Replay => "replay",
-    }
-}
-
-fn opening_name(opening: &Result<TailVerdict, Error>) -> &'static str {
-    match opening {
-        Ok(TailVerdict::Clean) => "clean",
-        Ok(TailVerdict::Unacknowledged) => "unacknowledged_tail",
-        Ok(_) => "torn",
-        Err(_) => "refused",
     }
 }
 
@@ -234,7 +219,7 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
         Some(last) => lines.push(format!("  root     {}:{}", last.seq, last.chain)),
         None => lines.push("  root     no record is durable".to_owned()),
     }
-    lines.push(format!("  opening  {}", opening_name(&log.opening).replace('_', " ")));
+    lines.push(format!("  opening  {}", OpeningWord::from(&log.opening).text()));
     lines.push(String::new());
     lines.join("\n")
 }
@@ -268,67 +253,215 @@ fn expectation_text(expected: ExpectedChain, outcome: ExpectationResult) -> Stri
 }
 
 fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
-    let options = target.options;
     let log = &report.log;
-    let mut out: Vec<Value> = log.findings.iter().map(finding_json).collect();
-    if let (Some(expected), Some(outcome)) = (options.expect_head, log.expectation) {
-        out.push(expectation_json(expected, outcome));
+    let mut out: String =
+        log.findings.iter().map(|finding| line_text(&FindingLine::from(finding))).collect();
+    if let (Some(expected), Some(outcome)) = (target.options.expect_head, log.expectation) {
+        out.push_str(&line_text(&ExpectationLine::of(expected, outcome)));
     }
-    let counts = log.counts;
-    let count = |class| log.count(class);
-    out.push(json!({
-        "type": "summary",
-        "dir": target.dir.display().to_string(),
-        "condition": condition_name(report.condition()),
-        "level": level_name(options.level),
-        "segments": counts.segments,
-        "records": counts.records,
-        "unacknowledged": counts.unacknowledged,
-        "frame_bytes": counts.frame_bytes,
-        "root": log.last.map(|last| json!({ "seq": last.seq, "chain": last.chain.to_string() })),
-        "snapshots": report.snapshots,
-        "notes": report.notes,
-        "blobs": report.blobs,
-        "state": report.state.map(|(seq, hash)| json!({ "seq": seq, "hash": hash.to_string() })),
-        "damage": count(FindingClass::Damage),
-        "derived": count(FindingClass::DerivedDamage),
-        "newer": count(FindingClass::NewerFormat),
-        "warnings": count(FindingClass::Warning),
-        "omitted": log.omitted,
-        "opening": {
-            "verdict": opening_name(&log.opening),
-            "refusal": log.opening.as_ref().err().map(ToString::to_string),
-        },
-        "complete": log.completion == Completion::Complete,
-    }));
-    out.iter().map(|value| format!("{value}\n")).collect()
+    out.push_str(&line_text(&VerifiedLine::of(report, target)));
+    out
 }
 
-fn finding_json(finding: &VerifyFinding) -> Value {
-    let VerifyFinding { class, path, offset, end, missing, what } = finding;
-    json!({
-        "type": class_name(*class),
-        "path": path.display().to_string(),
-        "offset": offset,
-        "end": end,
-        "first_seq": missing.as_ref().map(|range| *range.start()),
-        "last_seq": missing.as_ref().map(|range| *range.end()),
-        "what": what,
-    })
+/// A finding of a verification.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum FindingLine<'a> {
+    /// Acknowledged bytes cannot be read, or differ from those that were written.
+    Damage(FindingJson<'a>),
+    /// Bytes derived from acknowledged ones are damaged: nothing is lost.
+    Derived(FindingJson<'a>),
+    /// It is intact, but was written by a newer program.
+    Newer(FindingJson<'a>),
+    /// It is unusual, but no acknowledged record depends on it.
+    Warning(FindingJson<'a>),
 }
 
-fn expectation_json(expected: ExpectedChain, outcome: ExpectationResult) -> Value {
-    let (word, seq, found) = match outcome {
-        ExpectationResult::Met { seq } => ("met", Some(seq), Some(expected.chain)),
-        ExpectationResult::Differs { seq, found } => ("differs", Some(seq), Some(found)),
-        ExpectationResult::Missing { .. } => ("missing", expected.seq, None),
-        ExpectationResult::Pruned { .. } => ("pruned", expected.seq, None),
-    };
-    json!({
-        "type": "expectation",
-        "outcome": word,
-        "seq": seq,
-        "expected": expected.chain.to_string(),
-        "found": found.map(|chain| chain.to_string()),
-    })
+/// The place of a finding.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FindingJson<'a> {
+    /// The end of the affected bytes; equal to `offset` if no particular bytes are affected.
+    end: u64,
+    /// The first record that cannot be read because of it.
+    first_seq: Option<u64>,
+    /// The last record that cannot be read because of it.
+    last_seq: Option<u64>,
+    /// The start of the affected bytes.
+    offset: u64,
+    /// The file, or the folder in which a file is missing.
+    path: String,
+    /// The problem, for people.
+    what: &'a str,
+}
+
+impl<'a> From<&'a VerifyFinding> for FindingLine<'a> {
+    fn from(finding: &'a VerifyFinding) -> Self {
+        let VerifyFinding { class, path, offset, end, missing, what } = finding;
+        let finding = FindingJson {
+            end: *end,
+            first_seq: missing.as_ref().map(|range| *range.start()),
+            last_seq: missing.as_ref().map(|range| *range.end()),
+            offset: *offset,
+            path: path.display().to_string(),
+            what,
+        };
+        match class {
+            FindingClass::Damage => Self::Damage(finding),
+            FindingClass::DerivedDamage => Self::Derived(finding),
+            FindingClass::NewerFormat => Self::Newer(finding),
+            FindingClass::Warning => Self::Warning(finding),
+        }
+    }
+}
+
+/// The result of `--expect-head`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExpectationLine {
+    /// The expected chain value.
+    expected: String,
+    /// The chain value that was found; null if there is no record.
+    found: Option<String>,
+    /// The result.
+    outcome: ExpectationWord,
+    /// The record; null if none has the value.
+    seq: Option<u64>,
+}
+
+/// The result of an expectation.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ExpectationWord {
+    /// The record has the chain value.
+    Met,
+    /// The record has another chain value.
+    Differs,
+    /// No record has the value, or the record does not exist.
+    Missing,
+    /// The record was pruned, so it cannot be compared.
+    Pruned,
+}
+
+impl ExpectationLine {
+    fn of(expected: ExpectedChain, outcome: ExpectationResult) -> Self {
+        let (outcome, seq, found) = match outcome {
+            ExpectationResult::Met { seq } => {
+                (ExpectationWord::Met, Some(seq), Some(expected.chain))
+            }
+            ExpectationResult::Differs { seq, found } => {
+                (ExpectationWord::Differs, Some(seq), Some(found))
+            }
+            ExpectationResult::Missing { .. } => (ExpectationWord::Missing, expected.seq, None),
+            ExpectationResult::Pruned { .. } => (ExpectationWord::Pruned, expected.seq, None),
+        };
+        let found = found.map(|chain| chain.to_string());
+        Self { expected: expected.chain.to_string(), found, outcome, seq }
+    }
+}
+
+/// The result of a verification, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VerifiedLine {
+    /// The number of blobs checked; 0 below the level `snapshots`.
+    blobs: u64,
+    /// Whether everything was checked; if not, the other members cover a part of the log.
+    complete: bool,
+    /// The condition of the ledger.
+    condition: ConditionWord,
+    /// The number of lines of type `damage`.
+    damage: usize,
+    /// The number of lines of type `derived`.
+    derived: usize,
+    /// The folder or archive file, as given.
+    dir: String,
+    /// The total size of the frames of intact records.
+    frame_bytes: u64,
+    /// How thoroughly the ledger was verified.
+    level: LevelChoice,
+    /// The number of lines of type `newer`.
+    newer: usize,
+    /// The number of snapshot notes in the log compared; 0 below the level `snapshots`.
+    notes: u64,
+    /// The number of findings that are not listed.
+    omitted: u64,
+    /// What opening the ledger for writing would find.
+    opening: OpeningJson,
+    /// The number of intact records.
+    records: u64,
+    /// The last durable record.
+    root: Option<RootJson>,
+    /// The number of segment files.
+    segments: u64,
+    /// The number of snapshots checked; 0 below the level `snapshots`.
+    snapshots: u64,
+    /// The replayed state; null below the level `replay`.
+    state: Option<ReplayedJson>,
+    /// The number of records after the durable end in HEAD.
+    unacknowledged: u64,
+    /// The number of lines of type `warning`.
+    warnings: usize,
+}
+
+/// The condition of a ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ConditionWord {
+    /// Nothing is damaged.
+    Whole,
+    /// Something is damaged, or the expectation is not met.
+    Damaged,
+    /// A part was written by a newer program.
+    Newer,
+    /// The verification was interrupted.
+    Stopped,
+}
+
+/// The last durable record.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RootJson {
+    /// Its chain value.
+    chain: String,
+    /// Its sequence number.
+    seq: u64,
+}
+
+/// A replayed state.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ReplayedJson {
+    /// Its hash.
+    hash: String,
+    /// Its last record.
+    seq: u64,
+}
+
+impl VerifiedLine {
+    fn of(report: &VerifyReport, target: VerifyTarget<'_>) -> Self {
+        let (log, counts) = (&report.log, report.log.counts);
+        let count = |class| log.count(class);
+        Self {
+            blobs: report.blobs,
+            complete: log.completion == Completion::Complete,
+            condition: match report.condition() {
+                LedgerCondition::Valid => ConditionWord::Whole,
+                LedgerCondition::Damaged => ConditionWord::Damaged,
+                LedgerCondition::NewerFormat => ConditionWord::Newer,
+                LedgerCondition::Stopped => ConditionWord::Stopped,
+            },
+            damage: count(FindingClass::Damage),
+            derived: count(FindingClass::DerivedDamage),
+            dir: target.dir.display().to_string(),
+            frame_bytes: counts.frame_bytes,
+            level: target.options.level,
+            newer: count(FindingClass::NewerFormat),
+            notes: report.notes,
+            omitted: log.omitted,
+            opening: (&log.opening).into(),
+            records: counts.records,
+            root: log.last.map(|last| RootJson { chain: last.chain.to_string(), seq: last.seq }),
+            segments: counts.segments,
+            snapshots: report.snapshots,
+            state: report.state.map(|(seq, hash)| ReplayedJson { hash: hash.to_string(), seq }),
+            unacknowledged: counts.unacknowledged,
+            warnings: count(FindingClass::Warning),
+        }
+    }
 }

@@ -20,3 +20,8 @@ pub(crate) fn line_value<L: JsonLine>(line: &L) -> Value {
     }
     members
 }
+
+/// The text of a line, with its end.
+pub(crate) fn line_text<L: JsonLine>(line: &L) -> String {
+    format!("{}\n", line_value(line))
+}

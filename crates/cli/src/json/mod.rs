@@ -6,19 +6,21 @@
 //!
 //! Members are printed in alphabetical order, whatever the order of the fields.
 
+mod event;
 mod line;
-mod pause_cause;
-mod question;
+mod opening;
 mod replan;
 #[cfg(test)]
 mod schema;
 mod time;
 mod value;
 
-pub(crate) use line::{JsonLine, line_value};
-pub(crate) use pause_cause::PauseCauseJson;
-pub(crate) use question::{QuestionJson, SubjectJson, TimeoutJson};
-pub(crate) use replan::{ReplanRequestJson, TriggerJson};
+pub(crate) use event::EventSchema;
+#[cfg(test)]
+pub(crate) use event::event_definition;
+pub(crate) use line::{JsonLine, line_text, line_value};
+pub(crate) use opening::{OpeningJson, OpeningWord};
+pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;
 pub(crate) use time::TimeJson;

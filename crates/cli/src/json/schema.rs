@@ -1,11 +1,11 @@
-//! Generates `format/json-lines.schema.json` from the types of the lines.
+//! Generates the published schemas of JSON from its types.
 //!
-//! Definitions that no type has yet are kept as the file has them, as far as they are used.
+//! Definitions of lines that have no type yet are kept as the file has them.
 
 use std::collections::BTreeSet;
 
-use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::line::JsonLine;
@@ -16,16 +16,18 @@ const SCHEMA: u32 = 1;
 /// The commands whose lines have the member `schema`.
 const VERSIONED: [&str; 2] = ["inspect", "status"];
 
-/// The published schema, line by line.
+/// A published schema: named definitions, and the parts to which they refer.
 pub(crate) struct PublishedSchema {
     generator: SchemaGenerator,
-    lines: Map<String, Value>,
+    named: Map<String, Value>,
+    /// Definitions of JSON that the program reads.
+    read: Map<String, Value>,
 }
 
 impl PublishedSchema {
     pub(crate) fn new() -> Self {
         let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-        Self { generator, lines: Map::new() }
+        Self { generator, named: Map::new(), read: Map::new() }
     }
 
     /// Adds a line of a command.
@@ -36,10 +38,26 @@ impl PublishedSchema {
             None => {
                 for variant in schema["oneOf"].take().as_array().expect("a tagged enum") {
                     let word = variant["properties"]["type"]["const"].as_str().expect("its tag");
-                    self.insert(command, word, variant.clone());
+                    self.insert(command, word, self.complete(variant.clone()));
                 }
             }
         }
+    }
+
+    /// Adds the members of the definition to which a variant refers.
+    fn complete(&self, mut variant: Value) -> Value {
+        let target = variant.as_object_mut().and_then(|members| members.remove("$ref"));
+        let name =
+            target.as_ref().and_then(Value::as_str).and_then(|it| it.strip_prefix("#/$defs/"));
+        let Some(Value::Object(part)) = name.map(|name| self.generator.definitions()[name].clone())
+        else {
+            return variant;
+        };
+        let properties = variant["properties"].as_object_mut().expect("the tag");
+        properties.extend(part["properties"].as_object().cloned().unwrap_or_default());
+        let required = variant["required"].as_array_mut().expect("the tag");
+        required.extend(part["required"].as_array().cloned().unwrap_or_default());
+        variant
     }
 
     fn insert(&mut self, command: &str, word: &str, mut schema: Value) {
@@ -53,39 +71,98 @@ impl PublishedSchema {
         let others = schema["required"].as_array().into_iter().flatten();
         required.extend(others.filter(|name| **name != "type").cloned());
         schema["required"] = Value::Array(required);
+        distribute(&mut schema);
         let name =
             if word == "error" { "any.error".to_owned() } else { format!("{command}.{word}") };
-        assert!(self.lines.insert(name.clone(), schema).is_none(), "{name} is listed twice");
+        assert!(self.named.insert(name.clone(), schema).is_none(), "{name} is listed twice");
     }
 
-    /// The whole schema; `published` is the file as it is.
-    pub(crate) fn finish(mut self, published: &Value) -> Value {
+    /// Adds a definition with that name.
+    pub(crate) fn define<T: JsonSchema>(&mut self, name: &str) {
+        let schema = T::json_schema(&mut self.generator).to_value();
+        self.named.insert(name.to_owned(), schema);
+    }
+
+    /// Adds definitions under the names that `name` gives them.
+    pub(crate) fn define_all(
+        &mut self,
+        schemas: impl Fn(&mut SchemaGenerator) -> Vec<(&'static str, Schema)>,
+        name: impl Fn(&str) -> String,
+    ) {
+        for (kind, schema) in schemas(&mut self.generator) {
+            self.named.insert(name(kind), schema.to_value());
+        }
+    }
+
+    /// Adds a definition of JSON that the program reads, with that name.
+    pub(crate) fn define_input<T: JsonSchema>(&mut self, name: &str) {
+        let settings = SchemaSettings::draft2020_12().for_deserialize();
+        let mut generator =
+            settings.with(|settings| settings.inline_subschemas = true).into_generator();
+        self.read.insert(name.to_owned(), T::json_schema(&mut generator).to_value());
+    }
+
+    /// All definitions.
+    fn definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.generator.take_definitions(true);
-        definitions.extend(self.lines);
+        definitions.extend(self.named);
         definitions.values_mut().for_each(open);
+        definitions.extend(self.read);
+        definitions
+    }
+
+    /// The schema of a document that is one of the definitions with these names.
+    pub(crate) fn finish(self, names: &[&str], title: &str, description: &str) -> Value {
+        let mut definitions = self.definitions();
+        document(names.iter().copied(), title, description, &mut definitions)
+    }
+
+    /// The schema of lines; `published` is the file as it is.
+    pub(crate) fn finish_lines(self, published: &Value, title: &str, description: &str) -> Value {
+        let mut definitions = self.definitions();
         keep_others(&mut definitions, &published["$defs"]);
-        let lines = definitions.keys().filter(|name| name.contains('.'));
-        let lines: Vec<Value> =
-            lines.map(|name| json!({ "$ref": format!("#/$defs/{name}") })).collect();
-        json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$id": "urn:plan-ledger:json-lines/1",
-            "title": "What the commands of `ledger` print with --json, line by line",
-            "description": "Version 1. A definition is named by command and type; one without a dot \
-                            is a part of others. Members and types may be added: readers ignore \
-                            unknown ones. This file is generated from the types of the program.",
-            "anyOf": lines,
-            "$defs": definitions,
-        })
+        let lines: Vec<String> =
+            definitions.keys().filter(|name| name.contains('.')).cloned().collect();
+        document(lines.iter().map(String::as_str), title, description, &mut definitions)
     }
 }
 
-/// Adds the definitions of lines and events that have no type yet, and their parts.
+/// A schema whose documents are one of the definitions with these names.
+fn document<'a>(
+    names: impl Iterator<Item = &'a str>,
+    title: &str,
+    description: &str,
+    definitions: &mut Map<String, Value>,
+) -> Value {
+    let names: Vec<Value> =
+        names.map(|name| json!({ "$ref": format!("#/$defs/{name}") })).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title, "description": description, "anyOf": names,
+        "$defs": std::mem::take(definitions),
+    })
+}
+
+/// Moves the members of an object with variants into each variant, so that each is complete.
+fn distribute(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut().filter(|object| object.contains_key("oneOf")) else {
+        return;
+    };
+    let shared = object.remove("properties").unwrap_or_default();
+    let required = object.remove("required").unwrap_or_default();
+    object.remove("type");
+    for variant in object["oneOf"].as_array_mut().expect("variants") {
+        let properties = variant["properties"].as_object_mut().expect("a variant is an object");
+        properties.extend(shared.as_object().cloned().unwrap_or_default());
+        let names = variant["required"].as_array_mut().expect("required members");
+        names.extend(required.as_array().cloned().unwrap_or_default());
+    }
+}
+
+/// Adds the definitions of lines that have no type yet, and their parts.
 fn keep_others(definitions: &mut Map<String, Value>, published: &Value) {
     let published = published.as_object().expect("definitions");
-    let is_kept = |name: &&String| {
-        name.starts_with("event_") || (name.contains('.') && !definitions.contains_key(*name))
-    };
+    let is_kept = |name: &&String| name.contains('.') && !definitions.contains_key(*name);
     let mut open: Vec<String> = published.keys().filter(is_kept).cloned().collect();
     definitions.values().for_each(|part| references(part, &mut open));
     let mut seen = BTreeSet::new();

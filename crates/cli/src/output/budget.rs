@@ -3,15 +3,9 @@
 use plan_ledger::internals::plan::BudgetPart;
 use plan_ledger::{Cost, Limits, PauseCause};
 
-use crate::json::PauseCauseJson;
 use crate::protocol::{count, counted};
 
 use super::escape::escape_control;
-
-/// The cause of a pause.
-pub(crate) fn pause_cause_json(cause: &PauseCause) -> PauseCauseJson {
-    cause.into()
-}
 
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 pub(crate) fn paused_text(cause: &PauseCause) -> String {
@@ -36,11 +30,6 @@ fn part_adjective(part: BudgetPart) -> &'static str {
         BudgetPart::Attempts => "attempt",
         BudgetPart::Wall => "wall-time",
     }
-}
-
-/// The limits of a budget; null is no limit.
-pub(crate) fn limits_json(limits: Limits) -> Limits {
-    limits
 }
 
 /// The limits of a budget.

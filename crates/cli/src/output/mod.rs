@@ -24,20 +24,18 @@ mod shell;
 mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
-pub(crate) use budget::{cost_text, limits_json, limits_text, pause_cause_json, paused_text};
+pub(crate) use budget::{cost_text, limits_text, paused_text};
 pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use export::write_export;
-pub(crate) use plan_diff::{plan_diff_json, plan_diff_text};
+pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{
-    print_answer, print_error, print_json, print_line, print_line_or_text, print_message,
-    print_raw, print_raw_to, print_result, print_text,
+    print_answer, print_error, print_json, print_line, print_message, print_raw, print_raw_to,
+    print_result, print_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
-pub(crate) use question::{
-    question_json, question_subject_json, question_subject_text, question_timeout_json,
-};
+pub(crate) use question::question_subject_text;
 pub(crate) use reporter::{Audience, RunReporter};
-pub(crate) use run_json::{pending_json, summary_json};
+pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{pending_commands, pending_text, step_argument, summary_text};
 pub(crate) use shell::{quoted, shell_command};
 pub(crate) use word::phrase;

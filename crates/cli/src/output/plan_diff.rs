@@ -1,38 +1,112 @@
 //! The difference between two plans, as JSON and as text.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use plan_ledger::internals::plan::{FieldChange, PlanDiff, WorkChange};
+use plan_ledger::internals::plan::{ChangedStep, FieldChange, PlanDiff, WorkChange};
 
-/// The differences, as `format/cli-json.md` describes them.
-pub(crate) fn plan_diff_json(difference: &PlanDiff) -> Value {
-    let PlanDiff { added, removed, changed, reordered, barriers, fields } = difference;
-    let changed = changed.iter().map(|step| {
+/// The differences between two plans.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PlanDiffJson<'a> {
+    /// The ids of steps that only the new plan has.
+    added: &'a [String],
+    /// The ids of barriers that were added, removed or changed.
+    barriers: &'a [String],
+    /// The steps that both plans have, with differences.
+    changed: Vec<ChangedStepJson<'a>>,
+    /// Other fields of the plan that differ.
+    fields: Vec<FieldChangeJson<'a>>,
+    /// The ids of steps that only the old plan has.
+    removed: &'a [String],
+    /// A smallest set of steps that must move to turn the old order into the new one.
+    reordered: &'a [String],
+}
+
+impl<'a> From<&'a PlanDiff> for PlanDiffJson<'a> {
+    fn from(difference: &'a PlanDiff) -> Self {
+        let PlanDiff { added, removed, changed, reordered, barriers, fields } = difference;
+        Self {
+            added,
+            barriers,
+            changed: changed.iter().map(ChangedStepJson::from).collect(),
+            fields: fields.iter().map(FieldChangeJson::from).collect(),
+            removed,
+            reordered,
+        }
+    }
+}
+
+/// A step that both plans have, with differences.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChangedStepJson<'a> {
+    /// The fields that differ.
+    fields: Vec<FieldChangeJson<'a>>,
+    /// Its id.
+    step: &'a str,
+    /// Whether the work itself changed, so that earlier work is discarded.
+    work: WorkWord,
+}
+
+impl<'a> From<&'a ChangedStep> for ChangedStepJson<'a> {
+    fn from(step: &'a ChangedStep) -> Self {
+        let fields = step.fields.iter().map(FieldChangeJson::from).collect();
         let work = match step.work {
-            WorkChange::Unchanged => "same",
-            WorkChange::Changed => "other",
+            WorkChange::Unchanged => WorkWord::Same,
+            WorkChange::Changed => WorkWord::Other,
         };
-        json!({ "step": step.id, "work": work, "fields": fields_json(&step.fields) })
-    });
-    json!({
-        "type": "diff", "added": added, "removed": removed, "changed": changed.collect::<Vec<_>>(),
-        "reordered": reordered, "barriers": barriers, "fields": fields_json(fields),
-    })
+        Self { fields, step: &step.id, work }
+    }
 }
 
-fn fields_json(fields: &[FieldChange]) -> Value {
-    let field = |field: &FieldChange| {
+/// Whether the work of a step changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum WorkWord {
+    /// The work is the same; when, how or by whom it is done changed.
+    Same,
+    /// The work itself changed.
+    Other,
+}
+
+/// A field that differs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FieldChangeJson<'a> {
+    /// Whether the field was added, removed or changed.
+    change: FieldChangeWord,
+    /// The name of the field.
+    field: &'a str,
+    /// The new value: any JSON; null for the default.
+    new: Option<&'a Value>,
+    /// The old value: any JSON; null for the default.
+    old: Option<&'a Value>,
+}
+
+impl<'a> From<&'a FieldChange> for FieldChangeJson<'a> {
+    fn from(field: &'a FieldChange) -> Self {
         let FieldChange { name, old, new } = field;
-        json!({ "field": name, "change": change_name(field), "old": old, "new": new })
-    };
-    fields.iter().map(field).collect()
+        let (change, _) = change(field);
+        Self { change, field: name, new: new.as_ref(), old: old.as_ref() }
+    }
 }
 
-fn change_name(field: &FieldChange) -> &'static str {
+/// What happened to a field.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum FieldChangeWord {
+    /// Only the new plan has it.
+    Added,
+    /// Only the old plan has it.
+    Removed,
+    /// Both plans have it, with different values.
+    Changed,
+}
+
+fn change(field: &FieldChange) -> (FieldChangeWord, &'static str) {
     match (&field.old, &field.new) {
-        (None, _) => "added",
-        (_, None) => "removed",
-        (Some(_), Some(_)) => "changed",
+        (None, _) => (FieldChangeWord::Added, "added"),
+        (_, None) => (FieldChangeWord::Removed, "removed"),
+        (Some(_), Some(_)) => (FieldChangeWord::Changed, "changed"),
     }
 }
 
@@ -49,7 +123,7 @@ pub(crate) fn plan_diff_text(difference: &PlanDiff) -> String {
 fn field_text(owner: &str, field: &FieldChange) -> String {
     let value = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), shortened);
     let (old, new) = (value(&field.old), value(&field.new));
-    format!("  {owner}.{} {}: {old} -> {new}", field.name, change_name(field))
+    format!("  {owner}.{} {}: {old} -> {new}", field.name, change(field).1)
 }
 
 /// A value on one line, truncated if it is long.

@@ -50,17 +50,12 @@ pub(crate) fn print_line<L: JsonLine>(line: &L) -> Result<(), Failure> {
 }
 
 /// Prints the result of a command: its line, or text for people.
-pub(crate) fn print_line_or_text<L: JsonLine>(
+pub(crate) fn print_result<L: JsonLine>(
     as_json: bool,
     line: &L,
     text: &str,
 ) -> Result<(), Failure> {
-    print_result(as_json, &line_value(line), text)
-}
-
-/// Prints the result of a command: a JSON line, or text for people.
-pub(crate) fn print_result(as_json: bool, value: &Value, text: &str) -> Result<(), Failure> {
-    if as_json { print_json(value) } else { print_text(&format!("{text}\n")) }
+    if as_json { print_line(line) } else { print_text(&format!("{text}\n")) }
 }
 
 /// Prints the answer to a request and returns its exit code.

@@ -1,20 +1,8 @@
-//! Questions of a run to a person, as JSON and as text.
+//! Questions of a run to a person, as text.
 
-use plan_ledger::internals::plan::{OnTimeout, QuestionBody, QuestionSubject};
-
-use crate::json::{QuestionJson, SubjectJson, TimeoutJson};
+use plan_ledger::internals::plan::QuestionSubject;
 
 use super::escape::escape_control;
-
-/// A question.
-pub(crate) fn question_json(asked: &QuestionBody) -> QuestionJson {
-    asked.into()
-}
-
-/// The subject of a question.
-pub(crate) fn question_subject_json(subject: &QuestionSubject) -> SubjectJson {
-    subject.into()
-}
 
 /// The subject of a question.
 pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
@@ -27,9 +15,4 @@ pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {
             format!("what to do about barrier {}", escape_control(id))
         }
     }
-}
-
-/// The action after a question's deadline has passed without an answer.
-pub(crate) fn question_timeout_json(then: &OnTimeout) -> TimeoutJson {
-    then.into()
 }

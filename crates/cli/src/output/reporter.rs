@@ -8,10 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
-
 use plan_ledger::{Result, Ruling, StepNumber, StepStatus, Timestamp};
 
+use crate::json::{JsonLine, line_text};
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 use crate::signals::StopSignals;
 
@@ -19,7 +18,7 @@ use super::escape::escape_control;
 use super::print::print_message;
 use super::printer::Printer;
 use super::progress_bar::bar;
-use super::run_json::{pending_json, progress_json};
+use super::run_json::{PendingJson, ProgressLine, WaitsLine};
 use super::run_text::{pending_text, progress_text};
 
 /// The destination of progress reports.
@@ -74,10 +73,10 @@ impl RunReporter {
     }
 
     /// Prints a line if the audience is a program.
-    pub(crate) fn print_if_json(&self, value: &Value) {
+    pub(crate) fn print_if_json<L: JsonLine>(&self, line: &L) {
         if matches!(self.audience, Audience::Json) {
-            let value = value.clone();
-            self.printer.print(move || print_line(&value));
+            let text = line_text(line);
+            self.printer.print(move || print_line(&text));
         }
     }
 
@@ -92,10 +91,8 @@ impl RunReporter {
         if std::mem::replace(&mut self.waits, items.to_vec()) == items {
             return;
         }
-        self.print_if_json(&json!({
-            "type": "waits", "run": run, "until_micros": until,
-            "waiting_for": items.iter().map(pending_json).collect::<Vec<_>>(),
-        }));
+        let waiting_for = items.iter().map(PendingJson::from).collect();
+        self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for });
         let lines: Vec<String> = items.iter().map(|item| pending_text(item, run, ledger)).collect();
         let print = move || lines.iter().for_each(|line| print_message(line));
         match &self.audience {
@@ -120,8 +117,8 @@ impl RunReporter {
         match &self.audience {
             Audience::Quiet => {}
             Audience::Json => {
-                if let Some(value) = progress_json(progress) {
-                    self.printer.print(move || print_line(&value));
+                if let Some(line) = ProgressLine::of(progress) {
+                    self.print_if_json(&line);
                 }
             }
             Audience::Lines => {
@@ -155,8 +152,8 @@ impl Observer for RunReporter {
 
 /// Prints one JSON line on standard output. If the reader has closed the pipe, the run continues
 /// without output.
-fn print_line(value: &Value) {
-    let _ = writeln!(io::stdout().lock(), "{value}");
+fn print_line(text: &str) {
+    let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
 fn show_on_bar(bar: &ProgressBar, progress: &Progress) {

@@ -1,206 +1,546 @@
-//! The JSON lines of `ledger run`: progress, summary, and the items that a run waits for
-//! (`format/cli-json.md`).
+//! The JSON lines of `ledger run`: progress, summary, and the items that a run waits for.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::internals::plan::ResolvedOutcome;
-use plan_ledger::{ContentHash, Json, Ruling};
+use plan_ledger::internals::plan::{QuestionBody, ResolvedOutcome};
+use plan_ledger::{
+    AttemptToken, ContentHash, Cost, FailureClass, Json, Micros, PauseCause, QuestionId,
+    ReplanTrigger, Ruling, StepNumber, StepStatus, Timestamp,
+};
 
-use crate::protocol::{StepName, code_of, describe, trigger_json};
-use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
+use crate::json::AnyJson;
+use crate::protocol::{StepName, code_of, describe};
+use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecorded};
 
-use super::budget::pause_cause_json;
-use super::question::question_json;
 use super::run_text::outcome_name;
 
-/// The line for an event of a run; `None` for events that have none.
-pub(super) fn progress_json(progress: &Progress) -> Option<Value> {
-    let mut value = match progress {
-        Progress::Lost { token, detail, status, .. } => json!({
-            "type": "lost", "token": token.0, "detail": detail, "status": status.to_string(),
-        }),
-        Progress::Dispatched { title, attempt, token, worker, .. } => json!({
-            "type": "dispatched", "title": title, "attempt": attempt, "token": token.0,
-            "worker": worker,
-        }),
-        Progress::Receipt { token, outcome, message, duration, status, .. } => json!({
-            "type": "receipt", "token": token.0, "outcome": outcome, "message": message,
-            "duration_micros": duration, "status": status.to_string(),
-        }),
-        Progress::Refused { token, reason, .. } => json!({
-            "type": "refused", "token": token.0, "reason": reason,
-        }),
-        Progress::Verdict { criterion, ruling, by, evidence, status, .. } => json!({
-            "type": "verdict", "criterion": criterion, "ruling": ruling_name(*ruling),
-            "by": by, "evidence": evidence, "status": status.map(|status| status.to_string()),
-        }),
-        Progress::Probed { finding, evidence, status, .. } => json!({
-            "type": "probed", "finding": finding.map(finding_name), "evidence": evidence,
-            "status": status.to_string(),
-        }),
-        Progress::Waiting { until, reason } => json!({
-            "type": "waiting", "until_micros": until, "reason": reason,
-        }),
-        Progress::Draining { reason, running } => json!({
-            "type": "draining", "reason": reason, "running": running,
-        }),
-        Progress::Proposed { version, by, is_active } => json!({
-            "type": "proposed", "version": version, "by": by, "is_active": is_active,
-        }),
-        Progress::Noted { note, .. } => json!({ "type": "noted", "note": note }),
-        Progress::Started { .. } | Progress::Counted { .. } => return None,
-    };
-    if let (Some(step), Some(object)) = (step_of(progress), value.as_object_mut()) {
-        object.insert("step".to_owned(), json!(step.id));
-        object.insert("number".to_owned(), json!(step.number.0));
-    }
-    Some(value)
+/// An event of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ProgressLine<'a> {
+    /// An attempt was lost: it will never report.
+    Lost {
+        /// The reason, for people.
+        detail: &'a str,
+        /// The number of the step.
+        number: StepNumber,
+        /// The status of the step afterwards.
+        status: StepStatus,
+        /// The id of the step.
+        step: &'a str,
+        /// The attempt.
+        token: AttemptToken,
+    },
+    /// A step was dispatched.
+    Dispatched {
+        /// The number of the attempt at its step, from 1.
+        attempt: u32,
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: &'a str,
+        /// The title of the step, or the first line of its goal.
+        title: &'a str,
+        /// The attempt.
+        token: AttemptToken,
+        /// The worker.
+        worker: &'a str,
+    },
+    /// A receipt was recorded.
+    Receipt {
+        /// The duration of the attempt.
+        duration_micros: Micros,
+        /// The reason for a failure; empty if it succeeded.
+        message: &'a str,
+        /// The number of the step.
+        number: StepNumber,
+        /// The outcome: `succeeded`, `failed` or `replan_requested`.
+        outcome: &'static str,
+        /// The status of the step afterwards.
+        status: StepStatus,
+        /// The id of the step.
+        step: &'a str,
+        /// The attempt.
+        token: AttemptToken,
+    },
+    /// A receipt came too late and was recorded as rejected.
+    Refused {
+        /// The number of the step.
+        number: StepNumber,
+        /// The reason, for people.
+        reason: &'a str,
+        /// The id of the step.
+        step: &'a str,
+        /// The attempt.
+        token: AttemptToken,
+    },
+    /// The runner or a judge judged a criterion.
+    Verdict {
+        /// The runner or the judge.
+        by: &'a str,
+        /// The criterion, from 0.
+        criterion: u32,
+        /// The evidence, for people.
+        evidence: &'a str,
+        /// The number of the step; absent for a criterion of the plan.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        number: Option<StepNumber>,
+        /// Whether the criterion holds.
+        ruling: Ruling,
+        /// The status of the step afterwards; null for a criterion of the plan.
+        status: Option<StepStatus>,
+        /// The id of the step; absent for a criterion of the plan.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'a str>,
+    },
+    /// A probe looked for the effect of a lost attempt.
+    Probed {
+        /// The evidence, for people.
+        evidence: &'a str,
+        /// What it found; null if it is inconclusive.
+        finding: Option<ResolvedOutcome>,
+        /// The number of the step.
+        number: StepNumber,
+        /// The status of the step afterwards.
+        status: StepStatus,
+        /// The id of the step.
+        step: &'a str,
+    },
+    /// No work is possible until then.
+    Waiting {
+        /// The reason, for people.
+        reason: &'a str,
+        /// The end of the wait.
+        until_micros: Timestamp,
+    },
+    /// No more steps are dispatched.
+    Draining {
+        /// The reason, for people.
+        reason: &'a str,
+        /// The number of running workers and checks.
+        running: usize,
+    },
+    /// A planner's plan was proposed.
+    Proposed {
+        /// The planner.
+        by: &'a str,
+        /// Whether it is active; otherwise it waits for approval.
+        is_active: bool,
+        /// The version.
+        version: u32,
+    },
+    /// A warning.
+    Noted {
+        /// The warning, for people.
+        note: &'a str,
+        /// The number of the step, if it is about one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        number: Option<StepNumber>,
+        /// The id of the step, if it is about one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'a str>,
+    },
 }
 
-fn step_of(progress: &Progress) -> Option<&StepName> {
-    match progress {
-        Progress::Lost { step, .. }
-        | Progress::Dispatched { step, .. }
-        | Progress::Started { step }
-        | Progress::Receipt { step, .. }
-        | Progress::Probed { step, .. }
-        | Progress::Refused { step, .. } => Some(step),
-        Progress::Verdict { step, .. } | Progress::Noted { step, .. } => step.as_ref(),
-        Progress::Draining { .. }
-        | Progress::Waiting { .. }
-        | Progress::Proposed { .. }
-        | Progress::Counted { .. } => None,
-    }
-}
-
-fn finding_name(finding: ResolvedOutcome) -> &'static str {
-    match finding {
-        ResolvedOutcome::Landed => "landed",
-        ResolvedOutcome::DidNotHappen => "did_not_happen",
-    }
-}
-
-fn ruling_name(ruling: Ruling) -> &'static str {
-    match ruling {
-        Ruling::Pass => "pass",
-        Ruling::Fail => "fail",
-    }
-}
-
-/// The last line. `state` is the hash of the live state after record `seq`.
-pub(crate) fn summary_json(summary: &RunSummary, seq: u64, state: ContentHash) -> Value {
-    let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes, seen: _ } =
-        summary;
-    let failures: Vec<Value> = failures
-        .iter()
-        .map(|(step, class, message)| {
-            json!({ "step": step.id, "number": step.number.0, "class": class, "message": message })
+impl<'a> ProgressLine<'a> {
+    /// The line for an event of a run; `None` for events that have none.
+    pub(super) fn of(progress: &'a Progress) -> Option<Self> {
+        Some(match progress {
+            Progress::Lost { step, token, detail, status } => Self::Lost {
+                detail,
+                number: step.number,
+                status: *status,
+                step: &step.id,
+                token: *token,
+            },
+            Progress::Dispatched { step, title, attempt, token, worker } => Self::Dispatched {
+                attempt: *attempt,
+                number: step.number,
+                step: &step.id,
+                title,
+                token: *token,
+                worker,
+            },
+            Progress::Receipt { step, token, outcome, message, duration, status } => {
+                Self::Receipt {
+                    duration_micros: *duration,
+                    message,
+                    number: step.number,
+                    outcome,
+                    status: *status,
+                    step: &step.id,
+                    token: *token,
+                }
+            }
+            Progress::Refused { step, token, reason } => {
+                Self::Refused { number: step.number, reason, step: &step.id, token: *token }
+            }
+            Progress::Verdict { step, criterion, ruling, by, evidence, status } => Self::Verdict {
+                by,
+                criterion: *criterion,
+                evidence,
+                number: number_of(step.as_ref()),
+                ruling: *ruling,
+                status: *status,
+                step: id_of(step.as_ref()),
+            },
+            Progress::Probed { step, finding, evidence, status } => Self::Probed {
+                evidence,
+                finding: *finding,
+                number: step.number,
+                status: *status,
+                step: &step.id,
+            },
+            Progress::Waiting { until, reason } => Self::Waiting { reason, until_micros: *until },
+            Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
+            Progress::Proposed { version, by, is_active } => {
+                Self::Proposed { by, is_active: *is_active, version: *version }
+            }
+            Progress::Noted { step, note } => {
+                let (number, step) = (number_of(step.as_ref()), id_of(step.as_ref()));
+                Self::Noted { note, number, step }
+            }
+            Progress::Started { .. } | Progress::Counted { .. } => return None,
         })
-        .collect();
-    let failed_criteria: Vec<Value> = failed_criteria
-        .iter()
-        .map(|(criterion, evidence)| json!({ "criterion": criterion, "evidence": evidence }))
-        .collect();
-    let mut value = json!({
-        "type": "summary",
-        "run": run,
-        "seq": seq,
-        "state_hash": state.to_string(),
-        "outcome": outcome_name(outcome),
-        "steps": counts.steps,
-        "accepted": counts.accepted,
-        "taken_over": counts.taken_over,
-        "trusted": counts.trusted,
-        "skipped": counts.skipped,
-        "failed": counts.failed,
-        "attempts": counts.attempts,
-        "cost": counts.cost,
-        "elapsed_micros": counts.elapsed,
-        "session": {
-            "dispatched": session.dispatched,
-            "receipts": session.receipts,
-            "retries": session.retries,
-            "lost": session.lost,
-            "refused": session.refused,
-            "duration_micros": session.duration,
-        },
-        "failures": failures,
-        "failed_criteria": failed_criteria,
-        "notes": notes.iter().map(note_json).collect::<Vec<_>>(),
-    });
-    let Some(object) = value.as_object_mut() else { return value };
-    match outcome {
-        RunOutcome::Waiting(items) => {
-            object.insert("waiting_for".to_owned(), items.iter().map(pending_json).collect());
-        }
-        RunOutcome::Stopped { error, unrecorded } => {
-            object.insert("error".to_owned(), json!(error.to_string()));
-            object.insert("exit_code".to_owned(), json!(code_of(error).number()));
-            object
-                .insert("unrecorded".to_owned(), unrecorded.iter().map(unrecorded_json).collect());
-        }
-        _ => {}
     }
-    value
 }
 
-fn note_json((step, note): &(Option<StepName>, String)) -> Value {
-    json!({
-        "step": step.as_ref().map(|step| step.id.as_str()),
-        "number": step.as_ref().map(|step| step.number.0), "note": note,
-    })
+fn number_of(step: Option<&StepName>) -> Option<StepNumber> {
+    step.map(|step| step.number)
+}
+
+fn id_of(step: Option<&StepName>) -> Option<&str> {
+    step.map(|step| step.id.as_str())
+}
+
+/// A run, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SummaryLine<'a> {
+    /// The number of accepted steps.
+    accepted: u32,
+    /// The number of attempts of the whole run.
+    attempts: u64,
+    /// The cost of the whole run.
+    cost: Cost,
+    /// The duration of the whole run.
+    elapsed_micros: Micros,
+    /// With the outcome `stopped`: the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// With the outcome `stopped`: the exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    /// The number of failed steps.
+    failed: u32,
+    /// The criteria of the plan that do not hold.
+    failed_criteria: Vec<FailedCriterionJson<'a>>,
+    /// The failed steps.
+    failures: Vec<StepFailureJson<'a>>,
+    /// The notes of the lines of type `noted`.
+    notes: Vec<NoteJson<'a>>,
+    /// The outcome: `done`, `failed`, `cancelled`, `aborted`, `waiting`, `interrupted` or `stopped`.
+    outcome: &'static str,
+    /// The run.
+    run: &'a str,
+    /// The last record of the state.
+    seq: u64,
+    /// The sums of this process.
+    session: SessionJson,
+    /// The number of skipped steps.
+    skipped: u32,
+    /// The hash of the state.
+    state_hash: ContentHash,
+    /// The number of steps of the active version.
+    steps: u32,
+    /// The number of accepted steps that were done before the run.
+    taken_over: u32,
+    /// The number of accepted steps that were trusted without a check.
+    trusted: u32,
+    /// With the outcome `stopped`: the receipts that could not be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unrecorded: Option<Vec<UnrecordedJson<'a>>>,
+    /// With the outcome `waiting`: what the run waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<Vec<PendingJson>>,
+}
+
+impl<'a> SummaryLine<'a> {
+    /// `state` is the hash of the live state after record `seq`.
+    pub(crate) fn of(summary: &'a RunSummary, seq: u64, state: ContentHash) -> Self {
+        let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes, seen: _ } =
+            summary;
+        let (waiting_for, stopped) = match outcome {
+            RunOutcome::Waiting(items) => {
+                (Some(items.iter().map(PendingJson::from).collect()), None)
+            }
+            RunOutcome::Stopped { error, unrecorded } => (None, Some((error, unrecorded))),
+            _ => (None, None),
+        };
+        let failures = failures.iter().map(|(step, class, message)| StepFailureJson {
+            class: *class,
+            message,
+            number: step.number,
+            step: &step.id,
+        });
+        Self {
+            accepted: counts.accepted,
+            attempts: counts.attempts,
+            cost: counts.cost,
+            elapsed_micros: counts.elapsed,
+            error: stopped.map(|(error, _)| error.to_string()),
+            exit_code: stopped.map(|(error, _)| code_of(error).number()),
+            failed: counts.failed,
+            failed_criteria: failed_criteria
+                .iter()
+                .map(|(criterion, evidence)| FailedCriterionJson { criterion, evidence })
+                .collect(),
+            failures: failures.collect(),
+            notes: notes
+                .iter()
+                .map(|(step, note)| NoteJson {
+                    note,
+                    number: number_of(step.as_ref()),
+                    step: id_of(step.as_ref()),
+                })
+                .collect(),
+            outcome: outcome_name(outcome),
+            run,
+            seq,
+            session: session.into(),
+            skipped: counts.skipped,
+            state_hash: state,
+            steps: counts.steps,
+            taken_over: counts.taken_over,
+            trusted: counts.trusted,
+            unrecorded: stopped.map(|(_, lost)| lost.iter().map(UnrecordedJson::from).collect()),
+            waiting_for,
+        }
+    }
+}
+
+/// A criterion of the plan that does not hold.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FailedCriterionJson<'a> {
+    /// The criterion.
+    criterion: &'a str,
+    /// The evidence, for people.
+    evidence: &'a str,
+}
+
+/// A failed step.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StepFailureJson<'a> {
+    /// The class of the failure.
+    class: FailureClass,
+    /// The reason, for people.
+    message: &'a str,
+    /// The number of the step.
+    number: StepNumber,
+    /// The id of the step.
+    step: &'a str,
+}
+
+/// A note.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NoteJson<'a> {
+    /// The text, for people.
+    note: &'a str,
+    /// The number of the step; null if it is not about one.
+    number: Option<StepNumber>,
+    /// The id of the step; null if it is not about one.
+    step: Option<&'a str>,
+}
+
+/// The sums of a process.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SessionJson {
+    /// Dispatched attempts.
+    dispatched: u32,
+    /// The duration.
+    duration_micros: Micros,
+    /// Lost attempts.
+    lost: u32,
+    /// Recorded receipts.
+    receipts: u32,
+    /// Receipts that came too late.
+    refused: u32,
+    /// Failures that lead to a retry.
+    retries: u32,
+}
+
+impl From<&Session> for SessionJson {
+    fn from(session: &Session) -> Self {
+        let Session { dispatched, receipts, retries, lost, refused, duration } = *session;
+        Self { dispatched, duration_micros: duration, lost, receipts, refused, retries }
+    }
+}
+
+/// A receipt that could not be recorded.
+#[derive(Debug, Serialize, JsonSchema)]
+struct UnrecordedJson<'a> {
+    /// The reason for a failure; empty if it succeeded.
+    message: String,
+    /// The number of the step.
+    number: StepNumber,
+    /// The outcome: `succeeded`, `failed` or `replan_requested`.
+    outcome: &'static str,
+    /// The output: any JSON.
+    output: Option<AnyJson>,
+    /// The id of the step.
+    step: &'a str,
+    /// The attempt.
+    token: AttemptToken,
+}
+
+impl<'a> From<&'a Unrecorded> for UnrecordedJson<'a> {
+    fn from(item: &'a Unrecorded) -> Self {
+        let (outcome, message) = describe(&item.receipt.outcome);
+        Self {
+            message,
+            number: item.step.number,
+            outcome,
+            output: item.receipt.output.inline().map(Json::value).map(AnyJson::from),
+            step: &item.step.id,
+            token: item.token,
+        }
+    }
+}
+
+/// The items that a run waits for, with `--wait`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitsLine<'a> {
+    /// The run, which releases the ledger until something changes.
+    pub(super) run: &'a str,
+    /// The end of the wait, if there is one.
+    pub(super) until_micros: Option<Timestamp>,
+    /// The items.
+    pub(super) waiting_for: Vec<PendingJson>,
 }
 
 /// An item that a run waits for.
-pub(crate) fn pending_json(item: &Pending) -> Value {
-    let named = |step: &Option<StepName>| {
-        (step.as_ref().map(|step| step.id.clone()), step.as_ref().map(|step| step.number.0))
-    };
-    match item {
-        Pending::Question { id, step, asked } => {
-            let (step, number) = named(step);
-            json!({
-                "kind": "question", "question": id.0, "step": step, "number": number,
-                "asked": question_json(asked),
-            })
-        }
-        Pending::Review { version, hash } => {
-            json!({ "kind": "review", "version": version, "hash": hash })
-        }
-        Pending::Paused { cause } => json!({ "kind": "paused", "cause": pause_cause_json(cause) }),
-        Pending::Replan { trigger, from, reason } => {
-            let (step, number) = named(from);
-            json!({
-                "kind": "replan", "trigger": trigger_json(trigger), "step": step,
-                "number": number, "reason": reason,
-            })
-        }
-        Pending::Decision { step, message } => json!({
-            "kind": "decision", "step": step.id, "number": step.number.0, "message": message,
-        }),
-        Pending::Verdicts { step, criteria } => json!({
-            "kind": "verdicts", "step": step.id, "number": step.number.0, "criteria": criteria,
-        }),
-        Pending::PlanVerdicts { criteria } => {
-            json!({ "kind": "plan_verdicts", "criteria": criteria })
-        }
-        Pending::OutcomeUnknown { step } => {
-            json!({ "kind": "outcome_unknown", "step": step.id, "number": step.number.0 })
-        }
-        Pending::Held { step, worker, lease_until } => json!({
-            "kind": "held", "step": step.id, "number": step.number.0, "worker": worker,
-            "lease_until_micros": lease_until,
-        }),
-        Pending::Caps { ready } => json!({ "kind": "caps", "ready": ready }),
-        Pending::Blocked { steps } => json!({ "kind": "blocked", "steps": steps }),
-    }
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum PendingJson {
+    /// The answer to a question.
+    Question {
+        /// The question.
+        asked: QuestionBody,
+        /// The number of the step; null for a question about the run.
+        number: Option<StepNumber>,
+        /// The number of the question.
+        question: QuestionId,
+        /// The id of the step; null for a question about the run.
+        step: Option<String>,
+    },
+    /// The review of a version of the plan.
+    Review {
+        /// The hash of the version.
+        hash: ContentHash,
+        /// The version.
+        version: u32,
+    },
+    /// A higher budget, or a decision to resume the run.
+    Paused {
+        /// Why it is paused.
+        cause: PauseCause,
+    },
+    /// A new version of the plan.
+    Replan {
+        /// The number of the first step to do again.
+        number: Option<StepNumber>,
+        /// The reason, for people.
+        reason: String,
+        /// The id of the first step to do again.
+        step: Option<String>,
+        /// The event that caused the request.
+        trigger: ReplanTrigger,
+    },
+    /// A decision about a failure.
+    Decision {
+        /// The reason for the failure.
+        message: String,
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: String,
+    },
+    /// Verdicts on the criteria of a step.
+    Verdicts {
+        /// The criteria.
+        criteria: Vec<String>,
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: String,
+    },
+    /// Verdicts on the criteria of the plan.
+    PlanVerdicts {
+        /// The criteria.
+        criteria: Vec<String>,
+    },
+    /// The outcome of a lost attempt.
+    OutcomeUnknown {
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: String,
+    },
+    /// A worker that this runner did not start.
+    Held {
+        /// The end of the worker's lease.
+        lease_until_micros: Timestamp,
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: String,
+        /// The worker.
+        worker: String,
+    },
+    /// A cap that other runs use up.
+    Caps {
+        /// The number of ready steps.
+        ready: u32,
+    },
+    /// Nothing: these steps are blocked permanently.
+    Blocked {
+        /// The number of steps.
+        steps: u32,
+    },
 }
 
-fn unrecorded_json(item: &Unrecorded) -> Value {
-    let (outcome, message) = describe(&item.receipt.outcome);
-    json!({
-        "step": item.step.id, "number": item.step.number.0, "token": item.token.0,
-        "outcome": outcome, "message": message,
-        "output": item.receipt.output.inline().map(Json::value),
-    })
+impl From<&Pending> for PendingJson {
+    fn from(item: &Pending) -> Self {
+        match item.clone() {
+            Pending::Question { id, step, asked } => Self::Question {
+                asked,
+                number: number_of(step.as_ref()),
+                question: id,
+                step: step.map(|step| step.id),
+            },
+            Pending::Review { version, hash } => Self::Review { hash, version },
+            Pending::Paused { cause } => Self::Paused { cause },
+            Pending::Replan { trigger, from, reason } => Self::Replan {
+                number: number_of(from.as_ref()),
+                reason,
+                step: from.map(|step| step.id),
+                trigger,
+            },
+            Pending::Decision { step: StepName { number, id: step }, message } => {
+                Self::Decision { message, number, step }
+            }
+            Pending::Verdicts { step: StepName { number, id: step }, criteria } => {
+                Self::Verdicts { criteria, number, step }
+            }
+            Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
+            Pending::OutcomeUnknown { step: StepName { number, id: step } } => {
+                Self::OutcomeUnknown { number, step }
+            }
+            Pending::Held { step: StepName { number, id: step }, worker, lease_until } => {
+                Self::Held { lease_until_micros: lease_until, number, step, worker }
+            }
+            Pending::Caps { ready } => Self::Caps { ready },
+            Pending::Blocked { steps } => Self::Blocked { steps },
+        }
+    }
 }

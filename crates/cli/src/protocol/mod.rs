@@ -14,7 +14,7 @@ pub use hand_off::{
     ArtifactEntry, ChangedFile, FailedCriterion, FileState, HandOff, Nearby, Neighbour,
     OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile, StepName, WorkerKind,
 };
-pub(crate) use hand_off::{class_word, describe, title, trigger_json};
+pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use units::{count, counted, size};

@@ -3,63 +3,81 @@
 //!
 //! Invariant: a reply that is not exactly one verdict is not used.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use plan_ledger::{Artifact, Json, Plan, Ruling, Run, State, Step};
 
+use crate::json::AnyJson;
 use crate::protocol::hand_off::SCHEMA;
 use crate::runner::check::{Check, Subject};
 
 /// The input of a judge: the JSON on its standard input.
-#[derive(Serialize)]
-struct Question<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Question<'a> {
+    /// The version of this format.
     schema: u32,
+    /// The name of the run.
     run: &'a str,
+    /// What the plan is about.
     plan: Brief<'a>,
     /// The step as in the plan; null for a criterion of the plan.
     step: Option<Step>,
+    /// The step number; null for a criterion of the plan.
     number: Option<u32>,
+    /// The attempt, from 1.
     attempt: Option<u32>,
+    /// The token of the attempt.
     token: Option<u64>,
     /// The criterion's 0-based index in its list.
     criterion: u32,
     /// The text of the criterion.
     text: &'a str,
     /// The output to judge.
+    #[schemars(with = "AnyJson")]
     output: Value,
     /// The artifacts of the attempt.
     artifacts: &'a [Artifact],
 }
 
 /// The part of the plan that a judge gets.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Brief<'a> {
+    /// The title in one line.
     title: &'a str,
+    /// The expected outcome of the plan.
     outcome: &'a str,
+    /// The purpose of the plan.
     goal: &'a str,
+    /// Background information.
     context: &'a str,
 }
 
 /// The reply of a judge.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct CheckAnswer {
+pub(super) struct JudgeReply {
+    /// The ruling on the criterion.
     verdict: Word,
+    /// The evidence for it, for people.
     #[serde(default)]
     evidence: String,
 }
 
-#[derive(Deserialize)]
+/// A ruling.
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Word {
+    /// The criterion holds.
     Pass,
+    /// The criterion does not hold.
     Fail,
 }
 
 /// Parse a judge's output into a verdict and its evidence, or the reason why there is none.
 pub(crate) fn verdict(printed: &[u8]) -> Result<(Ruling, String), String> {
-    let CheckAnswer { verdict, evidence } = serde_json::from_slice(printed)
+    let JudgeReply { verdict, evidence } = serde_json::from_slice(printed)
         .map_err(|error| format!("it printed no verdict: {error}"))?;
     let ruling = match verdict {
         Word::Pass => Ruling::Pass,

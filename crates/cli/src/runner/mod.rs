@@ -47,3 +47,12 @@ pub use process::{ProcessOptions, ProcessWorkers, scratch_folder};
 pub use progress::{Observer, Progress, StopRequest};
 pub use stub::{StubOptions, StubWorkers};
 pub use workers::{Report, StartFailure, WorkerNote, Workers};
+
+/// Adds the inputs of workers, judges and planners, and the replies of judges, to a schema.
+#[cfg(test)]
+pub(crate) fn define_hand_offs(schema: &mut crate::json::PublishedSchema) {
+    schema.define::<crate::protocol::hand_off::HandOff<'_>>("hand_off");
+    schema.define::<judge::Question<'_>>("judge_question");
+    schema.define_input::<judge::JudgeReply>("judge_answer");
+    schema.define::<drive::PlannerRequest<'_>>("planner_request");
+}

@@ -1,10 +1,11 @@
 //! The report of `ledger drill --every-crash`.
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::sim::lab::{CrashCounts, CrashFailure};
 
-use crate::output::{Code, Failure, print_json, print_text};
+use crate::output::{Code, Failure, print_line, print_text};
 use crate::protocol::counted;
 
 use super::args::{AgentBehavior, DrillArgs};
@@ -26,7 +27,7 @@ pub(super) struct CrashReport {
 /// Prints the report.
 pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Failure> {
     if args.json {
-        print_json(&json(crashes, args))?;
+        print_line(&EveryCrashLine::of(crashes, args))?;
     } else {
         print_text(&(text(crashes, args).join("\n") + "\n"))?;
     }
@@ -37,28 +38,69 @@ fn code(crashes: &CrashReport) -> Code {
     if crashes.tried.is_ok() { Code::Success } else { Code::Failed }
 }
 
-fn json(crashes: &CrashReport, args: &DrillArgs) -> serde_json::Value {
-    let tried = crashes.tried.as_ref().ok();
-    let failed = crashes.tried.as_ref().err();
-    json!({
-        "type": "every_crash",
-        "plan": args.plan.display().to_string(),
-        "seed": args.seed,
-        "agents": args.agents.name(),
-        "steps": crashes.steps,
-        "changes": crashes.calls,
-        "points": tried.map(|it| it.points),
-        "lives": tried.map(|it| it.runs),
-        "executed_twice": crashes.twice,
-        "state_hash": crashes.state_hash,
-        "holds": failed.is_none(),
-        "failed": failed.map(|failed| json!({
-            "at": failed.crash.map(|crash| crash.at),
-            "restart": failed.crash.map(|crash| crash.restart.to_string()),
-            "what": failed.what,
-            "again": repeat_command(failed, args),
-        })),
-    })
+/// A drill that crashes everywhere.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EveryCrashLine<'a> {
+    /// The behavior of the stub agents.
+    agents: &'static str,
+    /// The number of changes of the disk in the run without a crash.
+    changes: usize,
+    /// The number of repeated executions of steps in flight, over all crashes.
+    executed_twice: u64,
+    /// The crash that failed.
+    failed: Option<FailedCrashJson<'a>>,
+    /// Whether all checks hold.
+    holds: bool,
+    /// How often the run was resumed to its end.
+    lives: Option<usize>,
+    /// The plan file.
+    plan: String,
+    /// The number of crash points that were tried.
+    points: Option<usize>,
+    /// The seed.
+    seed: u64,
+    /// The hash of the final state of the run without a crash.
+    state_hash: &'a str,
+    /// The number of steps that the run without a crash executed.
+    steps: u64,
+}
+
+/// A crash that failed.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FailedCrashJson<'a> {
+    /// The command that repeats it.
+    again: String,
+    /// The change of the disk at which it happened.
+    at: Option<usize>,
+    /// What was restarted.
+    restart: Option<String>,
+    /// The problem, for people.
+    what: &'a str,
+}
+
+impl<'a> EveryCrashLine<'a> {
+    fn of(crashes: &'a CrashReport, args: &DrillArgs) -> Self {
+        let tried = crashes.tried.as_ref().ok();
+        let failed = crashes.tried.as_ref().err();
+        Self {
+            agents: args.agents.name(),
+            changes: crashes.calls,
+            executed_twice: crashes.twice,
+            failed: failed.map(|failed| FailedCrashJson {
+                again: repeat_command(failed, args),
+                at: failed.crash.map(|crash| crash.at),
+                restart: failed.crash.map(|crash| crash.restart.to_string()),
+                what: &failed.what,
+            }),
+            holds: failed.is_none(),
+            lives: tried.map(|it| it.runs),
+            plan: args.plan.display().to_string(),
+            points: tried.map(|it| it.points),
+            seed: args.seed,
+            state_hash: &crashes.state_hash,
+            steps: crashes.steps,
+        }
+    }
 }
 
 fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
@@ -140,6 +182,6 @@ mod tests {
         let command =
             "ledger drill p.yaml --every-crash --agents flaky --max-parallel 4 --seed 9 --at 12";
         assert!(lines.contains(command) && lines.contains("FAILED"), "{lines}");
-        assert_eq!(json(&crashes, &args())["holds"], false);
+        assert!(!EveryCrashLine::of(&crashes, &args()).holds);
     }
 }

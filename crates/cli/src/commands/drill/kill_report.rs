@@ -5,11 +5,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::{Cost, Ending, Json, Run, RunStatus, State, StepNumber, StepStatus};
 
-use crate::output::{Code, Failure, cost_text, print_json, print_text};
+use crate::output::{Code, Failure, cost_text, print_line, print_text};
 use crate::protocol::counted;
 
 use super::args::{DrillArgs, RUN};
@@ -40,9 +41,13 @@ pub(super) struct FinishedRun {
 }
 
 /// A property that must hold.
-struct DrillCheck {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DrillCheck {
+    /// The property.
     name: &'static str,
+    /// Whether it holds.
     holds: bool,
+    /// The evidence, for people.
     detail: String,
 }
 
@@ -51,7 +56,13 @@ pub(super) fn report(evidence: &KillEvidence, args: &DrillArgs) -> Result<Code, 
     let runs = DrillRuns::of(evidence)?;
     let checks = checks(evidence, &runs);
     if args.json {
-        json_lines(&checks, evidence, args).iter().try_for_each(print_json)?;
+        checks.iter().try_for_each(print_line)?;
+        print_line(&DrillLine {
+            holds: checks.iter().all(|check| check.holds),
+            kill_at: evidence.kill_at,
+            plan: args.plan.display().to_string(),
+            steps: evidence.whole.executions.len(),
+        })?;
     } else {
         print_text(&(text_lines(&checks, evidence, args).join("\n") + "\n"))?;
     }
@@ -74,18 +85,17 @@ fn code(checks: &[DrillCheck]) -> Code {
     if checks.iter().all(|check| check.holds) { Code::Success } else { Code::Failed }
 }
 
-fn json_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<Value> {
-    let line = |DrillCheck { name, holds, detail }: &DrillCheck| json!({ "type": "check", "name": name, "holds": holds, "detail": detail });
-    let mut lines: Vec<Value> = checks.iter().map(line).collect();
-    let summary = json!({
-        "type": "summary",
-        "plan": args.plan.display().to_string(),
-        "kill_at": evidence.kill_at,
-        "steps": evidence.whole.executions.len(),
-        "holds": checks.iter().all(|check| check.holds),
-    });
-    lines.push(summary);
-    lines
+/// A drill, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DrillLine {
+    /// Whether all checks hold.
+    holds: bool,
+    /// The step at which the run was killed.
+    kill_at: StepNumber,
+    /// The plan file.
+    plan: String,
+    /// The number of executed steps.
+    steps: usize,
 }
 
 fn text_lines(checks: &[DrillCheck], evidence: &KillEvidence, args: &DrillArgs) -> Vec<String> {

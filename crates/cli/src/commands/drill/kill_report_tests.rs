@@ -1,6 +1,8 @@
 //! Goal: a drill that finds a fault fails and names it. Method: the evidence of a successful drill,
 //! falsified in one place at a time.
 
+use serde_json::json;
+
 use super::*;
 use plan_ledger::{Environment, Ledger, LostCause, Plan, Receipt, RunPolicy, Step};
 

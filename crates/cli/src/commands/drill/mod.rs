@@ -7,9 +7,9 @@
 
 mod args;
 mod every_crash;
-mod every_crash_report;
+pub(crate) mod every_crash_report;
 mod kill;
-mod kill_report;
+pub(crate) mod kill_report;
 
 pub(crate) use args::DrillArgs;
 

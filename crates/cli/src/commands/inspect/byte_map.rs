@@ -6,6 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use plan_ledger::internals::log::{
     Damage, DerivedDamage, Diagnosis, LogItem, RecordStatus, SegmentInfo, SegmentState,
 };
@@ -15,8 +18,10 @@ use plan_ledger::{Environment, Error, LedgerView};
 use crate::output::Failure;
 
 /// The class of a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum RegionClass {
+    /// The header of the segment.
     Header,
     /// Durable records whose chain continues the records before them.
     Records,
@@ -32,7 +37,9 @@ pub(crate) enum RegionClass {
     Dead,
     /// Preallocated space.
     Free,
+    /// The index of a sealed segment.
     Index,
+    /// The footer of a sealed segment.
     Footer,
     /// Bytes that were not read, because the bytes before them are damaged.
     Unread,

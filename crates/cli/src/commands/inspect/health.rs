@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::format::{HeadState, SegmentHeader};
 use plan_ledger::internals::ledger::Fold;
@@ -12,6 +13,7 @@ use plan_ledger::internals::log::{Damage, DerivedDamage, LogReader, TailVerdict,
 use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
+use crate::json::OpeningJson;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
@@ -108,24 +110,22 @@ impl LedgerOverview {
 
     /// Prints a JSON line for each damage.
     pub(crate) fn damage_json(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        let derived = |damage| out.json("derived_damage", &derived_json(damage));
-        self.fold.derived.iter().try_for_each(derived)?;
-        self.fold.damage.iter().try_for_each(|damage| out.json("damage", &damage_json(damage)))
+        self.fold.derived.iter().try_for_each(|each| out.json(&DerivedDamageLine::from(each)))?;
+        self.fold.damage.iter().try_for_each(|each| out.json(&DamageLine::from(each)))
     }
 
     /// The health as JSON.
-    pub(crate) fn health_json(&self) -> Value {
-        let word = if self.is_good() { "good" } else { "damaged" };
-        json!({
-            "status": word,
-            "damage": self.fold.damage.len(),
-            "after_damage": self.fold.after_damage,
-            "unacknowledged": self.fold.unacknowledged,
-            "unreadable": self.fold.unreadable,
-            "opening": self.health.opening_json(),
-            "notes": self.health.notes,
-            "read_from": self.fold.read_from(),
-        })
+    pub(crate) fn health_json(&self) -> LedgerHealthJson<'_> {
+        LedgerHealthJson {
+            after_damage: self.fold.after_damage,
+            damage: self.fold.damage.len(),
+            notes: &self.health.notes,
+            opening: (&self.health.end).into(),
+            read_from: self.fold.read_from(),
+            status: HealthWord::of(self.is_good()),
+            unacknowledged: self.fold.unacknowledged,
+            unreadable: self.fold.unreadable.as_deref(),
+        }
     }
 }
 
@@ -162,31 +162,13 @@ impl Health {
         self.end.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::Rejected)
     }
 
-    /// The verdict about the end of the log as a JSON word.
-    pub(crate) fn opening(&self) -> &'static str {
-        match &self.end {
-            Ok(TailVerdict::Clean) => "clean",
-            Ok(TailVerdict::Unacknowledged) => "unacknowledged_tail",
-            Ok(_) => "torn",
-            Err(_) => "refused",
-        }
-    }
-
-    pub(crate) fn opening_json(&self) -> Value {
-        let refusal = self.end.as_ref().err().map(ToString::to_string);
-        json!({ "verdict": self.opening(), "refusal": refusal })
-    }
-
-    /// The last JSON line of a view of the log.
+    /// Writes the last JSON line of a view of the log.
     pub(crate) fn json_line(&self, is_good: bool, out: &mut Output<'_>) -> Result<(), Failure> {
-        out.json(
-            "health",
-            &json!({
-                "status": if is_good { "good" } else { "damaged" },
-                "opening": self.opening_json(),
-                "notes": self.notes,
-            }),
-        )
+        out.json(&HealthLine {
+            notes: &self.notes,
+            opening: (&self.end).into(),
+            status: HealthWord::of(is_good),
+        })
     }
 
     /// The reason why a writer could not open the log, in one line.
@@ -256,20 +238,6 @@ pub(crate) fn damage_text(damage: &Damage) -> String {
     format!("{path}: bytes {offset} to {end}: {records}: {}", escape_control(what))
 }
 
-pub(crate) fn damage_json(damage: &Damage) -> Value {
-    let Damage { path, offset, end, first_seq, last_seq, what } = damage;
-    let missing = (last_seq + 1).saturating_sub(*first_seq);
-    json!({
-        "path": path.display().to_string(),
-        "offset": offset,
-        "end": end,
-        "first_seq": first_seq,
-        "last_seq": last_seq,
-        "missing": missing,
-        "what": what,
-    })
-}
-
 /// Derived damage, which affects no record, in one line.
 pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
     let DerivedDamage { path, offset, end, what } = damage;
@@ -279,12 +247,109 @@ pub(crate) fn derived_text(damage: &DerivedDamage) -> String {
     )
 }
 
-pub(crate) fn derived_json(damage: &DerivedDamage) -> Value {
-    let DerivedDamage { path, offset, end, what } = damage;
-    json!({ "path": path.display().to_string(), "offset": offset, "end": end, "what": what })
+/// Damage: records that cannot be read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DamageLine<'a> {
+    /// The offset of the next readable record, or of the segment's logical end.
+    end: u64,
+    /// The first missing record.
+    first_seq: u64,
+    /// The last missing record, as far as known.
+    last_seq: u64,
+    /// The number of missing records.
+    missing: u64,
+    /// The start of the damage.
+    offset: u64,
+    /// The file.
+    path: String,
+    /// The problem.
+    what: &'a str,
 }
 
-/// The writer's state in HEAD, as a JSON word and as text.
+impl<'a> From<&'a Damage> for DamageLine<'a> {
+    fn from(damage: &'a Damage) -> Self {
+        let Damage { path, offset, end, first_seq, last_seq, what } = damage;
+        Self {
+            end: *end,
+            first_seq: *first_seq,
+            last_seq: *last_seq,
+            missing: (last_seq + 1).saturating_sub(*first_seq),
+            offset: *offset,
+            path: path.display().to_string(),
+            what,
+        }
+    }
+}
+
+/// Damage of bytes that are derived from records. Every record can be read without them.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DerivedDamageLine<'a> {
+    /// The end of the index or footer.
+    end: u64,
+    /// The start of the index or footer.
+    offset: u64,
+    /// The file.
+    path: String,
+    /// The problem.
+    what: &'a str,
+}
+
+impl<'a> From<&'a DerivedDamage> for DerivedDamageLine<'a> {
+    fn from(damage: &'a DerivedDamage) -> Self {
+        let DerivedDamage { path, offset, end, what } = damage;
+        Self { end: *end, offset: *offset, path: path.display().to_string(), what }
+    }
+}
+
+/// The health of a ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LedgerHealthJson<'a> {
+    /// The number of intact records after the damage.
+    after_damage: u64,
+    /// The number of damaged places.
+    damage: usize,
+    /// Unusual facts that are not damage, for people.
+    notes: &'a [String],
+    /// What opening the ledger for writing would find.
+    opening: OpeningJson,
+    /// The first record that was read.
+    read_from: u64,
+    /// Whether everything that was acknowledged can be read.
+    status: HealthWord,
+    /// The number of intact records after the durable end in HEAD.
+    unacknowledged: u64,
+    /// Why the state ends early; null if it does not.
+    unreadable: Option<&'a str>,
+}
+
+/// The health of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HealthLine<'a> {
+    /// Unusual facts that are not damage, for people.
+    notes: &'a [String],
+    /// What opening the ledger for writing would find.
+    opening: OpeningJson,
+    /// Whether everything that was acknowledged can be read.
+    status: HealthWord,
+}
+
+/// Whether everything that was acknowledged can be read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HealthWord {
+    /// It can.
+    Good,
+    /// It cannot.
+    Damaged,
+}
+
+impl HealthWord {
+    pub(crate) fn of(is_good: bool) -> Self {
+        if is_good { Self::Good } else { Self::Damaged }
+    }
+}
+
+/// The writer/// The writer's state in HEAD, as a JSON word and as text.
 pub(crate) fn head_state(log: &LogReader) -> (&'static str, &'static str) {
     match log.head().map(|head| head.state) {
         Some(HeadState::Open) => ("open", "open in a process, or the process was killed"),

@@ -19,7 +19,7 @@ use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 
 use super::context::{Form, InspectContext};
-use super::health::{Health, damage_json, damage_text};
+use super::health::{DamageLine, Health, damage_text};
 use super::lookup::{no_run, not_found, step_of};
 use super::output::Output;
 use super::style::{Paint, moment, words};
@@ -243,9 +243,9 @@ impl<'a> LedgerAt<'a> {
         match self.context.form {
             Form::Json => {
                 for damage in &self.damage {
-                    out.json("damage", &damage_json(damage))?;
+                    out.json(&DamageLine::from(damage))?;
                 }
-                out.json_line(&AsOfLine {
+                out.json(&AsOfLine {
                     first_seq: self.view.log().first_seq(),
                     seq: self.state.seq,
                     time: self.state.time.into(),

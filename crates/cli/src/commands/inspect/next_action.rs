@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Timer, decide};
 use plan_ledger::{
@@ -45,15 +46,27 @@ impl NextAction {
         self.commands.push(command);
         self
     }
+}
 
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "action": self.action,
-            "step": self.step,
-            "text": self.text,
-            "command": self.commands.first(),
-            "commands": self.commands,
-        })
+/// One action that moves a run forward.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NextActionJson {
+    /// The kind of the action.
+    action: &'static str,
+    /// The first of the commands; null if there is none.
+    command: Option<String>,
+    /// Commands, one of which is enough.
+    commands: Vec<String>,
+    /// The step concerned.
+    step: Option<StepNumber>,
+    /// The action, for people.
+    text: String,
+}
+
+impl From<NextAction> for NextActionJson {
+    fn from(next: NextAction) -> Self {
+        let NextAction { action, step, text, commands } = next;
+        Self { action, command: commands.first().cloned(), commands, step, text }
     }
 }
 

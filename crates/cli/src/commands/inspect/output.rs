@@ -7,11 +7,9 @@ use std::fmt::Write as _;
 use std::io;
 use std::io::Write;
 
-use plan_ledger::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::json::{JsonLine, TimeJson, line_value};
+use crate::json::{JsonLine, line_value};
 use crate::output::{Failure, is_printable};
 
 use super::style::{Paint, Style, Table};
@@ -46,13 +44,8 @@ impl<'a> Output<'a> {
         lines.iter().try_for_each(|line| self.line(line))
     }
 
-    /// Writes a JSON line of that type. The fields are an object.
-    pub(crate) fn json(&mut self, kind: &str, fields: &impl Serialize) -> Result<(), Failure> {
-        write_tagged(self.out, kind, fields).map_err(Failure::Output)
-    }
-
-    /// Writes a line.
-    pub(crate) fn json_line<L: JsonLine>(&mut self, line: &L) -> Result<(), Failure> {
+    /// Writes a JSON line.
+    pub(crate) fn json<L: JsonLine>(&mut self, line: &L) -> Result<(), Failure> {
         let mut members = line_value(line);
         let word = members.as_object_mut().and_then(|members| members.remove("type"));
         let word = word.as_ref().and_then(Value::as_str).unwrap_or_default();
@@ -70,8 +63,8 @@ impl<'a> Output<'a> {
 }
 
 /// Writes an object as one line. Its first members are the schema and the type.
-fn write_tagged(out: &mut dyn Write, kind: &str, fields: &impl Serialize) -> io::Result<()> {
-    let fields = serde_json::to_string(fields)?;
+fn write_tagged(out: &mut dyn Write, kind: &str, fields: &Value) -> io::Result<()> {
+    let fields = fields.to_string();
     let fields = fields.strip_prefix('{').unwrap_or("}");
     let comma = if fields == "}" { "" } else { "," };
     writeln!(out, "{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
@@ -96,11 +89,6 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// A time as text in UTC and in microseconds.
-pub(crate) fn time_json(time: Timestamp) -> TimeJson {
-    time.into()
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The decoded payload of a record, as text and as JSON.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use plan_ledger::internals::format::SKIPPABLE_KINDS_FROM;
+use plan_ledger::internals::format::{FrameField, SKIPPABLE_KINDS_FROM, frame_fields};
 use plan_ledger::internals::ledger::{Kind, decode};
 use plan_ledger::internals::log::{
     GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote, RetentionNote,
@@ -10,11 +12,10 @@ use plan_ledger::internals::log::{
 };
 use plan_ledger::{Event, Note, RunId};
 
+use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
 
-use super::json::event::{event_json, recovery_json};
-use super::output::time_json;
-use super::style::Paint;
+use super::style::{Paint, hex};
 use super::text::event::{
     event_subject, event_text, gap_text, note_text, pruned_text, recovery_text, snapshot_text,
 };
@@ -69,6 +70,20 @@ impl RecordContent {
         }
     }
 
+    /// The content in JSON; `None` if it is skipped or cannot be read.
+    fn form(&self) -> Option<ContentJson<'_>> {
+        Some(match self {
+            Self::Event(event) => ContentJson::Event(event),
+            Self::Recovery(note) => ContentJson::Recovery(note),
+            Self::Gap(gap) => ContentJson::Gap(gap),
+            Self::Snapshot(note) => ContentJson::Snapshot(note),
+            Self::Pruned(note) => ContentJson::Pruned(note),
+            Self::Key(key) => ContentJson::Key(BatchKeyJson { key }),
+            Self::Note(note) => ContentJson::Note(note),
+            Self::Skipped | Self::Unreadable(_) => return None,
+        })
+    }
+
     pub(crate) fn run(&self) -> Option<RunId> {
         match self {
             Self::Event(event) => event_subject(event).0,
@@ -78,19 +93,32 @@ impl RecordContent {
     }
 }
 
-/// The decoded content of a record, for exports; `None` if it cannot be decoded.
+/// The decoded content of a record by the name of its kind, for exports; `None` if it cannot be
+/// decoded.
 pub(crate) fn meaning(record: &LoggedRecord) -> Option<Value> {
-    let (content, fields) = match RecordContent::of(record) {
-        RecordContent::Event(event) => (kind_name(record.kind), event_json(&event)),
-        RecordContent::Recovery(note) => (kind_name(record.kind), recovery_json(&note)),
-        RecordContent::Gap(gap) => (kind_name(record.kind), json!(gap)),
-        RecordContent::Snapshot(note) => (kind_name(record.kind), json!(note)),
-        RecordContent::Pruned(note) => (kind_name(record.kind), json!(note)),
-        RecordContent::Key(key) => (kind_name(record.kind), json!({ "key": key })),
-        RecordContent::Note(comment) => (kind_name(record.kind), json!(comment)),
-        RecordContent::Skipped | RecordContent::Unreadable(_) => return None,
-    };
-    Some(json!({ content: fields }))
+    let content = RecordContent::of(record);
+    let fields = serde_json::to_value(content.form()?).expect("a record consists of JSON values");
+    Some(Value::Object([(kind_name(record.kind), fields)].into_iter().collect()))
+}
+
+/// What a record holds: an event, or a note that changes no state.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ContentJson<'a> {
+    Event(#[schemars(with = "EventSchema")] &'a Event),
+    Recovery(&'a RecoveryNote),
+    Gap(&'a GapNote),
+    Snapshot(&'a SnapshotNote),
+    Pruned(&'a RetentionNote),
+    Key(BatchKeyJson<'a>),
+    Note(&'a Note),
+}
+
+/// The idempotency key of a batch.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BatchKeyJson<'a> {
+    /// The key.
+    key: &'a str,
 }
 
 /// A kind's name, or its number if it is unknown.
@@ -99,45 +127,132 @@ pub(crate) fn kind_name(number: u16) -> String {
         .map_or_else(|| format!("{number:#06x}"), |kind| kind.name().to_owned())
 }
 
-/// A record's fields.
-pub(crate) fn record_json(
-    record: &LoggedRecord,
-    status: RecordStatus,
-    content: &RecordContent,
-) -> Value {
-    let (event, unreadable) = match content {
-        RecordContent::Event(event) => (event_json(event), None),
-        RecordContent::Recovery(note) => (recovery_json(note), None),
-        RecordContent::Gap(gap) => (json!(gap), None),
-        RecordContent::Snapshot(note) => (json!(note), None),
-        RecordContent::Pruned(note) => (json!(note), None),
-        RecordContent::Key(key) => (json!({ "key": key }), None),
-        RecordContent::Note(comment) => (json!(comment), None),
-        RecordContent::Skipped => (Value::Null, None),
-        RecordContent::Unreadable(why) => (Value::Null, Some(why)),
-    };
-    json!({
-        "seq": record.seq,
-        "time": time_json(record.time),
-        "kind": kind_name(record.kind),
-        "kind_number": record.kind,
-        "kind_schema": record.schema,
-        "status": record_status_word(status),
-        "batch_left": record.batch_left,
-        "chain": record.chain.to_string(),
-        "segment": record.segment,
-        "offset": record.offset,
-        "size": record.size,
-        "event": event,
-        "unreadable": unreadable,
-    })
+/// A record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordLine<'a> {
+    /// The number of later records in the same batch.
+    batch_left: u16,
+    /// Its chain value.
+    chain: String,
+    /// What it holds; null for a kind that is skipped or cannot be read.
+    event: Option<ContentJson<'a>>,
+    /// The fields of its frame, with `--hex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<FrameFieldJson>>,
+    /// The bytes of its frame in hexadecimal, with `--hex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frame: Option<String>,
+    /// The name of its kind; `0x....` for a kind without a name.
+    kind: String,
+    /// The number of its kind.
+    kind_number: u16,
+    /// The version of the payload.
+    kind_schema: u16,
+    /// The offset of its frame in the segment.
+    offset: u64,
+    /// Its status.
+    status: RecordStatusWord,
+    /// The number of its segment.
+    segment: u64,
+    /// Its sequence number.
+    seq: u64,
+    /// The size of its frame in bytes.
+    size: u64,
+    /// Its time.
+    time: TimeJson,
+    /// The reason why the payload cannot be read.
+    unreadable: Option<&'a str>,
 }
 
-pub(crate) fn record_status_word(status: RecordStatus) -> &'static str {
-    match status {
-        RecordStatus::Durable => "durable",
-        RecordStatus::AfterDamage => "after_damage",
-        RecordStatus::Unacknowledged => "unacknowledged",
+impl<'a> RecordLine<'a> {
+    pub(crate) fn of(
+        record: &LoggedRecord,
+        status: RecordStatus,
+        content: &'a RecordContent,
+    ) -> Self {
+        let unreadable = match content {
+            RecordContent::Unreadable(why) => Some(why.as_str()),
+            _ => None,
+        };
+        Self {
+            batch_left: record.batch_left,
+            chain: record.chain.to_string(),
+            event: content.form(),
+            fields: None,
+            frame: None,
+            kind: kind_name(record.kind),
+            kind_number: record.kind,
+            kind_schema: record.schema,
+            offset: record.offset,
+            status: status.into(),
+            segment: record.segment,
+            seq: record.seq,
+            size: record.size,
+            time: record.time.into(),
+            unreadable,
+        }
+    }
+
+    /// Adds the bytes of the frame, field by field.
+    pub(crate) fn with_frame(mut self, bytes: &[u8]) -> Self {
+        let field = |field: &FrameField| FrameFieldJson::of(field, bytes);
+        self.fields = Some(frame_fields(bytes).iter().map(field).collect());
+        self.frame = Some(hex(bytes));
+        self
+    }
+}
+
+/// A field of a frame.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FrameFieldJson {
+    /// Its end, from the start of the frame.
+    end: usize,
+    /// Its bytes in hexadecimal.
+    hex: String,
+    /// Its name.
+    name: &'static str,
+    /// Its value, if it is a number.
+    number: Option<u64>,
+    /// Its start, from the start of the frame.
+    start: usize,
+}
+
+impl FrameFieldJson {
+    fn of(field: &FrameField, bytes: &[u8]) -> Self {
+        let FrameField { name, start, end, number } = *field;
+        Self { end, hex: hex(bytes.get(start..end).unwrap_or_default()), name, number, start }
+    }
+}
+
+/// What proves a record.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RecordStatusWord {
+    /// It is durable and continues the record before it.
+    Proven,
+    /// It is intact, but a record before it is damaged.
+    AfterDamage,
+    /// It is intact, but after the durable end in HEAD.
+    Unacknowledged,
+}
+
+impl RecordStatusWord {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Proven => "durable",
+            Self::AfterDamage => "after_damage",
+            Self::Unacknowledged => "unacknowledged",
+        }
+    }
+}
+
+impl From<RecordStatus> for RecordStatusWord {
+    fn from(status: RecordStatus) -> Self {
+        match status {
+            RecordStatus::Durable => Self::Proven,
+            RecordStatus::AfterDamage => Self::AfterDamage,
+            RecordStatus::Unacknowledged => Self::Unacknowledged,
+        }
     }
 }
 

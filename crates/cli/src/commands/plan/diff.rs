@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::internals::plan::diff;
 
-use crate::output::{Code, Failure, plan_diff_json, plan_diff_text, print_result};
+use crate::output::{Code, Failure, PlanDiffJson, plan_diff_text, print_result};
 
 use super::forms::read;
 
@@ -32,6 +32,7 @@ pub(super) struct PlanDiffArgs {
 pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
     let (old, new) = (read(&args.old, None)?.plan, read(&args.new, None)?.plan);
     let difference = diff(&old, &new);
-    print_result(args.json, &plan_diff_json(&difference), &plan_diff_text(&difference))?;
+    let line = PlanDiffJson::from(&difference);
+    print_result(args.json, &line, &plan_diff_text(&difference))?;
     Ok(Code::Success)
 }

@@ -1,15 +1,16 @@
 //! `ledger plan history`: the versions of a run's plan.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::Review;
+use plan_ledger::{ContentHash, Run};
 
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
-use crate::output::{Code, Failure, print_json, print_text};
+use crate::output::{Code, Failure, print_line, print_text};
 use crate::requests::run_or_only;
 
 const EXAMPLES: &str = "\
@@ -35,6 +36,23 @@ pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
     })
 }
 
+/// A version of a run's plan.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VersionLine<'a> {
+    /// Its hash.
+    hash: ContentHash,
+    /// The reason for it.
+    reason: &'a str,
+    /// The run.
+    run: &'a str,
+    /// Its status: `active`, `replaced`, `rejected` or `waiting` (for a review).
+    status: &'static str,
+    /// The number of its steps.
+    steps: u32,
+    /// Its number.
+    version: u32,
+}
+
 fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
     for (number, version) in (1..).zip(&run.versions) {
         let status = match version.review {
@@ -44,10 +62,14 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
             Some(Review::Approved) | None => "replaced",
         };
         if as_json {
-            print_json(&json!({
-                "type": "version", "run": run.name, "version": number, "hash": version.hash,
-                "steps": version.step_count, "reason": version.reason, "status": status,
-            }))?;
+            print_line(&VersionLine {
+                hash: version.hash,
+                reason: &version.reason,
+                run: &run.name,
+                status,
+                steps: version.step_count,
+                version: number,
+            })?;
             continue;
         }
         let reason = match version.reason.as_str() {

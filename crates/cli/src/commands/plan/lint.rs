@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
-use plan_ledger::plan_hash;
+use plan_ledger::{ContentHash, plan_hash};
 
-use crate::output::{Code, Failure, print_json, print_result, print_text};
+use crate::output::{Code, Failure, print_line, print_result, print_text};
 
 use super::forms::{FORMS, count_of};
 
@@ -50,31 +51,77 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
     let plan = imported.as_ref().map(|imported| &imported.plan);
     let hash = plan.map(plan_hash);
-    let value = json!({
-        "type": "summary", "hash": hash, "steps": plan.map(|plan| plan.steps.len()),
-        "form": imported.as_ref().map(|imported| imported.format.to_string()),
-        "problems": problems, "warnings": warnings, "notes": count(Severity::Note),
-    });
+    let line = LintLine {
+        form: imported.as_ref().map(|imported| imported.format.to_string()),
+        hash,
+        notes: count(Severity::Note),
+        problems,
+        steps: plan.map(|plan| plan.steps.len()),
+        warnings,
+    };
     let (Some(imported), Some(hash)) = (imported, hash) else {
         let found = count_of(problems, "problem");
-        print_result(args.json, &value, &format!("{found}: the plan cannot be run"))?;
+        print_result(args.json, &line, &format!("{found}: the plan cannot be run"))?;
         return Ok(Code::Usage);
     };
     let steps = count_of(imported.plan.steps.len(), "step");
     let found = count_of(warnings, "warning");
     let text = format!("{}: {steps}, {found}; hash {}", imported.format, hash.short());
-    print_result(args.json, &value, &text)?;
+    print_result(args.json, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
 }
 
 fn print_diagnostic(file: &Path, diagnostic: &Diagnostic, as_json: bool) -> Result<(), Failure> {
     let Diagnostic { severity, line, place, message } = diagnostic;
     if as_json {
-        return print_json(&json!({
-            "type": severity.to_string(), "line": line, "place": place, "message": message,
-        }));
+        let found = DiagnosticJson { line: *line, message, place };
+        return print_line(&match severity {
+            Severity::Problem => DiagnosticLine::Problem(found),
+            Severity::Warning => DiagnosticLine::Warning(found),
+            Severity::Note => DiagnosticLine::Note(found),
+        });
     }
     let line = line.map_or_else(String::new, |line| format!("{line}:"));
     let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
     print_text(&format!("{}:{line} {severity}: {place}{message}\n", file.display()))
+}
+
+/// The result of a check, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LintLine {
+    /// The form of the file; null if it has no plan.
+    form: Option<String>,
+    /// The hash of the plan; null if it cannot be run.
+    hash: Option<ContentHash>,
+    /// The number of notes.
+    notes: usize,
+    /// The number of errors.
+    problems: usize,
+    /// The number of its steps.
+    steps: Option<usize>,
+    /// The number of likely mistakes.
+    warnings: usize,
+}
+
+/// A diagnostic about a plan file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum DiagnosticLine<'a> {
+    /// An error: the plan cannot be run.
+    Problem(DiagnosticJson<'a>),
+    /// A likely mistake.
+    Warning(DiagnosticJson<'a>),
+    /// A note about how the file is read.
+    Note(DiagnosticJson<'a>),
+}
+
+/// The place and the text of a diagnostic.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DiagnosticJson<'a> {
+    /// The line in the file.
+    line: Option<u64>,
+    /// The text, for people.
+    message: &'a str,
+    /// The part of the plan.
+    place: &'a str,
 }

@@ -8,11 +8,11 @@ mod diff;
 mod enrich;
 mod export;
 mod forms;
-mod history;
-mod lint;
+pub(crate) mod history;
+pub(crate) mod lint;
 mod planned_files;
 mod propose;
-mod review;
+pub(crate) mod review;
 mod show;
 mod withdraw;
 

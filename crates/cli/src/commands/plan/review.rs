@@ -1,17 +1,16 @@
 //! `ledger plan review`: the plan version that waits for approval, and how it differs.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{CompactPlan, PlanVersion, diff};
-use plan_ledger::{Question, Run};
+use plan_ledger::internals::plan::{CompactPlan, PlanVersion, QuestionBody, diff};
+use plan_ledger::{ContentHash, Question, Run};
 
 use crate::commands::read_state::read_state;
 use crate::options::LedgerArgs;
-use crate::output::{
-    Code, Failure, plan_diff_json, plan_diff_text, print_result, question_json, shell_command,
-};
+use crate::output::{Code, Failure, PlanDiffJson, plan_diff_text, print_result, shell_command};
 use crate::requests::{question_about, run_of};
 
 const EXAMPLES: &str = "\
@@ -38,19 +37,22 @@ pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
 fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
         let text = format!("run {}: no plan version waits for approval", args.run);
-        let value = json!({ "type": "review", "run": args.run, "version": null });
-        print_result(args.ledger.json, &value, &text)?;
+        let line = ReviewLine { proposal: None, run: &args.run, version: None };
+        print_result(args.ledger.json, &line, &text)?;
         return Ok(Code::Success);
     };
     let question = question_about(run, number).map(|(_, question)| question);
     let active = run.plan().map(CompactPlan::decode).unwrap_or_default();
     let difference = diff(&active, &version.plan.decode());
-    let value = json!({
-        "type": "review", "run": args.run, "version": number, "hash": version.hash,
-        "reason": version.reason, "active": run.active, "steps": version.step_count,
-        "asked": question.map(|question| question_json(&question.asked)),
-        "diff": plan_diff_json(&difference),
-    });
+    let proposal = ProposalJson {
+        active: run.active,
+        asked: question.map(|question| &question.asked),
+        diff: NestedDiff { differences: (&difference).into(), kind: DiffWord::Diff },
+        hash: version.hash,
+        reason: &version.reason,
+        steps: version.step_count,
+    };
+    let line = ReviewLine { proposal: Some(proposal), run: &args.run, version: Some(number) };
     let text = [
         heading(run, number, version),
         question.map(question_text).unwrap_or_default(),
@@ -58,8 +60,54 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         commands(args),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
-    print_result(args.ledger.json, &value, &text.join("\n"))?;
+    print_result(args.ledger.json, &line, &text.join("\n"))?;
     Ok(Code::Waiting)
+}
+
+/// The plan version that waits for approval.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReviewLine<'a> {
+    #[serde(flatten)]
+    proposal: Option<ProposalJson<'a>>,
+    /// The run.
+    run: &'a str,
+    /// The version; null if none waits, and then the other members are absent.
+    version: Option<u32>,
+}
+
+/// A version that waits for approval.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProposalJson<'a> {
+    /// The active version; 0 before the first.
+    active: u32,
+    /// The question about it.
+    asked: Option<&'a QuestionBody>,
+    /// The differences from the active version.
+    diff: NestedDiff<'a>,
+    /// Its hash.
+    hash: ContentHash,
+    /// The reason for it.
+    reason: &'a str,
+    /// The number of its steps.
+    steps: u32,
+}
+
+/// The differences between two plans, as `ledger plan diff` prints them.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NestedDiff<'a> {
+    #[serde(flatten)]
+    differences: PlanDiffJson<'a>,
+    /// The type of the line of `ledger plan diff`.
+    #[serde(rename = "type")]
+    kind: DiffWord,
+}
+
+/// The type of a line with differences.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum DiffWord {
+    /// Differences between two plans.
+    Diff,
 }
 
 fn heading(run: &Run, number: u32, version: &PlanVersion) -> String {

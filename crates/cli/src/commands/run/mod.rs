@@ -13,7 +13,8 @@ pub(crate) use args::RunArgs;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::files::{self, PlanFile};
 use plan_ledger::internals::plan::{NameKind, RunOverview};
@@ -22,10 +23,11 @@ use plan_ledger::{
     StepNumber, Timestamp, state_hash,
 };
 
+use crate::json::line_text;
 use crate::options::environment;
 use crate::output::{
-    Audience, Code, Failure, RunReporter, code_of, escape_lines, print_error, print_message,
-    print_raw, summary_json, summary_text,
+    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,
+    print_message, print_raw, summary_text,
 };
 use crate::requests::check_name;
 use crate::runner::{
@@ -209,31 +211,48 @@ fn absolute(ledger: &Path) -> Result<PathBuf, Failure> {
 
 fn report_opened(reporter: &RunReporter, report: &OpenReport) {
     report.notes.iter().for_each(|note| print_message(note));
-    reporter.print_if_json(&json!({
-        "type": "opened", "created": report.created, "verdict": report.verdict,
-        "last_seq": report.last_seq, "notes": report.notes,
-    }));
+    let OpenReport { created, verdict, notes, last_seq, .. } = report;
+    reporter.print_if_json(&OpenedLine { created: *created, last_seq: *last_seq, notes, verdict });
+}
+
+/// The result of opening the ledger, the first line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpenedLine<'a> {
+    /// Whether the ledger was created.
+    created: bool,
+    /// Its last record.
+    last_seq: u64,
+    /// Unusual facts, for people.
+    notes: &'a [String],
+    /// The verdict about the end of the log.
+    verdict: &'a str,
+}
+
+/// A run that had ended before.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedLine<'a> {
+    /// How it ended.
+    ending: Ending,
+    /// The run.
+    run: &'a str,
 }
 
 /// Reports a run that had ended before.
 fn report_ended(reporter: &RunReporter, name: &str, ending: Ending) -> Code {
-    let (line, ending, code) = match ending {
-        Ending::Done => ("is done: there is nothing left to dispatch", "done", Code::Success),
+    let (line, code) = match ending {
+        Ending::Done => ("is done: there is nothing left to dispatch", Code::Success),
         Ending::Failed => (
             "has failed\nhint: add --retry-failed to retry the failed steps, or change the plan and \
              add --replan",
-            "failed",
             Code::Failed,
         ),
         Ending::Cancelled => {
-            ("was cancelled\nhint: start another run with --run NEW", "cancelled", Code::Failed)
+            ("was cancelled\nhint: start another run with --run NEW", Code::Failed)
         }
-        Ending::Aborted => {
-            ("was aborted\nhint: start another run with --run NEW", "aborted", Code::Failed)
-        }
+        Ending::Aborted => ("was aborted\nhint: start another run with --run NEW", Code::Failed),
     };
     print_message(&format!("run {name} {line}"));
-    reporter.print_if_json(&json!({ "type": "ended", "run": name, "ending": ending }));
+    reporter.print_if_json(&EndedLine { ending, run: name });
     code
 }
 
@@ -242,7 +261,7 @@ fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Str
     Ok(if args.json {
         // The state and its sequence number must belong together.
         let state = ledger.state()?;
-        format!("{}\n", summary_json(summary, state.seq, state_hash(&state)))
+        line_text(&SummaryLine::of(summary, state.seq, state_hash(&state)))
     } else {
         escape_lines(&summary_text(summary, &args.ledger))
     })

@@ -23,7 +23,9 @@ pub(crate) use args::WorkArgs;
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use plan_ledger::Receipt;
 
@@ -167,8 +169,7 @@ impl Worker<'_> {
         let code = self.args.ledger.print(answer)?;
         let status = run_status(answer);
         let WorkTally { reported, failed } = self.tally;
-        let line =
-            json!({ "type": "worked", "steps": reported, "failed": failed, "status": status });
+        let line = WorkedLine { failed, status: status.as_deref(), steps: reported };
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
         let run = status.as_ref().map_or_else(String::new, |now| format!("; the run is {now}"));
         let text = format!("{} done{failed}{run}", counted(self.tally.succeeded(), "step"));
@@ -180,4 +181,15 @@ impl Worker<'_> {
             (code, _) => code,
         })
     }
+}
+
+/// A worker that stopped, the last line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WorkedLine<'a> {
+    /// The number of failed attempts.
+    failed: u64,
+    /// The status of the run, if known.
+    status: Option<&'a str>,
+    /// The number of reported attempts.
+    steps: u64,
 }

@@ -15,6 +15,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{PlannedFile, PlannedFiles, bytes_hash};
@@ -25,7 +26,7 @@ use plan_ledger::{Artifact, ContentHash};
 const FILES_MAX: usize = 10_000;
 
 /// A file that a step is expected to change, in its state at dispatch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChangedFile {
     /// The path as in the plan.
     pub path: String,
@@ -41,7 +42,7 @@ pub struct ChangedFile {
 }
 
 /// The type of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileState {
     /// A regular file.

@@ -15,6 +15,6 @@ pub use nearby::{Nearby, Neighbour};
 pub use receipt::{ArtifactEntry, OutcomeWord, ReceiptFile};
 pub use step_name::StepName;
 pub use task::{FailedCriterion, HandOff, PlanBrief, PlanContext, PreviousAttempt};
-pub(crate) use task::{SCHEMA, class_word};
-pub(crate) use text::{describe, title, trigger_json};
+pub(crate) use task::{SCHEMA, class_word, lost_word};
+pub(crate) use text::{describe, title};
 pub use worker_kind::WorkerKind;

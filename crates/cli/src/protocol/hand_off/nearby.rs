@@ -1,11 +1,12 @@
 //! The neighbours of a step in the plan: its dependencies and its dependents.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::plan::{CompactPlan, CompactStep, Neighbours, Texts};
 
 /// The neighbours of a step, in plan order.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Nearby<'a> {
     /// Its dependencies, including those through a barrier.
     pub before: Vec<Neighbour<'a>>,
@@ -14,7 +15,7 @@ pub struct Nearby<'a> {
 }
 
 /// A neighbour of a step.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Neighbour<'a> {
     /// The step's id.
     pub id: &'a str,
@@ -23,8 +24,10 @@ pub struct Neighbour<'a> {
     /// The goal of the step.
     pub goal: &'a str,
     /// The variables that its output sets.
+    #[schemars(with = "Vec<String>")]
     pub outputs: Texts<'a>,
     /// The files that it is expected to change.
+    #[schemars(with = "Vec<String>")]
     pub changes: Texts<'a>,
 }
 

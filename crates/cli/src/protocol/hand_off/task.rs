@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
 use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Step, Task, Verdict};
+use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Verdict};
+
+use crate::json::AnyJson;
 
 use super::files::{ChangedFile, changed_files};
 use super::nearby::Nearby;
@@ -29,7 +32,7 @@ pub enum PlanContext {
 }
 
 /// The input of one attempt.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HandOff<'a> {
     /// The version of this format.
     pub schema: u32,
@@ -46,6 +49,7 @@ pub struct HandOff<'a> {
     /// The token with which the worker reports.
     pub token: u64,
     /// The values of the variables that the step reads; null for a variable that is not set.
+    #[schemars(with = "BTreeMap<String, AnyJson>")]
     pub inputs: BTreeMap<&'a str, Value>,
     /// The idempotency key for side effects.
     pub idempotency_key: &'a str,
@@ -60,7 +64,7 @@ pub struct HandOff<'a> {
 }
 
 /// A criterion that an attempt failed.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct FailedCriterion<'a> {
     /// The 0-based index in the step's `acceptance`.
     pub criterion: u32,
@@ -71,7 +75,7 @@ pub struct FailedCriterion<'a> {
 }
 
 /// A previous attempt and its outcome.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PreviousAttempt<'a> {
     /// The attempt, from 1.
     pub attempt: u32,
@@ -92,7 +96,7 @@ pub struct PreviousAttempt<'a> {
 }
 
 /// The part of the plan that every worker gets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PlanBrief<'a> {
     /// The title in one line.
     pub title: &'a str,
@@ -106,11 +110,12 @@ pub struct PlanBrief<'a> {
     pub near: Nearby<'a>,
     /// The whole plan, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Plan>")]
     pub full: Option<&'a CompactPlan>,
 }
 
 impl<'a> FailedCriterion<'a> {
-    fn of(verdict: &'a Verdict) -> Self {
+    pub(crate) fn of(verdict: &'a Verdict) -> Self {
         Self { criterion: verdict.criterion, by: &verdict.by, evidence: &verdict.evidence }
     }
 }
@@ -151,7 +156,8 @@ pub(crate) fn class_word(class: FailureClass) -> &'static str {
     }
 }
 
-fn lost_word(cause: LostCause) -> &'static str {
+/// The word for the cause of a loss in hand-offs.
+pub(crate) fn lost_word(cause: LostCause) -> &'static str {
     match cause {
         LostCause::LeaseExpired => "lease_expired",
         LostCause::RunnerDied => "runner_died",

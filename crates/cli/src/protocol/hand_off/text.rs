@@ -1,8 +1,6 @@
 //! Short texts for tasks, receipts and replan requests, for the progress display.
 
-use plan_ledger::{Outcome, ReplanTrigger, Step};
-
-use crate::json::TriggerJson;
+use plan_ledger::{Outcome, Step};
 
 /// The title of a step, or the first line of its goal.
 pub(crate) fn title(step: &Step) -> String {
@@ -20,9 +18,4 @@ pub(crate) fn describe(outcome: &Outcome) -> (&'static str, String) {
         Outcome::Failed { message, .. } => ("failed", message.clone()),
         Outcome::ReplanRequested { reason } => ("replan_requested", reason.clone()),
     }
-}
-
-/// The trigger of a replan request.
-pub(crate) fn trigger_json(trigger: &ReplanTrigger) -> TriggerJson {
-    trigger.into()
 }

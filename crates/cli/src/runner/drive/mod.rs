@@ -17,6 +17,8 @@ pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
 pub use pending::{Pending, pending};
+#[cfg(test)]
+pub(crate) use planner::PlannerRequest;
 pub(crate) use planner::is_by_planner;
 pub use recover::recover;
 pub use run_loop::drive;

@@ -12,17 +12,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use plan_ledger::internals::plan::{PlanVersion, ReplanRequest, Review};
+use plan_ledger::internals::plan::{CompactPlan, PlanVersion, ReplanRequest, Review};
 use plan_ledger::{
-    ApprovalPolicy, Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus, StepNumber,
-    StepState,
+    ApprovalPolicy, Cost, Error, FailureClass, Json, Limits, Plan, ReplanTrigger, Result, Ruling,
+    Run, RunStatus, StepNumber, StepState, StepStatus,
 };
 
-use crate::protocol::hand_off::trigger_json;
-use crate::protocol::hand_off::{SCHEMA, class_word};
+use crate::json::AnyJson;
+use crate::protocol::hand_off::{FailedCriterion, SCHEMA};
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::Drive;
@@ -224,63 +225,142 @@ fn read(planner: &Planner, printed: &str) -> std::result::Result<PlannerReply, S
     (planner.read)(printed.as_bytes()).map(|plan| PlannerReply::Plan(Box::new(plan)))
 }
 
-/// The input of a planner: the JSON on its standard input.
+/// The input of a planner: the JSON on its standard input. It prints a plan file, or
+/// `{"no_more": "why"}`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PlannerRequest<'a> {
+    /// The version of this format.
+    schema: u32,
+    /// The name of the run.
+    run: &'a str,
+    /// Why another plan is requested.
+    request: RequestReason<'a>,
+    /// The active version.
+    version: u32,
+    /// The active plan.
+    #[schemars(with = "Plan")]
+    plan: Option<&'a CompactPlan>,
+    /// The steps of the active version.
+    steps: Vec<StepProgress<'a>>,
+    /// The variables of the run.
+    #[schemars(with = "BTreeMap<String, AnyJson>")]
+    variables: BTreeMap<&'a str, Value>,
+    /// The criteria of the plan that do not hold.
+    failed_criteria: Vec<FailedCriterion<'a>>,
+    /// The later versions of the run.
+    replans: Replans,
+    /// The budget of the run.
+    budget: PlannerBudget,
+    /// The versions that a person rejected.
+    rejected_versions: Vec<u32>,
+    /// The problems of earlier replies to this request.
+    unusable_answers: &'a [String],
+}
+
+/// Why another plan is requested.
+#[derive(Serialize, JsonSchema)]
+struct RequestReason<'a> {
+    /// The record of the request.
+    seq: u64,
+    /// The event that caused it.
+    trigger: &'a ReplanTrigger,
+    /// The id of the first step whose work should be done again, if known.
+    from: Option<&'a str>,
+    /// The reason, for people and planners.
+    reason: &'a str,
+}
+
+/// The progress of a step.
+#[derive(Serialize, JsonSchema)]
+struct StepProgress<'a> {
+    /// Its id.
+    id: &'a str,
+    /// Its number.
+    number: StepNumber,
+    /// Its status.
+    status: StepStatus,
+    /// The number of its attempts.
+    attempts: u32,
+    /// Its last failure.
+    last_failure: Option<StepFailure<'a>>,
+}
+
+/// Why a step failed.
+#[derive(Serialize, JsonSchema)]
+struct StepFailure<'a> {
+    /// The class of the failure.
+    class: FailureClass,
+    /// The reason, for people.
+    message: &'a str,
+}
+
+/// The later versions of a run.
+#[derive(Serialize, JsonSchema)]
+struct Replans {
+    /// The number of versions that it had.
+    used: u32,
+    /// The number of versions that it may have.
+    max: Option<u32>,
+}
+
+/// The budget of a run.
+#[derive(Serialize, JsonSchema)]
+struct PlannerBudget {
+    /// The limits; null is no limit.
+    limits: Limits,
+    /// What it spent.
+    spent: Cost,
+}
+
 fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
-    let numbers = run.active_version().map(|version| version.numbers.clone()).unwrap_or_default();
-    let steps: Vec<Value> = numbers.iter().filter_map(|number| step(run, *number)).collect();
-    let variables: BTreeMap<&String, Value> = run
+    let numbers = run.active_version().map(|version| version.numbers.as_slice());
+    let variables = run
         .variables
         .iter()
         .filter(|(name, _)| {
             *name != PLANNER && *name != plan_ledger::internals::ledger::PLANNED_FILES
         })
-        .map(|(name, variable)| (name, variable.value.value()))
-        .collect();
-    let rejected: Vec<u32> = (1..)
+        .map(|(name, variable)| (name.as_str(), variable.value.value()));
+    let rejected = (1..)
         .zip(&run.versions)
         .filter(|(_, version)| version.review == Some(Review::Rejected))
-        .map(|(number, _)| number)
-        .collect();
-    let verdicts: Vec<Value> = run
-        .plan_verdicts
-        .values()
-        .filter(|verdict| verdict.ruling == Ruling::Fail)
-        .map(|it| json!({ "criterion": it.criterion, "by": it.by, "evidence": it.evidence }))
-        .collect();
-    let from = request.from.and_then(|number| run.step(number)).map(StepState::id);
-    let limits = run.limits();
-    json!({
-        "schema": SCHEMA,
-        "run": run.name,
-        "request": {
-            "seq": request.seq, "trigger": trigger_json(&request.trigger), "from": from,
-            "reason": request.reason,
+        .map(|(number, _)| number);
+    let verdicts = run.plan_verdicts.values().filter(|verdict| verdict.ruling == Ruling::Fail);
+    let input = PlannerRequest {
+        schema: SCHEMA,
+        run: &run.name,
+        request: RequestReason {
+            seq: request.seq,
+            trigger: &request.trigger,
+            from: request.from.and_then(|number| run.step(number)).map(StepState::id),
+            reason: &request.reason,
         },
-        "version": run.active,
-        "plan": run.plan(),
-        "steps": steps,
-        "variables": variables,
-        "failed_criteria": verdicts,
-        "replans": {
-            "used": run.replans, "max": run.plan().and_then(|plan| plan.header().failure.max_replans),
+        version: run.active,
+        plan: run.plan(),
+        steps: numbers.unwrap_or_default().iter().filter_map(|number| step(run, *number)).collect(),
+        variables: variables.collect(),
+        failed_criteria: verdicts.map(FailedCriterion::of).collect(),
+        replans: Replans {
+            used: run.replans,
+            max: run.plan().and_then(|plan| plan.header().failure.max_replans),
         },
-        "budget": { "limits": limits, "spent": run.spent() },
-        "rejected_versions": rejected,
-        "unusable_answers": unusable.problems,
-    })
+        budget: PlannerBudget { limits: run.limits(), spent: run.spent() },
+        rejected_versions: rejected.collect(),
+        unusable_answers: &unusable.problems,
+    };
+    // Serialization fails only for map keys that are not strings, and there are none.
+    serde_json::to_value(input).unwrap_or_default()
 }
 
-/// The status of a step in the planner's input.
-fn step(run: &Run, number: StepNumber) -> Option<Value> {
+/// The progress of a step in the planner's input.
+fn step(run: &Run, number: StepNumber) -> Option<StepProgress<'_>> {
     let step = run.step(number)?;
     let failure = step.last_failure();
-    Some(json!({
-        "id": step.id(),
-        "number": number.0,
-        "status": step.status.to_string().replace(' ', "_"),
-        "attempts": step.attempts,
-        "last_failure": failure.map(|(class, message)| {
-            json!({ "class": class_word(*class), "message": message })
-        }),
-    }))
+    Some(StepProgress {
+        id: step.id(),
+        number,
+        status: step.status,
+        attempts: step.attempts,
+        last_failure: failure.map(|(class, message)| StepFailure { class: *class, message }),
+    })
 }

@@ -23,7 +23,7 @@ use crate::commands::inspect::health::any_header;
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::json::run::status_word;
 use crate::commands::inspect::lookup::text_of;
-use crate::commands::inspect::record_content::{RecordContent, kind_name, record_status_word};
+use crate::commands::inspect::record_content::{RecordContent, RecordStatusWord, kind_name};
 use crate::commands::inspect::style::hex;
 use crate::commands::inspect::text::event::event_subject;
 
@@ -60,7 +60,7 @@ impl TableExporter {
                 kind_name(record.kind),
                 run,
                 step,
-                record_status_word(status),
+                RecordStatusWord::from(status).word(),
                 record.chain.to_string(),
                 fields.as_ref().map(ToString::to_string),
             ],

@@ -1,139 +1,378 @@
-//! The JSON form of an explanation: why a step is not dispatched.
-//!
-//! Every reason is destructured field by field, so that a new field cannot be forgotten.
+//! The line of an explanation: why a step is not dispatched.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::plan::{
-    BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage, Explanation, StepReasons,
+    BarrierStatus, BlockReason, BlockingAttempt, BlockingBarrier, BudgetPart, BudgetShortage,
+    CapScope, Explanation, QuestionSubject, StepReasons,
 };
-use plan_ledger::{FailureClass, Run, StepNumber};
+use plan_ledger::{
+    AttemptToken, ContentHash, Ending, PauseCause, QuestionId, Ruling, Run, RunId, StepNumber,
+    StepStatus,
+};
 
-use crate::commands::inspect::lookup::barrier_word;
-use crate::commands::inspect::output::time_json;
-use crate::commands::inspect::style::words;
-use crate::json::ReplanRequestJson;
-use crate::output::{pause_cause_json, question_subject_json};
+use crate::json::{ReplanRequestJson, TimeJson};
 
-use super::event::scope_json;
+use super::state::FailureJson;
 
-pub(crate) fn explanation_json(run: &Run, found: &Explanation) -> Value {
-    let steps = found.steps.iter().map(|(number, entry)| step_json(*number, entry));
-    let run_reasons = found.run_reasons.iter().map(reason_json);
-    json!({
-        "run": run.id,
-        "run_name": run.name,
-        "step": found.step,
-        "now": time_json(found.now),
-        "may_be_dispatched": found.may_be_dispatched(),
-        "run_reasons": run_reasons.collect::<Vec<_>>(),
-        "steps": steps.collect::<Vec<_>>(),
-        "roots": found.roots(),
-        "request": found.request.as_ref().map(ReplanRequestJson::from),
-    })
+/// Why a step is not dispatched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WhyLine<'a> {
+    /// Whether it may be dispatched.
+    may_be_dispatched: bool,
+    /// The time for which the answer is valid.
+    now: TimeJson,
+    /// The open request for another plan.
+    request: Option<ReplanRequestJson>,
+    /// The steps among them that wait for no other step.
+    roots: BTreeSet<StepNumber>,
+    /// The run.
+    run: RunId,
+    /// Its name.
+    run_name: &'a str,
+    /// The reasons that block the whole run.
+    run_reasons: Vec<ReasonJson<'a>>,
+    /// The step in question.
+    step: StepNumber,
+    /// The step and all steps that it waits for.
+    steps: Vec<StepReasonsJson<'a>>,
 }
 
-fn step_json(number: StepNumber, entry: &StepReasons) -> Value {
-    let StepReasons { id, status, reasons } = entry;
-    json!({
-        "step": number,
-        "id": id,
-        "status": words(status, '_'),
-        "reasons": reasons.iter().map(reason_json).collect::<Vec<_>>(),
-    })
-}
-
-pub(crate) fn reason_json(reason: &BlockReason) -> Value {
-    let word = |ruling: &Option<plan_ledger::Ruling>| ruling.map(|ruling| words(&ruling, '_'));
-    match reason {
-        BlockReason::RunEnded(ending) => json!({ "is": "run_ended", "ending": words(ending, '_') }),
-        BlockReason::NoActivePlan { proposed } => {
-            let version = |(version, hash): &_| json!({ "version": version, "hash": hash });
-            let proposed: Vec<_> = proposed.iter().map(version).collect();
-            json!({ "is": "no_active_plan", "proposed": proposed })
+impl<'a> WhyLine<'a> {
+    pub(crate) fn of(run: &'a Run, found: &'a Explanation) -> Self {
+        Self {
+            may_be_dispatched: found.may_be_dispatched(),
+            now: found.now.into(),
+            request: found.request.as_ref().map(ReplanRequestJson::from),
+            roots: found.roots(),
+            run: run.id,
+            run_name: &run.name,
+            run_reasons: found.run_reasons.iter().map(ReasonJson::from).collect(),
+            step: found.step,
+            steps: found.steps.iter().map(StepReasonsJson::of).collect(),
         }
-        BlockReason::Paused(cause) => json!({ "is": "paused", "cause": pause_cause_json(cause) }),
-        BlockReason::Stopping(why) => json!({ "is": "stopping", "why": why }),
-        BlockReason::Removed => json!({ "is": "removed" }),
-        BlockReason::Step { step, id, status } => {
-            json!({ "is": "step", "step": step, "id": id, "status": words(status, '_') })
-        }
-        BlockReason::Barrier(missing) => barrier_json(missing),
-        BlockReason::Unknown(name) => json!({ "is": "unknown", "name": name }),
-        BlockReason::Condition { expression, ruling } => {
-            json!({ "is": "condition", "expression": expression, "ruling": word(ruling) })
-        }
-        BlockReason::Precondition { index, expression, ruling, variables, writers } => json!({
-            "is": "precondition", "precondition": index, "expression": expression,
-            "ruling": word(ruling), "variables": variables, "writers": writers,
-        }),
-        BlockReason::Question { question, subject, text, to, deadline, options } => json!({
-            "is": "question", "question": question, "subject": question_subject_json(subject), "text": text,
-            "to": to, "deadline": deadline.map(time_json), "options": options,
-        }),
-        BlockReason::Gate => json!({ "is": "gate" }),
-        BlockReason::Delay { until, after } => {
-            json!({ "is": "delay", "until": time_json(*until), "after": after })
-        }
-        BlockReason::Fallback(step) => json!({ "is": "fallback", "step": step }),
-        BlockReason::FallbackFor(steps) => json!({ "is": "fallback_for", "steps": steps }),
-        BlockReason::Cap { scope, within, limit, attempts } => json!({
-            "is": "cap", "scope": scope_json(scope), "within": within, "limit": limit,
-            "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
-        }),
-        BlockReason::Budget(shortage) => shortage_json(shortage),
-        BlockReason::Dispatched(attempt) => {
-            json!({ "is": "dispatched", "attempt": attempt_json(attempt) })
-        }
-        BlockReason::Reported { token, unjudged, undecided } => json!({
-            "is": "reported", "token": token, "unjudged": unjudged,
-            "undecided": undecided.as_ref().map(failure_json),
-        }),
-        BlockReason::OutcomeUnknown(attempt) => {
-            json!({ "is": "outcome_unknown", "attempt": attempt_json(attempt) })
-        }
-        BlockReason::Failed(failure) => {
-            json!({ "is": "failed", "failure": failure.as_ref().map(failure_json) })
-        }
-        BlockReason::Cancelled => json!({ "is": "cancelled" }),
     }
 }
 
-fn barrier_json(missing: &BlockingBarrier) -> Value {
-    let BlockingBarrier {
-        id,
-        status,
-        needed,
-        arrived,
-        missing,
-        failed,
-        deadline,
-        is_late,
-        question,
-    } = missing;
-    json!({
-        "is": "barrier", "barrier": id, "status": barrier_word(*status), "needed": needed,
-        "arrived": arrived, "missing": missing, "failed": failed,
-        "deadline": deadline.map(time_json), "late": is_late, "question": question,
-    })
+/// A step, and the reasons that block it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StepReasonsJson<'a> {
+    /// Its id.
+    id: &'a str,
+    /// The reasons.
+    reasons: Vec<ReasonJson<'a>>,
+    /// Its status.
+    status: StepStatus,
+    /// Its number.
+    step: StepNumber,
 }
 
-fn attempt_json(attempt: &BlockingAttempt) -> Value {
-    let BlockingAttempt { run, step, id, token, worker, lease_until } = attempt;
-    json!({
-        "run": run, "step": step, "id": id, "token": token, "worker": worker,
-        "lease_until": time_json(*lease_until),
-    })
+impl<'a> StepReasonsJson<'a> {
+    fn of((number, entry): (&StepNumber, &'a StepReasons)) -> Self {
+        let StepReasons { id, status, reasons } = entry;
+        let reasons = reasons.iter().map(ReasonJson::from).collect();
+        Self { id, reasons, status: *status, step: *number }
+    }
 }
 
-fn shortage_json(shortage: &BudgetShortage) -> Value {
-    let BudgetShortage { run, part, spent, reserved, needed, limit } = shortage;
-    json!({
-        "is": "budget", "run": run, "part": words(part, '_'), "spent": spent,
-        "reserved": reserved, "needed": needed, "limit": limit,
-    })
+/// A reason that blocks a step or a run.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum ReasonJson<'a> {
+    /// The run has ended.
+    RunEnded {
+        /// How it ended.
+        ending: Ending,
+    },
+    /// No version of the plan is active yet.
+    NoActivePlan {
+        /// The versions that wait for a review.
+        proposed: Vec<ProposedJson>,
+    },
+    /// The run is paused.
+    Paused {
+        /// Why.
+        cause: &'a PauseCause,
+    },
+    /// The run ends as soon as no attempt is in flight.
+    Stopping {
+        /// Why, for people.
+        why: &'a str,
+    },
+    /// The active version has no such step.
+    Removed,
+    /// A dependency on a step that is neither accepted nor skipped.
+    Step {
+        /// Its id.
+        id: &'a str,
+        /// Its status.
+        status: StepStatus,
+        /// Its number.
+        step: StepNumber,
+    },
+    /// A dependency on a barrier that is not released.
+    Barrier {
+        /// The members that arrived.
+        arrived: &'a BTreeSet<StepNumber>,
+        /// Its id.
+        barrier: &'a str,
+        /// The deadline for its release.
+        deadline: Option<TimeJson>,
+        /// The members that failed permanently.
+        failed: &'a BTreeSet<StepNumber>,
+        /// Whether the deadline has passed.
+        late: bool,
+        /// The members that can still arrive.
+        missing: &'a BTreeSet<StepNumber>,
+        /// The number of members that must arrive.
+        needed: u32,
+        /// The open question about it.
+        question: Option<QuestionId>,
+        /// Its status.
+        status: BarrierStatus,
+    },
+    /// A dependency on a name that the plan does not have.
+    Unknown {
+        /// The name.
+        name: &'a str,
+    },
+    /// The step's condition does not hold, or was not evaluated yet.
+    Condition {
+        /// The expression.
+        expression: &'a str,
+        /// The ruling; null before it is judged.
+        ruling: Option<Ruling>,
+    },
+    /// A precondition that does not hold, or was not evaluated yet.
+    Precondition {
+        /// The expression.
+        expression: &'a str,
+        /// The precondition, from 0.
+        precondition: u32,
+        /// The ruling; null before it is judged.
+        ruling: Option<Ruling>,
+        /// The variables that it reads.
+        variables: &'a BTreeSet<String>,
+        /// The remaining steps that set one of them.
+        writers: &'a BTreeSet<StepNumber>,
+    },
+    /// An open question.
+    Question {
+        /// The time until which it can be answered.
+        deadline: Option<TimeJson>,
+        /// The possible answers.
+        options: &'a [String],
+        /// Its number.
+        question: QuestionId,
+        /// What it is about.
+        subject: &'a QuestionSubject,
+        /// Its text.
+        text: &'a str,
+        /// The person who is asked; null for any person.
+        to: Option<&'a str>,
+    },
+    /// The gate is closed, and its question was not asked yet.
+    Gate,
+    /// A delay before the next attempt.
+    Delay {
+        /// The message of the failure.
+        after: &'a str,
+        /// The end of the delay.
+        until: TimeJson,
+    },
+    /// The step failed and waits for its fallback step.
+    Fallback {
+        /// The fallback step.
+        step: StepNumber,
+    },
+    /// The step is only a fallback, and no step needs it.
+    FallbackFor {
+        /// The steps whose fallback it is.
+        steps: &'a [StepNumber],
+    },
+    /// A cap is reached.
+    Cap {
+        /// The attempts that count against it.
+        attempts: Vec<BlockingAttemptJson<'a>>,
+        /// The number of attempts that may be in flight.
+        limit: u32,
+        /// The scope of the cap.
+        scope: &'a CapScope,
+        /// The run to which the plan limits it; null for the whole ledger.
+        within: Option<RunId>,
+    },
+    /// A budget does not cover another attempt.
+    Budget {
+        /// The limit.
+        limit: u64,
+        /// The expected cost of another attempt.
+        needed: u64,
+        /// The part of the budget.
+        part: BudgetPart,
+        /// The amount reserved for attempts in flight.
+        reserved: u64,
+        /// The run; null for the budget of the ledger.
+        run: Option<RunId>,
+        /// The amount spent.
+        spent: u64,
+    },
+    /// The step is dispatched.
+    Dispatched {
+        /// The attempt.
+        attempt: BlockingAttemptJson<'a>,
+    },
+    /// The worker has reported; verdicts or a decision are missing.
+    Reported {
+        /// The attempt.
+        token: AttemptToken,
+        /// The failure about which a person must decide.
+        undecided: Option<FailureJson<'a>>,
+        /// The criteria without a verdict, from 0.
+        unjudged: &'a [u32],
+    },
+    /// The outcome of an attempt is unknown.
+    OutcomeUnknown {
+        /// The attempt.
+        attempt: BlockingAttemptJson<'a>,
+    },
+    /// The step failed permanently.
+    Failed {
+        /// Its failure.
+        failure: Option<FailureJson<'a>>,
+    },
+    /// The run ended before the step was done.
+    Cancelled,
 }
 
-fn failure_json((class, message): &(FailureClass, String)) -> Value {
-    json!({ "class": words(class, '_'), "message": message })
+impl<'a> From<&'a BlockReason> for ReasonJson<'a> {
+    fn from(reason: &'a BlockReason) -> Self {
+        match reason {
+            BlockReason::RunEnded(ending) => Self::RunEnded { ending: *ending },
+            BlockReason::NoActivePlan { proposed } => {
+                let version = |(version, hash): &_| ProposedJson { hash: *hash, version: *version };
+                Self::NoActivePlan { proposed: proposed.iter().map(version).collect() }
+            }
+            BlockReason::Paused(cause) => Self::Paused { cause },
+            BlockReason::Stopping(why) => Self::Stopping { why },
+            BlockReason::Removed => Self::Removed,
+            BlockReason::Step { step, id, status } => {
+                Self::Step { id, status: *status, step: *step }
+            }
+            BlockReason::Barrier(missing) => Self::barrier(missing),
+            BlockReason::Unknown(name) => Self::Unknown { name },
+            BlockReason::Condition { expression, ruling } => {
+                Self::Condition { expression, ruling: *ruling }
+            }
+            BlockReason::Precondition { index, expression, ruling, variables, writers } => {
+                Self::Precondition {
+                    expression,
+                    precondition: *index,
+                    ruling: *ruling,
+                    variables,
+                    writers,
+                }
+            }
+            BlockReason::Question { question, subject, text, to, deadline, options } => {
+                Self::Question {
+                    deadline: deadline.map(TimeJson::from),
+                    options,
+                    question: *question,
+                    subject,
+                    text,
+                    to: to.as_deref(),
+                }
+            }
+            BlockReason::Gate => Self::Gate,
+            BlockReason::Delay { until, after } => Self::Delay { after, until: (*until).into() },
+            BlockReason::Fallback(step) => Self::Fallback { step: *step },
+            BlockReason::FallbackFor(steps) => Self::FallbackFor { steps },
+            BlockReason::Cap { scope, within, limit, attempts } => Self::Cap {
+                attempts: attempts.iter().map(BlockingAttemptJson::from).collect(),
+                limit: *limit,
+                scope,
+                within: *within,
+            },
+            BlockReason::Budget(shortage) => {
+                let BudgetShortage { run, part, spent, reserved, needed, limit } = *shortage;
+                Self::Budget { limit, needed, part, reserved, run, spent }
+            }
+            BlockReason::Dispatched(attempt) => Self::Dispatched { attempt: attempt.into() },
+            BlockReason::Reported { token, unjudged, undecided } => Self::Reported {
+                token: *token,
+                undecided: undecided.as_ref().map(FailureJson::from),
+                unjudged,
+            },
+            BlockReason::OutcomeUnknown(attempt) => {
+                Self::OutcomeUnknown { attempt: attempt.into() }
+            }
+            BlockReason::Failed(failure) => {
+                Self::Failed { failure: failure.as_ref().map(FailureJson::from) }
+            }
+            BlockReason::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl<'a> ReasonJson<'a> {
+    fn barrier(missing: &'a BlockingBarrier) -> Self {
+        let BlockingBarrier {
+            id,
+            status,
+            needed,
+            arrived,
+            missing,
+            failed,
+            deadline,
+            is_late,
+            question,
+        } = missing;
+        Self::Barrier {
+            arrived,
+            barrier: id,
+            deadline: deadline.map(TimeJson::from),
+            failed,
+            late: *is_late,
+            missing,
+            needed: *needed,
+            question: *question,
+            status: *status,
+        }
+    }
+}
+
+/// A version that waits for a review.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProposedJson {
+    /// Its hash.
+    hash: ContentHash,
+    /// Its number.
+    version: u32,
+}
+
+/// An attempt that blocks a step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BlockingAttemptJson<'a> {
+    /// The id of its step.
+    id: &'a str,
+    /// The end of its lease.
+    lease_until: TimeJson,
+    /// The run.
+    run: RunId,
+    /// The number of its step.
+    step: StepNumber,
+    /// Its token.
+    token: AttemptToken,
+    /// Its worker.
+    worker: &'a str,
+}
+
+impl<'a> From<&'a BlockingAttempt> for BlockingAttemptJson<'a> {
+    fn from(attempt: &'a BlockingAttempt) -> Self {
+        let BlockingAttempt { run, step, id, token, worker, lease_until } = attempt;
+        let (lease_until, run, step, token) = ((*lease_until).into(), *run, *step, *token);
+        Self { id, lease_until, run, step, token, worker }
+    }
 }

@@ -8,4 +8,5 @@ mod event_tests;
 pub(crate) mod explanation;
 pub(crate) mod run;
 pub(crate) mod state;
+pub(crate) mod step;
 pub(crate) mod views;

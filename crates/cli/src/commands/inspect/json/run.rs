@@ -1,135 +1,343 @@
-//! The JSON form of a run.
+//! The line of a run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::internals::plan::{Account, Attempt, BarrierState};
-use plan_ledger::{Question, QuestionId, Run, RunStatus, StepNumber, StepState, StepStatus};
+use plan_ledger::internals::plan::{
+    Account, Attempt, AttemptSummary, BarrierState, BarrierStatus, OnBreak, QuestionBody, RunForked,
+};
+use plan_ledger::{
+    AttemptToken, ContentHash, Cost, Ending, Limits, PauseCause, Question, QuestionId, Run, RunId,
+    RunPolicy, RunStatus, StepNumber, StepState, StepStatus,
+};
 
 use crate::commands::inspect::health::LedgerOverview;
-use crate::commands::inspect::lookup::{barrier_word, in_flight, missing_members, steps_in_status};
-use crate::commands::inspect::next_action::{NextAction, actions};
-use crate::commands::inspect::output::time_json;
-use crate::commands::inspect::style::words;
-use crate::json::ReplanRequestJson;
-use crate::output::{limits_json, pause_cause_json, question_json as asked_json};
+use crate::commands::inspect::lookup::{in_flight, missing_members, steps_in_status};
+use crate::commands::inspect::next_action::{NextActionJson, actions};
+use crate::json::{ReplanRequestJson, TimeJson};
 
-use super::event::{cost_json, forked_json, policy_json};
-
-pub(crate) fn run_json(overview: &LedgerOverview, run: &Run, dir: &Path) -> Value {
-    let next = actions(&overview.fold.state, run, dir, overview.now);
-    let flights = in_flight(&overview.fold.state, run).filter_map(|(number, step)| {
-        let attempt = step.attempt()?;
-        Some(flight_json(run, number, step.attempts, attempt))
-    });
-    let barriers = run.barriers.iter().map(|(id, barrier)| barrier_json(id, barrier));
-    json!({
-        "run": run.id,
-        "name": run.name,
-        "status": status_word(run.status),
-        "policy": policy_json(run.policy),
-        "started": time_json(run.started),
-        "version": run.active,
-        "versions": run.versions.len(),
-        "hash": run.active_version().map(|version| version.hash),
-        "title": run.plan().map(|plan| &plan.header().title),
-        "steps": run.active_version().map_or(0, |version| version.step_count),
-        "counts": counts_json(run),
-        "in_flight": flights.collect::<Vec<_>>(),
-        "reported": steps_json(run, run.reported.iter().copied()),
-        "outcome_unknown": steps_json(run, run.outcome_unknown.iter().copied()),
-        "failed": steps_json(run, steps_in_status(run, StepStatus::Failed)),
-        "gated": steps_json(run, steps_in_status(run, StepStatus::Gated)),
-        "delayed": delayed_json(run),
-        "questions": run.questions.iter().map(question_json).collect::<Vec<_>>(),
-        "pause": run.pause.as_ref().map(pause_cause_json),
-        "request": run.request.as_ref().map(ReplanRequestJson::from),
-        "barriers": barriers.collect::<Vec<_>>(),
-        "variables": run.variables.len(),
-        "cost": cost_json(run.spent()),
-        "budget": budget_json(run),
-        "forked": run.fork.as_ref().map(forked_json),
-        "next": next.iter().map(NextAction::json).collect::<Vec<_>>(),
-    })
+/// A run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunLine<'a> {
+    /// The barriers of the active version.
+    barriers: Vec<RunBarrierJson<'a>>,
+    /// The limits of its budget, and what is used of them.
+    budget: BudgetJson,
+    /// What it spent.
+    cost: Cost,
+    /// The number of steps by status.
+    counts: BTreeMap<StepStatus, u32>,
+    /// Steps that wait after a failure.
+    delayed: Vec<DelayedStepJson<'a>>,
+    /// Steps that failed permanently.
+    failed: Vec<StepNameJson<'a>>,
+    /// The origin of a forked run.
+    forked: Option<&'a RunForked>,
+    /// Steps with an open question.
+    gated: Vec<StepNameJson<'a>>,
+    /// The hash of the active version.
+    hash: Option<ContentHash>,
+    /// The attempts in flight, in the order of dispatch.
+    in_flight: Vec<FlightJson<'a>>,
+    /// Its name.
+    name: &'a str,
+    /// The next actions, most urgent first.
+    next: Vec<NextActionJson>,
+    /// Steps with an unknown outcome.
+    outcome_unknown: Vec<StepNameJson<'a>>,
+    /// Why it is paused; null if it is not.
+    pause: Option<&'a PauseCause>,
+    /// How it handles approval, text criteria and failures.
+    policy: RunPolicy,
+    /// The open questions.
+    questions: Vec<RunQuestionJson<'a>>,
+    /// Steps that wait for verdicts.
+    reported: Vec<StepNameJson<'a>>,
+    /// The open request for another plan.
+    request: Option<ReplanRequestJson>,
+    /// Its number.
+    run: RunId,
+    /// The start time.
+    started: TimeJson,
+    /// Its status.
+    status: RunStatusJson,
+    /// The number of steps in the active version.
+    steps: u32,
+    /// The title of the active version.
+    title: Option<&'a str>,
+    /// The number of variables.
+    variables: usize,
+    /// The active version of the plan; 0 before the first.
+    version: u32,
+    /// The number of plan versions.
+    versions: usize,
 }
 
-/// The status of a run as a JSON word.
-pub(crate) fn status_word(status: RunStatus) -> String {
-    match status {
-        RunStatus::Proposed => "proposed".to_owned(),
-        RunStatus::Running => "running".to_owned(),
-        RunStatus::Ended(ending) => words(&ending, '_'),
+impl<'a> RunLine<'a> {
+    pub(crate) fn of(overview: &'a LedgerOverview, run: &'a Run, dir: &Path) -> Self {
+        let state = &overview.fold.state;
+        let flights = in_flight(state, run).filter_map(|(number, step)| {
+            Some(FlightJson::of(run, number, step.attempts, step.attempt()?))
+        });
+        let names =
+            |status| steps_in_status(run, status).map(|number| StepNameJson::of(run, number));
+        Self {
+            barriers: run.barriers.iter().map(RunBarrierJson::of).collect(),
+            budget: BudgetJson::of(run),
+            cost: run.spent(),
+            counts: COUNTED.into_iter().map(|status| (status, run.count(status))).collect(),
+            delayed: steps_in_status(run, StepStatus::Delayed)
+                .map(|number| DelayedStepJson::of(run, number))
+                .collect(),
+            failed: names(StepStatus::Failed).collect(),
+            forked: run.fork.as_ref(),
+            gated: names(StepStatus::Gated).collect(),
+            hash: run.active_version().map(|version| version.hash),
+            in_flight: flights.collect(),
+            name: &run.name,
+            next: actions(state, run, dir, overview.now).into_iter().map(Into::into).collect(),
+            outcome_unknown: run
+                .outcome_unknown
+                .iter()
+                .map(|number| StepNameJson::of(run, *number))
+                .collect(),
+            pause: run.pause.as_ref(),
+            policy: run.policy,
+            questions: run.questions.iter().map(RunQuestionJson::of).collect(),
+            reported: run.reported.iter().map(|number| StepNameJson::of(run, *number)).collect(),
+            request: run.request.as_ref().map(ReplanRequestJson::from),
+            run: run.id,
+            started: run.started.into(),
+            status: run.status.into(),
+            steps: run.active_version().map_or(0, |version| version.step_count),
+            title: run.plan().map(|plan| plan.header().title.as_str()),
+            variables: run.variables.len(),
+            version: run.active,
+            versions: run.versions.len(),
+        }
     }
 }
 
-fn counts_json(run: &Run) -> Value {
-    let all = [
-        StepStatus::Waiting,
-        StepStatus::Ready,
-        StepStatus::Dispatched,
-        StepStatus::OutcomeUnknown,
-        StepStatus::Reported,
-        StepStatus::Accepted,
-        StepStatus::Failed,
-        StepStatus::Skipped,
-        StepStatus::Gated,
-        StepStatus::Delayed,
-        StepStatus::Cancelled,
-    ];
-    let count = |status: StepStatus| (words(&status, '_'), json!(run.count(status)));
-    Value::Object(all.into_iter().map(count).collect::<Map<_, _>>())
+/// The statuses that are counted.
+const COUNTED: [StepStatus; 11] = [
+    StepStatus::Waiting,
+    StepStatus::Ready,
+    StepStatus::Dispatched,
+    StepStatus::OutcomeUnknown,
+    StepStatus::Reported,
+    StepStatus::Accepted,
+    StepStatus::Failed,
+    StepStatus::Skipped,
+    StepStatus::Gated,
+    StepStatus::Delayed,
+    StepStatus::Cancelled,
+];
+
+/// The status of a run.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RunStatusJson {
+    /// No version of its plan is active yet.
+    Proposed,
+    /// It is running.
+    Running,
+    /// It is complete.
+    Done,
+    /// It cannot complete.
+    Failed,
+    /// A person or a program cancelled it.
+    Cancelled,
+    /// A failure rule or an answer aborted it.
+    Aborted,
 }
 
-fn flight_json(run: &Run, number: StepNumber, attempts: u32, attempt: &Attempt) -> Value {
-    json!({
-        "step": number,
-        "id": run.step(number).map(StepState::id),
-        "attempt": attempts,
-        "token": attempt.token,
-        "worker": attempt.worker,
-        "since": time_json(attempt.dispatched),
-        "lease_until": time_json(attempt.lease_until),
-    })
+impl From<RunStatus> for RunStatusJson {
+    fn from(status: RunStatus) -> Self {
+        match status {
+            RunStatus::Proposed => Self::Proposed,
+            RunStatus::Running => Self::Running,
+            RunStatus::Ended(Ending::Done) => Self::Done,
+            RunStatus::Ended(Ending::Failed) => Self::Failed,
+            RunStatus::Ended(Ending::Cancelled) => Self::Cancelled,
+            RunStatus::Ended(Ending::Aborted) => Self::Aborted,
+        }
+    }
 }
 
-fn delayed_json(run: &Run) -> Value {
-    let delayed = |number| {
+/// The status of a run as a word.
+pub(crate) fn status_word(status: RunStatus) -> &'static str {
+    match status.into() {
+        RunStatusJson::Proposed => "proposed",
+        RunStatusJson::Running => "running",
+        RunStatusJson::Done => "done",
+        RunStatusJson::Failed => "failed",
+        RunStatusJson::Cancelled => "cancelled",
+        RunStatusJson::Aborted => "aborted",
+    }
+}
+
+/// A step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StepNameJson<'a> {
+    /// Its id.
+    id: Option<&'a str>,
+    /// Its number.
+    step: StepNumber,
+}
+
+impl<'a> StepNameJson<'a> {
+    fn of(run: &'a Run, number: StepNumber) -> Self {
+        Self { id: run.step(number).map(StepState::id), step: number }
+    }
+}
+
+/// A step that waits after a failure.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DelayedStepJson<'a> {
+    /// Its id.
+    id: Option<&'a str>,
+    /// Its number.
+    step: StepNumber,
+    /// The end of the delay.
+    until: Option<TimeJson>,
+}
+
+impl<'a> DelayedStepJson<'a> {
+    fn of(run: &'a Run, number: StepNumber) -> Self {
         let step = run.step(number);
-        let until = step.and_then(|step| step.hold().delay).map(time_json);
-        json!({ "step": number, "id": step.map(StepState::id), "until": until })
-    };
-    steps_in_status(run, StepStatus::Delayed).map(delayed).collect()
+        let until = step.and_then(|step| step.hold().delay).map(TimeJson::from);
+        Self { id: step.map(StepState::id), step: number, until }
+    }
 }
 
-fn question_json((id, question): (&QuestionId, &Question)) -> Value {
-    let Question { step, time, asked } = question;
-    json!({
-        "question": id, "step": step, "time": time_json(*time), "asked": asked_json(asked),
-    })
+/// An attempt that a worker has.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FlightJson<'a> {
+    /// The number of the attempt at its step, from 1.
+    attempt: u32,
+    /// The id of the step.
+    id: Option<&'a str>,
+    /// The end of its lease.
+    lease_until: TimeJson,
+    /// The cost that is reserved for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved: Option<Cost>,
+    /// The time of its dispatch.
+    since: TimeJson,
+    /// The number of the step.
+    step: StepNumber,
+    /// Its token.
+    token: AttemptToken,
+    /// Its worker.
+    worker: &'a str,
 }
 
-fn budget_json(run: &Run) -> Value {
-    let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
-    json!({
-        "limits": limits_json(run.limits()), "spent": cost_json(spent),
-        "estimated": cost_json(estimated), "reserved": cost_json(reserved), "attempts": attempts,
-    })
+impl<'a> FlightJson<'a> {
+    fn of(run: &'a Run, number: StepNumber, attempts: u32, attempt: &'a Attempt) -> Self {
+        Self {
+            attempt: attempts,
+            id: run.step(number).map(StepState::id),
+            lease_until: attempt.lease_until.into(),
+            reserved: None,
+            since: attempt.dispatched.into(),
+            step: number,
+            token: attempt.token,
+            worker: &attempt.worker,
+        }
+    }
 }
 
-fn steps_json(run: &Run, steps: impl Iterator<Item = StepNumber>) -> Value {
-    let step = |number| json!({ "step": number, "id": run.step(number).map(StepState::id) });
-    steps.map(step).collect()
+impl<'a> From<&'a AttemptSummary> for FlightJson<'a> {
+    fn from(flight: &'a AttemptSummary) -> Self {
+        let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
+            flight;
+        Self {
+            attempt: *attempt,
+            id: Some(id),
+            lease_until: (*lease_until).into(),
+            reserved: Some(*reserved),
+            since: (*dispatched).into(),
+            step: *step,
+            token: *token,
+            worker,
+        }
+    }
 }
 
-fn barrier_json(id: &str, barrier: &BarrierState) -> Value {
-    json!({
-        "barrier": id,
-        "status": barrier_word(barrier.status),
-        "arrived": barrier.arrived.len(),
-        "needed": barrier.needed,
-        "missing": missing_members(barrier).collect::<Vec<_>>(),
-        "failed": barrier.failed,
-        "on_break": words(&barrier.on_break, '_'),
-    })
+/// An open question of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunQuestionJson<'a> {
+    /// What is asked.
+    asked: &'a QuestionBody,
+    /// Its number.
+    question: QuestionId,
+    /// The step; null if it is about the run.
+    step: Option<StepNumber>,
+    /// The time when it was asked.
+    time: TimeJson,
+}
+
+impl<'a> RunQuestionJson<'a> {
+    fn of((id, question): (&QuestionId, &'a Question)) -> Self {
+        let Question { step, time, asked } = question;
+        Self { asked, question: *id, step: *step, time: (*time).into() }
+    }
+}
+
+/// The budget of a run, and what is used of it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BudgetJson {
+    /// Attempts dispatched so far.
+    attempts: u64,
+    /// The part of `spent` that no receipt confirmed.
+    estimated: Cost,
+    /// The limits; null is no limit.
+    limits: Limits,
+    /// The cost reserved for attempts in flight.
+    reserved: Cost,
+    /// What it spent.
+    spent: Cost,
+}
+
+impl BudgetJson {
+    fn of(run: &Run) -> Self {
+        let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
+        Self { attempts, estimated, limits: run.limits(), reserved, spent }
+    }
+}
+
+/// A barrier of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunBarrierJson<'a> {
+    /// The number of members that arrived.
+    arrived: usize,
+    /// Its id.
+    barrier: &'a str,
+    /// The members that failed permanently.
+    failed: &'a BTreeSet<StepNumber>,
+    /// The members that have not arrived.
+    missing: Vec<StepNumber>,
+    /// The number of members that must arrive.
+    needed: u32,
+    /// What happens if too few members can still arrive.
+    on_break: OnBreak,
+    /// Its status.
+    status: BarrierStatus,
+}
+
+impl<'a> RunBarrierJson<'a> {
+    fn of((id, barrier): (&'a String, &'a BarrierState)) -> Self {
+        Self {
+            arrived: barrier.arrived.len(),
+            barrier: id,
+            failed: &barrier.failed,
+            missing: missing_members(barrier).collect(),
+            needed: barrier.needed,
+            on_break: barrier.on_break,
+            status: barrier.status,
+        }
+    }
 }

@@ -1,223 +1,252 @@
-//! The JSON form of the views of a run.
-//!
-//! Every view is destructured field by field, so that a new field cannot be forgotten.
+//! The lines of the views of a run.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
 use plan_ledger::internals::plan::{
-    Account, Activity, AttemptSummary, BarrierSummary, ExecutionState, OperatorView, Remaining,
-    RequiredAction, RunCounters, UserView, VersionSummary,
+    Account, Activity, BarrierSummary, ExecutionState, OperatorView, Remaining, RequiredAction,
+    RunCounters, TimeoutAction, UserView, VersionSummary,
 };
-use plan_ledger::{Event, RecordedEvent, RunId};
+use plan_ledger::{
+    ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent, RunId,
+    StepNumber, StepStatus,
+};
 
-use crate::commands::inspect::lookup::barrier_word;
-use crate::commands::inspect::output::time_json;
-use crate::commands::inspect::style::words;
-use crate::json::ReplanRequestJson;
-use crate::output::{limits_json, pause_cause_json, question_timeout_json};
+use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 
-use super::event::{cost_json, event_json};
-use super::run::status_word;
-use super::state::question_json;
+use super::run::{FlightJson, RunStatusJson};
+use super::state::QuestionLine;
 
-pub(crate) fn user_json(run: RunId, view: &UserView) -> Value {
-    let UserView { title, done, total_steps, activities, required_actions, expected } = view;
-    json!({
-        "run": run,
-        "title": title,
-        "done": done,
-        "steps": total_steps,
-        "now": activities.iter().map(activity_json).collect::<Vec<_>>(),
-        "needs": required_actions.iter().map(need_json).collect::<Vec<_>>(),
-        "expected_micros": expected,
-    })
+/// A run for its user.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UserViewLine<'a> {
+    /// The number of accepted or skipped steps.
+    done: u32,
+    /// The expected remaining time.
+    expected_micros: Option<Micros>,
+    /// What a person must do.
+    needs: Vec<NeedJson<'a>>,
+    /// What happens at the moment.
+    now: &'a [Activity],
+    /// The run.
+    run: RunId,
+    /// The number of steps in the active version.
+    steps: u32,
+    /// The title of its plan.
+    title: &'a str,
 }
 
-fn activity_json(activity: &Activity) -> Value {
-    match activity {
-        Activity::Ended(ending) => json!({ "is": "ended", "ending": words(ending, '_') }),
-        Activity::AwaitingApproval => json!({ "is": "waits_for_plan" }),
-        Activity::Paused(cause) => json!({ "is": "paused", "cause": cause }),
-        Activity::Stopping(reason) => json!({ "is": "stopping", "reason": reason }),
-        Activity::Replanning(reason) => json!({ "is": "replanning", "reason": reason }),
-        Activity::Working { step, what, attempt } => {
-            json!({ "is": "works", "step": step, "what": what, "attempt": attempt })
-        }
-        Activity::Checking { steps } => json!({ "is": "checks", "steps": steps }),
-        Activity::Delayed { steps } => json!({ "is": "waits", "steps": steps }),
-        Activity::Ready { steps } => json!({ "is": "ready", "steps": steps }),
-    }
-}
-
-fn need_json(need: &RequiredAction) -> Value {
-    match need {
-        RequiredAction::Answer { question, text, to, options, deadline, on_timeout, shown } => {
-            json!({
-                "is": "answer", "question": question, "text": text, "to": to, "options": options,
-                "deadline": deadline.map(time_json), "shown": shown,
-                "on_timeout": on_timeout.as_ref().map(question_timeout_json),
-            })
-        }
-        RequiredAction::Resolve { step, what } => {
-            json!({ "is": "outcome_unknown", "step": step, "what": what })
-        }
-        RequiredAction::Review { version, hash } => {
-            json!({ "is": "review", "version": version, "hash": hash })
+impl<'a> UserViewLine<'a> {
+    pub(crate) fn of(run: RunId, view: &'a UserView) -> Self {
+        let UserView { title, done, total_steps, activities, required_actions, expected } = view;
+        Self {
+            done: *done,
+            expected_micros: *expected,
+            needs: required_actions.iter().map(NeedJson::from).collect(),
+            now: activities,
+            run,
+            steps: *total_steps,
+            title,
         }
     }
 }
 
-pub(crate) fn operator_json(view: &OperatorView) -> Value {
-    let OperatorView {
-        run,
-        name,
-        status,
-        pause,
-        stopping,
-        elapsed,
-        versions,
-        active,
-        request,
-        counts,
-        counters,
-        account,
-        remaining,
-        last_failure,
-        in_flight,
-        outcome_unknown,
-        questions,
-        barriers,
-        next,
-        due,
-    } = view;
-    let RunCounters { failures, retries, exhausted, invalidated, preserved } = counters;
-    let counts: Map<String, Value> =
-        counts.iter().map(|(status, count)| (words(status, '_'), json!(count))).collect();
-    json!({
-        "run": run,
-        "name": name,
-        "status": status_word(*status),
-        "pause": pause.as_ref().map(pause_cause_json),
-        "stopping": stopping,
-        "elapsed_micros": elapsed,
-        "versions": versions.iter().map(version_json).collect::<Vec<_>>(),
-        "active": active,
-        "request": request.as_ref().map(ReplanRequestJson::from),
-        "counts": counts,
-        "tally": {
-            "failures": failures, "retries": retries, "exhausted": exhausted,
-            "invalidated": invalidated, "preserved": preserved,
-        },
-        "account": account_json(account),
-        "remaining": remaining_json(remaining),
-        "last_failure": last_failure.as_ref().map(|(step, class, message)| json!({
-            "step": step, "class": words(class, '_'), "message": message,
-        })),
-        "in_flight": in_flight.iter().map(flight_json).collect::<Vec<_>>(),
-        "outcome_unknown": outcome_unknown.iter().map(flight_json).collect::<Vec<_>>(),
-        "questions": questions
-            .iter()
-            .map(|(id, question)| question_json(*run, *id, question))
-            .collect::<Vec<_>>(),
-        "barriers": barriers.iter().map(row_json).collect::<Vec<_>>(),
-        "next": next,
-        "due": due.map(time_json),
-    })
+/// What a person must do.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "is", rename_all = "snake_case")]
+enum NeedJson<'a> {
+    /// Answer a question.
+    Answer {
+        /// The time until which it can be answered.
+        deadline: Option<TimeJson>,
+        /// What happens if no answer arrives in time.
+        on_timeout: Option<TimeoutAction<'a>>,
+        /// The possible answers.
+        options: &'a [String],
+        /// The number of the question.
+        question: QuestionId,
+        /// The hash of what is shown with the question.
+        shown: ContentHash,
+        /// The text of the question.
+        text: &'a str,
+        /// The person who is asked; null for any person.
+        to: Option<&'a str>,
+    },
+    /// Find out whether a lost attempt did its work.
+    OutcomeUnknown {
+        /// The step.
+        step: StepNumber,
+        /// Its title, goal or id.
+        what: &'a str,
+    },
+    /// Review a version of the plan.
+    Review {
+        /// The hash of the version.
+        hash: ContentHash,
+        /// The version.
+        version: u32,
+    },
 }
 
-pub(crate) fn account_json(account: &Account) -> Value {
-    let Account { limits, spent, estimated, reserved, attempts } = account;
-    json!({
-        "limits": limits.map(limits_json), "spent": cost_json(*spent),
-        "estimated": cost_json(*estimated), "reserved": cost_json(*reserved), "attempts": attempts,
-    })
+impl<'a> From<&'a RequiredAction> for NeedJson<'a> {
+    fn from(need: &'a RequiredAction) -> Self {
+        match need {
+            RequiredAction::Answer { question, text, to, options, deadline, on_timeout, shown } => {
+                Self::Answer {
+                    deadline: deadline.map(TimeJson::from),
+                    on_timeout: on_timeout.as_ref().map(TimeoutAction::from),
+                    options,
+                    question: *question,
+                    shown: *shown,
+                    text,
+                    to: to.as_deref(),
+                }
+            }
+            RequiredAction::Resolve { step, what } => Self::OutcomeUnknown { step: *step, what },
+            RequiredAction::Review { version, hash } => {
+                Self::Review { hash: *hash, version: *version }
+            }
+        }
+    }
 }
 
-fn remaining_json(remaining: &Remaining) -> Value {
-    let Remaining { money_micros, tokens, attempts, wall_seconds } = remaining;
-    json!({
-        "money_micros": money_micros, "tokens": tokens, "attempts": attempts,
-        "wall_seconds": wall_seconds,
-    })
+/// A run for its operator.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OperatorViewLine<'a> {
+    /// What it spent, and the limits that a record set.
+    account: Account,
+    /// The active version.
+    active: u32,
+    /// The barriers that are not released.
+    barriers: &'a [BarrierSummary],
+    /// The number of steps by status, without zeros.
+    counts: &'a BTreeMap<StepStatus, u32>,
+    /// The time of its next timer.
+    due: Option<TimeJson>,
+    /// The time since its start, until its end.
+    elapsed_micros: Micros,
+    /// The attempts in flight, by the end of their lease.
+    in_flight: Vec<FlightJson<'a>>,
+    /// The last failure of a step.
+    last_failure: Option<LastFailureJson<'a>>,
+    /// Its name.
+    name: &'a str,
+    /// The first few steps that may be dispatched.
+    next: &'a [StepNumber],
+    /// The attempts with an unknown outcome.
+    outcome_unknown: Vec<FlightJson<'a>>,
+    /// Why it is paused; null if it is not.
+    pause: Option<&'a PauseCause>,
+    /// The open questions.
+    questions: Vec<QuestionLine>,
+    /// What is left of the budget.
+    remaining: Remaining,
+    /// The open request for another plan.
+    request: Option<ReplanRequestJson>,
+    /// Its number.
+    run: RunId,
+    /// Its status.
+    status: RunStatusJson,
+    /// Why no more steps are dispatched although the run continues.
+    stopping: Option<&'a str>,
+    /// Counters since its start.
+    tally: RunCounters,
+    /// The versions of its plan.
+    versions: &'a [VersionSummary],
 }
 
-fn version_json(row: &VersionSummary) -> Value {
-    let VersionSummary { version, hash, reason, review, steps } = row;
-    json!({
-        "version": version, "hash": hash, "reason": reason, "steps": steps,
-        "review": review.map(|review| words(&review, '_')),
-    })
+impl<'a> From<&'a OperatorView> for OperatorViewLine<'a> {
+    fn from(view: &'a OperatorView) -> Self {
+        let questions = view.questions.iter();
+        Self {
+            account: view.account,
+            active: view.active,
+            barriers: &view.barriers,
+            counts: &view.counts,
+            due: view.due.map(TimeJson::from),
+            elapsed_micros: view.elapsed,
+            in_flight: view.in_flight.iter().map(FlightJson::from).collect(),
+            last_failure: view.last_failure.as_ref().map(|(step, class, message)| {
+                LastFailureJson { class: *class, message, step: *step }
+            }),
+            name: &view.name,
+            next: &view.next,
+            outcome_unknown: view.outcome_unknown.iter().map(FlightJson::from).collect(),
+            pause: view.pause.as_ref(),
+            questions: questions.map(|(id, each)| QuestionLine::of(view.run, *id, each)).collect(),
+            remaining: view.remaining,
+            request: view.request.as_ref().map(ReplanRequestJson::from),
+            run: view.run,
+            status: view.status.into(),
+            stopping: view.stopping.as_deref(),
+            tally: view.counters,
+            versions: &view.versions,
+        }
+    }
 }
 
-fn flight_json(flight: &AttemptSummary) -> Value {
-    let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
-        flight;
-    json!({
-        "step": step, "id": id, "token": token, "attempt": attempt, "worker": worker,
-        "since": time_json(*dispatched), "lease_until": time_json(*lease_until),
-        "reserved": cost_json(*reserved),
-    })
+/// The last failure of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LastFailureJson<'a> {
+    /// The class of the failure.
+    class: FailureClass,
+    /// The reason, for people.
+    message: &'a str,
+    /// The step.
+    step: StepNumber,
 }
 
-fn row_json(row: &BarrierSummary) -> Value {
-    let BarrierSummary { id, status, arrived, needed, failed } = row;
-    json!({
-        "barrier": id, "status": barrier_word(*status), "arrived": arrived, "needed": needed,
-        "failed": failed,
-    })
+/// The execution state of a run: its steps by progress, and what it used.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExecutionStateLine<'a> {
+    /// The run.
+    pub(crate) run: RunId,
+    #[serde(flatten)]
+    pub(crate) state: &'a ExecutionState,
 }
 
-pub(crate) fn execution_json(run: RunId, state: &ExecutionState) -> Value {
-    let ExecutionState {
-        current,
-        completed,
-        pending,
-        failed,
-        retries_used,
-        elapsed,
-        budget_remaining,
-        side_effects_committed,
-        plan_version,
-    } = state;
-    json!({
-        "run": run,
-        "current": current,
-        "completed": completed,
-        "pending": pending,
-        "failed": failed,
-        "retries_used": retries_used,
-        "elapsed_micros": elapsed,
-        "budget_remaining": remaining_json(budget_remaining),
-        "side_effects_committed": side_effects_committed,
-        "plan_version": plan_version,
-    })
+/// The last record of a run without information about its changes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct UnavailableLine {
+    /// The run.
+    pub(crate) run: RunId,
+    /// The record.
+    pub(crate) through: u64,
 }
 
-/// A record of a run and the fields that it changed.
-pub(crate) fn traced_json(traced: &TracedRecord) -> Value {
-    let TracedRecord { seq, time, event, changes, replan } = traced;
-    json!({
-        "seq": seq,
-        "time": time_json(*time),
-        "event": event_json(event),
-        "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
-        "replan": replan.as_ref().map(ToString::to_string),
-    })
+/// A record of a run, and what it changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TracedLine<'a> {
+    /// The changes; null if they are not known.
+    changes: Option<&'a [ValueChange]>,
+    /// What the record says.
+    #[schemars(with = "EventSchema")]
+    event: &'a Event,
+    /// For an activation: the differences from the previous version, for people.
+    replan: Option<String>,
+    /// The record.
+    seq: u64,
+    /// Its time.
+    time: TimeJson,
 }
 
-/// A record of a run whose changes cannot be computed.
-pub(crate) fn untraced_json(record: &RecordedEvent, event: &Event) -> Value {
-    json!({
-        "seq": record.seq,
-        "time": time_json(record.time),
-        "event": event_json(event),
-        "changes": null,
-        "replan": null,
-    })
-}
+impl<'a> TracedLine<'a> {
+    pub(crate) fn of(traced: &'a TracedRecord) -> Self {
+        let TracedRecord { seq, time, event, changes, replan } = traced;
+        Self {
+            changes: Some(changes),
+            event,
+            replan: replan.as_ref().map(ToString::to_string),
+            seq: *seq,
+            time: (*time).into(),
+        }
+    }
 
-pub(crate) fn change_json(change: &ValueChange) -> Value {
-    let ValueChange { path, before, after } = change;
-    json!({ "path": path, "before": before, "after": after })
+    /// A record whose changes cannot be computed.
+    pub(crate) fn without_changes(record: &RecordedEvent, event: &'a Event) -> Self {
+        Self { changes: None, event, replan: None, seq: record.seq, time: record.time.into() }
+    }
 }

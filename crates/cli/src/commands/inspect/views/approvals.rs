@@ -1,18 +1,19 @@
 //! `ledger inspect DIR approvals`: the items that wait for a person, and the decisions of people.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::{Event, PauseCause, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::event::{event_subject, event_text};
+use crate::json::{EventSchema, TimeJson};
 use crate::output::{Code, Failure, escape_control, pending_commands};
 use crate::runner::{Pending, pending};
 
@@ -82,22 +83,22 @@ fn open(run: &Run) -> Vec<Pending> {
         return Vec::new();
     }
     let mut open = pending(run);
-    open.retain(|item| word(item).is_some());
+    open.retain(|item| need(item).is_some());
     open
 }
 
-/// The JSON word for an item.
-fn word(item: &Pending) -> Option<&'static str> {
+/// What an item that waits for a person needs.
+fn need(item: &Pending) -> Option<Need> {
     Some(match item {
-        Pending::Verdicts { .. } => "verdicts",
+        Pending::Verdicts { .. } => Need::Verdicts,
         Pending::PlanVerdicts { criteria } if criteria.is_empty() => return None,
-        Pending::PlanVerdicts { .. } => "plan_verdicts",
-        Pending::Question { .. } => "question",
-        Pending::Review { .. } => "review",
-        Pending::Paused { .. } => "resume",
-        Pending::Replan { .. } => "replan",
-        Pending::Decision { .. } => "decision",
-        Pending::OutcomeUnknown { .. } => "outcome_unknown",
+        Pending::PlanVerdicts { .. } => Need::PlanVerdicts,
+        Pending::Question { .. } => Need::Question,
+        Pending::Review { .. } => Need::Review,
+        Pending::Paused { .. } => Need::Resume,
+        Pending::Replan { .. } => Need::Replan,
+        Pending::Decision { .. } => Need::Decision,
+        Pending::OutcomeUnknown { .. } => Need::OutcomeUnknown,
         Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => return None,
     })
 }
@@ -142,21 +143,65 @@ fn print_json(
 ) -> Result<(), Failure> {
     for item in open {
         let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
-        out.json(
-            "waiting",
-            &json!({ "run": id, "for": word(item), "text": text, "commands": commands }),
-        )?;
+        out.json(&WaitingLine { commands, need: need(item), run: id, text })?;
     }
-    for PersonalEvent { seq, time, step, by, event } in decisions {
-        out.json(
-            "decision",
-            &json!({
-                "run": id, "seq": seq, "time": time_json(*time), "step": step, "by": by,
-                "event": event_json(event),
-            }),
-        )?;
-    }
-    Ok(())
+    decisions.iter().try_for_each(|PersonalEvent { seq, time, step, by, event }| {
+        out.json(&DecisionLine { by, event, run: id, seq: *seq, step: *step, time: (*time).into() })
+    })
+}
+
+/// An item that waits for a person.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitingLine {
+    /// Commands that resolve it.
+    commands: Vec<String>,
+    /// What it needs.
+    #[serde(rename = "for")]
+    need: Option<Need>,
+    /// The run.
+    run: RunId,
+    /// The reason, for people.
+    text: String,
+}
+
+/// What a person has to do.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Need {
+    /// Judge the criteria of a step.
+    Verdicts,
+    /// Judge the criteria of the plan.
+    PlanVerdicts,
+    /// Answer a question.
+    Question,
+    /// Review a version of the plan.
+    Review,
+    /// Resume the run or raise its budget.
+    Resume,
+    /// Propose another plan, or withdraw the request for one.
+    Replan,
+    /// Decide what to do about a failure.
+    Decision,
+    /// Find out whether a lost attempt did its work.
+    OutcomeUnknown,
+}
+
+/// A decision of a person.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DecisionLine<'a> {
+    /// The person.
+    by: &'a str,
+    /// The decision.
+    #[schemars(with = "EventSchema")]
+    event: &'a Event,
+    /// The run.
+    run: RunId,
+    /// The record.
+    seq: u64,
+    /// The step; null if it is about the run.
+    step: Option<StepNumber>,
+    /// The time.
+    time: TimeJson,
 }
 
 fn print_open(

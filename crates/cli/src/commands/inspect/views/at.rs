@@ -4,22 +4,25 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::{Run, RunId, State, StepNumber, state_hash};
+use plan_ledger::internals::plan::{Account, CapScope};
+use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::scope_json;
-use crate::commands::inspect::json::run::status_word;
-use crate::commands::inspect::json::state::{StepLine, barrier_json, question_json, variable_json};
-use crate::commands::inspect::json::views::account_json;
+use crate::commands::inspect::json::run::RunStatusJson;
+use crate::commands::inspect::json::state::{
+    BarrierLine, QuestionLine, StepStateLine, VariableStateLine,
+};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, numbered_steps, step_name};
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordContent, content_text, kind_name};
 use crate::commands::inspect::style::{Paint, Table, moment, words};
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
 use crate::commands::inspect::text::status::{barrier_paint, status_paint};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 
@@ -109,59 +112,118 @@ fn print_others(state: &State, shown: &[RunId], out: &mut Output<'_>) -> Result<
 
 fn print_json(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {
     let state = &ledger.state;
-    let cap = |(scope, limit): (&_, &u32)| json!({ "scope": scope_json(scope), "limit": limit });
-    out.json(
-        "state",
-        &json!({
-            "seq": state.seq,
-            "time": time_json(state.time),
-            "hash": state_hash(state),
-            "runs": state.runs.len(),
-            "summaries": state.summaries.len(),
-            "in_flight": state.in_flight.len(),
-            "caps": state.caps.iter().map(cap).collect::<Vec<_>>(),
-            "account": account_json(&state.account),
-            "next_due": state.next_due().map(time_json),
-        }),
-    )?;
+    let cap = |(scope, limit): (_, &u32)| CapJson { limit: *limit, scope };
+    out.json(&StateLine {
+        account: state.account,
+        caps: state.caps.iter().map(cap).collect(),
+        hash: state_hash(state),
+        in_flight: state.in_flight.len(),
+        next_due: state.next_due().map(TimeJson::from),
+        runs: state.runs.len(),
+        seq: state.seq,
+        summaries: state.summaries.len(),
+        time: state.time.into(),
+    })?;
     for id in runs {
         let run = ledger.run(*id)?;
-        out.json("run_state", &run_state_json(run))?;
+        out.json(&RunStateLine::of(run))?;
         for (number, step) in numbered_steps(run) {
-            out.json("step_state", &StepLine::of(*id, number, step))?;
+            out.json(&StepStateLine::of(*id, number, step))?;
         }
         for (name, variable) in &run.variables {
-            out.json("variable", &variable_json(*id, name, variable))?;
+            out.json(&VariableStateLine::of(*id, name, variable))?;
         }
         for (name, barrier) in &run.barriers {
-            out.json("barrier", &barrier_json(run, name, barrier))?;
+            out.json(&BarrierLine::of(run, name, barrier))?;
         }
         for (question, asked) in &run.questions {
-            out.json("question", &question_json(*id, *question, asked))?;
+            out.json(&QuestionLine::of(*id, *question, asked))?;
         }
         for part in BudgetRow::all(&run.account, run.limits(), Some(elapsed(run, ledger.now))) {
-            out.json("budget", &part.json(Some(*id)))?;
+            out.json(&part.line(Some(*id)))?;
         }
     }
     Ok(())
 }
 
-fn run_state_json(run: &Run) -> Value {
-    let queue: Vec<StepNumber> = run.ready().map(|(_, number)| number).collect();
-    json!({
-        "run": run.id,
-        "name": run.name,
-        "status": status_word(run.status),
-        "started": time_json(run.started),
-        "version": run.active,
-        "versions": run.versions.len(),
-        "hash": run.active_version().map(|version| version.hash),
-        "paused": run.pause.is_some(),
-        "stopping": run.why_stopping(),
-        "queue": queue,
-        "in_flight": run.in_flight,
-        "replans": run.replans,
-    })
+/// The state after a record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StateLine<'a> {
+    /// The accounts of all runs together.
+    account: Account,
+    /// The caps that were set by a record.
+    caps: Vec<CapJson<'a>>,
+    /// The hash of the state.
+    hash: ContentHash,
+    /// The number of attempts in flight.
+    in_flight: usize,
+    /// The time of the next timer.
+    next_due: Option<TimeJson>,
+    /// The number of complete runs in the state.
+    runs: usize,
+    /// The record.
+    seq: u64,
+    /// The number of runs of which only totals are kept.
+    summaries: usize,
+    /// The time of the record.
+    time: TimeJson,
+}
+
+/// A cap on the number of attempts in flight.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CapJson<'a> {
+    /// The maximum number.
+    limit: u32,
+    /// The scope of the cap.
+    scope: &'a CapScope,
+}
+
+/// The state of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunStateLine<'a> {
+    /// The hash of the active version.
+    hash: Option<ContentHash>,
+    /// The number of attempts in flight.
+    in_flight: u32,
+    /// Its name.
+    name: &'a str,
+    /// Whether it is paused.
+    paused: bool,
+    /// The steps that may be dispatched, in the order of dispatch.
+    queue: Vec<StepNumber>,
+    /// The number of later active versions that count towards the plan's limit.
+    replans: u32,
+    /// Its number.
+    run: RunId,
+    /// The start time.
+    started: TimeJson,
+    /// Its status.
+    status: RunStatusJson,
+    /// Why no more steps are dispatched although the run continues.
+    stopping: Option<String>,
+    /// The active version of the plan; 0 before the first.
+    version: u32,
+    /// The number of plan versions.
+    versions: usize,
+}
+
+impl<'a> RunStateLine<'a> {
+    fn of(run: &'a Run) -> Self {
+        Self {
+            hash: run.active_version().map(|version| version.hash),
+            in_flight: run.in_flight,
+            name: &run.name,
+            paused: run.pause.is_some(),
+            queue: run.ready().map(|(_, number)| number).collect(),
+            replans: run.replans,
+            run: run.id,
+            started: run.started.into(),
+            status: run.status.into(),
+            stopping: run.why_stopping(),
+            version: run.active,
+            versions: run.versions.len(),
+        }
+    }
 }
 
 fn print(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use plan_ledger::Run;
 use plan_ledger::internals::plan::{BarrierState, BarrierStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::state::barrier_json;
+use crate::commands::inspect::json::state::BarrierLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
@@ -40,7 +40,7 @@ pub(crate) fn barriers(
     match context.form {
         Form::Json => {
             let mut all = run.barriers.iter();
-            all.try_for_each(|(id, each)| out.json("barrier", &barrier_json(run, id, each)))?;
+            all.try_for_each(|(id, each)| out.json(&BarrierLine::of(run, id, each)))?;
         }
         Form::Text => {
             ledger.heading("barriers", run, out)?;

@@ -1,18 +1,19 @@
 //! `ledger inspect DIR budget`: the limits and the spending of a run, and the spending over time.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
 use plan_ledger::internals::plan::{Account, BudgetPart};
-use plan_ledger::{Limits, Micros, Run, RunId, Timestamp};
+use plan_ledger::{Cost, Limits, Micros, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::cost_json;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::output::{Output, time_json};
-use crate::commands::inspect::style::{Paint, Table, words};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::chart::{Series, bar, columns};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure};
 use crate::protocol::count;
 
@@ -77,12 +78,9 @@ impl BudgetRow {
         Some(self.limit?.saturating_sub(self.spent).saturating_sub(self.reserved))
     }
 
-    pub(crate) fn json(&self, run: Option<RunId>) -> Value {
-        let Self { what, limit, spent, reserved, estimated } = self;
-        json!({
-            "run": run, "part": words(what, '_'), "limit": limit, "spent": spent,
-            "reserved": reserved, "estimated": estimated, "left": self.left(),
-        })
+    pub(crate) fn line(&self, run: Option<RunId>) -> BudgetLine {
+        let Self { what, limit, spent, reserved, estimated } = *self;
+        BudgetLine { estimated, left: self.left(), limit, part: what, reserved, run, spent }
     }
 
     fn cells(&self) -> Vec<(Paint, String)> {
@@ -139,8 +137,8 @@ pub(crate) fn budget(
     let of_ledger = BudgetRow::all(&account, account.limits.unwrap_or_default(), None);
     match context.form {
         Form::Json => {
-            parts.iter().try_for_each(|part| out.json("budget", &part.json(Some(id))))?;
-            of_ledger.iter().try_for_each(|part| out.json("budget", &part.json(None)))?;
+            parts.iter().try_for_each(|part| out.json(&part.line(Some(id))))?;
+            of_ledger.iter().try_for_each(|part| out.json(&part.line(None)))?;
         }
         Form::Text => {
             ledger.heading("budget", &run, out)?;
@@ -180,12 +178,54 @@ pub(crate) fn milestones(
 ) -> Result<(), Failure> {
     points.iter().try_for_each(|milestone| {
         let ProgressPoint { seq, time, spent, attempts, closed, steps } = milestone;
-        let fields = json!({
-            "run": run, "seq": seq, "time": time_json(*time), "attempts": attempts,
-            "spent": cost_json(*spent), "closed": closed, "steps": steps,
-        });
-        out.json("milestone", &fields)
+        out.json(&MilestoneLine {
+            attempts: *attempts,
+            closed: *closed,
+            run,
+            seq: *seq,
+            spent: *spent,
+            steps: *steps,
+            time: (*time).into(),
+        })
     })
+}
+
+/// A part of a budget.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct BudgetLine {
+    /// The part of `spent` that no receipt confirmed.
+    estimated: u64,
+    /// The remaining amount; null without a limit.
+    left: Option<u64>,
+    /// The limit; null without a limit.
+    limit: Option<u64>,
+    /// The part: money in millionths, wall time in seconds.
+    part: BudgetPart,
+    /// The amount reserved for attempts in flight.
+    reserved: u64,
+    /// The run; null for the whole ledger.
+    run: Option<RunId>,
+    /// The spent amount.
+    spent: u64,
+}
+
+/// The progress of a run at a record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MilestoneLine {
+    /// The attempts dispatched until then.
+    attempts: u64,
+    /// The number of accepted or skipped steps.
+    closed: u64,
+    /// The run.
+    run: RunId,
+    /// The record.
+    seq: u64,
+    /// The cost until then.
+    spent: Cost,
+    /// The number of steps in the active version.
+    steps: u64,
+    /// The time of the record.
+    time: TimeJson,
 }
 
 /// A part, its limit, and its value at a point of progress.

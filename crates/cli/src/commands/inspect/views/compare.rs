@@ -1,22 +1,23 @@
 //! `ledger inspect DIR diff RUN RUN`: where two runs diverge, and how their results differ.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{
     AttemptDifference, AttemptEnd, AttemptEndKind, Divergence, DivergenceCause, Pair,
     RunComparison, StepDifference,
 };
-use plan_ledger::{Cost, RunId, StepStatus};
+use plan_ledger::{ContentHash, Cost, Json, RunId, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::cost_json;
-use crate::commands::inspect::json::run::status_word;
+use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, cut, words};
+use crate::commands::inspect::style::{Paint, Table, cut};
 use crate::commands::inspect::text::run::run_status_text;
 use crate::commands::inspect::text::status::status_paint;
-use crate::output::{Code, Failure, cost_text, escape_control, plan_diff_json, plan_diff_text};
+use crate::output::{Code, Failure, PlanDiffJson, cost_text, escape_control, plan_diff_text};
+use crate::protocol::hand_off::{class_word, lost_word};
 
 pub(crate) fn compare(
     one: &str,
@@ -29,7 +30,7 @@ pub(crate) fn compare(
     let [first, second] = runs;
     let found = ledger.view.compare(first, second)?;
     match context.form {
-        Form::Json => print_json(&found, out)?,
+        Form::Json => out.json(&ComparisonLine::from(&found))?,
         Form::Text => {
             let name = |id: RunId| {
                 let known = ledger.state.names.iter().find(|(_, run)| **run == id);
@@ -41,77 +42,159 @@ pub(crate) fn compare(
     ledger.finish(out)
 }
 
-fn print_json(found: &RunComparison, out: &mut Output<'_>) -> Result<(), Failure> {
-    let RunComparison {
-        runs,
-        status,
-        divergence,
-        attempts,
-        steps,
-        variables,
-        versions,
-        plan,
-        spent,
-    } = found;
-    let mut plan = plan_diff_json(plan);
-    if let Value::Object(fields) = &mut plan {
-        fields.remove("type");
-    }
-    let values = variables.iter().map(|(name, values)| json!({ "name": name, "values": values }));
-    out.json(
-        "comparison",
-        &json!({
-            "runs": runs,
-            "status": status.map(status_word),
-            "parting": divergence.as_ref().map(divergence_json),
-            "attempts": attempts.iter().map(attempt_json).collect::<Vec<_>>(),
-            "steps": steps.iter().map(step_json).collect::<Vec<_>>(),
-            "variables": values.collect::<Vec<_>>(),
-            "versions": versions,
-            "plan": plan,
-            "spent": spent.map(cost_json),
-        }),
-    )
+/// A value of each of the two runs.
+type PairJson<T> = [T; 2];
+
+/// The differences between two runs.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ComparisonLine<'a> {
+    /// The attempts that differ.
+    attempts: Vec<AttemptDifferenceJson<'a>>,
+    /// The first difference.
+    parting: Option<DivergenceJson<'a>>,
+    /// The differences between the active plans.
+    plan: PlanDiffJson<'a>,
+    /// The runs.
+    runs: PairJson<RunId>,
+    /// Their costs.
+    spent: PairJson<Cost>,
+    /// Their status.
+    status: PairJson<RunStatusJson>,
+    /// The steps that differ.
+    steps: Vec<StepDifferenceJson<'a>>,
+    /// The variables that differ.
+    variables: Vec<VariableDifferenceJson<'a>>,
+    /// The hashes of their plan versions, from the first that differs.
+    versions: &'a [PairJson<Option<ContentHash>>],
 }
 
-fn divergence_json(divergence: &Divergence) -> Value {
-    let Divergence { seqs, what } = divergence;
-    match what {
-        DivergenceCause::Attempt { step, attempt } => {
-            json!({ "is": "attempt", "step": step, "attempt": attempt, "seqs": seqs })
+impl<'a> From<&'a RunComparison> for ComparisonLine<'a> {
+    fn from(found: &'a RunComparison) -> Self {
+        let variables = found.variables.iter().map(|(name, values)| VariableDifferenceJson {
+            name,
+            values: values.each_ref().map(|value| value.as_ref().map(Json::as_str)),
+        });
+        Self {
+            attempts: found.attempts.iter().map(AttemptDifferenceJson::from).collect(),
+            parting: found.divergence.as_ref().map(DivergenceJson::from),
+            plan: (&found.plan).into(),
+            runs: found.runs,
+            spent: found.spent,
+            status: found.status.map(RunStatusJson::from),
+            steps: found.steps.iter().map(StepDifferenceJson::from).collect(),
+            variables: variables.collect(),
+            versions: &found.versions,
         }
-        DivergenceCause::Version(version) => {
-            json!({ "is": "version", "version": version, "seqs": seqs })
+    }
+}
+
+/// The first difference between two runs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "is", rename_all = "snake_case")]
+enum DivergenceJson<'a> {
+    /// An attempt ended differently, or only one run had it.
+    Attempt {
+        /// The number of the attempt.
+        attempt: u32,
+        /// The records; null if there is none.
+        seqs: PairJson<Option<u64>>,
+        /// The id of the step.
+        step: &'a str,
+    },
+    /// A version of the plan differs.
+    Version {
+        /// The records; null if there is none.
+        seqs: PairJson<Option<u64>>,
+        /// The version.
+        version: u32,
+    },
+}
+
+impl<'a> From<&'a Divergence> for DivergenceJson<'a> {
+    fn from(Divergence { seqs, what }: &'a Divergence) -> Self {
+        let seqs = *seqs;
+        match what {
+            DivergenceCause::Attempt { step, attempt } => {
+                Self::Attempt { attempt: *attempt, seqs, step }
+            }
+            DivergenceCause::Version(version) => Self::Version { seqs, version: *version },
         }
     }
 }
 
-fn attempt_json(difference: &AttemptDifference) -> Value {
-    let AttemptDifference { step, attempt, ends } = difference;
-    let end = |end: &Option<AttemptEnd>| {
-        end.as_ref().map(|end| {
-            let AttemptEnd { seq, worker, kind, output, receipt: _ } = end;
-            json!({ "seq": seq, "worker": worker, "end": end_word(*kind), "output_hash": output })
-        })
-    };
-    json!({ "step": step, "attempt": attempt, "ends": ends.each_ref().map(end) })
+/// An attempt that differs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AttemptDifferenceJson<'a> {
+    /// The number of the attempt.
+    attempt: u32,
+    /// How it ended in each run; null if the run did not have it.
+    ends: PairJson<Option<AttemptEndJson<'a>>>,
+    /// The id of the step.
+    step: &'a str,
 }
 
-fn step_json(difference: &StepDifference) -> Value {
-    let StepDifference { step, status, attempts, cost } = difference;
-    json!({
-        "step": step, "status": status.map(|each| each.map(|status| words(&status, '_'))),
-        "attempts": attempts, "cost": cost.map(cost_json),
-    })
+/// The end of an attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+struct AttemptEndJson<'a> {
+    /// How it ended: in_flight, succeeded, replan_requested, or lost_ or failed_ and the reason.
+    end: String,
+    /// The hash of its output, if it reported.
+    output_hash: Option<ContentHash>,
+    /// The record.
+    seq: u64,
+    /// The worker.
+    worker: &'a str,
+}
+
+impl<'a> From<&'a AttemptDifference> for AttemptDifferenceJson<'a> {
+    fn from(difference: &'a AttemptDifference) -> Self {
+        let AttemptDifference { step, attempt, ends } = difference;
+        let end = |end: &'a AttemptEnd| AttemptEndJson {
+            end: end_word(end.kind),
+            output_hash: end.output,
+            seq: end.seq,
+            worker: &end.worker,
+        };
+        Self { attempt: *attempt, ends: ends.each_ref().map(|each| each.as_ref().map(end)), step }
+    }
+}
+
+/// A step that differs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StepDifferenceJson<'a> {
+    /// The number of its attempts.
+    attempts: PairJson<u32>,
+    /// Its cost.
+    cost: PairJson<Cost>,
+    /// Its status; null if there is no such step.
+    status: PairJson<Option<StepStatus>>,
+    /// Its id.
+    step: &'a str,
+}
+
+impl<'a> From<&'a StepDifference> for StepDifferenceJson<'a> {
+    fn from(difference: &'a StepDifference) -> Self {
+        let StepDifference { step, status, attempts, cost } = difference;
+        Self { attempts: *attempts, cost: *cost, status: *status, step }
+    }
+}
+
+/// A variable that differs.
+#[derive(Debug, Serialize, JsonSchema)]
+struct VariableDifferenceJson<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Its values as JSON text; null if it is not set.
+    values: PairJson<Option<&'a str>>,
 }
 
 /// The end of an attempt in one word.
 fn end_word(kind: AttemptEndKind) -> String {
     match kind {
         AttemptEndKind::InFlight => "in_flight".to_owned(),
-        AttemptEndKind::Lost(cause) => format!("lost_{}", words(&cause, '_')),
+        AttemptEndKind::Lost(cause) => format!("lost_{}", lost_word(cause)),
         AttemptEndKind::Succeeded => "succeeded".to_owned(),
-        AttemptEndKind::Failed(class) => format!("failed_{}", words(&class, '_')),
+        AttemptEndKind::Failed(class) => format!("failed_{}", class_word(class)),
         AttemptEndKind::ReplanRequested => "replan_requested".to_owned(),
     }
 }

@@ -1,7 +1,8 @@
 //! `ledger inspect DIR constants`: the sizes, limits and record kinds of this program.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::format::{
     FOOTER_SIZE, FORMAT_MAJOR, FRAME_ALIGNMENT, FRAME_HEADER_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE,
@@ -31,12 +32,26 @@ The constants belong to the program: the ledger is not read and need not exist."
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConstantsArgs {}
 
-/// A constant, its unit and its meaning.
-struct Constant {
+/// A constant of this program.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Constant {
+    /// Its name.
     name: &'static str,
+    /// Its value.
     value: u64,
+    /// Its unit; empty for a number without a unit.
     unit: &'static str,
+    /// Its meaning, for people.
     what: &'static str,
+}
+
+/// A kind of record.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct KindLine {
+    /// Its name.
+    name: &'static str,
+    /// Its number.
+    number: u16,
 }
 
 fn wide(value: usize) -> u64 {
@@ -124,12 +139,9 @@ pub(crate) fn constants(
         versions().into_iter().chain(sizes()).chain(limits()).chain([threshold, every]).collect();
     match form {
         Form::Json => {
-            for Constant { name, value, unit, what } in all {
-                let line = json!({ "name": name, "value": value, "unit": unit, "what": what });
-                out.json("constant", &line)?;
-            }
+            all.iter().try_for_each(|constant| out.json(constant))?;
             for kind in Kind::ALL {
-                out.json("kind", &json!({ "number": kind.number(), "name": kind.name() }))?;
+                out.json(&KindLine { name: kind.name(), number: kind.number() })?;
             }
         }
         Form::Text => {

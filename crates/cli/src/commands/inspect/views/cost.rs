@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::StepCost;
-use plan_ledger::{Cost, Run, StepNumber, StepState};
+use plan_ledger::internals::plan::Account;
+use plan_ledger::{Cost, Run, RunId, StepNumber, StepState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::cost_json;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
@@ -85,19 +86,52 @@ fn print_json(
     for (number, cost) in rows {
         let StepCost { attempts, spent, estimated } = cost;
         let step = run.step(*number);
-        let fields = json!({
-            "run": run.id, "step": number, "id": step.map(StepState::id),
-            "owner": step.and_then(|step| step.owner()), "attempts": attempts,
-            "spent": cost_json(*spent), "estimated": cost_json(*estimated),
-        });
-        out.json("step_cost", &fields)?;
+        out.json(&StepCostLine {
+            attempts: *attempts,
+            estimated: *estimated,
+            id: step.map(StepState::id),
+            owner: step.and_then(|step| step.owner()),
+            run: run.id,
+            spent: *spent,
+            step: *number,
+        })?;
     }
-    let account = run.account;
-    let fields = json!({
-        "run": run.id, "attempts": account.attempts, "spent": cost_json(account.spent),
-        "estimated": cost_json(account.estimated), "reserved": cost_json(account.reserved),
-    });
-    out.json("run_cost", &fields)
+    let Account { limits: _, spent, estimated, reserved, attempts } = run.account;
+    out.json(&RunCostLine { attempts, estimated, reserved, run: run.id, spent })
+}
+
+/// The cost of a step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StepCostLine<'a> {
+    /// The number of its attempts in the records of the log.
+    attempts: u64,
+    /// The part of `spent` that no receipt confirmed.
+    estimated: Cost,
+    /// Its id.
+    id: Option<&'a str>,
+    /// Its owner.
+    owner: Option<&'a str>,
+    /// The run.
+    run: RunId,
+    /// The cost of its attempts.
+    spent: Cost,
+    /// Its number.
+    step: StepNumber,
+}
+
+/// The cost of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunCostLine {
+    /// The number of its attempts.
+    attempts: u64,
+    /// The part of `spent` that no receipt confirmed.
+    estimated: Cost,
+    /// The amount reserved for attempts in flight.
+    reserved: Cost,
+    /// The run.
+    run: RunId,
+    /// The cost of its attempts.
+    spent: Cost,
 }
 
 fn print(

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
-use plan_ledger::internals::ledger::ChangedField;
+use plan_ledger::internals::ledger::{ChangedField, ValueChange};
 use plan_ledger::{RunId, State, StepNumber};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::views::change_json;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::step_name;
 use crate::commands::inspect::output::Output;
@@ -68,12 +69,8 @@ fn records(
     match context.form {
         Form::Json => {
             for changed in &changes {
-                let mut fields = change_json(&changed.change);
-                if let Value::Object(fields) = &mut fields {
-                    fields.insert("run".to_owned(), json!(changed.run));
-                    fields.insert("by".to_owned(), json!(changed.by));
-                }
-                out.json("change", &fields)?;
+                let ChangedField { run, change, by, .. } = changed;
+                out.json(&ChangeLine { by, change, run: *run })?;
             }
         }
         Form::Text => {
@@ -84,6 +81,17 @@ fn records(
         }
     }
     ledger.finish(out)
+}
+
+/// A field that changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangeLine<'a> {
+    /// The records that changed it.
+    by: &'a [u64],
+    #[serde(flatten)]
+    change: &'a ValueChange,
+    /// The run; null for the ledger as a whole.
+    run: Option<RunId>,
 }
 
 /// The subject of a change: a run or the ledger, and in it a step, a variable, or the whole.

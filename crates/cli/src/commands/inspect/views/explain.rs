@@ -1,7 +1,8 @@
 //! `ledger inspect DIR explain OFFSET`: the class of a byte of the log, and the reason.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::LedgerView;
 use plan_ledger::internals::log::{Diagnosis, Evidence, EvidenceBit, RecoveryRow, classify};
@@ -14,7 +15,7 @@ use crate::commands::inspect::style::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::count;
 
-use super::map::{diagnosed, json as region_json, paint, records};
+use super::map::{RegionLine, diagnosed, paint, records};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +76,7 @@ pub(crate) fn explain(
     let is_good = health.is_good() && region.class != RegionClass::Damaged;
     match form {
         Form::Json => {
-            out.json("explanation", &explanation_json(&explained))?;
+            out.json(&ExplanationLine::from(&explained))?;
             health.json_line(is_good, out)?;
         }
         Form::Text => {
@@ -148,29 +149,76 @@ fn class_text(class: RegionClass) -> &'static str {
     }
 }
 
-fn explanation_json(explained: &ByteExplanation<'_>) -> Value {
-    let ByteExplanation { offset, region, asked, why } = explained;
-    let bit = |evidence: Evidence, bit: EvidenceBit| {
-        json!({
-            "bit": bit.letter().to_string(), "observed": evidence.has(bit),
-            "what": bit.describe(),
-        })
-    };
-    let bits =
-        asked.map(|(evidence, _)| EvidenceBit::all().map(|each| bit(evidence, each)).collect());
-    json!({
-        "offset": offset,
-        "region": region_json(region),
-        "why": why,
-        "evidence": asked.map(|(evidence, _)| evidence.letters()),
-        "bits": bits.unwrap_or_else(Vec::new),
-        "row": asked.map(|(_, row)| json!({
-            "label": row.label, "needs": row.requires().letters(),
-            "excludes": row.excludes().letters(),
-        })),
-        "verdict": asked.map(|(_, row)| row.verdict.word()),
-        "action": asked.map(|(_, row)| row.verdict.describe()),
-    })
+/// Why a byte has its class.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExplanationLine<'a> {
+    /// The action of an open, for people.
+    action: Option<&'static str>,
+    /// Every letter of the evidence; empty if the recovery table does not apply.
+    bits: Vec<EvidenceBitJson>,
+    /// The letters of the evidence that were observed (recovery.md, section 2); this and the members
+    /// `row`, `verdict` and `action` are null if the recovery table does not apply.
+    evidence: Option<String>,
+    /// The byte.
+    offset: u64,
+    /// The range of the byte.
+    region: RegionLine<'a>,
+    /// The row of the recovery table that the evidence selects.
+    row: Option<RecoveryRowJson>,
+    /// The verdict of that row: clean, unacknowledged_tail, torn, corrupt, acknowledged_tail_missing, tampered,
+    /// ambiguous or version.
+    verdict: Option<&'static str>,
+    /// The reason for the class, for people.
+    why: &'a str,
+}
+
+/// A letter of the evidence.
+#[derive(Debug, Serialize, JsonSchema)]
+struct EvidenceBitJson {
+    /// The letter.
+    bit: String,
+    /// Whether it was observed.
+    observed: bool,
+    /// Its meaning, for people.
+    what: &'static str,
+}
+
+/// A row of the recovery table.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RecoveryRowJson {
+    /// The letters that it excludes.
+    excludes: String,
+    /// Its name.
+    label: &'static str,
+    /// The letters that it needs.
+    needs: String,
+}
+
+impl<'a> From<&'a ByteExplanation<'_>> for ExplanationLine<'a> {
+    fn from(explained: &'a ByteExplanation<'_>) -> Self {
+        let ByteExplanation { offset, region, asked, why } = explained;
+        let bit = |evidence: Evidence, bit: EvidenceBit| EvidenceBitJson {
+            bit: bit.letter().to_string(),
+            observed: evidence.has(bit),
+            what: bit.describe(),
+        };
+        let bits =
+            asked.map(|(evidence, _)| EvidenceBit::all().map(|each| bit(evidence, each)).collect());
+        Self {
+            action: asked.map(|(_, row)| row.verdict.describe()),
+            bits: bits.unwrap_or_default(),
+            evidence: asked.map(|(evidence, _)| evidence.letters()),
+            offset: *offset,
+            region: RegionLine::from(*region),
+            row: asked.map(|(_, row)| RecoveryRowJson {
+                excludes: row.excludes().letters(),
+                label: row.label,
+                needs: row.requires().letters(),
+            }),
+            verdict: asked.map(|(_, row)| row.verdict.word()),
+            why,
+        }
+    }
 }
 
 fn print(explained: &ByteExplanation<'_>, out: &mut Output<'_>) -> Result<(), Failure> {

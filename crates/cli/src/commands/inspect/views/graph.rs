@@ -3,17 +3,18 @@
 //! Invariant: the graph has every step and barrier of the version, with all dependencies.
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::files::{escape_dot, escape_mermaid};
 use plan_ledger::internals::plan::{BarrierStatus, PlanVersion, TreeNode, plan_tree};
-use plan_ledger::{Plan, Run, StepNumber, StepStatus};
+use plan_ledger::{Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, width, words};
+use crate::commands::inspect::style::{Paint, width};
 use crate::commands::inspect::text::status::{barrier_paint, legend, status_mark, status_paint};
 use crate::output::{Code, Failure, escape_control};
 
@@ -92,23 +93,59 @@ fn print_json(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<
         let step = step_of(run, version, &branch);
         let barrier = run.barriers.get(branch.id).filter(|_| step.is_none());
         let status = match (step, barrier) {
-            (Some((_, status)), _) => Some(words(&status, '_')),
-            (None, barrier) => barrier.map(|barrier| barrier_word(barrier.status).to_owned()),
+            (Some((_, status)), _) => Some(NodeStatus::Step(status)),
+            (None, barrier) => barrier.map(|barrier| NodeStatus::Barrier(barrier.status)),
         };
-        out.json(
-            "node",
-            &json!({
-                "run": run.id,
-                "is": if step.is_some() { "step" } else { "barrier" },
-                "step": step.map(|(number, _)| number),
-                "id": branch.id,
-                "status": status,
-                "waits_for": waits(&branch).collect::<Vec<_>>(),
-                "under": branch.under,
-            }),
-        )?;
+        out.json(&NodeLine {
+            id: branch.id,
+            is: if step.is_some() { NodeWord::Step } else { NodeWord::Barrier },
+            run: run.id,
+            status,
+            step: step.map(|(number, _)| number),
+            under: branch.under,
+            waits_for: waits(&branch).collect(),
+        })?;
     }
     Ok(())
+}
+
+/// A step or a barrier of a plan.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct NodeLine<'a> {
+    /// Its id.
+    id: &'a str,
+    /// Whether it is a step or a barrier.
+    is: NodeWord,
+    /// The run.
+    run: RunId,
+    /// Its status.
+    status: Option<NodeStatus>,
+    /// The number of the step; null for a barrier.
+    step: Option<StepNumber>,
+    /// The dependency under which it is drawn.
+    under: Option<&'a str>,
+    /// The ids of its dependencies; for a barrier, of its members.
+    waits_for: Vec<&'a str>,
+}
+
+/// The kind of a node.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum NodeWord {
+    /// A step.
+    Step,
+    /// A barrier.
+    Barrier,
+}
+
+/// The status of a step or a barrier.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum NodeStatus {
+    /// The status of a step.
+    Step(StepStatus),
+    /// The status of a barrier.
+    Barrier(BarrierStatus),
 }
 
 fn print_tree(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -182,6 +219,11 @@ fn title(plan: &Plan, branch: &TreeNode<'_>) -> String {
         .map_or_else(String::new, |text| format!("  {}", escape_control(text)))
 }
 
+/// A status as one word, for the name of a class.
+fn status_word(status: StepStatus) -> String {
+    status.to_string().replace(' ', "_")
+}
+
 /// The fill and line colours of a status.
 fn colours(status: StepStatus) -> (&'static str, &'static str) {
     match status {
@@ -245,7 +287,7 @@ fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Resu
                 if !shown.contains(&status) {
                     shown.push(status);
                 }
-                format!("  n{node}[\"#35;{number} {id}\"]:::{}", words(&status, '_'))
+                format!("  n{node}[\"#35;{number} {id}\"]:::{}", status_word(status))
             }
             None => format!("  n{node}{{\"{id}\"}}"),
         };
@@ -259,6 +301,6 @@ fn print_mermaid(run: &Run, version: &PlanVersion, out: &mut Output<'_>) -> Resu
     shown.sort_unstable();
     shown.iter().try_for_each(|status| {
         let (fill, line) = colours(*status);
-        out.line(&format!("  classDef {} fill:{fill},stroke:{line}", words(status, '_')))
+        out.line(&format!("  classDef {} fill:{fill},stroke:{line}", status_word(*status)))
     })
 }

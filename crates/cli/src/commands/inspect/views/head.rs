@@ -1,15 +1,16 @@
 //! `ledger inspect DIR head`: the content of HEAD, slot by slot.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::LedgerView;
 use plan_ledger::internals::format::{HEAD_SLOT_SIZE, Head, HeadState};
+use plan_ledger::{HeadSync, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{Health, holder};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, hex, words};
+use crate::commands::inspect::style::{Paint, Table, hex};
 use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\
@@ -35,18 +36,20 @@ pub(crate) fn head(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<
         let counts = newest == Some(number);
         match form {
             Form::Json => {
-                let line = json!({
-                    "slot": number, "offset": number * HEAD_SLOT_SIZE, "valid": slot.is_some(),
-                    "counts": counts, "head": slot.as_ref().map(head_json),
-                });
-                out.json("head_slot", &line)?;
+                out.json(&HeadSlotLine {
+                    counts,
+                    head: slot.as_ref().map(HeadJson::from),
+                    offset: number * HEAD_SLOT_SIZE,
+                    slot: number,
+                    valid: slot.is_some(),
+                })?;
             }
             Form::Text => print(number, slot.as_ref(), counts, out)?,
         }
     }
     match form {
         Form::Json => {
-            out.json("holder", &json!({ "holder": holder }))?;
+            out.json(&HolderLine { holder })?;
             health.json_line(health.is_good(), out)?;
         }
         Form::Text => {
@@ -59,6 +62,13 @@ pub(crate) fn head(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<
     Ok(if health.is_good() { Code::Success } else { Code::Damaged })
 }
 
+fn mode_word(mode: HeadSync) -> &'static str {
+    match mode {
+        HeadSync::Interval => "interval",
+        HeadSync::EveryCommit => "every_commit",
+    }
+}
+
 fn state_word(state: HeadState) -> &'static str {
     match state {
         HeadState::Open => "open",
@@ -67,19 +77,68 @@ fn state_word(state: HeadState) -> &'static str {
     }
 }
 
-fn head_json(head: &Head) -> Value {
-    json!({
-        "ledger": hex(&head.ledger),
-        "generation": head.generation,
-        "writer_epoch": head.writer_epoch,
-        "mode": words(&head.mode, '_'),
-        "durable_seq": head.durable_seq,
-        "ordinal": head.ordinal,
-        "segment": hex(&head.segment),
-        "data_end": head.data_end,
-        "chain": head.chain.to_string(),
-        "state": state_word(head.state),
-    })
+/// A slot of HEAD.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HeadSlotLine {
+    /// Whether this slot is the one that counts.
+    counts: bool,
+    /// Its fields, with the names in head.md; null if it is not valid.
+    head: Option<HeadJson>,
+    /// Its offset in the file.
+    offset: usize,
+    /// Its number: 0 or 1.
+    slot: usize,
+    /// Whether all of its bytes are valid.
+    valid: bool,
+}
+
+/// The last writer.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HolderLine {
+    /// The text that the last writer stored.
+    holder: Option<String>,
+}
+
+/// The acknowledged position.
+#[derive(Debug, Serialize, JsonSchema)]
+struct HeadJson {
+    /// The chain value of the last durable record.
+    chain: String,
+    /// The end of the last durable record in its segment.
+    data_end: u64,
+    /// The last durable record.
+    durable_seq: u64,
+    /// The generation of the slot.
+    generation: u64,
+    /// The identifier of the ledger.
+    ledger: String,
+    /// When the log was synced: `every_commit` or `interval`.
+    mode: &'static str,
+    /// The number of the segment.
+    ordinal: u64,
+    /// The identifier of the segment.
+    segment: String,
+    /// The state of the writer: `open`, `closed` or `poisoned`.
+    state: &'static str,
+    /// The epoch of the writer.
+    writer_epoch: u64,
+}
+
+impl From<&Head> for HeadJson {
+    fn from(head: &Head) -> Self {
+        Self {
+            chain: head.chain.to_string(),
+            data_end: head.data_end,
+            durable_seq: head.durable_seq,
+            generation: head.generation,
+            ledger: hex(&head.ledger),
+            mode: mode_word(head.mode),
+            ordinal: head.ordinal,
+            segment: hex(&head.segment),
+            state: state_word(head.state),
+            writer_epoch: head.writer_epoch,
+        }
+    }
 }
 
 fn print(
@@ -103,6 +162,6 @@ fn print(
     add("ledger uid", hex(&head.ledger));
     add("state", state_word(head.state).to_owned());
     add("written", format!("generation {}, writer epoch {}", head.generation, head.writer_epoch));
-    add("synced", words(&head.mode, ' '));
+    add("synced", mode_word(head.mode).replace('_', " "));
     out.table(&table, 2)
 }

@@ -1,14 +1,15 @@
 //! `ledger inspect DIR history RUN STEP`: the history of a step, one line for each record.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::{Micros, Run, StepState, Timestamp};
+use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::record_content::{content_text, record_json};
+use crate::commands::inspect::record_content::{RecordLine, content_text};
 use crate::commands::inspect::style::{Paint, Table, seconds, span};
 use crate::output::{Code, Failure};
 
@@ -42,11 +43,10 @@ pub(crate) fn history(
     match context.form {
         Form::Json => {
             for HistoryEntry { record, status, content } in &found {
-                out.json("record", &record_json(record, *status, content))?;
+                out.json(&RecordLine::of(record, *status, content))?;
             }
-            let step = run.step(number).map(StepState::id);
-            let fields = json!({ "run": id, "step": number, "id": step, "records": found.len() });
-            out.json("history", &fields)?;
+            let id_of_step = run.step(number).map(StepState::id);
+            out.json(&HistoryLine { id: id_of_step, records: found.len(), run: id, step: number })?;
         }
         Form::Text => {
             ledger.heading(&format!("history of #{number}"), run, out)?;
@@ -55,6 +55,19 @@ pub(crate) fn history(
         }
     }
     ledger.finish(out)
+}
+
+/// The last line of a history.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HistoryLine<'a> {
+    /// The id of the step.
+    id: Option<&'a str>,
+    /// The number of lines of type `record`.
+    records: usize,
+    /// The run.
+    run: RunId,
+    /// The number of the step.
+    step: StepNumber,
 }
 
 fn print(run: &Run, found: &[HistoryEntry], out: &mut Output<'_>) -> Result<(), Failure> {

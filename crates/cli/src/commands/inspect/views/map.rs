@@ -1,7 +1,8 @@
 //! `ledger inspect DIR map`: the class of each byte of the log.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::LedgerView;
 use plan_ledger::internals::log::{Diagnosis, diagnose};
@@ -48,7 +49,7 @@ pub(crate) fn map(
         return Err(Failure::Usage(format!("there is no segment {ordinal} that can be read")));
     }
     match form {
-        Form::Json => chosen.iter().try_for_each(|region| out.json("region", &json(region)))?,
+        Form::Json => chosen.iter().try_for_each(|region| out.json(&RegionLine::from(*region)))?,
         Form::Text => print(&chosen, out)?,
     }
     let is_damaged = all.iter().any(|region| region.class == RegionClass::Damaged);
@@ -65,18 +66,41 @@ pub(crate) fn diagnosed(context: InspectContext<'_>) -> Option<Diagnosis> {
     diagnose(&*context.environment.storage, context.dir).ok()
 }
 
-pub(crate) fn json(region: &Region) -> Value {
-    let Region { path, ordinal, offset, end, class, records, what } = region;
-    json!({
-        "path": path.display().to_string(),
-        "segment": ordinal,
-        "offset": offset,
-        "end": end,
-        "class": class.word(),
-        "first_seq": records.map(|(first, _)| first),
-        "last_seq": records.map(|(_, last)| last),
-        "what": what,
-    })
+/// A range of bytes of a segment.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RegionLine<'a> {
+    /// What the bytes are.
+    class: RegionClass,
+    /// The end of the range.
+    end: u64,
+    /// The first record in it, or the first one that is missing because of it.
+    first_seq: Option<u64>,
+    /// The last of these records.
+    last_seq: Option<u64>,
+    /// The start of the range.
+    offset: u64,
+    /// The file.
+    path: String,
+    /// The number of the segment, if it can be read.
+    segment: Option<u64>,
+    /// More details, for people.
+    what: &'a str,
+}
+
+impl<'a> From<&'a Region> for RegionLine<'a> {
+    fn from(region: &'a Region) -> Self {
+        let Region { path, ordinal, offset, end, class, records, what } = region;
+        Self {
+            class: *class,
+            end: *end,
+            first_seq: records.map(|(first, _)| first),
+            last_seq: records.map(|(_, last)| last),
+            offset: *offset,
+            path: path.display().to_string(),
+            segment: *ordinal,
+            what,
+        }
+    }
 }
 
 pub(crate) fn paint(class: RegionClass) -> Paint {

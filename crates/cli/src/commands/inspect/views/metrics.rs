@@ -1,14 +1,16 @@
 //! `ledger inspect DIR metrics`: metrics of the plan, the policies and the failure classes.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use plan_ledger::RunId;
 use plan_ledger::internals::ledger::{Ratio, RunMetrics};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, words};
+use crate::commands::inspect::style::{Paint, Table};
 use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
@@ -55,14 +57,7 @@ pub(crate) fn metrics(
         ("step_time", *step_time, "microseconds taken / estimated"),
     ];
     match context.form {
-        Form::Json => {
-            let mut fields: Map<String, Value> =
-                rows.iter().map(|(name, ratio, _)| ((*name).to_owned(), json!(ratio))).collect();
-            let used = budget_use.iter().map(|(part, ratio)| (words(part, '_'), json!(ratio)));
-            fields.insert("budget_use".to_owned(), Value::Object(used.collect()));
-            fields.insert("run".to_owned(), json!(id));
-            out.json("metrics", &Value::Object(fields))?;
-        }
+        Form::Json => out.json(&MetricsLine { metrics: &found, run: id })?,
         Form::Text => {
             ledger.heading("metrics", run, out)?;
             let mut table = Table::with_headings(&["metric", "share", "counts", "what is counted"]);
@@ -76,6 +71,15 @@ pub(crate) fn metrics(
         }
     }
     ledger.finish(out)
+}
+
+/// The metrics of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MetricsLine<'a> {
+    #[serde(flatten)]
+    metrics: &'a RunMetrics,
+    /// The run.
+    run: RunId,
 }
 
 fn cells(name: String, ratio: Ratio, what: &str) -> [(Paint, String); 4] {

@@ -1,17 +1,20 @@
 //! `ledger inspect DIR plan RUN`: the plan of a run, its versions, and their differences.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, PlanVersion, Review, Texts};
-use plan_ledger::{Limits, Plan, Run, StepNumber, StepStatus};
+use plan_ledger::internals::plan::{
+    CompactStep, Criterion, PlanVersion, Review, Texts, VersionSummary,
+};
+use plan_ledger::{ContentHash, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, words};
+use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::status::status_paint;
-use crate::output::{Code, Failure, escape_control, limits_text, plan_diff_json, plan_diff_text};
+use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,14 +80,8 @@ fn print_diff(
     );
     match ledger.context.form {
         Form::Json => {
-            let mut fields = plan_diff_json(&found);
-            if let Value::Object(fields) = &mut fields {
-                fields.remove("type");
-                fields.insert("run".to_owned(), json!(run.id));
-                fields.insert("old".to_owned(), json!(old));
-                fields.insert("new".to_owned(), json!(new));
-            }
-            out.json("plan_diff", &fields)
+            let differences = (&found).into();
+            out.json(&VersionDiffLine { differences, new, old, run: run.id })
         }
         Form::Text => {
             ledger.heading(&format!("plan version {old} compared with {new}"), run, out)?;
@@ -100,44 +97,77 @@ fn print_json(
     version: &PlanVersion,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let versions =
-        run.versions.iter().zip(1_u32..).map(|(each, number)| version_json(each, number));
-    out.json(
-        "plan",
-        &json!({
-            "run": run.id,
-            "run_name": run.name,
-            "active": run.active,
-            "version": number,
-            "versions": versions.collect::<Vec<_>>(),
-            "plan": version.plan.decode(),
-        }),
-    )?;
+    let versions = run.versions.iter().zip(1_u32..).map(|(each, number)| VersionSummary {
+        version: number,
+        hash: each.hash,
+        reason: each.reason.clone(),
+        review: each.review,
+        steps: each.step_count,
+    });
+    out.json(&PlanLine {
+        active: run.active,
+        plan: version.plan.decode(),
+        run: run.id,
+        run_name: &run.name,
+        version: number,
+        versions: versions.collect(),
+    })?;
     for (step, place) in version.plan.steps().zip(0..) {
-        let number = version.numbers.get(place);
-        let status = number.and_then(|number| run.step(*number)).map(|step| step.status);
-        out.json(
-            "plan_step",
-            &json!({
-                "run": run.id,
-                "step": number,
-                "id": step.id(),
-                "hash": version.step_hashes.get(place),
-                "status": status.map(|status| words(&status, '_')),
-            }),
-        )?;
+        let number = version.numbers.get(place).copied();
+        out.json(&PlanStepLine {
+            hash: version.step_hashes.get(place).copied(),
+            id: step.id(),
+            run: run.id,
+            status: number.and_then(|number| run.step(number)).map(|step| step.status),
+            step: number,
+        })?;
     }
     Ok(())
 }
 
-fn version_json(version: &PlanVersion, number: u32) -> Value {
-    json!({
-        "version": number,
-        "hash": version.hash,
-        "steps": version.step_count,
-        "reason": version.reason,
-        "review": version.review.map(|review| words(&review, '_')),
-    })
+/// The differences between two versions of a plan.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VersionDiffLine<'a> {
+    #[serde(flatten)]
+    differences: PlanDiffJson<'a>,
+    /// The second version.
+    new: u32,
+    /// The first version.
+    old: u32,
+    /// The run.
+    run: RunId,
+}
+
+/// A version of a plan.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PlanLine<'a> {
+    /// The active version; 0 before the first.
+    active: u32,
+    /// The content of the version, as in a plan file.
+    plan: Plan,
+    /// The run.
+    run: RunId,
+    /// The name of the run.
+    run_name: &'a str,
+    /// The version.
+    version: u32,
+    /// All versions.
+    versions: Vec<VersionSummary>,
+}
+
+/// A step of a version.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PlanStepLine<'a> {
+    /// The hash of its work.
+    hash: Option<ContentHash>,
+    /// Its id.
+    id: &'a str,
+    /// The run.
+    run: RunId,
+    /// Its status now.
+    status: Option<StepStatus>,
+    /// Its number; null before the version became active.
+    step: Option<StepNumber>,
 }
 
 fn print(

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::ProgressPoint;
 use plan_ledger::internals::plan::user_view;
-use plan_ledger::{Micros, Run, StepStatus};
+use plan_ledger::{Micros, Run, RunId, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -52,18 +53,20 @@ pub(crate) fn progress(
     match context.form {
         Form::Json => {
             let view = user_view(run, ledger.now);
-            let phase = |(name, (closed, failed, steps)): &(String, Phase)| json!({ "phase": name, "closed": closed, "failed": failed, "steps": steps });
-            out.json(
-                "progress",
-                &json!({
-                    "run": id,
-                    "done": view.done,
-                    "steps": view.total_steps,
-                    "elapsed_micros": elapsed(run, ledger.now),
-                    "expected_micros": view.expected,
-                    "phases": phases.iter().map(phase).collect::<Vec<_>>(),
-                }),
-            )?;
+            let phase = |(name, (closed, failed, steps)): &(String, Phase)| PhaseJson {
+                closed: *closed,
+                failed: *failed,
+                phase: name.clone(),
+                steps: *steps,
+            };
+            out.json(&ProgressLine {
+                done: view.done,
+                elapsed_micros: elapsed(run, ledger.now),
+                expected_micros: view.expected,
+                phases: phases.iter().map(phase).collect(),
+                run: id,
+                steps: view.total_steps,
+            })?;
             milestones(id, &course, out)?;
         }
         Form::Text => {
@@ -74,6 +77,36 @@ pub(crate) fn progress(
         }
     }
     ledger.finish(out)
+}
+
+/// The progress of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProgressLine {
+    /// The number of accepted or skipped steps.
+    done: u32,
+    /// The time since its start, until its end.
+    elapsed_micros: Micros,
+    /// The expected remaining time.
+    expected_micros: Option<Micros>,
+    /// The phases of the plan; empty if it has none.
+    phases: Vec<PhaseJson>,
+    /// The run.
+    run: RunId,
+    /// The number of steps in the active version.
+    steps: u32,
+}
+
+/// The progress of a phase.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PhaseJson {
+    /// The number of accepted or skipped steps.
+    closed: u64,
+    /// The number of failed steps.
+    failed: u64,
+    /// Its id; empty for steps without a phase.
+    phase: String,
+    /// The number of its steps.
+    steps: u64,
 }
 
 /// The phases of the active version, in its order; empty if it has none. Steps without a phase come

@@ -1,17 +1,21 @@
 //! `ledger inspect DIR queue`: the ready steps in the order of dispatch, and their blockers.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::plan::{BlockReason, Explanation, explain};
-use plan_ledger::{Run, StepNumber, StepState, StepStatus};
+use plan_ledger::{Run, RunId, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::explanation::reason_json;
+use crate::commands::inspect::json::explanation::ReasonJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table, moment};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 
@@ -59,32 +63,60 @@ fn print_json(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<
     for ((priority, number), place) in run.ready().zip(1_u64..) {
         let step = run.step(number);
         let held = held(ledger, run, number);
-        out.json(
-            "ready",
-            &json!({
-                "run": run.id,
-                "place": place,
-                "step": number,
-                "id": step.map(StepState::id),
-                "priority": priority.0,
-                "owner": step.and_then(|step| step.owner()),
-                "tags": step.map(StepState::tags),
-                "held": held.iter().map(reason_json).collect::<Vec<_>>(),
-            }),
-        )?;
+        out.json(&ReadyLine {
+            held: held.iter().map(ReasonJson::from).collect(),
+            id: step.map(StepState::id),
+            owner: step.and_then(|step| step.owner()),
+            place,
+            priority: priority.0,
+            run: run.id,
+            step: number,
+            tags: step.map(StepState::tags),
+        })?;
     }
     for (number, until) in delayed(run) {
-        out.json(
-            "delayed",
-            &json!({
-                "run": run.id,
-                "step": number,
-                "id": run.step(number).map(StepState::id),
-                "until": until.map(time_json),
-            }),
-        )?;
+        out.json(&DelayedLine {
+            id: run.step(number).map(StepState::id),
+            run: run.id,
+            step: number,
+            until: until.map(TimeJson::from),
+        })?;
     }
     Ok(())
+}
+
+/// A ready step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReadyLine<'a> {
+    /// The reasons that block its dispatch nevertheless.
+    held: Vec<ReasonJson<'a>>,
+    /// Its id.
+    id: Option<&'a str>,
+    /// Its owner.
+    owner: Option<&'a str>,
+    /// Its place in the queue, from 1.
+    place: u64,
+    /// Its priority.
+    priority: i32,
+    /// The run.
+    run: RunId,
+    /// Its number.
+    step: StepNumber,
+    /// Its tags.
+    tags: Option<&'a BTreeSet<String>>,
+}
+
+/// A step that waits after a failure.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DelayedLine<'a> {
+    /// Its id.
+    id: Option<&'a str>,
+    /// The run.
+    run: RunId,
+    /// Its number.
+    step: StepNumber,
+    /// The end of the delay.
+    until: Option<TimeJson>,
 }
 
 fn delayed(run: &Run) -> impl Iterator<Item = (StepNumber, Option<plan_ledger::Timestamp>)> {

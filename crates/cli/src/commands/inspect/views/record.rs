@@ -1,20 +1,19 @@
 //! `ledger inspect DIR record SEQ`: one record, and its bytes field by field.
 
 use clap::Args;
-use serde_json::{Value, json};
 
-use plan_ledger::internals::format::{FrameField, frame_fields};
+use plan_ledger::internals::format::frame_fields;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::health::{Health, damage_json, damage_text};
+use crate::commands::inspect::health::{DamageLine, Health, damage_text};
 use crate::commands::inspect::json::event::event_json;
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{
-    RecordContent, content_text, kind_name, record_json,
+    RecordContent, RecordLine, content_text, kind_name,
 };
 use crate::commands::inspect::style::{Paint, Table, hex};
 use crate::output::{Code, Failure, escape_control};
@@ -56,7 +55,7 @@ pub(crate) fn record(
         RecordLookup::Record(record, status) => (record, status),
         RecordLookup::Damage(damage) => {
             match form {
-                Form::Json => out.json("damage", &damage_json(&damage))?,
+                Form::Json => out.json(&DamageLine::from(&damage))?,
                 Form::Text => {
                     let text = format!("damage: {}", damage_text(&damage));
                     out.painted(Paint::Bad, &text)?;
@@ -79,14 +78,11 @@ pub(crate) fn record(
     let bytes = if args.hex { Some(frame(&view, &record, environment)?) } else { None };
     match form {
         Form::Json => {
-            let mut line = record_json(&record, status, &content);
-            if let (Some(bytes), Some(line)) = (&bytes, line.as_object_mut()) {
-                let fields = frame_fields(bytes);
-                let fields = fields.iter().map(|field| field_json(field, bytes)).collect();
-                line.insert("frame".to_owned(), json!(hex(bytes)));
-                line.insert("fields".to_owned(), fields);
-            }
-            out.json("record", &line)?;
+            let line = RecordLine::of(&record, status, &content);
+            out.json(&match &bytes {
+                Some(bytes) => line.with_frame(bytes),
+                None => line,
+            })?;
         }
         Form::Text => {
             print(&record, status, &content, out)?;
@@ -132,14 +128,6 @@ fn frame(
     let count = file.read_at(&mut bytes, record.offset).map_err(io)?;
     bytes.truncate(count);
     Ok(bytes)
-}
-
-fn field_json(field: &FrameField, bytes: &[u8]) -> Value {
-    let content = bytes.get(field.start..field.end).unwrap_or_default();
-    json!({
-        "name": field.name, "start": field.start, "end": field.end, "number": field.number,
-        "hex": hex(content),
-    })
 }
 
 fn print(

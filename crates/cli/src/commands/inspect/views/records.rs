@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::format::FrameFault;
 use plan_ledger::internals::ledger::{Kind, RUN_STREAMS, expect_valid, parse_time, time_text};
@@ -19,15 +20,16 @@ use plan_ledger::{
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{
-    Health, damage_json, damage_text, derived_json, derived_text,
+    DamageLine, DerivedDamageLine, Health, HealthWord, damage_text, derived_text,
 };
 use crate::commands::inspect::lookup::{no_run, not_found, step_of};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{
-    RecordContent, content_text, kind_name, record_json,
+    RecordContent, RecordLine, content_text, kind_name,
 };
 use crate::commands::inspect::style::{Paint, width};
 use crate::commands::inspect::text::event::event_subject;
+use crate::json::OpeningJson;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
@@ -113,7 +115,7 @@ fn is_missing(damage: &Damage) -> bool {
 
 fn print_damage(damage: &Damage, form: Form, out: &mut Output<'_>) -> Result<(), Failure> {
     match form {
-        Form::Json => out.json("damage", &damage_json(damage)),
+        Form::Json => out.json(&DamageLine::from(damage)),
         Form::Text => out.painted(Paint::Bad, &format!("damage: {}", damage_text(damage))),
     }
 }
@@ -126,12 +128,11 @@ fn print_open_end(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     match form {
-        Form::Json => out.json(
-            "open_end",
-            &json!({
-                "path": path.display().to_string(), "offset": offset, "what": fault.describe(),
-            }),
-        ),
+        Form::Json => out.json(&OpenEndLine {
+            offset,
+            path: path.display().to_string(),
+            what: fault.describe(),
+        }),
         Form::Text => {
             let (path, what) = (escape_path(path), fault.describe());
             let text = format!(
@@ -162,7 +163,7 @@ impl RecordList {
                 print_damage(&damage, form, out)?;
             }
             LogItem::DerivedDamage(damage) => match form {
-                Form::Json => out.json("derived_damage", &derived_json(&damage))?,
+                Form::Json => out.json(&DerivedDamageLine::from(&damage))?,
                 Form::Text => out.painted(Paint::Notice, &derived_text(&damage))?,
             },
             LogItem::OpenEnd { path, offset, fault } => {
@@ -199,7 +200,7 @@ impl RecordList {
         }
         self.shown += 1;
         match form {
-            Form::Json => out.json("record", &record_json(record, status, &content))?,
+            Form::Json => out.json(&RecordLine::of(record, status, &content))?,
             Form::Text => {
                 let line = self.line(record, status, &content, out);
                 out.line(&line)?;
@@ -252,6 +253,45 @@ impl RecordList {
 /// Columns that run and step usually take.
 const OF_WIDTH: usize = 12;
 
+/// Bytes after the last record of the active segment.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpenEndLine {
+    /// The start of these bytes.
+    offset: u64,
+    /// The file.
+    path: String,
+    /// The reason why they are not a record.
+    what: &'static str,
+}
+
+/// The last line: what was read.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RecordsLine<'a> {
+    /// The health of the records that were read.
+    health: RecordsHealthJson<'a>,
+    /// The last record that was read.
+    last_seq: u64,
+    /// The number of lines of type `record`.
+    records: u64,
+}
+
+/// The health of the records that were read.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RecordsHealthJson<'a> {
+    /// The number of damaged places.
+    damage: u64,
+    /// Unusual facts that are not damage, for people.
+    notes: &'a [String],
+    /// What opening the ledger for writing would find.
+    opening: OpeningJson,
+    /// Whether everything that was acknowledged can be read.
+    status: HealthWord,
+    /// The number of intact records after the durable end in HEAD.
+    unacknowledged: u64,
+    /// The number of records that this program cannot read.
+    unreadable: u64,
+}
+
 fn finish(
     list: &RecordList,
     health: &Health,
@@ -260,21 +300,18 @@ fn finish(
 ) -> Result<Code, Failure> {
     let is_good = list.damage == 0 && list.unreadable == 0 && health.is_good();
     match form {
-        Form::Json => out.json(
-            "summary",
-            &json!({
-                "records": list.shown,
-                "last_seq": list.last_seq,
-                "health": {
-                    "status": if is_good { "good" } else { "damaged" },
-                    "damage": list.damage,
-                    "unacknowledged": list.unacknowledged,
-                    "unreadable": list.unreadable,
-                    "opening": health.opening_json(),
-                    "notes": health.notes,
-                },
-            }),
-        )?,
+        Form::Json => out.json(&RecordsLine {
+            health: RecordsHealthJson {
+                damage: list.damage,
+                notes: &health.notes,
+                opening: (&health.end).into(),
+                status: HealthWord::of(is_good),
+                unacknowledged: list.unacknowledged,
+                unreadable: list.unreadable,
+            },
+            last_seq: list.last_seq,
+            records: list.shown,
+        })?,
         Form::Text => {
             if list.unacknowledged > 0 {
                 let records = counted(list.unacknowledged, "record");

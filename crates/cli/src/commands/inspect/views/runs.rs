@@ -1,18 +1,19 @@
 //! `ledger inspect DIR runs`: every run of the ledger, one line each.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::plan::{RunOverview, RunSummary};
-use plan_ledger::{Cost, RunId, RunStatus, Timestamp};
+use plan_ledger::{ContentHash, Cost, RunId, RunStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::cost_json;
-use crate::commands::inspect::json::run::status_word;
+use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table, span};
 use crate::commands::inspect::text::run::run_status_text;
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, cost_text, escape_control};
 
 const EXAMPLES: &str = "\
@@ -37,7 +38,7 @@ struct RunRow {
     is_paused: bool,
     title: Option<String>,
     version: u32,
-    hash: Option<plan_ledger::ContentHash>,
+    hash: Option<ContentHash>,
     steps: u32,
     accepted: u32,
     skipped: u32,
@@ -46,6 +47,43 @@ struct RunRow {
     started: Timestamp,
     ended: Option<(u64, Timestamp)>,
     is_whole: bool,
+}
+
+/// A run in one line.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RunRowLine<'a> {
+    /// The number of accepted steps.
+    accepted: u32,
+    /// The number of dispatched attempts.
+    attempts: u64,
+    /// The end time.
+    ended: Option<TimeJson>,
+    /// The record that ended it.
+    ended_seq: Option<u64>,
+    /// The hash of the active version.
+    hash: Option<ContentHash>,
+    /// Its name.
+    name: &'a str,
+    /// Whether it is paused.
+    paused: bool,
+    /// Its number.
+    run: RunId,
+    /// The number of skipped steps.
+    skipped: u32,
+    /// What it spent.
+    spent: Cost,
+    /// The start time.
+    started: TimeJson,
+    /// Its status.
+    status: RunStatusJson,
+    /// The number of steps.
+    steps: u32,
+    /// The title of its plan; null if only totals are kept.
+    title: Option<&'a str>,
+    /// The active version of the plan; 0 before the first.
+    version: u32,
+    /// Whether the state has the whole run, and not only these totals.
+    whole: bool,
 }
 
 impl RunRow {
@@ -93,25 +131,25 @@ impl RunRow {
         }
     }
 
-    fn json(&self) -> Value {
-        json!({
-            "run": self.run,
-            "name": self.name,
-            "status": status_word(self.status),
-            "paused": self.is_paused,
-            "title": self.title,
-            "version": self.version,
-            "hash": self.hash,
-            "steps": self.steps,
-            "accepted": self.accepted,
-            "skipped": self.skipped,
-            "attempts": self.attempts,
-            "spent": cost_json(self.spent),
-            "started": time_json(self.started),
-            "ended": self.ended.map(|(_, time)| time_json(time)),
-            "ended_seq": self.ended.map(|(seq, _)| seq),
-            "whole": self.is_whole,
-        })
+    fn line(&self) -> RunRowLine<'_> {
+        RunRowLine {
+            accepted: self.accepted,
+            attempts: self.attempts,
+            ended: self.ended.map(|(_, time)| time.into()),
+            ended_seq: self.ended.map(|(seq, _)| seq),
+            hash: self.hash,
+            name: &self.name,
+            paused: self.is_paused,
+            run: self.run,
+            skipped: self.skipped,
+            spent: self.spent,
+            started: self.started.into(),
+            status: self.status.into(),
+            steps: self.steps,
+            title: self.title.as_deref(),
+            version: self.version,
+            whole: self.is_whole,
+        }
     }
 
     fn cells(&self, now: Timestamp) -> [(Paint, String); 8] {
@@ -145,7 +183,7 @@ pub(crate) fn runs(
     let mut rows: Vec<RunRow> = whole.chain(gone).collect();
     rows.sort_by_key(|row| row.run);
     match context.form {
-        Form::Json => rows.iter().try_for_each(|row| out.json("run_row", &row.json()))?,
+        Form::Json => rows.iter().try_for_each(|row| out.json(&row.line()))?,
         Form::Text => {
             ledger.print_past(out)?;
             if rows.is_empty() {

@@ -1,16 +1,18 @@
 //! `ledger inspect DIR segments`: the files of the log, according to their headers and footers.
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::LedgerView;
-use plan_ledger::internals::format::{Footer, SegmentHeader};
+use plan_ledger::internals::format::{Footer, SegmentHeader, SegmentReason};
 use plan_ledger::internals::log::{SegmentInfo, SegmentState};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
-use crate::commands::inspect::output::{Output, time_json};
-use crate::commands::inspect::style::{Paint, Table, hex, seconds, words};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Table, hex, seconds};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::{count, size};
 
@@ -34,7 +36,7 @@ pub(crate) fn segments(context: InspectContext<'_>, out: &mut Output<'_>) -> Res
     let is_good = health.is_good() && view.log().segments_intact()?;
     match form {
         Form::Json => {
-            all.iter().try_for_each(|each| out.json("segment", &segment_json(each)))?;
+            all.iter().try_for_each(|each| out.json(&SegmentLine::from(each)))?;
             health.json_line(is_good, out)?;
         }
         Form::Text => {
@@ -56,59 +58,156 @@ fn stage_word(stage: &SegmentState) -> &'static str {
     }
 }
 
-fn segment_json(anatomy: &SegmentInfo) -> Value {
-    let SegmentInfo { summary, state: stage, end } = anatomy;
-    let footer = match stage {
-        SegmentState::Sealed(footer) => Some(footer_json(footer)),
-        _ => None,
-    };
-    let what = match stage {
-        SegmentState::Damaged(damage) => Some(damage.what.clone()),
-        _ => None,
-    };
-    json!({
-        "path": summary.path.display().to_string(),
-        "ordinal": summary.header.as_ref().ok().map(|header| header.ordinal),
-        "stage": stage_word(stage),
-        "bytes": summary.length,
-        "data_end": end.map(|(end, _)| end),
-        "last_seq": end.map(|(_, last)| last),
-        "header": summary.header.as_ref().ok().map(header_json),
-        "footer": footer,
-        "problem": summary.header.as_ref().err().map(ToString::to_string).or(what),
-    })
+fn reason_word(reason: SegmentReason) -> &'static str {
+    match reason {
+        SegmentReason::Create => "create",
+        SegmentReason::Rotate => "rotate",
+        SegmentReason::FenceAfterCrash => "fence_after_crash",
+        SegmentReason::FenceAfterIoError => "fence_after_io_error",
+        SegmentReason::Import => "import",
+        SegmentReason::Fork => "fork",
+    }
 }
 
-fn header_json(header: &SegmentHeader) -> Value {
-    json!({
-        "ledger": hex(&header.ledger),
-        "segment": hex(&header.segment),
-        "genesis": hex(&header.genesis),
-        "base_seq": header.base_seq,
-        "prev_chain": header.prev_chain.to_string(),
-        "prev_segment": hex(&header.prev_segment),
-        "prev_data_end": header.prev_data_end,
-        "prev_last_seq": header.prev_last_seq,
-        "writer_epoch": header.writer_epoch,
-        "created": time_json(header.created),
-        "prealloc_len": header.prealloc_len,
-        "reason": words(&header.reason, '_'),
-        "born_last": header.born_last,
-        "born_end": header.born_end,
-        "ro_compat": header.ro_compat,
-    })
+/// A segment of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SegmentLine {
+    /// The length of the file.
+    bytes: u64,
+    /// Its logical end, if known.
+    data_end: Option<u64>,
+    /// The fields of its footer; null if it has none.
+    footer: Option<FooterJson>,
+    /// The fields of its header, with the names in log.md; null if the header is not valid.
+    header: Option<SegmentHeaderJson>,
+    /// The last record before that end.
+    last_seq: Option<u64>,
+    /// Its number; null if its header is not valid.
+    ordinal: Option<u64>,
+    /// The file.
+    path: String,
+    /// The problem with its header or footer.
+    problem: Option<String>,
+    /// `active`, `full` (and not sealed yet), `sealed`, `fenced` (the bytes after `data_end` are
+    /// dead), `damaged` (its footer is not valid) or `unknown` (its header is not valid).
+    stage: &'static str,
 }
 
-fn footer_json(footer: &Footer) -> Value {
-    json!({
-        "last_seq": footer.last_seq,
-        "data_end": footer.data_end,
-        "index_length": footer.index_length,
-        "time_first": time_json(footer.time_first),
-        "time_last": time_json(footer.time_last),
-        "chain_last": footer.chain_last.to_string(),
-        "data_hash": hex(&footer.data_hash),
-    })
+impl From<&SegmentInfo> for SegmentLine {
+    fn from(segment: &SegmentInfo) -> Self {
+        let SegmentInfo { summary, state: stage, end } = segment;
+        let header = summary.header.as_ref();
+        let footer = match stage {
+            SegmentState::Sealed(footer) => Some(FooterJson::from(&**footer)),
+            _ => None,
+        };
+        let what = match stage {
+            SegmentState::Damaged(damage) => Some(damage.what.clone()),
+            _ => None,
+        };
+        Self {
+            bytes: summary.length,
+            data_end: end.map(|(end, _)| end),
+            footer,
+            header: header.ok().map(SegmentHeaderJson::from),
+            last_seq: end.map(|(_, last)| last),
+            ordinal: header.ok().map(|header| header.ordinal),
+            path: summary.path.display().to_string(),
+            problem: header.err().map(ToString::to_string).or(what),
+            stage: stage_word(stage),
+        }
+    }
+}
+
+/// The header of a segment.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SegmentHeaderJson {
+    /// Its first record.
+    base_seq: u64,
+    /// The end of the records with which it was created.
+    born_end: u64,
+    /// The last record with which it was created.
+    born_last: u64,
+    /// The time of its creation.
+    created: TimeJson,
+    /// The identifier of the first segment of the ledger.
+    genesis: String,
+    /// The identifier of the ledger.
+    ledger: String,
+    /// The preallocated length.
+    prealloc_len: u64,
+    /// The chain value before its first record.
+    prev_chain: String,
+    /// The logical end of the segment before it.
+    prev_data_end: u64,
+    /// The last record of the segment before it.
+    prev_last_seq: u64,
+    /// The identifier of the segment before it.
+    prev_segment: String,
+    /// Why it was created: `create`, `rotate`, `fence_after_crash`, `fence_after_io_error`, `import`
+    /// or `fork`.
+    reason: &'static str,
+    /// The features that a reader may ignore.
+    ro_compat: u32,
+    /// Its identifier.
+    segment: String,
+    /// The epoch of the writer.
+    writer_epoch: u64,
+}
+
+impl From<&SegmentHeader> for SegmentHeaderJson {
+    fn from(header: &SegmentHeader) -> Self {
+        Self {
+            base_seq: header.base_seq,
+            born_end: header.born_end,
+            born_last: header.born_last,
+            created: header.created.into(),
+            genesis: hex(&header.genesis),
+            ledger: hex(&header.ledger),
+            prealloc_len: header.prealloc_len,
+            prev_chain: header.prev_chain.to_string(),
+            prev_data_end: header.prev_data_end,
+            prev_last_seq: header.prev_last_seq,
+            prev_segment: hex(&header.prev_segment),
+            reason: reason_word(header.reason),
+            ro_compat: header.ro_compat,
+            segment: hex(&header.segment),
+            writer_epoch: header.writer_epoch,
+        }
+    }
+}
+
+/// The footer of a sealed segment.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FooterJson {
+    /// The chain value of its last record.
+    chain_last: String,
+    /// The end of its records.
+    data_end: u64,
+    /// The hash of its bytes up to `data_end`.
+    data_hash: String,
+    /// The length of its index.
+    index_length: u64,
+    /// Its last record.
+    last_seq: u64,
+    /// The time of its first record.
+    time_first: TimeJson,
+    /// The time of its last record.
+    time_last: TimeJson,
+}
+
+impl From<&Footer> for FooterJson {
+    fn from(footer: &Footer) -> Self {
+        Self {
+            chain_last: footer.chain_last.to_string(),
+            data_end: footer.data_end,
+            data_hash: hex(&footer.data_hash),
+            index_length: footer.index_length,
+            last_seq: footer.last_seq,
+            time_first: footer.time_first.into(),
+            time_last: footer.time_last.into(),
+        }
+    }
 }
 
 fn print(all: &[SegmentInfo], out: &mut Output<'_>) -> Result<(), Failure> {
@@ -135,7 +234,7 @@ fn print(all: &[SegmentInfo], out: &mut Output<'_>) -> Result<(), Failure> {
             (Paint::None, data),
             (Paint::None, size(summary.length)),
             (Paint::None, seconds(header.created)),
-            (Paint::None, words(&header.reason, ' ')),
+            (Paint::None, reason_word(header.reason).replace('_', " ")),
             (Paint::None, header.writer_epoch.to_string()),
             (paint, what),
         ]);

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::format::{SnapshotHeader, SnapshotName};
 use plan_ledger::internals::log::{Anchor, parallel_map};
@@ -11,9 +12,10 @@ use plan_ledger::{Error, ErrorKind, LedgerView};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table, hex, seconds};
 use crate::commands::verify::default_jobs;
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::size;
 
@@ -50,7 +52,7 @@ pub(crate) fn snapshots(
         let path = list.folder.join(name.to_string());
         match form {
             Form::Json => {
-                out.json("snapshot_file", &snapshot_json(name, &path, &checked, is_anchor))?;
+                out.json(&SnapshotFileLine::of(name, &path, &checked, is_anchor))?;
             }
             Form::Text => table.row(row(name, &checked, is_anchor)),
         }
@@ -59,11 +61,11 @@ pub(crate) fn snapshots(
     is_good &= anchors.iter().all(|anchor| list.names.contains(anchor));
     match form {
         Form::Json => {
-            let line = json!({
-                "snapshots": list.names.len(), "unfinished": list.temporary,
-                "unknown_files": list.unknown,
-            });
-            out.json("snapshots", &line)?;
+            out.json(&SnapshotsLine {
+                snapshots: list.names.len(),
+                unfinished: &list.temporary,
+                unknown_files: &list.unknown,
+            })?;
             health.json_line(is_good, out)?;
         }
         Form::Text if list.names.is_empty() => out.line("there is no snapshot")?,
@@ -103,23 +105,68 @@ fn usable(checked: Checked) -> Result<Checked, Failure> {
     }
 }
 
-fn snapshot_json(name: &SnapshotName, path: &Path, checked: &Checked, is_anchor: bool) -> Value {
-    let header = checked.as_ref().ok();
-    json!({
-        "path": path.display().to_string(),
-        "seq": name.seq,
-        "projection": name.projection,
-        "version": name.version,
-        "usable": header.is_some(),
-        "anchor": is_anchor,
-        "time": header.map(|header| time_json(header.time)),
-        "chain": header.map(|header| header.chain.to_string()),
-        "state_hash": header.map(|header| hex(&header.state_hash)),
-        "base": header.and_then(SnapshotHeader::base_name).map(|base| base.to_string()),
-        "body_bytes": header.map(|header| header.body_length),
-        "file_bytes": header.and_then(SnapshotHeader::file_length),
-        "problem": checked.as_ref().err().map(ToString::to_string),
-    })
+/// A snapshot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SnapshotFileLine<'a> {
+    /// Whether a pruned log begins with it.
+    anchor: bool,
+    /// The snapshot of which it has the differences; null if it is complete.
+    base: Option<String>,
+    /// The length of its body, not compressed.
+    body_bytes: Option<u64>,
+    /// The chain value of its record.
+    chain: Option<String>,
+    /// The length of its file.
+    file_bytes: Option<u64>,
+    /// The file.
+    path: String,
+    /// The reason why it cannot be used.
+    problem: Option<String>,
+    /// The name of the projection; `state` for the state of the ledger.
+    projection: &'a str,
+    /// Its record.
+    seq: u64,
+    /// The hash of its state.
+    state_hash: Option<String>,
+    /// The time of its record; null if the snapshot cannot be used, as are the other members from
+    /// its header.
+    time: Option<TimeJson>,
+    /// Whether every check succeeds.
+    usable: bool,
+    /// The version of the projection.
+    version: u32,
+}
+
+impl<'a> SnapshotFileLine<'a> {
+    fn of(name: &'a SnapshotName, path: &Path, checked: &Checked, is_anchor: bool) -> Self {
+        let header = checked.as_ref().ok();
+        Self {
+            anchor: is_anchor,
+            base: header.and_then(SnapshotHeader::base_name).map(|base| base.to_string()),
+            body_bytes: header.map(|header| header.body_length),
+            chain: header.map(|header| header.chain.to_string()),
+            file_bytes: header.and_then(SnapshotHeader::file_length),
+            path: path.display().to_string(),
+            problem: checked.as_ref().err().map(ToString::to_string),
+            projection: &name.projection,
+            seq: name.seq,
+            state_hash: header.map(|header| hex(&header.state_hash)),
+            time: header.map(|header| header.time.into()),
+            usable: header.is_some(),
+            version: name.version,
+        }
+    }
+}
+
+/// The folder of the snapshots.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SnapshotsLine<'a> {
+    /// The number of snapshots.
+    snapshots: usize,
+    /// The names of unfinished files.
+    unfinished: &'a [String],
+    /// The names that do not belong there.
+    unknown_files: &'a [String],
 }
 
 fn row(name: &SnapshotName, checked: &Checked, is_anchor: bool) -> [(Paint, String); 6] {

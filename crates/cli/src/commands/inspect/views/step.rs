@@ -7,24 +7,27 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use serde_json::{Value, json};
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::log::{LogItem, LoggedRecord, RecordStatus};
-use plan_ledger::internals::plan::{Criterion, Dependency, Hold, StepEvent};
+use plan_ledger::internals::plan::{Criterion, StepEvent};
 use plan_ledger::{
-    AttemptToken, Event, LedgerView, Outcome, Output as StepOutput, Receipt, Ruling, Run, RunId,
-    Step, StepNumber, StepState, StepStatus, Timestamp, Verdict,
+    AttemptToken, Event, LedgerView, Outcome, Output as StepOutput, Receipt, Run, RunId, Step,
+    StepNumber, StepStatus, Timestamp, Verdict,
 };
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::{basis_json, receipt_json, verdict_json};
+use crate::commands::inspect::json::step::StepLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
-use crate::commands::inspect::lookup::{barrier_word, step_name, text_of};
-use crate::commands::inspect::output::{Output, time_json};
-use crate::commands::inspect::record_content::{RecordContent, content_text, record_json};
+use crate::commands::inspect::lookup::{step_name, text_of};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::{RecordContent, RecordLine, content_text};
 use crate::commands::inspect::style::{Paint, Style, Table, span, words};
 use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 
 use super::why::reasons_text;
@@ -232,7 +235,7 @@ impl AttemptHistory<'_> {
         }
     }
 
-    /// The outcome as a JSON word.
+    /// The outcome as a word.
     pub(crate) fn outcome(&self) -> &'static str {
         use plan_ledger::Decision;
         use plan_ledger::internals::plan::{AfterLoss, ResolvedOutcome};
@@ -264,116 +267,106 @@ pub(crate) fn print_json(
     step_history: &StepHistory<'_>,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    out.json("step", &step_json(step_history))?;
+    out.json(&{
+        let StepHistory { ledger, run, number, .. } = step_history;
+        let why = reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now);
+        StepLine::of(run, *number, why)
+    })?;
     for attempt in step_history.attempts() {
-        out.json("attempt", &attempt_json(&attempt, &step_history.ledger.view))?;
+        out.json(&AttemptLine::of(&attempt, &step_history.ledger.view))?;
     }
     for entry in &step_history.history {
-        out.json("record", &record_json(&entry.record, entry.status, &entry.content))?;
+        out.json(&RecordLine::of(&entry.record, entry.status, &entry.content))?;
     }
     Ok(())
 }
 
-fn step_json(step_history: &StepHistory<'_>) -> Value {
-    let StepHistory { ledger, run, number, .. } = step_history;
-    let text = text_of(run, *number);
-    let step = run.step(*number);
-    let failure = step.and_then(|step| step.last_failure());
-    let waiting = run.unmet_dependencies(*number);
-    json!({
-        "run": run.id,
-        "run_name": run.name,
-        "step": number,
-        "id": step.map(StepState::id),
-        "status": step.map(|step| words(&step.status, '_')),
-        "why": reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now),
-        "waiting_for": waiting.iter().map(|on| dependency_json(step_history, on)).collect::<Vec<_>>(),
-        "hold": step.map(|step| hold_json(step.hold())),
-        "attempts": step.map(|step| step.attempts),
-        "failures": step.map(|step| step.failures),
-        "last_failure": failure.map(|(class, message)| {
-            json!({ "class": words(class, '_'), "message": message })
-        }),
-        "accepted": step.and_then(|step| step.accepted()).map(basis_json),
-        "version": text.map(|(version, _)| version),
-        "plan": text.map(|(_, step)| step.decode()),
-        "owner": step.and_then(|step| step.owner()),
-    })
+/// An attempt.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AttemptLine<'a> {
+    /// Its number at this step, from 1.
+    attempt: Option<u32>,
+    /// The state of the blob of its output: ok, missing, or the problem; null if the output is not
+    /// a blob.
+    blob: Option<String>,
+    /// The time of its dispatch.
+    dispatched_at: Option<TimeJson>,
+    /// The time of the record that decided the outcome.
+    ended: Option<TimeJson>,
+    /// That record.
+    ended_seq: Option<u64>,
+    /// Its idempotency key.
+    idempotency_key: Option<&'a str>,
+    /// The end of its first lease.
+    lease_until: Option<TimeJson>,
+    /// Its outcome: in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen,
+    /// failed_and_retried, failed_and_fell_back, failed_and_replan, failed_and_asked or failed.
+    outcome: &'static str,
+    /// Its receipt.
+    receipt: Option<&'a Receipt>,
+    /// The number of its receipts that came too late.
+    receipts_refused: u32,
+    /// The renewals of its lease.
+    renewals: Vec<RenewalJson>,
+    /// The time of its receipt.
+    reported: Option<TimeJson>,
+    /// Its token.
+    token: AttemptToken,
+    /// The verdicts on it.
+    verdicts: Vec<TimedVerdictJson<'a>>,
+    /// Its worker.
+    worker: Option<&'a str>,
 }
 
-/// Other conditions that block the dispatch.
-fn hold_json(hold: &Hold) -> Value {
-    let Hold {
-        condition,
-        preconditions,
-        is_gate_open,
-        question,
-        answer,
-        delay,
-        fallback_step,
-        is_standby,
-    } = hold;
-    let ruling = |ruling: &Ruling| words(ruling, '_');
-    let judged = preconditions
-        .iter()
-        .map(|(place, each)| json!({ "precondition": place, "ruling": ruling(each) }));
-    json!({
-        "condition": condition.as_ref().map(ruling),
-        "preconditions": judged.collect::<Vec<_>>(),
-        "gate_open": is_gate_open,
-        "question": question,
-        "answer": answer.as_ref().map(|(answer, by)| json!({ "answer": answer, "by": by })),
-        "delay": delay.map(time_json),
-        "fallback_step": fallback_step,
-        "standby": is_standby,
-    })
+/// A renewal of a lease.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RenewalJson {
+    /// The end of the renewed lease.
+    lease_until: TimeJson,
+    /// The time of the renewal.
+    time: TimeJson,
 }
 
-fn dependency_json(step_history: &StepHistory<'_>, dependency: &Dependency) -> Value {
-    let run = step_history.run;
-    match dependency {
-        Dependency::Step(number) => {
-            let step = run.step(*number);
-            json!({
-                "is": "step", "step": number, "id": step.map(StepState::id),
-                "status": step.map(|step| words(&step.status, '_')),
-            })
+/// A verdict and its time.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TimedVerdictJson<'a> {
+    /// The time.
+    time: TimeJson,
+    /// The verdict.
+    verdict: &'a Verdict,
+}
+
+impl<'a> AttemptLine<'a> {
+    fn of(attempt: &AttemptHistory<'a>, view: &LedgerView) -> Self {
+        let dispatch = attempt.dispatch;
+        let receipt = attempt.receipt;
+        let renewals = attempt.renewals.iter().map(|(time, until)| RenewalJson {
+            lease_until: (*until).into(),
+            time: (*time).into(),
+        });
+        let verdicts = attempt
+            .verdicts
+            .iter()
+            .map(|(time, verdict)| TimedVerdictJson { time: (*time).into(), verdict });
+        let blob = receipt.and_then(|(_, receipt)| view.blob_state(&receipt.output));
+        Self {
+            attempt: dispatch.map(|(_, dispatch)| dispatch.attempt),
+            blob: blob.map(|state| state.to_string()),
+            dispatched_at: dispatch.map(|(time, _)| time.into()),
+            ended: attempt.end.map(|end| end.record.time.into()),
+            ended_seq: attempt.end.map(|end| end.record.seq),
+            idempotency_key: dispatch.map(|(_, dispatch)| dispatch.idempotency_key.as_str()),
+            lease_until: dispatch.map(|(_, dispatch)| dispatch.lease_until.into()),
+            outcome: attempt.outcome(),
+            receipt: receipt.map(|(_, receipt)| receipt),
+            receipts_refused: attempt.refused,
+            renewals: renewals.collect(),
+            reported: receipt.map(|(time, _)| time.into()),
+            token: attempt.token,
+            verdicts: verdicts.collect(),
+            worker: dispatch.map(|(_, dispatch)| dispatch.worker.as_str()),
         }
-        Dependency::Barrier(id) => {
-            let barrier = run.barriers.get(id);
-            json!({
-                "is": "barrier", "barrier": id,
-                "status": barrier.map(|barrier| barrier_word(barrier.status)),
-            })
-        }
-        Dependency::Unknown(name) => json!({ "is": "unknown", "name": name }),
     }
-}
-
-fn attempt_json(attempt: &AttemptHistory<'_>, view: &LedgerView) -> Value {
-    let renewal = |(time, until): &(Timestamp, Timestamp)| json!({ "time": time_json(*time), "lease_until": time_json(*until) });
-    let verdict = |(time, verdict): &(Timestamp, &Verdict)| json!({ "time": time_json(*time), "verdict": verdict_json(verdict) });
-    let dispatch = attempt.dispatch;
-    json!({
-        "token": attempt.token,
-        "attempt": dispatch.map(|(_, dispatch)| dispatch.attempt),
-        "worker": dispatch.map(|(_, dispatch)| &dispatch.worker),
-        "dispatched_at": dispatch.map(|(time, _)| time_json(time)),
-        "lease_until": dispatch.map(|(_, dispatch)| time_json(dispatch.lease_until)),
-        "idempotency_key": dispatch.map(|(_, dispatch)| &dispatch.idempotency_key),
-        "renewals": attempt.renewals.iter().map(renewal).collect::<Vec<_>>(),
-        "reported": attempt.receipt.map(|(time, _)| time_json(time)),
-        "receipt": attempt.receipt.map(|(_, receipt)| receipt_json(receipt)),
-        "blob": attempt
-            .receipt
-            .and_then(|(_, receipt)| view.blob_state(&receipt.output))
-            .map(|state| state.to_string()),
-        "verdicts": attempt.verdicts.iter().map(verdict).collect::<Vec<_>>(),
-        "outcome": attempt.outcome(),
-        "ended": attempt.end.map(|end| time_json(end.record.time)),
-        "ended_seq": attempt.end.map(|end| end.record.seq),
-        "receipts_refused": attempt.refused,
-    })
 }
 
 /// The part of an output or a log that is shown.

@@ -4,25 +4,30 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{FoldOrigin, expect_valid, time_text};
 use plan_ledger::internals::log::TailVerdict;
 use plan_ledger::internals::plan::{BarrierStatus, RunOverview, RunSummary};
-use plan_ledger::{Run, RunId, RunStatus, State, StepNumber, StepStatus, state_hash};
+use plan_ledger::{
+    ContentHash, Cost, Ending, Run, RunId, RunStatus, State, StepNumber, StepStatus, state_hash,
+};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::health::{LedgerOverview, any_header, head_state, holder};
-use crate::commands::inspect::json::event::cost_json;
-use crate::commands::inspect::json::run::run_json;
+use crate::commands::inspect::health::{
+    LedgerHealthJson, LedgerOverview, any_header, head_state, holder,
+};
+use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::lookup::{
     barrier_word, in_flight, missing_members, numbered_steps, step_name,
 };
 use crate::commands::inspect::next_action::{NextAction, actions};
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table, hex, moment, words};
 use crate::commands::inspect::text::event::fork_text;
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, cost_text, escape_control, escape_path, paused_text};
 use crate::protocol::{count, counted, size};
 
@@ -46,7 +51,7 @@ fn print_json(
 ) -> Result<(), Failure> {
     overview.damage_json(out)?;
     for run in overview.fold.state.runs.values() {
-        out.json("run", &run_json(overview, run, dir))?;
+        out.json(&RunLine::of(overview, run, dir))?;
     }
     print_ended_json(&overview.fold.state, out)?;
     let log = overview.view.log();
@@ -54,32 +59,97 @@ fn print_json(
     let bytes: u64 = segments.iter().map(|segment| segment.length).sum();
     let last = overview.fold.last.as_ref();
     let state = &overview.fold.state;
-    out.json(
-        "ledger",
-        &json!({
-            "dir": dir.display().to_string(),
-            "ledger": any_header(log).map(|header| hex(&header.ledger)),
-            "runs": state.runs.len(),
-            "summaries": state.summaries.len(),
-            "segments": segments.len(),
-            "bytes": bytes,
-            "records": overview.fold.records,
-            "first_seq": log.first_seq(),
-            "folded_from": match overview.fold.origin {
-                FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
-                FoldOrigin::Start | FoldOrigin::Missing(_) => None,
-            },
-            "archive": log.manifest().is_some(),
-            "head": last.map(|last| json!({
-                "seq": last.seq, "chain": last.chain.to_string(), "time": time_json(last.time),
-            })),
-            "acknowledged": log.head().map(|head| head.durable_seq),
-        "writer": { "state": head_state(log).0, "holder": holder },
-            "state": { "seq": state.seq, "hash": state_hash(state) },
-            "unknown_files": log.unknown_files(),
-            "health": overview.health_json(),
+    out.json(&LedgerLine {
+        acknowledged: log.head().map(|head| head.durable_seq),
+        archive: log.manifest().is_some(),
+        bytes,
+        dir: dir.display().to_string(),
+        first_seq: log.first_seq(),
+        folded_from: match overview.fold.origin {
+            FoldOrigin::Anchor(seq) | FoldOrigin::Snapshot(seq) => Some(seq),
+            FoldOrigin::Start | FoldOrigin::Missing(_) => None,
+        },
+        head: last.map(|last| LastRecordJson {
+            chain: last.chain.to_string(),
+            seq: last.seq,
+            time: last.time.into(),
         }),
-    )
+        health: overview.health_json(),
+        ledger: any_header(log).map(|header| hex(&header.ledger)),
+        records: overview.fold.records,
+        runs: state.runs.len(),
+        segments: segments.len(),
+        state: StateHashJson { hash: state_hash(state), seq: state.seq },
+        summaries: state.summaries.len(),
+        unknown_files: log.unknown_files(),
+        writer: WriterJson { holder, state: head_state(log).0 },
+    })
+}
+
+/// The ledger as a whole.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LedgerLine<'a> {
+    /// The last record that HEAD says was acknowledged.
+    acknowledged: Option<u64>,
+    /// Whether it is an archive.
+    archive: bool,
+    /// The total size of the segments.
+    bytes: u64,
+    /// The folder, as given.
+    dir: String,
+    /// The first record in the log: 1, unless earlier records were pruned or are in another archive.
+    first_seq: u64,
+    /// The record of the snapshot from which the state was folded; null without a snapshot.
+    folded_from: Option<u64>,
+    /// The last intact record.
+    head: Option<LastRecordJson>,
+    /// The health of the ledger.
+    health: LedgerHealthJson<'a>,
+    /// The identifier of the ledger.
+    ledger: Option<String>,
+    /// The number of intact records.
+    records: u64,
+    /// The number of runs.
+    runs: usize,
+    /// The number of segment files.
+    segments: usize,
+    /// The state that is shown.
+    state: StateHashJson,
+    /// The number of runs of which only totals are kept.
+    summaries: usize,
+    /// The names in the folder `log` that do not belong there.
+    unknown_files: &'a [String],
+    /// The last writer.
+    writer: WriterJson<'a>,
+}
+
+/// The last intact record.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LastRecordJson {
+    /// Its chain value.
+    chain: String,
+    /// Its sequence number.
+    seq: u64,
+    /// Its time.
+    time: TimeJson,
+}
+
+/// A state.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StateHashJson {
+    /// Its hash.
+    hash: ContentHash,
+    /// Its last record.
+    seq: u64,
+}
+
+/// The last writer of a ledger.
+#[derive(Debug, Serialize, JsonSchema)]
+struct WriterJson<'a> {
+    /// The text that the last writer stored.
+    holder: Option<&'a str>,
+    /// `open` (in a process, or the process was killed), `closed`, `poisoned` or `unknown`.
+    state: &'static str,
 }
 
 fn print(
@@ -397,19 +467,56 @@ fn ended_text(summary: &RunSummary) -> String {
 
 /// Prints the runs of which only the summary is kept, as JSON.
 fn print_ended_json(state: &State, out: &mut Output<'_>) -> Result<(), Failure> {
-    state
-        .summaries
-        .iter()
-        .try_for_each(|(run, summary)| out.json("ended_run", &ended_json(*run, summary)))
+    state.summaries.iter().try_for_each(|(run, summary)| out.json(&EndedRunLine::of(*run, summary)))
 }
 
-fn ended_json(run: RunId, summary: &RunSummary) -> serde_json::Value {
-    let RunSummary { name, ending, started, ended, seq, version, steps, .. } = summary;
-    let RunSummary { accepted, skipped, attempts, spent, .. } = summary;
-    json!({
-        "run": run, "name": name, "ending": words(ending, '_'), "started": time_json(*started),
-        "ended": time_json(*ended), "seq": seq, "version": version.0,
-        "hash": version.1.to_string(), "steps": steps, "accepted": accepted, "skipped": skipped,
-        "attempts": attempts, "spent": cost_json(*spent),
-    })
+/// A run that ended so long ago that only totals are kept.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedRunLine<'a> {
+    /// The number of accepted steps.
+    accepted: u32,
+    /// The number of dispatched attempts.
+    attempts: u64,
+    /// The end time.
+    ended: TimeJson,
+    /// How it ended.
+    ending: Ending,
+    /// The hash of the active version.
+    hash: ContentHash,
+    /// Its name.
+    name: &'a str,
+    /// Its number.
+    run: RunId,
+    /// The record that ended it.
+    seq: u64,
+    /// The number of skipped steps.
+    skipped: u32,
+    /// What it spent.
+    spent: Cost,
+    /// The start time.
+    started: TimeJson,
+    /// The number of steps.
+    steps: u32,
+    /// The active version of the plan.
+    version: u32,
+}
+
+impl<'a> EndedRunLine<'a> {
+    fn of(run: RunId, summary: &'a RunSummary) -> Self {
+        Self {
+            accepted: summary.accepted,
+            attempts: summary.attempts,
+            ended: summary.ended.into(),
+            ending: summary.ending,
+            hash: summary.version.1,
+            name: &summary.name,
+            run,
+            seq: summary.seq,
+            skipped: summary.skipped,
+            spent: summary.spent,
+            started: summary.started.into(),
+            steps: summary.steps,
+            version: summary.version.0,
+        }
+    }
 }

@@ -4,7 +4,8 @@
 //! a separate character, so that no colour is needed to see it.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{IntervalKind, StepTimeline, TimelineInterval};
 use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
@@ -12,10 +13,11 @@ use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
-use crate::commands::inspect::output::{Output, time_json};
-use crate::commands::inspect::style::{Paint, Style, cut, seconds, span, width, words};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::style::{Paint, Style, cut, seconds, span, width};
 use crate::commands::inspect::text::chart::{columns, scaled};
 use crate::commands::inspect::text::status::{status_mark, status_paint};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\
@@ -67,22 +69,40 @@ pub(crate) fn timeline(
 fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Result<(), Failure> {
     for (number, timeline) in rows {
         for TimelineInterval { from, until, kind, seq, worker } in &timeline.intervals {
-            out.json(
-                "interval",
-                &json!({
-                    "run": id,
-                    "step": number,
-                    "id": run.step(*number).map(StepState::id),
-                    "kind": words(kind, '_'),
-                    "from": time_json(*from),
-                    "until": until.map(time_json),
-                    "seq": seq,
-                    "worker": worker,
-                }),
-            )?;
+            out.json(&IntervalLine {
+                from: (*from).into(),
+                id: run.step(*number).map(StepState::id),
+                kind: *kind,
+                run: id,
+                seq: *seq,
+                step: *number,
+                until: until.map(TimeJson::from),
+                worker: worker.as_deref(),
+            })?;
         }
     }
     Ok(())
+}
+
+/// An attempt or a wait of a step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct IntervalLine<'a> {
+    /// Its start.
+    from: TimeJson,
+    /// The id of the step.
+    id: Option<&'a str>,
+    /// The outcome of the attempt, or the reason for the wait.
+    kind: IntervalKind,
+    /// The run.
+    run: RunId,
+    /// The record that began it.
+    seq: u64,
+    /// The number of the step.
+    step: StepNumber,
+    /// Its end; null if it has not ended.
+    until: Option<TimeJson>,
+    /// The worker of the attempt; null for a wait.
+    worker: Option<&'a str>,
 }
 
 /// The character of an interval, the character of its end, and their paint.

@@ -1,19 +1,20 @@
 //! `ledger inspect DIR variables`: the variables of a run, their origins and their history.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::{Origin, VariableSet, closest_name};
 use plan_ledger::{Event, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::event::origin_json;
-use crate::commands::inspect::json::state::variable_json;
+use crate::commands::inspect::json::state::VariableStateLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{not_found, step_name};
-use crate::commands::inspect::output::{Output, time_json};
+use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table, seconds};
+use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\
@@ -50,7 +51,7 @@ pub(crate) fn variables(
     match context.form {
         Form::Json => {
             let mut all = run.variables.iter();
-            all.try_for_each(|(name, each)| out.json("variable", &variable_json(id, name, each)))?;
+            all.try_for_each(|(name, each)| out.json(&VariableStateLine::of(id, name, each)))?;
         }
         Form::Text => print(&ledger, run, out)?,
     }
@@ -118,12 +119,16 @@ fn print_history(
     if ledger.context.form == Form::Json {
         return values.into_iter().try_for_each(|(seq, time, set)| {
             let VariableSet { run, name, value, version, origin, since } = set;
-            let fields = json!({
-                "seq": seq, "time": time_json(time), "run": run, "name": name, "value": value.as_str(),
-                "version": version, "origin": origin_json(origin),
-                "since": (*since != 0).then(|| time_json(*since)),
-            });
-            out.json("variable_value", &fields)
+            out.json(&VariableValueLine {
+                name,
+                origin,
+                run: *run,
+                seq,
+                since: Some(*since).filter(|since| *since != 0).map(TimeJson::from),
+                time: time.into(),
+                value: value.as_str(),
+                version: *version,
+            })
         });
     }
     ledger.heading(&format!("history of {}", escape_control(name)), run, out)?;
@@ -139,4 +144,25 @@ fn print_history(
         ]);
     }
     out.table(&table, 2)
+}
+
+/// A value that a variable had.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct VariableValueLine<'a> {
+    /// The variable.
+    name: &'a str,
+    /// The author of the value.
+    origin: &'a Origin,
+    /// The run.
+    run: RunId,
+    /// The record that set it.
+    seq: u64,
+    /// In a forked run: the time when the parent run set it.
+    since: Option<TimeJson>,
+    /// The time of the record.
+    time: TimeJson,
+    /// The value as JSON text.
+    value: &'a str,
+    /// How often the variable had been set, this time included.
+    version: u64,
 }

@@ -3,7 +3,6 @@
 //! Invariant: the library computes the views; this module only prints them.
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
 
 use plan_ledger::internals::ledger::{PartialTrace, TracedRecord, time_text};
 use plan_ledger::internals::plan::{
@@ -14,7 +13,7 @@ use plan_ledger::{Event, RecordedEvent, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::{
-    execution_json, operator_json, traced_json, untraced_json, user_json,
+    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
 };
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
@@ -131,7 +130,7 @@ fn show(
     match (view, form) {
         (View::User, Form::Json) => {
             let run = ledger.run(id)?;
-            out.json("user_view", &user_json(id, &user_view(run, now)))
+            out.json(&UserViewLine::of(id, &user_view(run, now)))
         }
         (View::User, Form::Text) => {
             let run = ledger.run(id)?;
@@ -140,7 +139,7 @@ fn show(
         }
         (View::Operator, Form::Json) => {
             let run = ledger.run(id)?;
-            out.json("operator_view", &operator_json(&operator_view(run, now)))
+            out.json(&OperatorViewLine::from(&operator_view(run, now)))
         }
         (View::Operator, Form::Text) => {
             let run = ledger.run(id)?;
@@ -198,13 +197,14 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     let run = ledger.run(id)?;
     let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
-        out.json("execution_state", &execution_json(id, &execution_state(run, ledger.now)))?;
+        out.json(&ExecutionStateLine { run: id, state: &execution_state(run, ledger.now) })?;
         if pruned_seq > 0 {
-            out.json("unavailable", &json!({ "run": id, "through": pruned_seq }))?;
+            out.json(&UnavailableLine { run: id, through: pruned_seq })?;
         }
-        traced.iter().try_for_each(|record| out.json("traced", &traced_json(record)))?;
-        let mut after_cut = after_cut.map(|(record, event)| untraced_json(record, event));
-        return after_cut.try_for_each(|fields| out.json("traced", &fields));
+        traced.iter().try_for_each(|record| out.json(&TracedLine::of(record)))?;
+        let mut after_cut = after_cut;
+        return after_cut
+            .try_for_each(|(record, event)| out.json(&TracedLine::without_changes(record, event)));
     }
     ledger.heading("every record", run, out)?;
     ledger.print_first_record(out)?;

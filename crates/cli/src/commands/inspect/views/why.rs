@@ -9,7 +9,7 @@ use plan_ledger::internals::plan::{BlockReason, Explanation, ExplanationLine, ex
 use plan_ledger::{Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::json::explanation::explanation_json;
+use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
 use crate::commands::inspect::next_action::{answer, failed_step, judge, next_dispatch};
 use crate::commands::inspect::output::Output;
@@ -45,7 +45,7 @@ pub(crate) fn why(
     let number = ledger.step(run, args.of.step())?;
     let found = explained(&ledger.state, run, number, ledger.now)?;
     match context.form {
-        Form::Json => out.json("why", &explanation_json(run, &found))?,
+        Form::Json => out.json(&WhyLine::of(run, &found))?,
         Form::Text => {
             ledger.heading(&format!("why #{number}"), run, out)?;
             print(&ledger.state, run, &found, context.dir, out)?;

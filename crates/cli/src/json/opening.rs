@@ -1,0 +1,59 @@
+//! What opening a ledger for writing would find.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::Error;
+use plan_ledger::internals::log::TailVerdict;
+
+/// What opening the ledger for writing would find.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct OpeningJson {
+    /// The reason for a refusal.
+    refusal: Option<String>,
+    /// The verdict about the end of the log.
+    verdict: OpeningWord,
+}
+
+impl From<&Result<TailVerdict, Error>> for OpeningJson {
+    fn from(end: &Result<TailVerdict, Error>) -> Self {
+        Self { refusal: end.as_ref().err().map(ToString::to_string), verdict: end.into() }
+    }
+}
+
+/// The verdict about the end of the log.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OpeningWord {
+    /// The log ends with an acknowledged record.
+    Clean,
+    /// Intact records follow the acknowledged ones.
+    UnprovenTail,
+    /// The last write is incomplete.
+    Torn,
+    /// The ledger cannot be opened for writing.
+    Refused,
+}
+
+impl From<&Result<TailVerdict, Error>> for OpeningWord {
+    fn from(end: &Result<TailVerdict, Error>) -> Self {
+        match end {
+            Ok(TailVerdict::Clean) => Self::Clean,
+            Ok(TailVerdict::Unacknowledged) => Self::UnprovenTail,
+            Ok(_) => Self::Torn,
+            Err(_) => Self::Refused,
+        }
+    }
+}
+
+impl OpeningWord {
+    /// The verdict, for people.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::UnprovenTail => "unacknowledged tail",
+            Self::Torn => "torn",
+            Self::Refused => "refused",
+        }
+    }
+}
