@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::{RunStatus, StepStatus};
 
-use super::command::{Ended, Place, Running, ids, start, wait_until};
+use super::command::{Ended, Place, Running, ids, listed_commands, start, wait_until};
 
 const PLAN: &str = "steps:
   - {id: a, goal: find the number, outputs: [number]}
@@ -100,8 +100,8 @@ fn second_part(place: &Place, form: &str, told: &mut Vec<String>) {
     let mut tell = |line: &str, code| told.push(tell(place, form, line, code));
     tell("pause plan --by ana --reason lunch", 0);
     tell("claim", 3);
-    tell("resume plan --by ana", 0);
-    tell("resume plan --by ana", 6);
+    tell("unpause plan --by ana", 0);
+    tell("unpause plan --by ana", 6);
     tell("budget plan --tokens 100 --by ana", 0);
     tell("budget raise plan --tokens 50 --by ana", 0);
     tell("budget raise plan --attempts 5 --by ana", 6);
@@ -392,7 +392,6 @@ fn wrong_words_are_refused() {
         "get a --run nowhere",
         "next nowhere",
         "note",
-        "cancel plan",
         "cancel nowhere --by ana",
         "budget raise plan --tokens none --by ana",
         "budget plan other --tokens 5 --by ana",
@@ -675,15 +674,13 @@ fn every_command_has_examples() {
         let help = Place::new().ledger_with(&line).code(0).out;
         assert!(help.contains("Example"), "{words:?}");
         seen += 1;
-        let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-        let below = below.take_while(|line| line.starts_with("  "));
-        // Lines that go on are further in.
-        let told = below.filter_map(|line| line.strip_prefix("  "));
-        let told = told.filter(|line| line.starts_with(char::is_alphabetic));
-        let names = told.filter_map(|line| line.split_whitespace().next());
-        for name in names.filter(|name| *name != "help") {
+        let listed = match words.as_slice() {
+            [] => Place::new().ledger("help --all").code(0).out,
+            _ => help,
+        };
+        for name in listed_commands(&listed).into_iter().filter(|name| name != "help") {
             let mut words = words.clone();
-            words.push(name.to_owned());
+            words.push(name);
             left.push(words);
         }
     }

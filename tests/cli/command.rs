@@ -115,10 +115,12 @@ impl Place {
 /// it, and so would their child processes.
 fn ledger() -> Command {
     if !has_signal("self", "SigIgn", SIGINT) {
-        return Command::new(PROGRAM);
+        let mut command = Command::new(PROGRAM);
+        command.env("LEDGER_BY", "operator");
+        return command;
     }
     let mut command = Command::new("env");
-    command.args([DEFAULT_SIGINT, PROGRAM]);
+    command.args([DEFAULT_SIGINT, PROGRAM]).env("LEDGER_BY", "operator");
     command
 }
 
@@ -280,4 +282,13 @@ pub(crate) fn state_of(ledger: &Path) -> State {
 pub(crate) fn ids(run: &Run, status: StepStatus) -> Vec<String> {
     let steps = run.steps.iter().filter(|step| step.status == status);
     steps.map(|step| step.id().to_owned()).collect()
+}
+
+/// The commands that a help text lists, under whatever headings.
+pub(crate) fn listed_commands(help: &str) -> Vec<String> {
+    let lines = help.lines().take_while(|line| !["Options:", "Examples:"].contains(line));
+    // Lines that are indented further continue a description.
+    let entries = lines.filter_map(|line| line.strip_prefix("  "));
+    let entries = entries.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    entries.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }

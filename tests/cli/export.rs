@@ -337,5 +337,5 @@ fn export_and_import_commands() {
     );
     assert_eq!(run_ledger(&["import", &path("none"), "--ledger", &path("c")]).code, 2);
     std::fs::write(path("bad"), "{\"type\":\"record\"}\n").unwrap();
-    assert_eq!(run_ledger(&["import", &path("bad"), "--ledger", &path("c")]).code, 4);
+    assert_eq!(run_ledger(&["import", &path("bad"), "--ledger", &path("c")]).code, 2);
 }

@@ -70,7 +70,7 @@ fn every_hazard_is_covered() {
 /// A flipped bit in an acknowledged payload of zeros is damage, not a torn write, although the
 /// frame is full of zero sectors (H12).
 #[test]
-fn h12_flipped_bit_in_zeros_is_corrupt() {
+fn h12_flipped_bit_in_zeros_is_damage() {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
     let zeros = NewRecord { kind: 1, codec: Codec::Raw, schema: 1, payload: vec![0; 5000] };

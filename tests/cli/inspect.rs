@@ -439,7 +439,7 @@ fn an_empty_ledger_is_fine() {
     let look = look(&place.dir, &[]);
     assert_eq!(look.code, 0);
     look.has("head    no record").has("no run has been started");
-    assert_eq!(self::look(&place.dir, &["records"]).out, "");
+    assert_eq!(self::look(&place.dir, &["records"]).out, "no record matches\n");
 }
 
 /// Ends a thread even if an assertion fails.

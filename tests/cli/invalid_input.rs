@@ -321,13 +321,13 @@ fn invalid_command_line_is_explained() {
     let place = Place::new();
     place.write("plan.yaml", GOOD);
     refused(&place, "", 2, &["Usage: ledger"]);
-    refused(&place, "runn plan.yaml", 2, &["'runn'", "'run'"]);
+    refused(&place, "runn plan.yaml", 2, &["`runn`", "`ledger run`"]);
     refused(&place, "run plan.yaml --max-paralel 3", 2, &["--max-paralel", "--max-parallel"]);
     refused(&place, "run plan.yaml --max-parallel 0", 2, &["--max-parallel"]);
     refused(&place, "run plan.yaml --stub --worker x", 2, &["--worker", "--stub"]);
     refused(&place, "run plan.yaml --reason x", 2, &["--replan"]);
-    refused(&place, "accept plan one", 2, &["--by"]);
-    assert!(place.ledger("--help").code(0).out.contains("Exit codes:"));
+    refused(&place, "accept", 2, &["STEP"]);
+    assert!(place.ledger("help exit-codes").code(0).out.contains("Exit codes"));
     assert!(place.ledger("run --help").code(0).out.contains("--max-parallel"));
     place.ledger("--version").code(0).says(&["ledger "]);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::{Ending, Environment, LedgerView, RunStatus, State, StepStatus};
 
-use super::command::{Place, ids};
+use super::command::{Place, ids, start};
 
 const GATED: &str = "steps:
   - {id: build, command: 'echo build >> $TALLY'}
@@ -308,7 +308,7 @@ steps:
         .code(0)
         .says(&["running, paused: its attempt budget", "2 attempts"]);
     place
-        .ledger("resume plan --by ana")
+        .ledger("unpause plan --by ana")
         .code(6)
         .complains(&["its budget of attempts is exhausted"]);
     place.ledger("budget plan").code(0).says(&[
@@ -316,7 +316,6 @@ steps:
         "in 2 attempts",
         "paused: its attempt budget",
     ]);
-    place.ledger("budget plan --attempts 5").code(2).complains(&["--by"]);
     place.ledger("budget plan --attempts many --by ana").code(2).complains(&["a whole number"]);
     place.ledger("budget other --attempts 5 --by ana").code(2).complains(&["no run `other`"]);
     let set = place.ledger("budget plan --attempts 5 --by ana --json").code(0).lines();
@@ -340,13 +339,13 @@ fn paused_run_dispatches_nothing_until_unpaused() {
     place.ledger("pause plan --by ana").code(6).complains(&["the run is paused: paused by ana"]);
     place.ledger("answer plan deploy yes --by ana").code(0);
     let ended = place.ledger("run plan.yaml").code(3);
-    ended.says(&["the run is paused by ana", "ledger resume plan --by WHO"]);
+    ended.says(&["the run is paused by ana", "ledger unpause plan --by WHO"]);
     place
         .ledger("inspect .ledger step plan deploy")
         .code(0)
         .says(&["the run is paused: paused by ana"]);
-    assert_eq!(place.ledger("resume plan --by ana --json").code(0).lines()[0]["type"], "resumed");
-    place.ledger("resume plan --by ana").code(6).complains(&["the run is not paused"]);
+    assert_eq!(place.ledger("unpause plan --by ana --json").code(0).lines()[0]["type"], "resumed");
+    place.ledger("unpause plan --by ana").code(6).complains(&["the run is not paused"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
     place.ledger("run plan.yaml").code(0);
 }
@@ -553,4 +552,46 @@ fn probe_does_not_accept_a_rejected_attempt() {
     place.ledger("answer plan pay landed --by ana").code(0);
     place.ledger("run plan.yaml").code(0);
     assert_eq!(place.tally(), ["pay"]);
+}
+
+/// Without `--by`, the author is `LEDGER_BY`, else the login name. The commands of a worker are
+/// recorded under the worker, never under the person who started the runner.
+#[test]
+fn author_is_ledger_by_else_the_login_name() {
+    let plan = "steps: [{id: a, command: '$LEDGER note from-the-worker'}]";
+    let place = Place::planned(plan);
+    let by = |set: &[(&str, &str)], line: &str| {
+        let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+        command.env_remove("LEDGER_BY").envs(set.iter().copied());
+        command.env("LEDGER", env!("CARGO_BIN_EXE_ledger"));
+        start(&mut command).end().code(0);
+        let lines = place.ledger("inspect records --json").lines();
+        let mut notes = lines.iter().filter(|line| line["kind"] == "note");
+        notes.next_back().unwrap()["event"]["by"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(by(&[("LEDGER_BY", "ana")], "note hello"), "ana");
+    let id = std::process::Command::new("id").arg("-un").output().unwrap();
+    assert_eq!(by(&[], "note hello"), String::from_utf8(id.stdout).unwrap().trim());
+    assert_eq!(by(&[("LEDGER_BY", "ana")], "note hello --by bob"), "bob");
+    assert_eq!(by(&[("LEDGER_BY", "ana")], "run plan.yaml"), "process");
+}
+
+/// Commands find the ledger in the folders above, and the nearest one first; `init` and an option do
+/// not look there.
+#[test]
+fn ledger_is_found_in_the_folders_above() {
+    let place = Place::planned("steps: [{id: a}]");
+    let below = place.path("src/deep");
+    std::fs::create_dir_all(&below).unwrap();
+    let run = |line: &str| {
+        let mut command = place.command(&line.split(' ').collect::<Vec<_>>());
+        start(command.current_dir(&below)).end()
+    };
+    run("status").code(0).says(&["plan"]);
+    run("note from-below").code(0);
+    run("verify").code(0);
+    run("status --ledger .ledger").code(2).complains(&["no ledger at .ledger"]);
+    run("init").code(0).says(&[".ledger: created"]);
+    run("status").code(0);
+    run("next plan").code(2).complains(&["no run"]);
 }

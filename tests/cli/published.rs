@@ -116,7 +116,7 @@ fn find_unspecified(part: &Value, place: &str, found: &mut Vec<String>) {
     let text = |name: &str| part[name].as_str().unwrap_or_default();
     let has_any = |names: &[&str]| names.iter().any(|name| !part[*name].is_null());
     if !has_any(&["type", "const", "enum", "$ref", "anyOf", "oneOf"])
-        && !text("description").contains("any JSON")
+        && !text("description").to_lowercase().contains("any json")
     {
         found.push(format!("{place}: any value"));
     }

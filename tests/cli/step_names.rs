@@ -1,5 +1,5 @@
-//! How commands name steps and runs: by id or name, or by number as `#37`. A bare number is always
-//! an id or a name, and an ambiguous word is rejected.
+//! How commands name steps and runs: by id or name, or by number as `#37`. A bare number is a step's
+//! number only where no id is a number, and never a run's number. An ambiguous word is rejected.
 
 use super::command::Place;
 
@@ -51,6 +51,16 @@ fn ambiguous_step_word_is_rejected() {
     place.ledger("next plan").says(&["ledger answer plan '#1' "]);
     place.ledger_with(&["answer", "plan", "#1", "fail", "--by", "me"]).code(0);
     assert_eq!(status(&place, 1), "failed");
+}
+
+/// Where no id is a number, a bare number is a step number.
+#[test]
+fn bare_number_is_a_step_number_where_no_id_is_a_number() {
+    let place = Place::planned("steps: [{id: a}, {id: b}, {id: c}]");
+    place.ledger("skip plan 2 --reason x").code(0).says(&["step 2 (b)"]);
+    assert_eq!(status(&place, 2), "skipped");
+    place.ledger("skip plan 4 --reason x").code(2).complains(&["no step `4`"]);
+    place.ledger("skip plan +1 --reason x").code(2).complains(&["no step `+1`"]);
 }
 
 /// The same rule for runs. `ledger cancel 1` used to cancel the first run, named `2`.

@@ -33,7 +33,7 @@ const COMMANDS: &[&str] = &[
     "note x --run plan",
     "note x --run plan --step a",
     "pause plan --by me",
-    "resume plan --by me",
+    "unpause plan --by me",
     "cancel plan --by me",
     "budget plan",
     "budget plan --tokens 5 --by me",

@@ -1,168 +1,195 @@
-//! The command line: the tree of commands, and the help that they share.
+//! The command line: one table of the commands, with the group, the help, the arguments and the function
+//! of each. `help` arranges its help.
 
-use clap::{Parser, Subcommand};
+use std::io;
 
-use crate::commands::accept::JudgeArgs;
-use crate::commands::answer::AnswerArgs;
-use crate::commands::archive::ArchiveArgs;
-use crate::commands::blobs::BlobsArgs;
-use crate::commands::budget::BudgetArgs;
-use crate::commands::cancel::CancelArgs;
-use crate::commands::cap::CapArgs;
-use crate::commands::claim::ClaimArgs;
-use crate::commands::completions::CompletionsArgs;
-use crate::commands::decide::DecideArgs;
-use crate::commands::drill::DrillArgs;
-use crate::commands::effect::EffectArgs;
-use crate::commands::export::ExportArgs;
-use crate::commands::fork::ForkArgs;
-use crate::commands::get::GetArgs;
-use crate::commands::import::ImportArgs;
-use crate::commands::init::InitArgs;
-use crate::commands::inspect::{InspectArgs, StatusArgs};
-use crate::commands::lab::LabArgs;
-use crate::commands::man::ManArgs;
-use crate::commands::next::NextArgs;
-use crate::commands::note::NoteArgs;
-use crate::commands::pause::PauseArgs;
-use crate::commands::plan::PlanArgs;
-use crate::commands::prune::PruneArgs;
-use crate::commands::questions::QuestionsArgs;
-use crate::commands::receipt::ReceiptArgs;
-use crate::commands::recover::RecoverArgs;
-use crate::commands::release::ReleaseArgs;
-use crate::commands::renew::RenewArgs;
-use crate::commands::resume::ResumeArgs;
-use crate::commands::retry::RetryArgs;
-use crate::commands::root::RootArgs;
-use crate::commands::run::RunArgs;
-use crate::commands::serve::ServeArgs;
-use crate::commands::set::SetArgs;
-use crate::commands::skip::SkipArgs;
-use crate::commands::snapshot::SnapshotArgs;
-use crate::commands::tick::TickArgs;
-use crate::commands::verify::VerifyArgs;
-use crate::commands::work::WorkArgs;
+use clap::{Command, CommandFactory as _, Parser, Subcommand};
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  success
-  1  the run failed or was cancelled, there is no more work, or a drill found a fault
-  2  wrong usage, an invalid plan, or a folder that is not a ledger
-  3  the run waits for a person, a worker or a timer, or stopped with work left
-  4  the ledger is damaged
-  5  the ledger is locked by another process that runs no server, or a worker of an earlier
-     runner cannot be killed
-  6  rejected by the ledger's rules
-  7  input or output failed, or the disk is full
+use plan_ledger::Environment;
 
-Examples:
-  ledger run plan.yaml --worker './agent.sh'       start a run, or continue it
-  ledger run plan.yaml --stub                      a rehearsal with stub workers, at no cost
-  ledger init && ledger plan propose plan.yaml     start a run for other workers
-  ledger work -- ./agent.sh                        claim, work, report, until no work is left
-  ledger claim --json                              claim one step as a worker
-  ledger receipt 412 --output '\"done\"' --next    report its result and claim the next step
-  ledger drill plan.yaml --kill-at 37              kill a run halfway and check that it resumes
-  ledger questions                                 list what waits for a person
-  ledger accept my-plan build --by ana             confirm that a step's criteria hold";
+use crate::commands::help as help_command;
+use crate::commands::{
+    accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
+    export, fork, get, import, init, inspect, lab, man, next, note, pause, plan, prune, questions,
+    receipt, recover, release, renew, retry, root, run, serve, set, skip, snapshot, tick, unpause,
+    verify, work,
+};
+use crate::help::{self, CommandGroup};
+use crate::output::{Code, Failure};
 
 /// A crash-safe ledger for agent plans: dispatches steps, records receipts, loses nothing
 #[derive(Debug, Parser)]
-#[command(name = "ledger", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "ledger", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum CliCommand {
-    /// Create an empty ledger
-    Init(InitArgs),
-    /// Open a ledger and serve the commands of other processes
-    Serve(ServeArgs),
-    /// Run a plan, or continue a run of it
-    Run(RunArgs),
-    /// Work on steps with a command: claim, work, report, until no work is left
-    Work(WorkArgs),
-    /// Claim a step for a worker
-    Claim(ClaimArgs),
-    /// Renew the lease of a claimed step
-    Renew(RenewArgs),
-    /// Release a claimed step
-    Release(ReleaseArgs),
-    /// Report on a claimed step, and optionally claim the next one
-    Receipt(ReceiptArgs),
-    /// Record the start or end of a side effect
-    Effect(EffectArgs),
-    /// Kill a run halfway, resume it, and check that nothing was lost or done twice
-    Drill(DrillArgs),
-    /// Inspect a ledger: its log, runs, next actions and damage
-    Inspect(InspectArgs),
-    /// Show the status of runs
-    Status(StatusArgs),
-    /// Confirm that the text criteria of a step, or of the plan, hold
-    Accept(JudgeArgs),
-    /// State that the text criteria of a step, or of the plan, do not hold
-    Reject(JudgeArgs),
-    /// List the items that wait for a person, with the commands that resolve them
-    Questions(QuestionsArgs),
-    /// Answer a question, resolve a failure, or report the outcome of a lost attempt
-    Answer(AnswerArgs),
-    /// Decide about a failed attempt, for plans with an external decider
-    Decide(DecideArgs),
-    /// Retry failed steps
-    Retry(RetryArgs),
-    /// Skip a step
-    Skip(SkipArgs),
-    /// Set a variable of a run
-    Set(SetArgs),
-    /// Print a variable of a run
-    Get(GetArgs),
-    /// Attach a note
-    Note(NoteArgs),
-    /// Show the next action of a run, and the reason
-    Next(NextArgs),
-    /// Record expired leases, delays and deadlines
-    Tick(TickArgs),
-    /// Check, compare and convert plan files; review and approve the versions of a run's plan
-    Plan(PlanArgs),
-    /// Stop dispatching the steps of a run
-    Pause(PauseArgs),
-    /// Unpause a run
-    Resume(ResumeArgs),
-    /// Cancel a run
-    Cancel(CancelArgs),
-    /// Show or change the budget of a run or of the ledger
-    Budget(BudgetArgs),
-    /// Fork a run from its state at a record, or before a step
-    Fork(ForkArgs),
-    /// Limit how many attempts may be in flight at once
-    Cap(CapArgs),
-    /// Write a ledger as JSON Lines: records, blobs, chain
-    Export(ExportArgs),
-    /// Create a ledger from an export, with the same chain
-    Import(ImportArgs),
-    /// Salvage the readable records of a damaged ledger, or open one whose end is ambiguous
-    Recover(RecoverArgs),
-    /// List, check and collect the large outputs that are stored beside the log
-    Blobs(BlobsArgs),
-    /// Write a snapshot of the current state
-    Snapshot(SnapshotArgs),
-    /// Archive the oldest segments of finished runs
-    Archive(ArchiveArgs),
-    /// Delete the oldest segments
-    Prune(PruneArgs),
-    /// Crash the engine on a simulated disk and check its guarantees
-    Lab(LabArgs),
-    /// Check every byte of a ledger, and list all damage
-    Verify(VerifyArgs),
-    /// Print the last durable record and its chain value, to store elsewhere
-    Root(RootArgs),
-    /// Print the completions for a shell
-    Completions(CompletionsArgs),
-    /// Print the manual, or write its pages into a folder
-    Man(ManArgs),
+/// The command line with its arranged help.
+pub(crate) fn program() -> Command {
+    help::arrange(Cli::command(), &GROUPS)
+}
+
+macro_rules! commands {
+    ($(
+        $heading:literal:
+        { $($(#[$doc:meta])* $variant:ident($args:ty) => $run:expr;)* }
+        { $($(#[$rest_doc:meta])* $rest:ident($rest_args:ty) => $rest_run:expr;)* }
+    )*) => {
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum CliCommand {
+            $(
+                $($(#[$doc])* $variant($args),)*
+                $($(#[$rest_doc])* $rest($rest_args),)*
+            )*
+        }
+
+        /// The commands in the groups of the help: the common ones, then those that only
+        /// `ledger help --all` lists.
+        const GROUPS: [CommandGroup; [$($heading),*].len()] = [$(
+            CommandGroup {
+                heading: $heading,
+                common: &[$(stringify!($variant)),*],
+                rest: &[$(stringify!($rest)),*],
+            },
+        )*];
+
+        impl CliCommand {
+            /// Runs the command.
+            pub(crate) fn run(&self) -> Result<Code, Failure> {
+                match self {
+                    $(
+                        $(Self::$variant(args) => call(args, $run),)*
+                        $(Self::$rest(args) => call(args, $rest_run),)*
+                    )*
+                }
+            }
+        }
+    };
+}
+
+fn show_status(args: &inspect::StatusArgs) -> Result<Code, Failure> {
+    inspect::status(args, &Environment::system(), &mut io::stdout().lock())
+}
+
+fn show_view(args: &inspect::InspectArgs) -> Result<Code, Failure> {
+    inspect::inspect(args, &Environment::system(), &mut io::stdout().lock())
+}
+
+/// Calls the function of a command; with it the compiler knows the type of a closure's argument.
+fn call<A>(args: &A, run: impl FnOnce(&A) -> Result<Code, Failure>) -> Result<Code, Failure> {
+    run(args)
+}
+
+commands! {
+    "Everyday": {
+        /// Run a plan, or continue a run of it
+        Run(run::RunArgs) => run::run;
+        /// Show the status of runs
+        Status(inspect::StatusArgs) => show_status;
+        /// List the items that wait for a person, with the commands that resolve them
+        Questions(questions::QuestionsArgs) => questions::questions;
+        /// Answer a question, resolve a failure, or report the outcome of a lost attempt
+        Answer(answer::AnswerArgs) => answer::answer;
+        /// Confirm that the text criteria of a step, or of the plan, hold
+        Accept(accept::JudgeArgs) => accept::accept;
+        /// State that the text criteria of a step, or of the plan, do not hold
+        Reject(accept::JudgeArgs) => accept::reject;
+    } {
+        /// Show the next action of a run, and the reason
+        Next(next::NextArgs) => next::next;
+    }
+    "Plans": {
+        /// Check, compare and convert plan files; review and approve the versions of a run's plan
+        Plan(plan::PlanArgs) => plan::plan;
+    } {}
+    "Control a run": {
+        /// Stop dispatching the steps of a run
+        Pause(pause::PauseArgs) => pause::pause;
+        /// Unpause a run
+        Unpause(unpause::UnpauseArgs) => unpause::unpause;
+        /// Cancel a run
+        Cancel(cancel::CancelArgs) => cancel::cancel;
+        /// Retry failed steps
+        Retry(retry::RetryArgs) => retry::retry;
+        /// Skip a step
+        Skip(skip::SkipArgs) => skip::skip;
+        /// Show or change the budget of a run or of the ledger
+        Budget(budget::BudgetArgs) => budget::budget;
+    } {
+        /// Set a variable of a run
+        Set(set::SetArgs) => set::set;
+        /// Print a variable of a run
+        Get(get::GetArgs) => get::get;
+        /// Attach a note
+        Note(note::NoteArgs) => note::note;
+        /// Limit how many attempts may be in flight at once
+        Cap(cap::CapArgs) => cap::cap;
+        /// Fork a run from its state at a record, or before a step
+        Fork(fork::ForkArgs) => fork::fork;
+        /// Decide about a failed attempt, for plans with an external decider
+        Decide(decide::DecideArgs) => decide::decide;
+    }
+    "Look closer": {
+        /// Inspect a ledger: its log, runs, next actions and damage
+        Inspect(inspect::InspectArgs) => show_view;
+    } {
+        /// List, check and collect the large outputs that are stored beside the log
+        Blobs(blobs::BlobsArgs) => blobs::blobs;
+        /// Print the last durable record and its chain value, to store elsewhere
+        Root(root::RootArgs) => root::root;
+    }
+    "Your own loop": {
+        /// Work on steps with a command: claim, work, report, until no work is left
+        Work(work::WorkArgs) => work::work;
+        /// Claim a step for a worker
+        Claim(claim::ClaimArgs) => claim::claim;
+        /// Report on a claimed step, and optionally claim the next one
+        Receipt(receipt::ReceiptArgs) => receipt::receipt;
+        /// Open a ledger and serve the commands of other processes
+        Serve(serve::ServeArgs) => serve::serve;
+    } {
+        /// Renew the lease of a claimed step
+        Renew(renew::RenewArgs) => renew::renew;
+        /// Release a claimed step
+        Release(release::ReleaseArgs) => release::release;
+        /// Record the start or end of a side effect
+        Effect(effect::EffectArgs) => effect::effect;
+        /// Record expired leases, delays and deadlines
+        Tick(tick::TickArgs) => tick::tick;
+    }
+    "Keep it safe": {
+        /// Check every byte of a ledger, and list all damage
+        Verify(verify::VerifyArgs) => verify::verify;
+        /// Write a ledger as JSON Lines: records, blobs, chain
+        Export(export::ExportArgs) => export::export;
+        /// Create a ledger from an export, with the same chain
+        Import(import::ImportArgs) => import::import;
+    } {
+        /// Salvage the readable records of a damaged ledger, or open one whose end is ambiguous
+        Recover(recover::RecoverArgs) => recover::recover;
+        /// Archive the oldest segments of finished runs
+        Archive(archive::ArchiveArgs) => archive::archive;
+        /// Delete the oldest segments
+        Prune(prune::PruneArgs) => prune::prune;
+        /// Write a snapshot of the current state
+        Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
+    }
+    "More": {
+        /// Create an empty ledger
+        Init(init::InitArgs) => init::init;
+        /// Kill a run halfway, resume it, and check that nothing was lost or done twice
+        Drill(drill::DrillArgs) => drill::drill;
+        /// Show the help of a command or of a topic
+        Help(help_command::HelpArgs) => |args| help_command::help(args, program(), &GROUPS);
+    } {
+        /// Crash the engine on a simulated disk and check its guarantees
+        Lab(lab::LabArgs) => lab::lab;
+        /// Print the completions for a shell
+        Completions(completions::CompletionsArgs) => |args| completions::completions(args, program());
+        /// Print the manual, or write its pages into a folder
+        Man(man::ManArgs) => |args| man::man(args, program());
+    }
 }
 
 #[cfg(test)]
@@ -170,11 +197,20 @@ mod tests {
     //! Goal: the command line is consistent, and contradictory options are rejected.
 
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help() {
+        help::check_groups(&Cli::command(), &GROUPS);
+    }
+
+    #[test]
+    fn suggested_commands_exist() {
+        help::check_suggestions(&Cli::command());
     }
 
     #[test]

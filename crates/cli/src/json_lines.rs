@@ -28,8 +28,7 @@ use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
-    archive, blobs, budget, drill, init, lab, next, plan, questions, recover, run, serve, verify,
-    work,
+    archive, blobs, drill, init, lab, next, plan, questions, recover, run, serve, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -66,7 +65,6 @@ json_lines! {
     "attempt" of inspect => views::step::AttemptLine<'_>;
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
-    "budget" of budget => budget::BudgetStatusLine<'_>;
     "budget" of inspect => views::budget::BudgetLine;
     "change" of inspect => views::diff::ChangeLine<'_>;
     "check" of drill => drill::kill_report::DrillCheck;

@@ -5,13 +5,13 @@
 //! itself, or a server that it reaches through a socket in the ledger's folder. The runner
 //! dispatches the steps of a run to worker processes.
 //!
-//! `cli` parses the command line, `dispatch` calls the command, `commands` has one file for each
-//! command, `requests` one for each request, and `output` prints. Everything that a command does is
-//! also possible with the library.
+//! `cli` parses the command line, `help` arranges its help, `commands` has one file for each
+//! command, `requests` one for each request, and `output` prints. Everything
+//! that a command does is also possible with the library.
 
 mod cli;
 mod commands;
-mod dispatch;
+mod help;
 mod json;
 mod json_lines;
 mod options;
@@ -25,7 +25,8 @@ mod signals;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{FromArgMatches as _, Parser as _};
 
 use plan_ledger::Environment;
 
@@ -35,13 +36,10 @@ use output::{Code, Failure, print_error, print_json};
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = cli::program().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) if error.use_stderr() => {
-            let text = error.render().to_string();
-            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
-            return fail(&Failure::Usage(text.to_owned()));
-        }
+        Err(error) if error.use_stderr() => return fail(&Failure::Usage(usage_error(&error))),
         Err(answer) => {
             // Help and version are results, not errors.
             return match answer.print() {
@@ -53,10 +51,22 @@ pub fn main() -> ExitCode {
         }
     };
     signals::survive_file_size_limit();
-    match dispatch::dispatch(cli.command) {
+    match cli.command.run() {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),
     }
+}
+
+/// The message for a command line that cannot be parsed.
+fn usage_error(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && std::env::args().nth(1).as_ref() == Some(word)
+    {
+        return help::unknown_command(&cli::program(), word);
+    }
+    let text = help::plain_words(&error.render().to_string());
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 
 /// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
@@ -83,7 +93,7 @@ pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Writ
             commands::inspect::inspect(&args, environment, out)
         }
         Ok(_) => Ok(Code::Usage),
-        Err(error) => Err(Failure::Usage(error.render().to_string())),
+        Err(error) => Err(Failure::Usage(help::plain_words(&error.render().to_string()))),
     };
     match outcome {
         Ok(code) => (code.number(), String::new()),

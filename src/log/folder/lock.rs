@@ -138,15 +138,15 @@ pub(crate) const FORKED: &str = "this process is a fork of the one that opened t
 
 /// The error for a lock that is taken. `found` describes the lock holder, `own` this handle.
 pub(crate) fn locked_by(found: &str, own: &str, process: u32) -> Error {
-    let message = if is_this_process(found, own, process) {
-        format!("locked by another handle of this process: {found}; close it first, or use it")
-    } else {
-        let found = if found.is_empty() { "an unknown process" } else { found };
-        format!(
-            "locked by another process: {found}; wait until it ends, or read with `ledger inspect`"
-        )
-    };
-    Error::new(ErrorKind::Locked, message)
+    if is_this_process(found, own, process) {
+        let message = format!("locked by another handle of this process: {found}");
+        return Error::new(ErrorKind::Locked, message).with_hint("close it first, or use it");
+    }
+    let found = if found.is_empty() { "an unknown process" } else { found };
+    Error::new(ErrorKind::Locked, format!("locked by another process: {found}")).with_hint(
+        "wait until it ends; `ledger status` and `ledger work` work beside it; another plan can run in \
+         another ledger (--ledger DIR)",
+    )
 }
 
 /// Whether the lock holder is this process: both descriptions name the same host and process, and

@@ -153,9 +153,10 @@ pub(crate) fn refuse(
 ) -> Result<()> {
     let (kind, what) = match row.verdict {
         TailVerdict::Clean | TailVerdict::Unacknowledged | TailVerdict::Torn => return Ok(()),
-        TailVerdict::Corrupt if tail.evidence.has(EvidenceBit::StructureInvalid) => {
-            (ErrorKind::Corrupt, "the file is not the one that was created")
-        }
+        TailVerdict::Corrupt if tail.evidence.has(EvidenceBit::StructureInvalid) => (
+            ErrorKind::Corrupt,
+            "the header of the file is invalid, or is not the one that the log created",
+        ),
         TailVerdict::Corrupt => (ErrorKind::Corrupt, "acknowledged bytes are damaged"),
         TailVerdict::AcknowledgedTailMissing => {
             (ErrorKind::Corrupt, "acknowledged records are missing")

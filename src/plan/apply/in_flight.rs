@@ -44,16 +44,14 @@ impl State {
         before: impl IntoIterator<Item = &'a InFlightAttempt>,
         after: impl IntoIterator<Item = &'a InFlightAttempt>,
     ) {
-        for in_flight_attempt in before {
-            self.in_flight.remove(&in_flight_attempt.token);
-            in_flight_attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        for attempt in before {
+            self.in_flight.remove(&attempt.token);
+            attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
-        for in_flight_attempt in after {
-            self.in_flight
-                .insert(in_flight_attempt.token, (in_flight_attempt.run, in_flight_attempt.step));
-            self.dispatched
-                .insert(in_flight_attempt.token, (in_flight_attempt.run, in_flight_attempt.step));
-            in_flight_attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+        for attempt in after {
+            self.in_flight.insert(attempt.token, (attempt.run, attempt.step));
+            self.dispatched.insert(attempt.token, (attempt.run, attempt.step));
+            attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 }
@@ -65,18 +63,16 @@ impl Run {
         before: impl IntoIterator<Item = &'a InFlightAttempt>,
         after: impl IntoIterator<Item = &'a InFlightAttempt>,
     ) {
-        for in_flight_attempt in before {
-            self.timers
-                .remove(&(in_flight_attempt.lease_until, Timer::Lease(in_flight_attempt.token)));
+        for attempt in before {
+            self.timers.remove(&(attempt.lease_until, Timer::Lease(attempt.token)));
             self.in_flight = self.in_flight.saturating_sub(1);
-            in_flight_attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+            attempt.remove_from(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
-        for in_flight_attempt in after {
-            self.timers
-                .insert((in_flight_attempt.lease_until, Timer::Lease(in_flight_attempt.token)));
-            self.dispatched.insert(in_flight_attempt.token);
+        for attempt in after {
+            self.timers.insert((attempt.lease_until, Timer::Lease(attempt.token)));
+            self.dispatched.insert(attempt.token);
             self.in_flight = self.in_flight.saturating_add(1);
-            in_flight_attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
+            attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
 

@@ -120,7 +120,7 @@ pub enum Outcome {
         class: FailureClass,
         /// Human-readable reason.
         message: String,
-        /// Machine-readable details.
+        /// Machine-readable details: any JSON.
         payload: Json,
     },
     /// The worker requests a new plan.

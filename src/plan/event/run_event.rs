@@ -308,7 +308,7 @@ pub struct VariableSet {
     pub run: RunId,
     /// The variable's name.
     pub name: String,
-    /// Its value.
+    /// Its value: any JSON.
     pub value: Json,
     /// Version of the variable: how often it was set, this time included.
     pub version: u64,

@@ -25,7 +25,7 @@ use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
-use crate::plan::value::names::parse_number;
+use crate::plan::value::names::{is_number, parse_number};
 
 impl Run {
     /// Direct dependencies and dependents of a step. The cost depends on their number only.
@@ -407,17 +407,25 @@ impl Run {
         self.links.step_named(id)
     }
 
-    /// Finds a step by its id or by its number, written as `#37`. The lookup of an id searches the
-    /// active version and then the removed steps, newest first. A word that is the id of one step
-    /// and the number of another is ambiguous, and the result is `None`.
+    /// Finds a step by its id or by its number, `#37`. A bare `37` is a number too, unless the plan
+    /// has ids that are numbers: there it would name the wrong step after a typing error. The lookup
+    /// of an id searches the active version and then the removed steps, newest first. A word that is
+    /// the id of one step and the number of another is ambiguous, and the result is `None`.
     #[must_use]
     pub fn find_step(&self, word: &str) -> Option<StepNumber> {
-        let number = parse_number(word).map(StepNumber);
+        let bare =
+            || is_number(word).then(|| word.parse().ok())?.filter(|_| !self.has_numeric_id());
+        let number = parse_number(word).or_else(bare).map(StepNumber);
         let numbered = number.filter(|number| self.step(*number).is_some());
         match (self.step_called(word), numbered) {
             (Some(called), Some(numbered)) if called != numbered => None,
             (called, numbered) => called.or(numbered),
         }
+    }
+
+    /// Whether the id of some step, removed or not, is a number.
+    fn has_numeric_id(&self) -> bool {
+        self.steps.iter().any(|step| is_number(step.id()))
     }
 
     /// The newest step with this id, removed or not.

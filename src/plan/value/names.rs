@@ -49,6 +49,11 @@ pub fn parse_number(word: &str) -> Option<u32> {
     word.strip_prefix('#')?.parse().ok()
 }
 
+/// Whether a word has digits only.
+pub(crate) fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

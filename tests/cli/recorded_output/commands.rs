@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::command::listed_commands;
+
 use super::session::Session;
 
 /// A plan whose steps have commands of their own.
@@ -81,22 +83,12 @@ fn with_plans(mut session: Session) -> Session {
     session
 }
 
-/// The commands that a help text lists.
-fn listed(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let names = lines.take_while(|line| !line.is_empty());
-    // Lines that are indented further continue a description.
-    let entries =
-        names.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
-    entries.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
-}
-
 /// Goal: the help of every command and subcommand is as recorded.
 #[test]
 fn help_of_every_command() {
     let mut session = Session::reading(&[]);
     session.run_all(&["--help", "-h", "--version", "", "nonsense", "inspct", "--nonsense"]);
-    let top = listed(&session.quietly("--help"));
+    let top = listed_commands(&session.quietly("help --all"));
     assert!(top.len() >= 43, "{top:?}");
     for command in &top {
         session.run(&format!("{command} --help"));
@@ -107,7 +99,7 @@ fn help_of_every_command() {
     for command in ["inspect", "plan", "lab"] {
         let mut session = Session::reading(&[]);
         session.run(&format!("{command} --help"));
-        let nested = listed(&session.quietly(&format!("{command} --help")));
+        let nested = listed_commands(&session.quietly(&format!("{command} --help")));
         assert!(nested.len() >= 3, "{nested:?}");
         for name in nested {
             session.run(&format!("{command} {name} --help"));
@@ -353,13 +345,13 @@ fn completions_and_manual() {
 fn every_command_is_recorded() {
     let session = Session::reading(&[]);
     let mut names = Vec::new();
-    for command in listed(&session.quietly("--help")) {
+    for command in listed_commands(&session.quietly("help --all")) {
         if command == "help" {
             continue;
         }
         if ["inspect", "plan", "lab"].contains(&command.as_str()) {
             let help = session.quietly(&format!("{command} --help"));
-            let nested = listed(&help).into_iter().filter(|name| name != "help");
+            let nested = listed_commands(&help).into_iter().filter(|name| name != "help");
             names.extend(nested.map(|name| format!("{command} {name}")));
         } else {
             names.push(command);

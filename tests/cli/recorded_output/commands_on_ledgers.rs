@@ -198,7 +198,7 @@ fn workers() {
         "effect mail:9 --token 99999 --ledger waiting".to_owned(),
         "effect --ledger waiting".to_owned(),
         format!(
-            "receipt {second} --ledger waiting --output '{{\"rows\": 12}}' --cost-micros 5 --tokens 9"
+            "receipt {second} --ledger waiting --output '{{\"rows\": 12}}' --cost 0.000005 --tokens 9"
         ),
         format!("receipt {second} --ledger waiting --output again --json"),
         format!("receipt {first} --ledger waiting --receipt receipt.json --json"),
@@ -366,11 +366,11 @@ fn steering() {
         "pause versions --by ana --ledger waiting --json",
         "pause nonsense --by ana --ledger waiting",
         "pause attention --ledger waiting",
-        "resume attention --by ana --ledger waiting",
-        "resume attention --by ana --ledger waiting",
-        "resume paused --by ana --ledger waiting --json",
-        "resume nonsense --by ana --ledger waiting",
-        "resume attention --ledger waiting",
+        "unpause attention --by ana --ledger waiting",
+        "unpause attention --by ana --ledger waiting",
+        "unpause paused --by ana --ledger waiting --json",
+        "unpause nonsense --by ana --ledger waiting",
+        "unpause attention --ledger waiting",
         "cap --global 8 --ledger waiting",
         "cap --run attention 2 --ledger waiting --json",
         "cap --owner builder none --by ana --ledger waiting",

@@ -4,9 +4,11 @@ use clap::Args;
 
 use plan_ledger::Ruling;
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs, StepArg};
 use crate::output::{Code, Failure};
 use crate::requests::JudgeRequest;
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,13 +22,10 @@ Examples:
 pub(crate) struct JudgeArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
-    /// The step's id or number (#37), or `plan` for the plan's own criteria
-    step: String,
-    /// Your name; a worker cannot judge its own work
-    #[arg(long, value_name = "WHO")]
-    by: String,
+    #[command(flatten)]
+    step: StepArg,
+    #[command(flatten)]
+    author: ByOption,
     /// The grounds for the verdict
     #[arg(long, value_name = "TEXT", default_value = "")]
     evidence: String,
@@ -42,10 +41,10 @@ pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
 
 fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
     args.ledger.execute(JudgeRequest {
-        run: args.run.clone(),
-        step: args.step.clone(),
+        run: run_name(&args.ledger, args.step.run())?,
+        step: args.step.step(),
         ruling,
-        by: args.by.clone(),
+        by: args.author.by.clone(),
         evidence: args.evidence.clone(),
     })
 }

@@ -5,7 +5,7 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::{AnswerRequest, AnswerStepRequest, Request};
 
@@ -31,9 +31,8 @@ pub(crate) struct AnswerArgs {
     /// A question's number, or a run's name and a step's id or number (#37); then the answer
     #[arg(required = true, num_args = 2..=3, value_name = "WHAT ANSWER")]
     words: Vec<String>,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
     /// The reason, or your observation
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -44,7 +43,7 @@ pub(crate) struct AnswerArgs {
 }
 
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
-    let (by, note, shown) = (args.by.clone(), args.note.clone(), args.shown.clone());
+    let (by, note, shown) = (args.author.by.clone(), args.note.clone(), args.shown.clone());
     let request: Request = match args.words.as_slice() {
         [question, answer] => {
             let (question, answer) = (parse_question(question)?, answer.clone());

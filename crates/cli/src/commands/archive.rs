@@ -13,7 +13,7 @@ use plan_ledger::internals::ledger::{self, ArchiveReport, RetentionLimit};
 use plan_ledger::internals::log::ArchiveReference;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView};
 
-use crate::options::{LedgerFolder, environment};
+use crate::options::{ByOption, LedgerFolder, environment};
 use crate::output::{
     Code, Failure, expect_absent, print_answer, print_line, print_message, print_text,
 };
@@ -53,9 +53,8 @@ pub(crate) struct ArchiveArgs {
     /// Archive and prune
     #[arg(long, requires = "prune")]
     yes: bool,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -104,7 +103,7 @@ fn archive_and_prune(
     let archive = Some(ArchiveReference { file: name, blake3: archived.blake3.clone() });
     // Prune only what is in the archive, and nothing of a run that has continued meanwhile.
     let extent = RetentionLimit::EndedRunsUpTo(archived.manifest.last_seq);
-    let request = PruneRequest { extent, archive, by: args.by.clone() };
+    let request = PruneRequest { extent, archive, by: args.author.by.clone() };
     print_answer(args.json, &Client::new(dir, environment).call(&request.into())?)
 }
 

@@ -3,25 +3,23 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use plan_ledger::internals::plan::Account;
 use plan_ledger::{Cost, Limits, State};
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs, parse_money, parse_seconds};
 use crate::output::{
     Code, Failure, cost_text, limits_text, paused_text, print_message, print_result,
 };
 use crate::protocol::counted;
-use crate::requests::{BudgetChange, BudgetRequest, run_of};
+use crate::requests::{BudgetAnswer, BudgetChange, BudgetRequest, run_of};
 
 use super::read_state::read_state;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger budget my-plan                                   show the budget and what is spent
-  ledger budget my-plan --money-micros 500000 --by ana    $0.50 in total, spent money included
+  ledger budget my-plan --money 0.50 --by ana             $0.50 in total, spent money included
   ledger budget my-plan --tokens none --by ana            no limit on tokens
   ledger budget my-plan --as-planned --by ana             the limits of the plan
   ledger budget raise my-plan --tokens 50000 --by ana     50000 more than before
@@ -37,42 +35,47 @@ pub(crate) struct BudgetArgs {
     /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
-    /// Money in total, in millionths of the currency unit
-    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
-    money_micros: Option<Amount>,
+    /// Money in total: 3.00 or $3.00
+    #[arg(long, value_name = "MONEY|none", value_parser = parse_money_limit)]
+    money: Option<Amount>,
     /// Tokens in total
-    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
     tokens: Option<Amount>,
     /// Attempts in total
-    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
+    #[arg(long, value_name = "N|none", value_parser = parse_amount)]
     attempts: Option<Amount>,
-    /// Seconds of wall time, from the run's start
-    #[arg(long, value_name = "N|none", value_parser = parse_amount, requires = "by")]
-    wall_seconds: Option<Amount>,
+    /// Wall time from the run's start: `90m`, `8h`, or seconds
+    #[arg(long, value_name = "DURATION|none", value_parser = parse_wall_limit)]
+    wall: Option<Amount>,
     /// Restore the limits of the plan
     #[arg(
         long,
-        requires = "by",
-        conflicts_with_all = ["money_micros", "tokens", "attempts", "wall_seconds"]
+        conflicts_with_all = ["money", "tokens", "attempts", "wall"]
     )]
     as_planned: bool,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO")]
-    by: Option<String>,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 /// A limit, or `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Amount(Option<u64>);
 
+/// `none`, or an amount in the form that `parse` reads.
+fn limit(text: &str, parse: fn(&str) -> Result<u64, String>) -> Result<Amount, String> {
+    if text == "none" { Ok(Amount(None)) } else { parse(text).map(|limit| Amount(Some(limit))) }
+}
+
 fn parse_amount(text: &str) -> Result<Amount, String> {
-    match text {
-        "none" => Ok(Amount(None)),
-        _ => text
-            .parse()
-            .map(|amount| Amount(Some(amount)))
-            .map_err(|_| "expected a whole number, or `none`".to_owned()),
-    }
+    limit(text, |text| text.parse().map_err(|_| "expected a whole number, or `none`".to_owned()))
+}
+
+fn parse_money_limit(text: &str) -> Result<Amount, String> {
+    limit(text, parse_money)
+}
+
+fn parse_wall_limit(text: &str) -> Result<Amount, String> {
+    limit(text, parse_seconds)
 }
 
 /// The word before the run's name that adds the amounts to the limits.
@@ -82,6 +85,13 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
     let (run, is_raise) = match args.words.as_slice() {
         [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {
             (rest.first().cloned(), true)
+        }
+        [raise, run] if raise == RAISE => {
+            let message = format!(
+                "`budget raise {run}` names no amount\nhint: `ledger budget raise {run} --cost 2.00`, or \
+                 --tokens, --attempts, --wall"
+            );
+            return Err(Failure::Usage(message));
         }
         [run] => (Some(run.clone()), false),
         [] => (None, false),
@@ -93,7 +103,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
     };
     if let Some(change) = change(args, is_raise)? {
-        let by = args.by.clone().unwrap_or_default();
+        let by = args.author.by.clone();
         let request = BudgetRequest { run: run.clone(), change, by };
         let answer = args.ledger.client().call(&request.into())?;
         // People see the whole budget instead of the answer.
@@ -102,17 +112,17 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
         answer.messages.iter().for_each(|line| print_message(line));
     }
-    read_state(&args.ledger.dir, |state| show(state, run.as_deref(), args))
+    read_state(args.ledger.dir(), |state| show(state, run.as_deref(), args))
 }
 
 impl BudgetArgs {
     /// The limits that are given, by their JSON names.
     fn amounts(&self) -> impl Iterator<Item = (String, Option<u64>)> {
         [
-            ("money_micros", self.money_micros),
+            ("money_micros", self.money),
             ("tokens", self.tokens),
             ("attempts", self.attempts),
-            ("wall_seconds", self.wall_seconds),
+            ("wall_seconds", self.wall),
         ]
         .into_iter()
         .filter_map(|(part, amount)| Some((part.to_owned(), amount?.0)))
@@ -163,25 +173,6 @@ impl BudgetStatus {
     }
 }
 
-/// The budget of a run or of the ledger.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct BudgetStatusLine<'a> {
-    /// Attempts dispatched so far.
-    attempts: u64,
-    /// The part of `spent` that no receipt confirmed.
-    estimated: Cost,
-    /// Whether the run is paused.
-    is_paused: bool,
-    /// The limits; null is no limit.
-    limits: Limits,
-    /// The cost reserved for attempts in flight.
-    reserved: Cost,
-    /// The run; null for the ledger.
-    run: Option<&'a str>,
-    /// What it spent.
-    spent: Cost,
-}
-
 fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
     let BudgetStatus { owner, account, limits, pause } = BudgetStatus::of(state, run)?;
     let Account { spent, estimated, reserved, attempts, .. } = account;
@@ -198,13 +189,13 @@ fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Fai
     if let Some(pause) = &pause {
         let _ = write!(text, "\n  {pause}");
     }
-    let line = BudgetStatusLine {
+    let line = BudgetAnswer {
         attempts,
         estimated,
         is_paused: pause.is_some(),
         limits,
         reserved,
-        run,
+        run: run.map(str::to_owned),
         spent,
     };
     print_result(args.ledger.json, &line, &text)?;

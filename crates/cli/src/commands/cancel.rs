@@ -6,6 +6,8 @@ use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
 use crate::requests::CancelRequest;
 
+use super::read_state::run_name;
+
 const EXAMPLES: &str = "\
 Examples:
   ledger cancel my-plan --by ana --reason 'no longer needed'
@@ -21,7 +23,7 @@ pub(crate) struct CancelArgs {
 }
 
 pub(crate) fn cancel(args: &CancelArgs) -> Result<Code, Failure> {
-    let AuthorArgs { ledger, run, by, reason } = &args.author;
-    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    let AuthorArgs { ledger, run, author, reason } = &args.author;
+    let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
     ledger.execute(CancelRequest { run, by, reason })
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::{CapRequest, Scope};
 
@@ -22,9 +22,8 @@ pub(crate) struct CapArgs {
     /// How many attempts may be in flight at once, or `none` to remove the cap
     #[arg(value_name = "N|none", value_parser = parse_limit)]
     limit: CapLimit,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 /// The scope of a cap.
@@ -68,5 +67,5 @@ pub(crate) fn cap(args: &CapArgs) -> Result<Code, Failure> {
         (None, None, Some(tag)) => Scope::Tag(tag.clone()),
         (None, None, None) => Scope::Ledger,
     };
-    args.ledger.execute(CapRequest { scope, limit: args.limit.0, by: args.by.clone() })
+    args.ledger.execute(CapRequest { scope, limit: args.limit.0, by: args.author.by.clone() })
 }

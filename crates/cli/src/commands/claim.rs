@@ -34,8 +34,8 @@ pub(crate) struct ClaimArgs {
     worker: WorkerOption,
     #[command(flatten)]
     lease: LeaseOption,
-    /// Wait until a step is ready, at most this many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    /// Wait until a step is ready, at most this long: `90s`, `5m`, or seconds
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     wait: Option<WaitLimit>,
 }

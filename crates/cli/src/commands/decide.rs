@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, parse_seconds};
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
 
@@ -26,8 +26,8 @@ pub(crate) struct DecideArgs {
     step: String,
     /// The decision about the failure
     decision: String,
-    /// Seconds to wait before the retry
-    #[arg(long, value_name = "SECONDS")]
+    /// The delay before the retry: `90s`, `5m`, or seconds
+    #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
     after: Option<u64>,
     /// The rule that decided, for the record
     #[arg(long, value_name = "NAME", default_value = "decider")]

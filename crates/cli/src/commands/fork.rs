@@ -2,9 +2,11 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ForkRequest;
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +22,8 @@ again, and the costs of the other run do not count against its budget. Continue 
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
+    #[command(flatten)]
+    run: RunArg,
     /// The last record of the run to keep
     #[arg(
         long,
@@ -40,6 +42,7 @@ pub(crate) struct ForkArgs {
 }
 
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
-    let (run, name, step) = (args.run.clone(), args.name.clone(), args.step.clone());
+    let (run, name, step) =
+        (run_name(&args.ledger, args.run.name())?, args.name.clone(), args.step.clone());
     args.ledger.execute(ForkRequest { run, name, at: args.at, step })
 }

@@ -44,7 +44,7 @@ pub(crate) struct VariableLine {
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
-    read_state(&args.ledger.dir, |state| {
+    read_state(args.ledger.dir(), |state| {
         let run = run_or_only(state, args.run.run.as_deref())?;
         let variable = run.variables.get(&args.name);
         let value = variable.map_or(Value::Null, |variable| variable.value.value());

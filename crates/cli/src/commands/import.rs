@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::internals::ledger;
-use plan_ledger::{Environment, Error};
+use plan_ledger::{Environment, Error, ErrorKind};
 
 use crate::output::{Code, Failure, print_message, print_text};
 use crate::protocol::counted;
@@ -34,12 +34,17 @@ pub(crate) struct ImportArgs {
 pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     let environment = Environment::system();
     let imported = if args.file == Path::new("-") {
-        ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)?
+        ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)
     } else {
         let file = File::open(&args.file)
-            .map_err(|error| Failure::Usage(Error::io("read", &args.file, error).to_string()))?;
-        ledger::import(&args.ledger, &mut BufReader::new(file), &environment)?
+            .map_err(|error| Failure::of_input(Error::io("read", &args.file, error)))?;
+        ledger::import(&args.ledger, &mut BufReader::new(file), &environment)
     };
+    // An invalid line is the fault of the file: no ledger is damaged.
+    let imported = imported.map_err(|error| match error.kind() {
+        ErrorKind::Corrupt => Failure::of_input(error),
+        _ => error.into(),
+    })?;
     if imported.blobs_missing > 0 {
         let missing = counted(imported.blobs_missing, "blob");
         print_message(&format!("{missing} missing: the exported ledger did not have them"));

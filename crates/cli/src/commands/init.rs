@@ -1,6 +1,6 @@
 //! `ledger init`: creates an empty ledger.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
-use crate::options::{LedgerArgs, environment};
+use crate::options::{LEDGER_NAME, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::server::open_in_turn;
 
@@ -22,8 +22,13 @@ An existing ledger is not changed.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InitArgs {
-    #[command(flatten)]
-    ledger: LedgerArgs,
+    /// The ledger's folder
+    #[arg(long, value_name = "DIR", default_value = LEDGER_NAME, env = "LEDGER_DIR")]
+    #[arg(hide_env_values = true)]
+    ledger: PathBuf,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// A ledger that exists now.
@@ -36,7 +41,7 @@ pub(crate) struct InitializedLine {
 }
 
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
-    let dir = &args.ledger.dir;
+    let dir = &args.ledger;
     // If another process is creating it, wait for that.
     let is_new = open_in_turn(dir, || create_if_absent(dir))?;
     let shown = dir.display().to_string();
@@ -46,7 +51,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
         format!("{shown}: already a ledger")
     };
     let line = InitializedLine { created: is_new, ledger: shown };
-    print_result(args.ledger.json, &line, &text)?;
+    print_result(args.json, &line, &text)?;
     Ok(Code::Success)
 }
 

@@ -7,6 +7,7 @@ use clap::{Args, Command};
 
 use plan_ledger::Error;
 
+use crate::help;
 use crate::output::{Code, Failure, print_message, print_raw};
 
 const EXAMPLES: &str = "\
@@ -22,7 +23,11 @@ pub(crate) struct ManArgs {
     to: Option<PathBuf>,
 }
 
-pub(crate) fn man(args: &ManArgs, mut command: Command) -> Result<Code, Failure> {
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<Code, Failure> {
+    // The page of the program has the exit codes, as manuals do.
+    let footer = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let exit_codes = help::topic("exit-codes").unwrap_or_default();
+    let mut command = command.after_help(format!("{footer}\n\n{exit_codes}"));
     command.build();
     let Some(folder) = &args.to else {
         print_raw(&String::from_utf8_lossy(&page(&command).map_err(Failure::Output)?))?;

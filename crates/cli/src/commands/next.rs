@@ -32,7 +32,7 @@ pub(crate) struct NextArgs {
 }
 
 pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
-    read_state(&args.ledger.dir, |state| show(args, state))
+    read_state(args.ledger.dir(), |state| show(args, state))
 }
 
 /// The next action of a run.
@@ -61,7 +61,7 @@ pub(crate) struct NextLine<'a> {
 fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.as_deref())?;
     let now = environment().clock.now().max(state.time);
-    let next = next_action(state, run, &args.ledger.dir, now);
+    let next = next_action(state, run, args.ledger.dir(), now);
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = NextLine {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, RunOption};
+use crate::options::{ByOption, LedgerArgs, RunOption};
 use crate::output::{Code, Failure};
 use crate::requests::NoteRequest;
 
@@ -25,12 +25,16 @@ pub(crate) struct NoteArgs {
     step: Option<String>,
     /// The text of the note
     text: String,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn note(args: &NoteArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.run.clone(), args.step.clone());
-    args.ledger.execute(NoteRequest { run, step, text: args.text.clone(), by: args.by.clone() })
+    args.ledger.execute(NoteRequest {
+        run,
+        step,
+        text: args.text.clone(),
+        by: args.author.by.clone(),
+    })
 }

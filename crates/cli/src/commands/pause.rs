@@ -6,10 +6,12 @@ use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
 use crate::requests::PauseRequest;
 
+use super::read_state::run_name;
+
 const EXAMPLES: &str = "\
 Examples:
   ledger pause my-plan --by ana --reason 'the network is down'
-  ledger resume my-plan --by ana
+  ledger unpause my-plan --by ana
 
 Attempts in flight continue.";
 
@@ -21,7 +23,7 @@ pub(crate) struct PauseArgs {
 }
 
 pub(crate) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
-    let AuthorArgs { ledger, run, by, reason } = &args.author;
-    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    let AuthorArgs { ledger, run, author, reason } = &args.author;
+    let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
     ledger.execute(PauseRequest { run, by, reason })
 }

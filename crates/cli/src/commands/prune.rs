@@ -9,7 +9,7 @@ use serde_json::json;
 use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
 use plan_ledger::{Environment, LedgerView};
 
-use crate::options::{LedgerFolder, environment};
+use crate::options::{ByOption, LedgerFolder, environment};
 use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
 use crate::requests::{PruneRequest, PrunedSegments};
 use crate::server::Client;
@@ -37,9 +37,8 @@ pub(crate) struct PruneArgs {
     /// Delete; without this, only show what would be deleted
     #[arg(long)]
     yes: bool,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -61,7 +60,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
     let extent = args.extent.through.map_or(RetentionLimit::EndedRuns, RetentionLimit::Record);
     if args.yes {
-        let request = PruneRequest { extent, archive: None, by: args.by.clone() };
+        let request = PruneRequest { extent, archive: None, by: args.author.by.clone() };
         let answer = Client::new(&dir, &environment()).call(&request.into())?;
         return print_answer(args.json, &answer);
     }

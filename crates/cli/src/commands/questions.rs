@@ -27,7 +27,7 @@ pub(crate) struct QuestionsArgs {
 }
 
 pub(crate) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
-    read_state(&args.ledger.dir, |state| list(args, state))
+    read_state(args.ledger.dir(), |state| list(args, state))
 }
 
 fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
@@ -45,7 +45,7 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         print_text("nothing waits for a person\n")?;
     }
     for (run, item) in &items {
-        let text = pending_text(item, &run.name, &args.ledger.dir);
+        let text = pending_text(item, &run.name, args.ledger.dir());
         print_text(&format!("run {}: {text}\n", run.name))?;
     }
     Ok(Code::Success)

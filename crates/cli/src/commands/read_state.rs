@@ -6,9 +6,10 @@ use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::{Error, ErrorKind, State};
 
 use crate::output::Failure;
+use crate::requests::run_or_only;
 
 use super::inspect::newest_state;
-use crate::options::environment;
+use crate::options::{LedgerArgs, environment};
 
 /// Calls `look` with the newest state.
 ///
@@ -30,4 +31,13 @@ pub(crate) fn read_state<T>(
         Ok(_) => unread,
     };
     Err(Error::new(ErrorKind::Corrupt, message).into())
+}
+
+/// The name of the run that a command changes: the one that is named, else the only active one. It
+/// is looked up before the request, so that the request is about the run that the user sees.
+pub(crate) fn run_name(ledger: &LedgerArgs, named: Option<&str>) -> Result<String, Failure> {
+    match named {
+        Some(name) => Ok(name.to_owned()),
+        None => read_state(ledger.dir(), |state| Ok(run_or_only(state, None)?.name.clone())),
+    }
 }

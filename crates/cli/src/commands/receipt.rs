@@ -6,7 +6,7 @@ use serde_json::Value;
 use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_wait_limit, parse_words,
+    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_wait_limit, parse_words,
     read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
@@ -16,7 +16,7 @@ use crate::requests::{ClaimRequest, NextStep, ReceiptRequest};
 const EXAMPLES: &str = "\
 Examples:
   ledger receipt 412 --output '{\"rows\": 12}'       success
-  ledger receipt 412 --output @result.json --tokens 800 --artifact out.csv
+  ledger receipt 412 --output @result.json --cost 0.12 --tokens 800 --artifact out.csv
   ledger receipt 412 --failed transient --message 'connection lost'
   ledger receipt 412 --output done --next --json   and claim the next step, in the same commit
 
@@ -63,9 +63,10 @@ pub(crate) struct ReceiptArgs {
     /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
-    /// Its cost, in millionths of the currency unit
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "receipt")]
-    cost_micros: u64,
+    /// Its cost: 1.25 or $1.25
+    #[arg(long, value_name = "MONEY", default_value = "0", conflicts_with = "receipt")]
+    #[arg(value_parser = parse_money)]
+    cost: u64,
     /// The tokens that it used
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "receipt")]
     tokens: u64,
@@ -88,8 +89,8 @@ pub(crate) struct ReceiptArgs {
     #[arg(long, value_name = "NAME", requires = "next", env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     worker: Option<String>,
-    /// Wait until a next step is ready, at most this many seconds
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    /// Wait until a next step is ready, at most this long: `90s`, `5m`, or seconds
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit, requires = "next")]
     wait: Option<WaitLimit>,
 }
@@ -151,7 +152,7 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
         variables: args.variables.iter().map(variable).collect::<Result<_, _>>()?,
         artifacts: args.artifact.iter().map(artifact).collect(),
         side_effects: args.side_effect.clone(),
-        cost: Cost { money_micros: args.cost_micros, tokens: args.tokens },
+        cost: Cost { money_micros: args.cost, tokens: args.tokens },
         disposition: args.disposition,
     })
 }

@@ -2,9 +2,11 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs};
 use crate::output::{Code, Failure};
 use crate::requests::RetryRequest;
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,16 +20,16 @@ A run that failed because of them continues.";
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
+    /// The run's name [default: the only run that is active]
+    run: Option<String>,
     /// The step's id or number (#37) [default: all failed steps]
     step: Option<String>,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
-    let (run, step, by) = (args.run.clone(), args.step.clone(), args.by.clone());
+    let (run, step, by) =
+        (run_name(&args.ledger, args.run.as_deref())?, args.step.clone(), args.author.by.clone());
     args.ledger.execute(RetryRequest { run, step, by })
 }

@@ -1,13 +1,12 @@
 //! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::options::{environment, open_ledger};
+use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::StopRequest;
 use crate::server::while_serving;
@@ -24,10 +23,8 @@ failed write; then each command opens the ledger itself.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// The ledger's folder
-    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
-    #[arg(hide_env_values = true)]
-    ledger: PathBuf,
+    #[command(flatten)]
+    place: LedgerOption,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -44,12 +41,12 @@ pub(crate) struct ServingLine {
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
-    let signals = StopSignals::register(&args.ledger)?;
-    let ledger = open_ledger(&args.ledger, &environment())?;
+    let signals = StopSignals::register(&args.place.dir)?;
+    let ledger = open_ledger(&args.place.dir, &environment())?;
     let seq = ledger.head().seq;
-    let served = while_serving(&ledger, &args.ledger, print_message, || {
+    let served = while_serving(&ledger, &args.place.dir, print_message, || {
         let line = ServingLine { seq };
-        print_result(args.json, &line, &format!("serving {}", args.ledger.display()))?;
+        print_result(args.json, &line, &format!("serving {}", args.place.dir.display()))?;
         while signals.request() == StopRequest::None {
             ledger.tick()?;
             // After a failed write, stop and release the lock, so that another process can open the

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, RunOption, read_json_value};
+use crate::options::{ByOption, LedgerArgs, RunOption, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::SetRequest;
 
@@ -28,9 +28,8 @@ pub(crate) struct SetArgs {
     /// Only if the variable has this version; 0 if it is not set
     #[arg(long, value_name = "N")]
     if_version: Option<u64>,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
@@ -39,6 +38,6 @@ pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
         name: args.name.clone(),
         value: read_json_value(&args.value)?,
         if_version: args.if_version,
-        by: args.by.clone(),
+        by: args.author.by.clone(),
     })
 }

@@ -2,9 +2,11 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use crate::options::{ByOption, LedgerArgs, StepArg};
 use crate::output::{Code, Failure};
 use crate::requests::SkipRequest;
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,19 +19,21 @@ Steps that depend on it continue as if it were done. A step in flight cannot be 
 pub(crate) struct SkipArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
-    /// The step's id or number (#37)
-    step: String,
+    #[command(flatten)]
+    step: StepArg,
     /// The reason
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO", default_value = "operator")]
-    by: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn skip(args: &SkipArgs) -> Result<Code, Failure> {
-    let (run, step) = (args.run.clone(), args.step.clone());
-    args.ledger.execute(SkipRequest { run, step, by: args.by.clone(), reason: args.reason.clone() })
+    let (run, step) = (run_name(&args.ledger, args.step.run())?, args.step.step());
+    args.ledger.execute(SkipRequest {
+        run,
+        step,
+        by: args.author.by.clone(),
+        reason: args.reason.clone(),
+    })
 }

@@ -28,7 +28,7 @@ pub(crate) enum OpeningWord {
     /// The log ends with an acknowledged record.
     Clean,
     /// Intact records follow the acknowledged ones.
-    UnprovenTail,
+    UnacknowledgedTail,
     /// The last write is incomplete.
     Torn,
     /// The ledger cannot be opened for writing.
@@ -39,7 +39,7 @@ impl From<&Result<TailVerdict, Error>> for OpeningWord {
     fn from(end: &Result<TailVerdict, Error>) -> Self {
         match end {
             Ok(TailVerdict::Clean) => Self::Clean,
-            Ok(TailVerdict::Unacknowledged) => Self::UnprovenTail,
+            Ok(TailVerdict::Unacknowledged) => Self::UnacknowledgedTail,
             Ok(_) => Self::Torn,
             Err(_) => Self::Refused,
         }
@@ -51,7 +51,7 @@ impl OpeningWord {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Clean => "clean",
-            Self::UnprovenTail => "unacknowledged tail",
+            Self::UnacknowledgedTail => "unacknowledged tail",
             Self::Torn => "torn",
             Self::Refused => "refused",
         }

@@ -1,6 +1,6 @@
 //! The ledger of a command that takes it as its first argument.
 //!
-//! Without an argument, every command uses the folder in `LEDGER_DIR`, or else `.ledger`.
+//! Without one, the rule of [`default_ledger`] applies.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,10 @@ use clap::Args;
 
 use crate::output::Failure;
 
+use super::default_ledger::default_ledger;
+
 const HELP: &str = "The ledger's folder; where it is only read, also an archive's file \
-                    [env: LEDGER_DIR] [default: .ledger]";
+                    [env: LEDGER_DIR] [default: the nearest .ledger, here or in a folder above]";
 
 /// A ledger, as an argument or as an option.
 #[derive(Debug, Args)]
@@ -37,12 +39,12 @@ impl LedgerFolder {
             }
             (Some(dir), None) | (None, Some(dir)) => Ok(dir.clone()),
             (None, None) => {
-                let dir = std::env::var_os("LEDGER_DIR").unwrap_or_else(|| ".ledger".into());
-                if dir.is_empty() {
+                let dir = std::env::var_os("LEDGER_DIR").map_or_else(default_ledger, PathBuf::from);
+                if dir.as_os_str().is_empty() {
                     let message = "LEDGER_DIR is set, but empty";
                     return Err(Failure::Usage(message.to_owned()));
                 }
-                Ok(dir.into())
+                Ok(dir)
             }
         }
     }

@@ -15,13 +15,24 @@ use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
 
+use super::author::ByOption;
+use super::default_ledger::default_ledger;
+use super::run::RunArg;
+
+/// The ledger.
+#[derive(Debug, Args)]
+pub(crate) struct LedgerOption {
+    /// The ledger's folder [default: the nearest .ledger, here or in a folder above]
+    #[arg(long = "ledger", value_name = "DIR", env = "LEDGER_DIR", hide_env_values = true)]
+    #[arg(default_value_os_t = default_ledger(), hide_default_value = true)]
+    pub(crate) dir: PathBuf,
+}
+
 /// The ledger, and the form of the output.
 #[derive(Debug, Args)]
 pub(crate) struct LedgerArgs {
-    /// The ledger's folder
-    #[arg(long = "ledger", value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
-    #[arg(hide_env_values = true)]
-    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    place: LedgerOption,
     /// Print the answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -32,17 +43,21 @@ pub(crate) struct LedgerArgs {
 pub(crate) struct AuthorArgs {
     #[command(flatten)]
     pub(crate) ledger: LedgerArgs,
-    /// The run's name
-    pub(crate) run: String,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO")]
-    pub(crate) by: String,
+    #[command(flatten)]
+    pub(crate) run: RunArg,
+    #[command(flatten)]
+    pub(crate) author: ByOption,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
 }
 
 impl LedgerArgs {
+    /// The ledger's folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.place.dir
+    }
+
     /// Sends a request and prints the response.
     pub(crate) fn execute(&self, request: impl Into<Request>) -> Result<Code, Failure> {
         self.print(&self.client().call(&request.into())?)
@@ -50,7 +65,7 @@ impl LedgerArgs {
 
     /// A client for several requests.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.dir, &environment())
+        Client::new(self.dir(), &environment())
     }
 
     /// Prints a response.

@@ -1,5 +1,8 @@
 //! Groups of options that several commands share.
 
+mod amounts;
+mod author;
+mod default_ledger;
 mod folder;
 mod json_value;
 mod ledger;
@@ -8,10 +11,15 @@ mod wait;
 mod words;
 mod worker;
 
+pub(crate) use amounts::{parse_money, parse_seconds};
+pub(crate) use author::ByOption;
+pub(crate) use default_ledger::{LEDGER_NAME, default_ledger};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use json_value::{read_json_value, read_text};
-pub(crate) use ledger::{AuthorArgs, LedgerArgs, environment, environment_for, open_ledger};
-pub(crate) use run::RunOption;
+pub(crate) use ledger::{
+    AuthorArgs, LedgerArgs, LedgerOption, environment, environment_for, open_ledger,
+};
+pub(crate) use run::{RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
 pub(crate) use worker::{LeaseOption, TokenArg, WorkerOption};

@@ -1,11 +1,54 @@
-//! The run that a command is about, as an option.
+//! The run that a command is about. One rule for every command: the argument RUN where a command
+//! has one, else `--run`, else `LEDGER_RUN`, else the only run that is active.
 
 use clap::Args;
 
-/// A run by its name.
+/// A run by its name, as an option.
 #[derive(Debug, Args)]
 pub(crate) struct RunOption {
-    /// The run's name; optional if only one run is active
+    /// The run's name [default: the only run that is active]
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     pub(crate) run: Option<String>,
+}
+
+/// A run by its name, as an argument or as an option.
+#[derive(Debug, Args)]
+pub(crate) struct RunArg {
+    /// The run's name [default: the only run that is active]
+    #[arg(id = "run_name", value_name = "RUN")]
+    name: Option<String>,
+    #[command(flatten)]
+    option: RunOption,
+}
+
+impl RunArg {
+    /// The name, if one is given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref().or(self.option.run.as_deref())
+    }
+}
+
+/// A step of a run, as the last of one or two arguments.
+#[derive(Debug, Args)]
+pub(crate) struct StepArg {
+    /// The step's id or number (37 or #37), after the run's name if several runs are active
+    #[arg(required = true, num_args = 1..=2, value_name = "[RUN] STEP")]
+    words: Vec<String>,
+    #[command(flatten)]
+    option: RunOption,
+}
+
+impl StepArg {
+    /// The run's name, if one is given.
+    pub(crate) fn run(&self) -> Option<&str> {
+        match self.words.as_slice() {
+            [run, _] => Some(run),
+            _ => self.option.run.as_deref(),
+        }
+    }
+
+    /// The step.
+    pub(crate) fn step(&self) -> String {
+        self.words.last().cloned().unwrap_or_default()
+    }
 }

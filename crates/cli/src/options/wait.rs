@@ -8,18 +8,21 @@ use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::Client;
 
-/// The time limit of a wait; `None` for no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WaitLimit(Option<Duration>);
+use super::amounts::parse_timespan;
 
-/// Parses a number of seconds, or `forever`.
+/// The time limit of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitLimit {
+    Forever,
+    AtMost(Duration),
+}
+
+/// Parses a duration, or `forever`.
 pub(crate) fn parse_wait_limit(text: &str) -> Result<WaitLimit, String> {
-    if text == "forever" {
-        return Ok(WaitLimit(None));
+    match text {
+        "forever" => Ok(WaitLimit::Forever),
+        _ => parse_timespan(text).map(WaitLimit::AtMost),
     }
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
-    let wait = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    Ok(WaitLimit(Some(wait)))
 }
 
 /// The pause between two attempts, which doubles from the first to the last.
@@ -40,22 +43,23 @@ impl WaitLoop {
         Self { limit, started: Instant::now(), pause: PAUSE_MIN }
     }
 
-    /// The remaining time; `None` for no limit.
-    fn left(&self) -> Option<Duration> {
+    /// The remaining time.
+    fn left(&self) -> Duration {
         match self.limit {
-            None => Some(Duration::ZERO),
-            Some(WaitLimit(wait)) => wait.map(|wait| wait.saturating_sub(self.started.elapsed())),
+            None => Duration::ZERO,
+            Some(WaitLimit::Forever) => Duration::MAX,
+            Some(WaitLimit::AtMost(wait)) => wait.saturating_sub(self.started.elapsed()),
         }
     }
 
     /// Whether the time limit is reached.
     pub(crate) fn is_over(&self) -> bool {
-        self.left().is_some_and(|left| left.is_zero())
+        self.left().is_zero()
     }
 
     /// Sleeps before the next attempt.
     pub(crate) fn pause(&mut self) {
-        sleep(self.left().map_or(self.pause, |left| self.pause.min(left)));
+        sleep(self.pause.min(self.left()));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 }

@@ -1,10 +1,8 @@
 //! Options of the commands of workers: the worker's name, the lease, and the token.
 
-use std::time::Duration;
-
 use clap::Args;
 
-use plan_ledger::internals::ledger::parse_duration;
+use super::amounts::parse_seconds;
 
 /// The worker.
 #[derive(Debug, Args)]
@@ -26,11 +24,7 @@ pub(crate) struct LeaseOption {
 /// A lease in seconds, rounded up.
 fn parse_lease(text: &str) -> Result<u32, String> {
     let expected = || format!("expected a time from 1s to {}s, such as 90s or 2h 30m", u32::MAX);
-    let lease = match text.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => parse_duration(text).ok_or_else(expected)?,
-    };
-    let seconds = lease.as_secs().saturating_add(u64::from(lease.subsec_nanos() > 0));
+    let seconds = parse_seconds(text)?;
     u32::try_from(seconds).ok().filter(|seconds| *seconds > 0).ok_or_else(expected)
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn cost_text(cost: Cost) -> String {
 }
 
 /// Money with two to six decimals: `$1.50`, `$0.025`.
-fn money_text(micros: u64) -> String {
+pub(crate) fn money_text(micros: u64) -> String {
     let decimals = format!("{:06}", micros % 1_000_000);
     let (cents, rest) = decimals.split_at(2);
     format!("${}.{cents}{}", count(micros / 1_000_000), rest.trim_end_matches('0'))

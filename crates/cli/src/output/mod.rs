@@ -24,7 +24,7 @@ mod shell;
 mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
-pub(crate) use budget::{cost_text, limits_text, paused_text};
+pub(crate) use budget::{cost_text, limits_text, money_text, paused_text};
 pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use export::write_export;
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};

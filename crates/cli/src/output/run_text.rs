@@ -206,7 +206,7 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
                 PauseCause::RunBudget { part } => budget(*part, &[run], ledger),
                 PauseCause::LedgerBudget { part } => budget(*part, &[], ledger),
                 PauseCause::Person { .. } | PauseCause::StepLimit { .. } => {
-                    line("resume", &[run, "--by", "WHO"])
+                    line("unpause", &[run, "--by", "WHO"])
                 }
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
@@ -286,10 +286,10 @@ fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> Str
 /// The command that raises a budget.
 fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
     let option = match part {
-        BudgetPart::Money => "--money-micros",
+        BudgetPart::Money => "--money",
         BudgetPart::Tokens => "--tokens",
         BudgetPart::Attempts => "--attempts",
-        BudgetPart::Wall => "--wall-seconds",
+        BudgetPart::Wall => "--wall",
     };
     shell_command("budget", ledger, &[run, &[option, "N", "--by", "WHO"]].concat())
 }

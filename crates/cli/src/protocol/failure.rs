@@ -98,10 +98,16 @@ impl Failure {
         }
     }
 
-    /// An unreadable plan file is wrong usage, for every cause.
+    /// The failure of a command whose input file cannot be read. A missing or invalid file is wrong
+    /// usage; a refusal of the operating system is not, as everywhere else.
     #[must_use]
-    pub fn of_plan_file(error: &Error) -> Self {
-        Self::Usage(format!("{error:#}"))
+    pub fn of_input(error: Error) -> Self {
+        let source =
+            std::error::Error::source(&error).and_then(|each| each.downcast_ref::<io::Error>());
+        match source.map(io::Error::kind) {
+            Some(io::ErrorKind::PermissionDenied) => Self::Ledger(error),
+            _ => Self::Usage(format!("{error:#}")),
+        }
     }
 }
 

@@ -210,7 +210,7 @@ requests! {
     Budget(BudgetRequest) => [BudgetAnswer of budget];
     Cap(CapRequest) => [CapAnswer of cap];
     Pause(PauseRequest) => [PauseAnswer of pause];
-    Resume(ResumeRequest) => [ResumeAnswer of resume];
+    Resume(ResumeRequest) => [ResumeAnswer of unpause];
     Cancel(CancelRequest) => [CancelAnswer of cancel];
     Fork(ForkRequest) => [ForkAnswer of fork];
     Note(NoteRequest) => [NoteAnswer of note];

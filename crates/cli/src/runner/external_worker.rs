@@ -248,6 +248,7 @@ impl ExternalWork<'_> {
             ("LEDGER_TOKEN", self.text("token").into()),
             ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key").into()),
             ("LEDGER_RECEIPT", receipt.into()),
+            ("LEDGER_BY", self.text("worker").into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

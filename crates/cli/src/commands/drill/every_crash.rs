@@ -42,7 +42,7 @@ const ATTEMPTS_NEEDED: u32 = 3;
 
 /// Runs the drill with every crash.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
-    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let plan = files::read(&args.plan).map_err(Failure::of_input)?.plan;
     let drill = Drill { plan, args };
     let failed = |what: String| Failure::Rejected(format!("the run without a crash: {what}"));
     let (first, images) =

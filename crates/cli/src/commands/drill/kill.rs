@@ -76,7 +76,7 @@ const KILL_AT: u32 = 37;
 /// # Errors
 /// `Usage` if the plan cannot be run or has no such step.
 fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
-    let plan = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?.plan;
+    let plan = files::read(&args.plan).map_err(Failure::of_input)?.plan;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {

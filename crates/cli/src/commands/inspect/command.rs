@@ -11,8 +11,9 @@ use plan_ledger::{Environment, LedgerView};
 
 use crate::commands::blobs;
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
+use crate::help;
 use crate::options::{LedgerFolder, environment_for};
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, escape_path};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
@@ -119,6 +120,9 @@ pub(crate) fn inspect(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
+    if args.view.is_none() && !dir.exists() {
+        expect_no_view(&dir)?;
+    }
     with_output(&dir, args.json, environment, out, |context, out| match &args.view {
         None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),
         Some(InspectCommand::Records(args)) => views::records::records(args, context, out),
@@ -160,6 +164,17 @@ pub(crate) fn inspect(
         Some(InspectCommand::Graph(args)) => views::graph::graph(args, context, out),
         Some(InspectCommand::Progress(args)) => views::progress::progress(args, context, out),
     })
+}
+
+/// Rejects a folder that does not exist and has almost the name of a view: a typing error.
+fn expect_no_view(dir: &Path) -> Result<(), Failure> {
+    let inspect = InspectArgs::augment_args(clap::Command::new("inspect"));
+    let Some(view) = dir.to_str().and_then(|word| help::closest_view(&inspect, word)) else {
+        return Ok(());
+    };
+    let dir = escape_path(dir);
+    let message = format!("no ledger at {dir}\nhint: did you mean `ledger inspect {view}`?");
+    Err(Failure::Usage(message))
 }
 
 /// `ledger status`: prints the views of runs, once or after every change.

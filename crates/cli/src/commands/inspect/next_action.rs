@@ -100,7 +100,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
         let (action, step) = match item {
             Pending::Question { step, .. } => ("question", step.as_ref()),
             Pending::Review { .. } => ("review", None),
-            Pending::Paused { .. } => ("resume", None),
+            Pending::Paused { .. } => ("unpause", None),
             Pending::Replan { from, .. } => ("replan", from.as_ref()),
             // Steps have their own actions.
             Pending::Decision { .. }

@@ -229,7 +229,7 @@ impl FrameFieldJson {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RecordStatusWord {
     /// It is durable and continues the record before it.
-    Proven,
+    Durable,
     /// It is intact, but a record before it is damaged.
     AfterDamage,
     /// It is intact, but after the durable end in HEAD.
@@ -239,7 +239,7 @@ pub(crate) enum RecordStatusWord {
 impl RecordStatusWord {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Self::Proven => "durable",
+            Self::Durable => "durable",
             Self::AfterDamage => "after_damage",
             Self::Unacknowledged => "unacknowledged",
         }
@@ -249,7 +249,7 @@ impl RecordStatusWord {
 impl From<RecordStatus> for RecordStatusWord {
     fn from(status: RecordStatus) -> Self {
         match status {
-            RecordStatus::Durable => Self::Proven,
+            RecordStatus::Durable => Self::Durable,
             RecordStatus::AfterDamage => Self::AfterDamage,
             RecordStatus::Unacknowledged => Self::Unacknowledged,
         }

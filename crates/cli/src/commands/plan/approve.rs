@@ -4,7 +4,8 @@ use clap::Args;
 
 use plan_ledger::internals::plan::Review;
 
-use crate::options::LedgerArgs;
+use crate::commands::read_state::run_name;
+use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ReviewRequest;
 
@@ -23,11 +24,10 @@ Examples:
 pub(super) struct PlanApproveArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
-    /// Your name, for the record
-    #[arg(long, value_name = "WHO")]
-    by: String,
+    #[command(flatten)]
+    run: RunArg,
+    #[command(flatten)]
+    author: ByOption,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     note: String,
@@ -46,7 +46,8 @@ pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
 }
 
 fn review(args: &PlanApproveArgs, review: Review) -> Result<Code, Failure> {
-    let PlanApproveArgs { ledger, run, by, note, shown } = args;
-    let (run, by, note, shown) = (run.clone(), by.clone(), note.clone(), shown.clone());
+    let PlanApproveArgs { ledger, run, author, note, shown } = args;
+    let (run, by, note, shown) =
+        (run_name(ledger, run.name())?, author.by.clone(), note.clone(), shown.clone());
     execute_and_note(ledger, ReviewRequest { run, review, by, note, shown })
 }

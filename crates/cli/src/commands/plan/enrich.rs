@@ -35,8 +35,7 @@ pub(super) struct PlanEnrichArgs {
 
 pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let imported = read(&args.file, None)?;
-    let registry =
-        files::read_tool_registry(&args.tools).map_err(|error| Failure::of_plan_file(&error))?;
+    let registry = files::read_tool_registry(&args.tools).map_err(Failure::of_input)?;
     let enriched = enrich(&imported.plan, &registry);
     let problems: Vec<String> = validate(&enriched).iter().map(ToString::to_string).collect();
     if !problems.is_empty() {
@@ -49,7 +48,7 @@ pub(super) fn enrich_file(args: &PlanEnrichArgs) -> Result<Code, Failure> {
     let changed = enriched.steps.iter().zip(&imported.plan.steps).filter(|(new, old)| new != old);
     let (changed, steps) = (changed.count(), enriched.steps.len());
     let text = files::render(&PlanFile { plan: enriched, ..imported }, ExportFormat::Json)
-        .map_err(|error| Failure::of_plan_file(&error.at_path(&args.file)))?;
+        .map_err(|error| Failure::of_input(error.at_path(&args.file)))?;
     match &args.output {
         None => print_raw(&text)?,
         Some(path) => write_new(path, &text)?,

@@ -46,7 +46,7 @@ impl From<FormChoice> for ExportFormat {
 
 /// Reads a plan file; of a file with several tagged plans, the one with that tag.
 pub(super) fn read(file: &Path, tag: Option<&str>) -> Result<PlanFile, Failure> {
-    files::read_tag(file, tag).map_err(|error| Failure::of_plan_file(&error))
+    files::read_tag(file, tag).map_err(Failure::of_input)
 }
 
 /// The plan of a file in another form.
@@ -56,7 +56,7 @@ pub(super) fn converted(
     form: FormChoice,
 ) -> Result<String, Failure> {
     let text = files::render(imported, form.into());
-    text.map_err(|error| Failure::of_plan_file(&error.at_path(file)))
+    text.map_err(|error| Failure::of_input(error.at_path(file)))
 }
 
 /// Writes a plan into a new file.

@@ -31,7 +31,7 @@ pub(super) struct PlanHistoryArgs {
 }
 
 pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
-    read_state(&args.ledger.dir, |state| {
+    read_state(args.ledger.dir(), |state| {
         list_versions(run_or_only(state, args.run.as_deref())?, args.ledger.json)
     })
 }

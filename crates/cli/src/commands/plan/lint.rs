@@ -41,8 +41,7 @@ pub(super) struct PlanLintArgs {
 
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     let report = files::lint(&args.file, args.tag.as_deref());
-    let LintReport { plan_file: imported, diagnostics } =
-        report.map_err(|error| Failure::of_plan_file(&error))?;
+    let LintReport { plan_file: imported, diagnostics } = report.map_err(Failure::of_input)?;
     for diagnostic in &diagnostics {
         print_diagnostic(&args.file, diagnostic, args.json)?;
     }

@@ -42,7 +42,7 @@ pub(super) fn execute_and_note(
 fn note_of_answer(ledger: &LedgerArgs, answer: &Answer) -> Result<Option<Request>, Failure> {
     let name = answer.lines.first().and_then(|line| line.get("run")).and_then(Value::as_str);
     let Some(name) = name else { return Ok(None) };
-    read_state(&ledger.dir, |state| Ok(note(state, name)))
+    read_state(ledger.dir(), |state| Ok(note(state, name)))
 }
 
 fn note(state: &State, name: &str) -> Option<Request> {

@@ -62,7 +62,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     } else {
         files::read(&args.plan)
     };
-    let imported = read.map_err(|error| Failure::of_plan_file(&error))?;
+    let imported = read.map_err(Failure::of_input)?;
     if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
         let file = args.plan.display();
         print_message(&format!(

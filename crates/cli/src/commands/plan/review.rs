@@ -9,9 +9,9 @@ use plan_ledger::internals::plan::{CompactPlan, PlanVersion, QuestionBody, diff}
 use plan_ledger::{ContentHash, Question, Run};
 
 use crate::commands::read_state::read_state;
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, RunArg};
 use crate::output::{Code, Failure, PlanDiffJson, plan_diff_text, print_result, shell_command};
-use crate::requests::{question_about, run_of};
+use crate::requests::{question_about, run_or_only};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,18 +26,18 @@ It takes no lock. Exit code 3: a version waits for approval.";
 pub(super) struct PlanReviewArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
+    #[command(flatten)]
+    run: RunArg,
 }
 
 pub(super) fn review(args: &PlanReviewArgs) -> Result<Code, Failure> {
-    read_state(&args.ledger.dir, |state| show_proposal(args, run_of(state, &args.run)?))
+    read_state(args.ledger.dir(), |state| show_proposal(args, run_or_only(state, args.run.name())?))
 }
 
 fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let Some((number, version)) = run.newest_proposal() else {
-        let text = format!("run {}: no plan version waits for approval", args.run);
-        let line = ReviewLine { proposal: None, run: &args.run, version: None };
+        let text = format!("run {}: no plan version waits for approval", run.name);
+        let line = ReviewLine { proposal: None, run: &run.name, version: None };
         print_result(args.ledger.json, &line, &text)?;
         return Ok(Code::Success);
     };
@@ -52,12 +52,12 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         reason: &version.reason,
         steps: version.step_count,
     };
-    let line = ReviewLine { proposal: Some(proposal), run: &args.run, version: Some(number) };
+    let line = ReviewLine { proposal: Some(proposal), run: &run.name, version: Some(number) };
     let text = [
         heading(run, number, version),
         question.map(question_text).unwrap_or_default(),
         format!("compared with version {}:\n{}", run.active, plan_diff_text(&difference)),
-        commands(args),
+        commands(args, run),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
     print_result(args.ledger.json, &line, &text.join("\n"))?;
@@ -126,7 +126,7 @@ fn question_text(question: &Question) -> String {
     format!("question: {}{to}{}", asked.text, until.unwrap_or_default())
 }
 
-fn commands(args: &PlanReviewArgs) -> String {
-    let line = |verb: &str| shell_command(verb, &args.ledger.dir, &[&args.run, "--by", "WHO"]);
+fn commands(args: &PlanReviewArgs, run: &Run) -> String {
+    let line = |verb: &str| shell_command(verb, args.ledger.dir(), &[&run.name, "--by", "WHO"]);
     format!("to answer:\n  {}\n  {}", line("plan approve"), line("plan reject"))
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::commands::read_state::run_name;
 use crate::options::AuthorArgs;
 use crate::output::{Code, Failure};
 use crate::requests::WithdrawRequest;
@@ -19,7 +20,7 @@ pub(super) struct PlanWithdrawArgs {
 }
 
 pub(super) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
-    let AuthorArgs { ledger, run, by, reason } = &args.author;
-    let (run, by, reason) = (run.clone(), by.clone(), reason.clone());
+    let AuthorArgs { ledger, run, author, reason } = &args.author;
+    let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
     ledger.execute(WithdrawRequest { run, by, reason })
 }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::TextPolicy;
 
-use crate::options::parse_text_policy;
+use crate::options::{default_ledger, parse_text_policy};
 
 use super::helpers::HelperArgs;
 
@@ -29,9 +29,10 @@ pub(crate) struct RunArgs {
     /// OpenSpec, any JSON list of tasks, any Markdown with tasks (format/plan-files.md)
     #[arg(value_name = "PLAN")]
     pub(super) plan: PathBuf,
-    /// The ledger's folder; created if it does not exist
-    #[arg(long, value_name = "DIR", default_value = ".ledger", env = "LEDGER_DIR")]
-    #[arg(hide_env_values = true)]
+    /// The ledger's folder [default: the nearest .ledger, here or in a folder above]; created if
+    /// it does not exist
+    #[arg(long, value_name = "DIR", env = "LEDGER_DIR", hide_env_values = true)]
+    #[arg(default_value_os_t = default_ledger(), hide_default_value = true)]
     pub(super) ledger: PathBuf,
     /// The run's name [default: the file's name without its extension]
     #[arg(long, value_name = "NAME")]

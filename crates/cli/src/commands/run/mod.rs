@@ -40,7 +40,7 @@ use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let imported = files::read(&args.plan).map_err(|error| Failure::of_plan_file(&error))?;
+    let imported = files::read(&args.plan).map_err(Failure::of_input)?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
     let environment = environment();

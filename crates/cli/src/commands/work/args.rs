@@ -36,8 +36,8 @@ pub(crate) struct WorkArgs {
     /// Stop after this many steps, failed ones included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max: Option<u64>,
-    /// Wait until a step is ready, at most this many seconds each time
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "forever")]
+    /// Wait until a step is ready, at most this long: `90s`, `5m`, or seconds each time
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     pub(super) wait: Option<WaitLimit>,
     /// The command that works on the steps, and its arguments

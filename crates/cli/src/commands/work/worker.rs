@@ -30,10 +30,10 @@ pub(super) struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     pub(super) fn new(args: &'a WorkArgs) -> Result<Self, Failure> {
-        let signals = StopSignals::register(&args.ledger.dir)?;
-        let failed = |error| Error::io("find the ledger's folder", &args.ledger.dir, error);
+        let signals = StopSignals::register(args.ledger.dir())?;
+        let failed = |error| Error::io("find the ledger's folder", args.ledger.dir(), error);
         // The first claim reports a missing ledger.
-        let ledger = std::path::absolute(&args.ledger.dir).map_err(failed)?;
+        let ledger = std::path::absolute(args.ledger.dir()).map_err(failed)?;
         let files = tempfile::tempdir().map_err(|error| {
             Error::io("create a folder for the worker's files", &std::env::temp_dir(), error)
         })?;

@@ -28,7 +28,7 @@ use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::workers::StartFailure;
 
 /// Variables of an outer runner that a job must not inherit.
-const OWN_VARIABLES: [&str; 9] = [
+const OWN_VARIABLES: [&str; 10] = [
     "LEDGER_DIR",
     "LEDGER_RUN",
     "LEDGER_STEP",
@@ -37,6 +37,7 @@ const OWN_VARIABLES: [&str; 9] = [
     "LEDGER_TOKEN",
     "LEDGER_IDEMPOTENCY_KEY",
     "LEDGER_RECEIPT",
+    "LEDGER_BY",
     JOB_VARIABLE,
 ];
 

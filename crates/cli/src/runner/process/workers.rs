@@ -134,6 +134,7 @@ impl ProcessWorkers {
             ("LEDGER_TOKEN", task.token.to_string().into()),
             ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone().into()),
             ("LEDGER_RECEIPT", receipt.into()),
+            ("LEDGER_BY", self.kind().as_str().into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

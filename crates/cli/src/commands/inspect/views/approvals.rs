@@ -95,7 +95,7 @@ fn need(item: &Pending) -> Option<Need> {
         Pending::PlanVerdicts { .. } => Need::PlanVerdicts,
         Pending::Question { .. } => Need::Question,
         Pending::Review { .. } => Need::Review,
-        Pending::Paused { .. } => Need::Resume,
+        Pending::Paused { .. } => Need::Unpause,
         Pending::Replan { .. } => Need::Replan,
         Pending::Decision { .. } => Need::Decision,
         Pending::OutcomeUnknown { .. } => Need::OutcomeUnknown,
@@ -176,8 +176,8 @@ enum Need {
     Question,
     /// Review a version of the plan.
     Review,
-    /// Resume the run or raise its budget.
-    Resume,
+    /// Unpause the run or raise its budget.
+    Unpause,
     /// Propose another plan, or withdraw the request for one.
     Replan,
     /// Decide what to do about a failure.

@@ -14,7 +14,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::json::TimeJson;
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, money_text};
 use crate::protocol::count;
 
 const EXAMPLES: &str = "\
@@ -111,10 +111,10 @@ impl BudgetRow {
 /// Cells of a bar.
 const CELLS: u64 = 16;
 
-/// An amount of a part as text; money has no currency.
+/// An amount of a part as text.
 fn amount(part: BudgetPart, number: u64) -> String {
     match part {
-        BudgetPart::Money => format!("{}.{:06}", number / 1_000_000, number % 1_000_000),
+        BudgetPart::Money => money_text(number),
         BudgetPart::Tokens | BudgetPart::Attempts => count(number),
         BudgetPart::Wall => format!("{} s", count(number)),
     }

@@ -136,7 +136,7 @@ struct AttemptDifferenceJson<'a> {
 /// The end of an attempt.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AttemptEndJson<'a> {
-    /// How it ended: in_flight, succeeded, replan_requested, or lost_ or failed_ and the reason.
+    /// How it ended: `in_flight`, succeeded, `replan_requested`, or `lost_` or `failed_` and the reason.
     end: String,
     /// The hash of its output, if it reported.
     output_hash: Option<ContentHash>,

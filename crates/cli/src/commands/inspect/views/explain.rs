@@ -165,7 +165,7 @@ pub(crate) struct ExplanationLine<'a> {
     region: RegionLine<'a>,
     /// The row of the recovery table that the evidence selects.
     row: Option<RecoveryRowJson>,
-    /// The verdict of that row: clean, unacknowledged_tail, torn, corrupt, acknowledged_tail_missing, tampered,
+    /// The verdict of that row: clean, `unacknowledged_tail`, torn, corrupt, `acknowledged_tail_missing`, tampered,
     /// ambiguous or version.
     verdict: Option<&'static str>,
     /// The reason for the class, for people.

@@ -318,6 +318,9 @@ fn finish(
                 let text = format!("? {records} after the durable end in HEAD");
                 out.painted(Paint::Notice, &text)?;
             }
+            if list.shown == 0 {
+                out.line("no record matches")?;
+            }
             health.print(out)?;
         }
     }

@@ -299,8 +299,8 @@ pub(crate) struct AttemptLine<'a> {
     idempotency_key: Option<&'a str>,
     /// The end of its first lease.
     lease_until: Option<TimeJson>,
-    /// Its outcome: in_flight, reported, accepted, lost, outcome_unknown, landed, did_not_happen,
-    /// failed_and_retried, failed_and_fell_back, failed_and_replan, failed_and_asked or failed.
+    /// Its outcome: `in_flight`, reported, accepted, lost, `outcome_unknown`, landed, `did_not_happen`,
+    /// `failed_and_retried`, `failed_and_fell_back`, `failed_and_replan`, `failed_and_asked` or failed.
     outcome: &'static str,
     /// Its receipt.
     receipt: Option<&'a Receipt>,

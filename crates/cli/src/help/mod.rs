@@ -1,0 +1,71 @@
+//! The help of the program: commands in groups, topics, and suggestions for unknown words.
+//!
+//! `cli` defines the command line; this module arranges its help. Invariant: every command is in
+//! exactly one group.
+
+mod groups;
+mod plain_words;
+mod suggest;
+mod topics;
+
+use clap::Command;
+
+pub(crate) use groups::CommandGroup;
+#[cfg(test)]
+pub(crate) use groups::check_groups;
+pub(crate) use plain_words::plain_words;
+#[cfg(test)]
+pub(crate) use suggest::check_suggestions;
+pub(crate) use suggest::{closest_view, unknown_command};
+pub(crate) use topics::{TOPICS, topic};
+
+/// The lines after the groups.
+const FOOTER: &str = "\
+Examples:
+  ledger run plan.yaml --worker './agent.sh'       start a run, or continue it
+  ledger status                                    what is done, what is next, what needs you
+  ledger drill plan.yaml --kill-at 37              kill a run halfway and check that it resumes
+
+  ledger help --all                                all commands
+  ledger help COMMAND                              a command, with examples
+  ledger help TOPIC                                a topic";
+
+/// Arranges the help of the program: its most used commands, in groups.
+pub(crate) fn arrange(command: Command, groups: &[CommandGroup]) -> Command {
+    let text = groups::text(&command, groups, groups::Shown::Common);
+    let topics = TOPICS.map(|(name, _)| name).join(", ");
+    let footer = format!("{FOOTER}\n\nTopics: {topics}");
+    let inspect = |inspect: Command| {
+        let text = groups::views_text(&inspect);
+        inspect.help_template(template(&text))
+    };
+    let command = command.help_template(template(&text)).after_help(footer);
+    with_negative_numbers(command.mut_subcommand("inspect", inspect))
+}
+
+/// Reads `-4` as a value, so that the option rejects it in its own words.
+fn with_negative_numbers(command: Command) -> Command {
+    command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+}
+
+/// All commands in groups.
+pub(crate) fn all_commands(program: &Command, groups: &[CommandGroup]) -> String {
+    groups::text(program, groups, groups::Shown::All)
+}
+
+fn template(groups: &str) -> String {
+    format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\
+         {{after-help}}"
+    )
+}
+
+/// The help of a command, given by its words: `plan propose`.
+pub(crate) fn of_command(program: &mut Command, words: &[String]) -> Option<String> {
+    program.build();
+    let mut found = program;
+    for word in words {
+        found = found.find_subcommand_mut(word)?;
+    }
+    Some(found.render_help().to_string())
+}

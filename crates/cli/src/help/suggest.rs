@@ -1,0 +1,78 @@
+//! Suggestions for words that are not commands: typing errors, and the words of other programs.
+
+use clap::Command;
+
+use plan_ledger::internals::plan::closest_name;
+
+/// The words that people try, and the commands that do what they mean.
+const MEANT: [(&[&str], &str); 22] = [
+    (&["list", "ls", "ps", "runs", "show", "progress", "watch", "todo", "tasks"], "status"),
+    (&["log", "logs", "events", "history", "tail"], "inspect records"),
+    (&["step", "steps"], "inspect step"),
+    (&["why"], "inspect why"),
+    (&["graph", "dag"], "inspect graph"),
+    (&["timeline"], "inspect timeline"),
+    (&["cost", "costs"], "inspect cost"),
+    (&["diff", "compare"], "inspect diff"),
+    (&["start", "go", "exec", "execute"], "run"),
+    (&["continue", "restart", "resume"], "run"),
+    (&["stop", "kill", "abort", "end", "halt"], "cancel"),
+    (&["hold", "suspend"], "pause"),
+    (&["rerun", "redo"], "retry"),
+    (&["check", "validate", "lint"], "plan lint"),
+    (&["approve", "review"], "plan review"),
+    (&["propose", "submit", "add"], "plan propose"),
+    (&["backup", "dump", "save"], "export"),
+    (&["restore", "load"], "import"),
+    (&["doctor", "fsck", "repair"], "verify"),
+    (&["done", "complete", "finish", "report", "fail"], "receipt"),
+    (&["limit", "parallel"], "cap"),
+    (&["new", "create"], "init"),
+];
+
+/// The error for a word that is not a command, with a hint.
+pub(crate) fn unknown_command(program: &Command, word: &str) -> String {
+    let hint = match suggestion(program, word) {
+        Some(command) => format!("did you mean `ledger {command}`?"),
+        None => "`ledger help --all` lists all commands".to_owned(),
+    };
+    format!("there is no command `{word}`\nhint: {hint}")
+}
+
+/// The command that a word probably means.
+fn suggestion(program: &Command, word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let meant = MEANT.iter().find(|(words, _)| words.contains(&word.as_str()));
+    if let Some((_, command)) = meant {
+        return Some((*command).to_owned());
+    }
+    if let Some(name) = closest_name(&word, program.get_subcommands().map(Command::get_name)) {
+        return Some(name.to_owned());
+    }
+    let view = closest_view(program.find_subcommand("inspect")?, &word)?;
+    Some(format!("inspect {view}"))
+}
+
+/// The view of `ledger inspect` that a word probably means.
+pub(crate) fn closest_view<'a>(inspect: &'a Command, word: &str) -> Option<&'a str> {
+    closest_name(word, inspect.get_subcommands().map(Command::get_name))
+}
+
+/// Checks that suggestions name commands that exist, and cover words and typing errors.
+#[cfg(test)]
+pub(crate) fn check_suggestions(program: &Command) {
+    for (words, command) in MEANT {
+        let mut found = program;
+        for word in command.split(' ') {
+            found = found.find_subcommand(word).unwrap_or_else(|| panic!("{command}"));
+        }
+        for word in words {
+            assert!(program.find_subcommand(word).is_none(), "{word} is a command");
+        }
+    }
+    assert_eq!(suggestion(program, "ls").unwrap(), "status");
+    assert_eq!(suggestion(program, "KILL").unwrap(), "cancel");
+    assert_eq!(suggestion(program, "statsu").unwrap(), "status");
+    assert_eq!(suggestion(program, "timelin").unwrap(), "inspect timeline");
+    assert_eq!(suggestion(program, "xyzzy"), None);
+}

@@ -1,0 +1,70 @@
+//! Amounts on the command line: money as `3.00` or `$3.00`, and durations as `5m` or seconds.
+
+use std::time::Duration;
+
+use plan_ledger::internals::ledger::parse_duration;
+
+/// Decimals of an amount of money; the ledger counts in millionths.
+const MONEY_DECIMALS: usize = 6;
+
+/// Parses money, `3`, `3.00` or `$3.00`, into millionths of the currency unit.
+pub(crate) fn parse_money(text: &str) -> Result<u64, String> {
+    let expected = || format!("expected an amount such as 3.00 or $3.00, found `{text}`");
+    let digits = text.strip_prefix('$').unwrap_or(text);
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(decimals) {
+        return Err(expected());
+    }
+    if decimals.len() > MONEY_DECIMALS {
+        return Err(format!("expected at most {MONEY_DECIMALS} decimals, found `{text}`"));
+    }
+    format!("{whole}{decimals:0<MONEY_DECIMALS$}")
+        .parse()
+        .map_err(|_| format!("the amount `{text}` is too large"))
+}
+
+/// Parses a duration: `90s`, `5m`, `2h 30m`, or a number of seconds.
+pub(crate) fn parse_timespan(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
+        format!("expected a duration such as 90s, 5m or 2h 30m, or seconds, found `{text}`")
+    })
+}
+
+/// Parses a duration into whole seconds, rounded up.
+pub(crate) fn parse_seconds(text: &str) -> Result<u64, String> {
+    let duration = parse_timespan(text)?;
+    Ok(duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: amounts are read exactly as a person means them, and anything else is rejected.
+
+    use super::*;
+
+    #[test]
+    fn money_is_exact() {
+        assert_eq!(parse_money("3"), Ok(3_000_000));
+        assert_eq!(parse_money("$3.00"), Ok(3_000_000));
+        assert_eq!(parse_money("0.000001"), Ok(1));
+        assert_eq!(parse_money("$0.5"), Ok(500_000));
+        assert_eq!(parse_money("18446744073709.551615"), Ok(u64::MAX));
+        for wrong in ["", "$", ".5", "3.", "-1", "+1", "1e3", "1,000", "0.0000001", "$ 3", "NaN"] {
+            assert!(parse_money(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_money("18446744073709.551616").is_err());
+    }
+
+    #[test]
+    fn durations_have_units_or_are_seconds() {
+        assert_eq!(parse_seconds("90"), Ok(90));
+        assert_eq!(parse_seconds("1.2"), Ok(2));
+        assert_eq!(parse_seconds("5m"), Ok(300));
+        assert_eq!(parse_seconds("2h 30m"), Ok(9_000));
+        for wrong in ["", "m", "-1", "5 parsecs", "NaN", "inf", "1e300"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

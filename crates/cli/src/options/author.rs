@@ -1,0 +1,17 @@
+//! The author of a change: `--by`, else `LEDGER_BY`, else the login name.
+
+use clap::Args;
+
+/// The person who makes a change.
+#[derive(Debug, Args)]
+pub(crate) struct ByOption {
+    /// Your name, for the record [default: the login name]
+    #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
+    #[arg(default_value_t = login_name(), hide_default_value = true)]
+    pub(crate) by: String,
+}
+
+/// The login name of the user of this process.
+fn login_name() -> String {
+    whoami::username().unwrap_or_else(|_| "operator".to_owned())
+}
