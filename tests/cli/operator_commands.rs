@@ -595,3 +595,17 @@ fn ledger_is_found_in_the_folders_above() {
     run("status").code(0);
     run("next plan").code(2).complains(&["no run"]);
 }
+
+/// `--color` decides for results and errors alike; without it, pipes get no color.
+#[test]
+fn color_is_chosen_by_the_option() {
+    let place = Place::planned("steps: [{id: a}]");
+    let has_color = |text: &str| text.contains("\u{1b}[");
+    for (option, expected) in [("--color always", true), ("--color never", false), ("", false)] {
+        let status = place.ledger(format!("{option} status").trim()).code(0);
+        assert_eq!(has_color(&status.out), expected, "{option}: {}", status.out);
+        let error = place.ledger(format!("{option} get nothing --run none").trim()).code(2);
+        assert_eq!(has_color(&error.err), expected, "{option}: {}", error.err);
+    }
+    place.ledger("--color sometimes status").code(2).complains(&["--color"]);
+}

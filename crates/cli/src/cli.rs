@@ -1,7 +1,7 @@
 //! The command line: one table of the commands, with the group, the help, the arguments and the function
 //! of each. `help` arranges its help.
 
-use std::io;
+use std::io::{self, Write};
 
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 
@@ -15,12 +15,17 @@ use crate::commands::{
     verify, work,
 };
 use crate::help::{self, CommandGroup};
+use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
 
 /// A crash-safe ledger for agent plans: dispatches steps, records receipts, loses nothing
 #[derive(Debug, Parser)]
 #[command(name = "ledger", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Cli {
+    /// Color the output: auto, always or never
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    pub(crate) color: ColorChoice,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
@@ -69,11 +74,13 @@ macro_rules! commands {
 }
 
 fn show_status(args: &inspect::StatusArgs) -> Result<Code, Failure> {
-    inspect::status(args, &Environment::system(), &mut io::stdout().lock())
+    let print = |out: &mut dyn Write| inspect::status(args, &Environment::system(), out);
+    if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
 fn show_view(args: &inspect::InspectArgs) -> Result<Code, Failure> {
-    inspect::inspect(args, &Environment::system(), &mut io::stdout().lock())
+    let print = |out: &mut dyn Write| inspect::inspect(args, &Environment::system(), out);
+    if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
 /// Calls the function of a command; with it the compiler knows the type of a closure's argument.

@@ -50,6 +50,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    output::render::set_color(cli.color);
     signals::survive_file_size_limit();
     match cli.command.run() {
         Ok(code) => code.into(),
@@ -89,7 +90,7 @@ fn fail(failure: &Failure) -> ExitCode {
 pub fn inspect(arguments: &[&str], environment: &Environment, out: &mut dyn Write) -> (u8, String) {
     let arguments = ["ledger", "inspect"].iter().chain(arguments);
     let outcome = match Cli::try_parse_from(arguments) {
-        Ok(Cli { command: CliCommand::Inspect(args) }) => {
+        Ok(Cli { command: CliCommand::Inspect(args), .. }) => {
             commands::inspect::inspect(&args, environment, out)
         }
         Ok(_) => Ok(Code::Usage),

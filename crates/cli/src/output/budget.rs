@@ -5,7 +5,7 @@ use plan_ledger::{Cost, Limits, PauseCause};
 
 use crate::protocol::{count, counted};
 
-use super::escape::escape_control;
+use super::render::escape_control;
 
 /// The pause of a run with its cause: `paused by ana`, `paused: its token budget is exhausted`.
 pub(crate) fn paused_text(cause: &PauseCause) -> String {

@@ -10,13 +10,13 @@
 
 mod atomic_file;
 mod budget;
-mod escape;
 mod export;
 mod plan_diff;
 mod print;
 mod printer;
 mod progress_bar;
 mod question;
+pub(crate) mod render;
 mod reporter;
 mod run_json;
 mod run_text;
@@ -25,7 +25,6 @@ mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text};
-pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use export::write_export;
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{
@@ -34,6 +33,7 @@ pub(crate) use print::{
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
+pub(crate) use render::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{pending_commands, pending_text, step_argument, summary_text};

@@ -8,22 +8,28 @@ use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code, Failure};
 use crate::requests::answer_text;
 
-use super::escape::escape_lines;
+use super::render::{Paint, Style, escape_lines};
 
 /// Prints a message for people on standard error.
 pub(crate) fn print_message(line: &str) {
+    let text = Style::of_stderr().wrap(&format!("ledger: {}", escape_lines(line)));
     // If standard error is closed, the message has no reader.
-    let _ = writeln!(io::stderr().lock(), "ledger: {}", escape_lines(line));
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints an error on standard error; its hint, if it has one, is its last line.
 pub(crate) fn print_error(message: &str) {
-    let _ = writeln!(io::stderr().lock(), "error: {}", escape_lines(message));
+    let style = Style::of_stderr();
+    let mut text = format!("{} {}", style.paint(Paint::Bad, "error:"), escape_lines(message));
+    if let Some((start, hint)) = text.rsplit_once("\nhint: ") {
+        text = format!("{start}\n{} {hint}", style.paint(Paint::Notice, "hint:"));
+    }
+    let _ = writeln!(io::stderr().lock(), "{}", style.wrap(&text));
 }
 
-/// Prints text for people on standard output, escaped.
+/// Prints text for people on standard output, escaped, and wrapped to the terminal.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
-    print_raw(&escape_lines(text))
+    print_raw(&Style::of_stdout().wrap(&escape_lines(text)))
 }
 
 /// Prints text on standard output, byte for byte.

@@ -2,7 +2,7 @@
 
 use plan_ledger::internals::plan::QuestionSubject;
 
-use super::escape::escape_control;
+use super::render::escape_control;
 
 /// The subject of a question.
 pub(crate) fn question_subject_text(subject: &QuestionSubject) -> String {

@@ -14,10 +14,10 @@ use crate::json::{JsonLine, line_text};
 use crate::runner::{Observer, Pending, Progress, StopRequest};
 use crate::signals::StopSignals;
 
-use super::escape::escape_control;
 use super::print::print_message;
 use super::printer::Printer;
 use super::progress_bar::bar;
+use super::render::escape_control;
 use super::run_json::{PendingJson, ProgressLine, WaitsLine};
 use super::run_text::{pending_text, progress_text};
 

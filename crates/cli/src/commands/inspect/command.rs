@@ -17,9 +17,9 @@ use crate::output::{Code, Failure, escape_path};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
-use super::style::Style;
 use super::views::view::StatusArgs;
 use super::{export, views};
+use crate::output::render::Style;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +46,13 @@ pub(crate) struct InspectArgs {
     json: bool,
     #[command(subcommand)]
     view: Option<InspectCommand>,
+}
+
+impl InspectArgs {
+    /// Whether the view continues until it is stopped.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(&self.view, Some(InspectCommand::Records(args)) if args.follow)
+    }
 }
 
 // The doc comment of each argument struct is the help of its subcommand.

@@ -18,7 +18,7 @@ use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
 use super::output::Output;
-use super::style::Paint;
+use crate::output::render::Paint;
 
 /// The newest state, and the health of the log.
 #[derive(Debug)]

@@ -22,8 +22,9 @@ use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text};
 use super::lookup::{no_run, not_found, step_of};
 use super::output::Output;
-use super::style::{Paint, moment, words};
 use super::text::run::run_status_text;
+use crate::commands::inspect::text::units::{moment, words};
+use crate::output::render::Paint;
 
 /// `AtArg` which record.
 #[derive(Debug, Args, Clone, Copy, Default)]

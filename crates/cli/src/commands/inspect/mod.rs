@@ -23,7 +23,6 @@ mod lookup;
 mod next_action;
 mod output;
 pub(crate) mod record_content;
-mod style;
 mod text;
 pub(crate) mod views;
 

@@ -19,7 +19,7 @@ use crate::protocol::{StepName, counted};
 use crate::runner::{Pending, may_hold, pending};
 
 use super::lookup::{step_name, steps_in_status};
-use super::style::moment;
+use crate::commands::inspect::text::units::moment;
 
 /// One action that moves a run forward.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::json::{JsonLine, line_value};
 use crate::output::{Failure, is_printable};
 
-use super::style::{Paint, Style, Table};
+use crate::output::render::{Paint, Style, Table};
 
 /// Version of the JSON lines, as `format/inspect-json.md` describes them.
 const SCHEMA: u32 = 1;
@@ -30,7 +30,7 @@ impl<'a> Output<'a> {
 
     /// Writes a line. The text must already be escaped.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
-        writeln!(self.out, "{text}").map_err(Failure::Output)
+        writeln!(self.out, "{}", self.style.wrap(text)).map_err(Failure::Output)
     }
 
     /// Writes a painted line.

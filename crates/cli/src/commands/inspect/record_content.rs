@@ -15,10 +15,11 @@ use plan_ledger::{Event, Note, RunId};
 use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
 
-use super::style::{Paint, hex};
 use super::text::event::{
     event_subject, event_text, gap_text, note_text, pruned_text, recovery_text, snapshot_text,
 };
+use crate::commands::inspect::text::units::hex;
+use crate::output::render::Paint;
 
 /// The decoded payload of a record.
 #[derive(Debug)]

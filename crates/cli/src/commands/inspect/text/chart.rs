@@ -4,7 +4,8 @@
 
 use plan_ledger::Timestamp;
 
-use crate::commands::inspect::style::{Style, seconds, width};
+use crate::commands::inspect::text::units::seconds;
+use crate::output::render::{Style, width};
 
 /// Width of a chart if the output is not a terminal.
 const COLUMNS: usize = 100;

@@ -12,7 +12,8 @@ use plan_ledger::{
     Verdict,
 };
 
-use crate::commands::inspect::style::{cut, seconds, span};
+use crate::commands::inspect::text::units::{seconds, span};
+use crate::output::render::cut;
 use crate::output::{
     cost_text, escape_control, limits_text, paused_text, phrase, question_subject_text,
 };

@@ -4,3 +4,4 @@ pub(crate) mod chart;
 pub(crate) mod event;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod units;

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use plan_ledger::{Cost, Ending, Limits, Run, RunStatus, StepStatus};
 
-use crate::commands::inspect::style::{Paint, words};
+use crate::commands::inspect::text::units::words;
+use crate::output::render::Paint;
 use crate::output::{cost_text, limits_text};
 use crate::protocol::{count, counted};
 

@@ -3,7 +3,7 @@
 use plan_ledger::StepStatus;
 use plan_ledger::internals::plan::BarrierStatus;
 
-use crate::commands::inspect::style::Paint;
+use crate::output::render::Paint;
 
 pub(crate) fn status_paint(status: StepStatus) -> Paint {
     match status {

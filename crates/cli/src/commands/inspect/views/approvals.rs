@@ -11,9 +11,9 @@ use plan_ledger::{Event, PauseCause, Run, RunId, RunStatus, StepNumber, Timestam
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::event::{event_subject, event_text};
 use crate::json::{EventSchema, TimeJson};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, pending_commands};
 use crate::runner::{Pending, pending};
 

@@ -19,10 +19,11 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, numbered_steps, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordContent, content_text, kind_name};
-use crate::commands::inspect::style::{Paint, Table, moment, words};
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
 use crate::commands::inspect::text::status::{barrier_paint, status_paint};
+use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 

@@ -10,8 +10,9 @@ use crate::commands::inspect::json::state::BarrierLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, moment, words};
 use crate::commands::inspect::text::status::barrier_paint;
+use crate::commands::inspect::text::units::{moment, words};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\

@@ -11,9 +11,9 @@ use plan_ledger::{Cost, Limits, Micros, Run, RunId, Timestamp};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, money_text};
 use crate::protocol::count;
 

@@ -16,7 +16,7 @@ use plan_ledger::{Projection, State};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
 use crate::protocol::count;
 

@@ -14,7 +14,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control};
 
 const EXAMPLES: &str = "\

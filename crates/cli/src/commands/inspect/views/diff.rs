@@ -14,7 +14,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::step_name;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, cut, width};
+use crate::output::render::{Paint, cut, width};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 

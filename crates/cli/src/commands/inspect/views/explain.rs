@@ -11,7 +11,7 @@ use crate::commands::inspect::byte_map::{Region, RegionClass, regions};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::count;
 

@@ -10,7 +10,8 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordLine, content_text};
-use crate::commands::inspect::style::{Paint, Table, seconds, span};
+use crate::commands::inspect::text::units::{seconds, span};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
 
 use super::step::{HistoryEntry, history as step_entries};

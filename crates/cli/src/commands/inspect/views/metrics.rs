@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::{Ratio, RunMetrics};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\

@@ -12,8 +12,8 @@ use plan_ledger::{ContentHash, Limits, Plan, Run, RunId, StepNumber, StepStatus}
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table};
 use crate::commands::inspect::text::status::status_paint;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
 
 const EXAMPLES: &str = "\

@@ -13,9 +13,10 @@ use plan_ledger::{Micros, Run, RunId, StepStatus};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, span};
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::commands::inspect::text::run::progress_text;
+use crate::commands::inspect::text::units::span;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 

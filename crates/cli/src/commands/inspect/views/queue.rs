@@ -14,8 +14,9 @@ use crate::commands::inspect::json::explanation::ReasonJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, moment};
+use crate::commands::inspect::text::units::moment;
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
 

@@ -15,7 +15,8 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{
     RecordContent, RecordLine, content_text, kind_name,
 };
-use crate::commands::inspect::style::{Paint, Table, hex};
+use crate::commands::inspect::text::units::hex;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\

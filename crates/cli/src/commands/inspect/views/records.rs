@@ -27,9 +27,9 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{
     RecordContent, RecordLine, content_text, kind_name,
 };
-use crate::commands::inspect::style::{Paint, width};
 use crate::commands::inspect::text::event::event_subject;
 use crate::json::OpeningJson;
+use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
@@ -371,7 +371,7 @@ pub(crate) struct RecordsArgs {
     limit: Option<u64>,
     /// Wait for more records, and print them as they become durable
     #[arg(long, conflicts_with_all = ["reverse", "to", "until"])]
-    follow: bool,
+    pub(crate) follow: bool,
 }
 
 impl RecordsArgs {

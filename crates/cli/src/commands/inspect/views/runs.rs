@@ -11,9 +11,10 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::run::RunStatusJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, span};
 use crate::commands::inspect::text::run::run_status_text;
+use crate::commands::inspect::text::units::span;
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control};
 
 const EXAMPLES: &str = "\

@@ -25,9 +25,10 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
 use crate::commands::inspect::lookup::{step_name, text_of};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordContent, RecordLine, content_text};
-use crate::commands::inspect::style::{Paint, Style, Table, span, words};
 use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text};
+use crate::commands::inspect::text::units::{span, words};
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Style, Table};
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 
 use super::why::reasons_text;

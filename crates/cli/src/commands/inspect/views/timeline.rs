@@ -14,10 +14,11 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Style, cut, seconds, span, width};
 use crate::commands::inspect::text::chart::{columns, scaled};
 use crate::commands::inspect::text::status::{status_mark, status_paint};
+use crate::commands::inspect::text::units::{seconds, span};
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Style, cut, width};
 use crate::output::{Code, Failure};
 
 const EXAMPLES: &str = "\

@@ -13,8 +13,9 @@ use crate::commands::inspect::json::state::VariableStateLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{not_found, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, seconds};
+use crate::commands::inspect::text::units::seconds;
 use crate::json::TimeJson;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 
 const EXAMPLES: &str = "\

@@ -18,11 +18,12 @@ use crate::commands::inspect::json::views::{
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::style::{Paint, Table, moment, span, words};
 use crate::commands::inspect::text::event::event_text;
 use crate::commands::inspect::text::run::{progress_text, spent_text};
 use crate::commands::inspect::text::status::barrier_paint;
+use crate::commands::inspect::text::units::{moment, span, words};
 use crate::options::LedgerFolder;
+use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
 
 const EXAMPLES: &str = "\
@@ -81,6 +82,13 @@ pub(crate) struct StatusArgs {
     /// Print it again after every new record, until no run is open
     #[arg(long)]
     pub(crate) watch: bool,
+}
+
+impl StatusArgs {
+    /// Whether it continues until it is stopped.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.watch
+    }
 }
 
 pub(crate) fn view(

@@ -1,0 +1,18 @@
+//! The layout of text for people, the same for all commands: escaping, width, wrapping, color and tables.
+//!
+//! Invariants: text from plans, workers and files is escaped before it gets here, and paint is
+//! applied last, so that columns are measured without it.
+
+mod color;
+mod escape;
+mod pager;
+mod style;
+mod table;
+mod width;
+
+pub(crate) use color::{ColorChoice, set_color};
+pub(crate) use escape::{escape_control, escape_lines, escape_path, is_printable};
+pub(crate) use pager::with_pager;
+pub(crate) use style::{Paint, Style};
+pub(crate) use table::Table;
+pub(crate) use width::{cut, width, wrap};
