@@ -88,7 +88,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
         }
         [raise, run] if raise == RAISE => {
             let message = format!(
-                "`budget raise {run}` names no amount\nhint: `ledger budget raise {run} --cost 2.00`, or \
+                "`budget raise {run}` names no amount\nhint: `ledger budget raise {run} --money 2.00`, or \
                  --tokens, --attempts, --wall"
             );
             return Err(Failure::Usage(message));
