@@ -75,6 +75,8 @@ pub struct Footer {
 pub enum FooterFault {
     /// There are fewer bytes than a footer has.
     Truncated,
+    /// The storage cannot read some of its bytes.
+    Unreadable,
     /// The bytes are not a footer.
     Magic,
     /// The checksum is wrong.
@@ -89,6 +91,7 @@ impl fmt::Display for FooterFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("the file is too short for a footer"),
+            Self::Unreadable => f.write_str("the storage cannot read the footer"),
             Self::Magic => f.write_str("a sealed segment must end in a footer: wrong magic"),
             Self::Checksum => f.write_str("footer checksum mismatch"),
             Self::Header(fault) => {

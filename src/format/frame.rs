@@ -156,6 +156,8 @@ pub enum FrameFault {
     Empty,
     /// The bytes end before the frame does.
     Truncated,
+    /// The storage cannot read some of its bytes.
+    Unreadable,
     /// The magic is wrong.
     Magic,
     /// The header's CRC is wrong.
@@ -179,6 +181,7 @@ impl FrameFault {
         match self {
             Self::Empty => "nothing was written here",
             Self::Truncated => "the bytes end inside a frame",
+            Self::Unreadable => "the storage cannot read the bytes",
             Self::Magic => "no frame starts here",
             Self::HeaderCrc => "frame header checksum mismatch",
             Self::BodyCrc => "frame body checksum mismatch",

@@ -44,6 +44,8 @@ pub struct SeekEntry {
 pub enum IndexFault {
     /// There are fewer bytes than the index has.
     Truncated,
+    /// The storage cannot read some of its bytes.
+    Unreadable,
     /// The checksum is wrong.
     Checksum,
     /// Intact, but it breaks a rule of the format.
@@ -54,6 +56,7 @@ impl fmt::Display for IndexFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("the file is too short for its index"),
+            Self::Unreadable => f.write_str("the storage cannot read the index"),
             Self::Checksum => f.write_str("index checksum mismatch"),
             Self::Malformed(what) => write!(f, "intact index that breaks the format: {what}"),
         }

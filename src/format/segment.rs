@@ -133,6 +133,8 @@ pub struct SegmentHeader {
 pub enum HeaderFault {
     /// There are fewer bytes than a header has.
     Truncated,
+    /// The storage cannot read some of its bytes.
+    Unreadable,
     /// The bytes are not a segment of this format.
     Magic,
     /// A checksum is wrong.
@@ -157,6 +159,7 @@ impl fmt::Display for HeaderFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("the file is shorter than a segment header"),
+            Self::Unreadable => f.write_str("the storage cannot read the segment header"),
             Self::Magic => f.write_str("this is not a ledger segment: wrong magic"),
             Self::Checksum => f.write_str("segment header checksum mismatch"),
             Self::Major(major) => write!(

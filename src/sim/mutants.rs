@@ -89,7 +89,10 @@ mutants! {
     ZerosEndLog, "H10", "zeros end the log, even if HEAD or later records prove otherwise";
     DurabilityEvidenceIgnored, "H1 H46", "HEAD and later records do not prove what was acknowledged";
     MissingNewestSegmentIgnored, "H22", "HEAD may name a segment that does not exist";
-    ReadErrorEndsLog, "H48 H66", "an unreadable sector ends the log";
+    ReadErrorEndsLog, "H48 H66", "a read error ends the log";
+    UnreadableSectorEndsRead, "H48 H66", "an unreadable sector makes the whole read fail";
+    UnreadableBytesAreZeros, "H48 H66", "an unreadable sector counts as zeros";
+    MappedPageUnproven, "H66", "a page of a map is used before it is known to be readable";
     AdoptedRecordsUnchecked, "H1", "recovery adopts any record with a valid checksum and chain";
     PartialBatchAccepted, "H16", "a batch without its end is accepted as complete";
     IntactTailDropped, "H49", "recovery drops intact records after the position in HEAD";

@@ -2,6 +2,7 @@
 //!
 //! [`DiskStorage`] uses the operating system, [`TarStorage`] reads an archive without unpacking it,
 //! and the simulated disk is `sim::SimDisk`. Maps are read-only, and no call waits for a lock.
+//! [`read_sectors`] continues after sectors that the storage cannot read.
 //!
 //! The crash contract that the log relies on:
 //! - Bytes written with [`StorageFile::write_at`] survive once [`StorageFile::sync`] returned `Ok`.
@@ -16,10 +17,12 @@ mod disk;
 mod filesystem_kind;
 mod map;
 mod port;
+mod sectors;
 mod tar;
 
 pub use disk::DiskStorage;
 pub use filesystem_kind::FilesystemKind;
 pub use map::Map;
 pub use port::{Access, Entry, EntryKind, LockGuard, LockOutcome, Storage, StorageFile};
+pub use sectors::{SectorRead, read_sectors};
 pub use tar::{TarStorage, TarWriter};

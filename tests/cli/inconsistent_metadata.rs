@@ -350,8 +350,10 @@ fn every_way_to_read_reports_faults() {
 
     let failing = disk.fork();
     let view = reader(&failing);
+    // An error that is not about a place on the medium.
+    let refused = OsError::Other(std::io::ErrorKind::PermissionDenied);
     failing.inject(
-        FaultRule::next(FaultAction::Error(OsError::Io, FaultEffect::Nothing))
+        FaultRule::next(FaultAction::Error(refused, FaultEffect::Nothing))
             .of(Operation::Read)
             .always(),
     );

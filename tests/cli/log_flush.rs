@@ -291,7 +291,8 @@ impl Fencing {
 
     /// The background thread can no longer check the right to write.
     fn fence(&self) {
-        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        let refused = OsError::Other(std::io::ErrorKind::PermissionDenied);
+        let failure = FaultAction::Error(refused, FaultEffect::Nothing);
         self.disk.inject(FaultRule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
         self.looked.0.open();
         eventually("the log takes no more", || self.log.check_status().is_err());

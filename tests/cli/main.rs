@@ -84,6 +84,7 @@ mod sweep;
 mod system_calls;
 mod tampered_snapshot;
 mod time_travel;
+mod unreadable_sectors;
 mod verify;
 mod verify_derived;
 mod workflows;

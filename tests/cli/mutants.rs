@@ -40,6 +40,7 @@ const ENGINE: &[&str] = &[
     "readers",
     "salvage",
     "log_damage",
+    "unreadable_sectors",
     "inconsistent_metadata",
     "operator_commands",
     "run",

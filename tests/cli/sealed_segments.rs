@@ -31,7 +31,7 @@ pub(crate) fn with_streams(disk: &SimDisk) -> LogOptions {
 }
 
 /// A log of two segments, the first small and sealed, and its payloads.
-fn rotated() -> (SimDisk, Vec<Vec<u8>>) {
+pub(crate) fn rotated() -> (SimDisk, Vec<Vec<u8>>) {
     let (disk, mut model) = (SimDisk::new(), Model::default());
     let log = Log::create(&dir(), with_streams(&disk), at(0)).unwrap();
     rotate(&log, &mut model);

@@ -83,7 +83,13 @@ pub(crate) fn check(
             wrong.push((path, 0, "the manifest names this file, but it is missing".to_owned()));
             continue;
         };
-        let (length, blake3) = measure(storage, &content)?;
+        let (length, blake3) = match measure(storage, &content) {
+            Ok(measured) => measured,
+            Err(error) => {
+                wrong.push((path, entry.length, format!("the file cannot be read: {error}")));
+                continue;
+            }
+        };
         if (length, &blake3) != (entry.length, &entry.blake3) {
             let what = format!(
                 "expected {} bytes with the blake3 {}, found {length} with {blake3}",

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ContentHasher, content_hash};
 use crate::log::bytes::{hex, is_hex, len_u64, parse_hash};
 use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
-use crate::storage::{Access, EntryKind, Storage, StorageFile};
+use crate::storage::{Access, EntryKind, Storage, StorageFile, read_sectors};
 
 /// Maximum length of a blob.
 pub const BLOB_LENGTH_MAX: u64 = 16 << 20;
@@ -128,9 +128,10 @@ impl BlobReader {
         }
         let count = usize::try_from(id.length).map_err(|_| too_long(id.length).at_path(&path))?;
         let mut bytes = vec![0; count];
-        let count = file
-            .read_at(&mut bytes, 0)
+        let read = read_sectors(&*file, &mut bytes, 0)
             .map_err(|error| Error::io("read the blob", &path, error))?;
+        let count =
+            read.complete().map_err(|error| fault(BlobState::Unreadable(error.to_string())))?;
         bytes.truncate(count);
         let hash = content_hash(&bytes);
         if hash != id.hash && !mutant!(BlobHashUnchecked) {
@@ -241,7 +242,7 @@ fn hash_of(file: &dyn StorageFile, end: u64) -> io::Result<[u8; 32]> {
     let (mut hasher, mut offset) = (ContentHasher::default(), 0);
     let mut piece = vec![0; PIECE];
     while offset < end {
-        let count = file.read_at(&mut piece, offset)?;
+        let count = read_sectors(file, &mut piece, offset)?.complete()?;
         if count == 0 {
             break;
         }

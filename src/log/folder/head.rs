@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
 use crate::log::bytes::len_u64;
-use crate::storage::{Access, Storage, StorageFile};
+use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 use super::paths::LedgerPaths;
 
@@ -178,21 +178,56 @@ pub(crate) fn read_head(storage: &dyn Storage, paths: &LedgerPaths) -> Result<He
         }
         Err(error) => return Err(Error::io("open HEAD", &path, error)),
     };
-    let mut head_slots = HeadSlots::default();
-    // A writer may be overwriting a slot at this moment: read again before calling it invalid.
-    for _ in 0..READ_ATTEMPTS {
-        let mut bytes = vec![0; HEAD_SIZE + 1];
-        let count =
-            file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", &path, error))?;
-        bytes.truncate(count);
-        // HEAD is never this long, so the file was replaced.
-        head_slots =
-            if count > HEAD_SIZE { HeadSlots::default() } else { HeadSlots::decode(&bytes) };
-        if head_slots.is_whole() {
-            break;
+    let bytes = HeadBytes::read(&*file).map_err(|error| Error::io("read HEAD", &path, error))?;
+    Ok(bytes.slots())
+}
+
+/// The bytes of HEAD, as read once.
+#[derive(Debug)]
+pub(crate) struct HeadBytes {
+    /// One byte more than expected shows that the file is too long.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the storage can read each slot.
+    pub(crate) is_readable: [bool; 2],
+}
+
+impl HeadBytes {
+    /// Read the file, again if a slot is invalid: a writer may be overwriting it at this moment.
+    pub(crate) fn read(file: &dyn StorageFile) -> std::io::Result<Self> {
+        let mut attempts_left = READ_ATTEMPTS;
+        loop {
+            let bytes = Self::read_once(file)?;
+            attempts_left -= 1;
+            if bytes.slots().is_whole() || attempts_left == 0 {
+                return Ok(bytes);
+            }
         }
     }
-    Ok(head_slots)
+
+    /// Read the file once.
+    pub(crate) fn read_once(file: &dyn StorageFile) -> std::io::Result<Self> {
+        let mut bytes = vec![0; HEAD_SIZE + 1];
+        let read = read_sectors(file, &mut bytes, 0)?;
+        bytes.truncate(read.count);
+        let slot = len_u64(&[0; HEAD_SLOT_SIZE]);
+        let is_readable = [0..slot, slot..2 * slot].map(|slot: std::ops::Range<u64>| {
+            !read.unreadable.iter().any(|bad| bad.start < slot.end && slot.start < bad.end)
+        });
+        Ok(Self { bytes, is_readable })
+    }
+
+    /// The valid slots. A slot that cannot be read is invalid, and the other one is not affected.
+    pub(crate) fn slots(&self) -> HeadSlots {
+        // HEAD is never this long, so the file was replaced.
+        if self.bytes.len() > HEAD_SIZE {
+            return HeadSlots::default();
+        }
+        let mut found = HeadSlots::decode(&self.bytes);
+        for (slot, is_readable) in found.slots.iter_mut().zip(self.is_readable) {
+            *slot = slot.take().filter(|_| is_readable);
+        }
+        found
+    }
 }
 
 const READ_ATTEMPTS: usize = 3;

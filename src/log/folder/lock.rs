@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HEAD_SIZE, Head, HeadSlots, Uid};
+use crate::format::{Head, HeadSlots, Uid};
 use crate::log::bytes::hex;
 use crate::log::errors::fenced;
 use crate::storage::{LockGuard, LockOutcome, Storage, StorageFile};
 
-use super::head::{HeadFile, HeadGenerations, RequiredGeneration};
+use super::head::{HeadBytes, HeadFile, HeadGenerations, RequiredGeneration};
 use super::paths::LedgerPaths;
 
 /// The right to write: the lock, and the HEAD that this handle wrote.
@@ -65,14 +65,10 @@ impl Ownership {
             Err(error) => return Err(format!("LOCK cannot be checked: {error}")),
         }
         let required = self.generations.required();
-        let mut bytes = vec![0; HEAD_SIZE];
-        let count = self
-            .head
-            .read_at(&mut bytes, 0)
+        let bytes = HeadBytes::read_once(&*self.head)
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
-        bytes.truncate(count);
         mutant!(EpochUnchecked => return Ok(()));
-        self.check_own_head(&HeadSlots::decode(&bytes), required)
+        self.check_own_head(&bytes.slots(), required)
     }
 
     /// Check that HEAD is the one that this handle wrote last. A slot that is being written is

@@ -4,7 +4,7 @@ mod head;
 mod lock;
 mod paths;
 
-pub(crate) use head::{HeadFile, read_head};
+pub(crate) use head::{HeadBytes, HeadFile, read_head};
 pub(crate) use lock::{FORKED, Ownership, check_lock_file, take_lock};
 pub use paths::MANIFEST_NAME;
 pub(crate) use paths::{

@@ -15,7 +15,7 @@ use crate::log::record::{Anomaly, Damage, DerivedDamage, LogItem, RecordStatus};
 use crate::log::segment::{
     DurableEnd, EndSource, Predecessor, Scan, SealState, Segment, SegmentBytes, SegmentCursor,
 };
-use crate::storage::{Access, StorageFile};
+use crate::storage::{Access, StorageFile, read_sectors};
 
 use super::log_reader::{LogReader, SegmentAccess};
 
@@ -45,7 +45,7 @@ impl OpenSegment<'_> {
         // A segment that is not sealed yet is still written to, after its data.
         let is_final = !self.is_newest && self.seal.is_final();
         let source = if is_final && self.reader.access == SegmentAccess::Mapped {
-            SegmentBytes::Mapped(file.map().map_err(|error| io("map the segment", error))?)
+            SegmentBytes::mapped(file)
         } else {
             SegmentBytes::windowed(file)
         };
@@ -117,8 +117,8 @@ impl OpenSegment<'_> {
             SealState::Never | SealState::NotYet => Ok(None),
             SealState::Damaged(damage) => Ok(Some(damage.clone())),
             SealState::Sealed(footer) => {
-                let holds = self.check_index(footer).map_err(|error| self.index_error(error))?;
-                Ok((!holds).then(|| self.damaged_index(footer, IndexFault::Checksum)))
+                let fault = self.check_index(footer).map_err(|error| self.index_error(error))?;
+                Ok(fault.map(|fault| self.damaged_index(footer, fault)))
             }
         }
     }
@@ -136,8 +136,8 @@ impl OpenSegment<'_> {
         }
     }
 
-    /// Whether the index matches its checksum; it is read in chunks.
-    fn check_index(&self, footer: &Footer) -> io::Result<bool> {
+    /// Why the index does not match its checksum, if it does not; it is read in chunks.
+    fn check_index(&self, footer: &Footer) -> io::Result<Option<IndexFault>> {
         let file = self.file()?;
         let mut check = IndexCrc::new(self.segment.header.segment, footer.data_end);
         let mut window = vec![0; WINDOW];
@@ -145,14 +145,17 @@ impl OpenSegment<'_> {
         while offset < end {
             let room = usize::try_from(end - offset).map_or(WINDOW, |room| room.min(WINDOW));
             let piece = window.get_mut(..room).unwrap_or_default();
-            let count = file.read_at(piece, offset)?;
-            if count == 0 {
-                return Ok(false);
+            let read = read_sectors(&*file, piece, offset)?;
+            if !read.unreadable.is_empty() {
+                return Ok(Some(IndexFault::Unreadable));
             }
-            check.update(piece.get(..count).unwrap_or_default());
-            offset += u64::try_from(count).map_err(io::Error::other)?;
+            if read.count == 0 {
+                return Ok(Some(IndexFault::Checksum));
+            }
+            check.update(piece.get(..read.count).unwrap_or_default());
+            offset += u64::try_from(read.count).map_err(io::Error::other)?;
         }
-        Ok(check.matches(footer))
+        Ok((!check.matches(footer)).then_some(IndexFault::Checksum))
     }
 
     /// The whole index after a check of its checksum, or what is wrong with it; `None` without a
@@ -162,7 +165,8 @@ impl OpenSegment<'_> {
         // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
         let length = usize::try_from(footer.index_length).unwrap_or(0);
         let bytes = self.read(footer.data_end, length).map_err(|error| self.index_error(error))?;
-        let index = Index::decode(bytes, footer);
+        let index =
+            bytes.ok_or(IndexFault::Unreadable).and_then(|bytes| Index::decode(bytes, footer));
         Ok(Some(index.map_err(|fault| self.damaged_index(footer, fault))))
     }
 
@@ -176,16 +180,17 @@ impl OpenSegment<'_> {
         let SealState::Sealed(footer) = &self.seal else { return Ok(None) };
         let read =
             |length| self.read(footer.data_end, length).map_err(|error| self.index_error(error));
-        let head = read(INDEX_HEADER_SIZE)?;
+        let Some(head) = read(INDEX_HEADER_SIZE)? else { return Ok(None) };
         let Some(length) = peek_seek_length(&head, footer) else { return Ok(None) };
-        Ok(read_seeks(&read(length)?, footer))
+        Ok(read(length)?.and_then(|bytes| read_seeks(&bytes, footer)))
     }
 
-    fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    /// `None` if the storage cannot read some of the bytes.
+    fn read(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = vec![0; length];
-        let count = self.file()?.read_at(&mut bytes, offset)?;
-        bytes.truncate(count);
-        Ok(bytes)
+        let read = read_sectors(&*self.file()?, &mut bytes, offset)?;
+        bytes.truncate(read.count);
+        Ok(read.unreadable.is_empty().then_some(bytes))
     }
 }
 

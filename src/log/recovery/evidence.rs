@@ -1,6 +1,7 @@
 //! Gathering the evidence about the end of the newest segment.
 
 use std::io;
+use std::ops::Range;
 
 use crate::format::{
     Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement,
@@ -148,6 +149,7 @@ pub(crate) fn examine(
             head_slots.is_whole() && head.is_some_and(|head| head.mode == HeadSync::EveryCommit),
         ),
         (EvidenceBit::UnwrittenSector, has_unwritten_sector(scan, header, at.offset)?),
+        (EvidenceBit::ReadError, tail_scan.has_read_error),
     ]);
     let durable_end = durable_end.unwrap_or(start);
     let batch_end = if mutant!(IntactTailDropped) { durable_end } else { batch_end };
@@ -206,6 +208,8 @@ fn watermark(header: &SegmentHeader, head_here: Option<&Head>) -> (u64, u64) {
 
 struct TailScan {
     is_zero_from_fault: bool,
+    /// Some bytes from `fault` on cannot be read.
+    has_read_error: bool,
     discarded: Vec<DiscardedRange>,
 }
 
@@ -213,6 +217,7 @@ struct TailScan {
 fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
     const STEP: usize = 64 * 1024;
     let (mut offset, mut last) = (from, None);
+    let mut unreadable: Vec<Range<u64>> = Vec::new();
     while offset < scan.end {
         let room = usize::try_from(scan.end - offset).unwrap_or(STEP);
         let bytes = scan.source.at(offset, room.min(STEP))?;
@@ -222,14 +227,30 @@ fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
         if let Some(place) = last_nonzero(bytes) {
             last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
         }
-        offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
+        let count = bytes.len();
+        unreadable.extend(scan.source.unreadable_in(offset, count));
+        offset += u64::try_from(count).map_err(io::Error::other)?;
     }
-    let Some(last) = last else {
-        return Ok(TailScan { is_zero_from_fault: true, discarded: Vec::new() });
-    };
-    let (length, mut hasher, mut offset) = (last + 1 - from, ContentHasher::default(), from);
-    while offset <= last {
-        let room = usize::try_from(last + 1 - offset).unwrap_or(STEP);
+    let has_read_error = unreadable.iter().any(|range| range.end > fault);
+    let is_zero_from_fault = last.is_none_or(|last| last < fault) && !has_read_error;
+    let mut discarded = Vec::new();
+    let (mut start, last) = (from, last.map_or(from, |last| last + 1));
+    // Unreadable bytes are a gap between two ranges.
+    unreadable.push(last..u64::MAX);
+    for gap in unreadable {
+        if start < gap.start.min(last) {
+            discarded.push(discarded_range(scan, start..gap.start.min(last))?);
+        }
+        start = start.max(gap.end);
+    }
+    Ok(TailScan { is_zero_from_fault, has_read_error, discarded })
+}
+
+fn discarded_range(scan: &mut Scan, range: Range<u64>) -> io::Result<DiscardedRange> {
+    const STEP: usize = 64 * 1024;
+    let (mut hasher, mut offset) = (ContentHasher::default(), range.start);
+    while offset < range.end {
+        let room = usize::try_from(range.end - offset).unwrap_or(STEP);
         let bytes = scan.source.at(offset, room.min(STEP))?;
         if bytes.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -237,9 +258,8 @@ fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
         hasher.update(bytes);
         offset += u64::try_from(bytes.len()).map_err(io::Error::other)?;
     }
-    let blake3 = Chain(hasher.finish()).to_string();
-    let discarded = vec![DiscardedRange { offset: from, length, blake3 }];
-    Ok(TailScan { is_zero_from_fault: last < fault, discarded })
+    let (blake3, length) = (Chain(hasher.finish()).to_string(), range.end - range.start);
+    Ok(DiscardedRange { offset: range.start, length, blake3 })
 }
 
 /// Index of the last byte that is not zero. Whole pages of zeros are skipped at once.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName};
-use crate::storage::{Access, Storage};
+use crate::storage::{Access, Storage, read_sectors};
 
 use super::footer::read_replica;
 
@@ -34,9 +34,14 @@ pub(crate) fn read_header(
     let file = storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
     let length = file.length().map_err(|error| io("get the length of the segment", error))?;
     let mut bytes = vec![0; SEGMENT_HEADER_SIZE];
-    let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
-    bytes.truncate(count);
-    let fault = match SegmentHeader::decode(&bytes) {
+    let read = read_sectors(&*file, &mut bytes, 0).map_err(|error| io("read the header", error))?;
+    bytes.truncate(read.count);
+    let decoded = if read.unreadable.is_empty() {
+        SegmentHeader::decode(&bytes)
+    } else {
+        Err(HeaderFault::Unreadable)
+    };
+    let fault = match decoded {
         Ok(header) => return Ok(Ok(Segment { header, length, fault: None })),
         Err(fault) if fault.is_version() => return Ok(Err(fault)),
         Err(fault) => fault,

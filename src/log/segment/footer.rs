@@ -11,7 +11,7 @@ use crate::format::{
     FOOTER_SIZE, Footer, FooterFault, SegmentHeader, SegmentReason, is_sealed_length,
 };
 use crate::log::record::DerivedDamage;
-use crate::storage::{Access, Storage, StorageFile};
+use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 /// Whether a segment is sealed.
 #[derive(Debug, Clone)]
@@ -40,8 +40,11 @@ pub(crate) fn read_footer(
 ) -> io::Result<std::result::Result<Footer, FooterFault>> {
     let mut bytes = vec![0; FOOTER_SIZE];
     let Some(offset) = length.checked_sub(SIZE) else { return Ok(Err(FooterFault::Truncated)) };
-    let count = file.read_at(&mut bytes, offset)?;
-    Ok(Footer::decode(bytes.get(..count).unwrap_or_default(), offset))
+    let read = read_sectors(file, &mut bytes, offset)?;
+    if !read.unreadable.is_empty() {
+        return Ok(Err(FooterFault::Unreadable));
+    }
+    Ok(Footer::decode(bytes.get(..read.count).unwrap_or_default(), offset))
 }
 
 /// The footer's size as a length on disk.

@@ -13,7 +13,7 @@ use crate::format::{
 };
 use crate::log::bytes::{hex, parse_hash};
 use crate::log::folder::MANIFEST_NAME;
-use crate::storage::{Access, Storage};
+use crate::storage::{Access, Storage, read_sectors};
 
 use super::entry::{SegmentEntry, valid_segment};
 use super::start::LogStart;
@@ -95,7 +95,8 @@ impl ArchiveManifest {
             return Err(bad(&format!("expected at most {limit} bytes, found {length}")));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        let count = file.read_at(&mut bytes, 0).map_err(io)?;
+        let read = read_sectors(&*file, &mut bytes, 0).map_err(io)?;
+        let count = read.complete().map_err(|error| bad(&error.to_string()))?;
         bytes.truncate(count);
         let manifest: Self = match serde_json::from_slice(&bytes) {
             Ok(manifest) => manifest,

@@ -1,101 +1,162 @@
 //! Reading the frames of one segment. Every frame is checked before any of it is used.
 
 use std::io;
+use std::ops::Range;
 
 use crate::format::{
     Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, RecordHeader,
     SegmentHeader, SegmentSeed, frame_size,
 };
+use crate::log::bytes::to_u64;
 use crate::log::folder::DATA_START;
 use crate::log::record::LoggedRecord;
-use crate::storage::{Map, StorageFile};
+use crate::storage::{Map, StorageFile, read_sectors};
 
 /// How much is read from a file at a time, in bytes.
 const WINDOW: usize = 256 * 1024;
 
-/// A segment's bytes: mapped, or read in windows.
+/// A segment's bytes: mapped, or read in windows. What the storage cannot read is zero, and is known
+/// to be unreadable.
 #[derive(Debug)]
-pub(crate) enum SegmentBytes {
-    /// All of them in memory.
-    Mapped(Map),
-    /// Read as needed.
-    Windowed {
-        /// The file.
-        file: Box<dyn StorageFile>,
-        /// Buffer for the bytes that were read.
-        window: Vec<u8>,
-        /// How much of it holds bytes of the file.
-        filled: usize,
-        /// Offset in the file of its first byte.
-        start: u64,
-        /// How often it was filled.
-        fills: u64,
-    },
+pub(crate) struct SegmentBytes {
+    file: Box<dyn StorageFile>,
+    /// Used until a page of it cannot be read.
+    map: Option<Map>,
+    /// The part of the map that was proven to be readable last.
+    proven: Range<u64>,
+    /// Buffer for the bytes that were read.
+    window: Vec<u8>,
+    /// How much of it holds bytes of the file.
+    filled: usize,
+    /// Offset in the file of its first byte.
+    start: u64,
+    /// How often it was filled.
+    fills: u64,
+    /// The parts of it that cannot be read.
+    unreadable: Vec<Range<u64>>,
 }
 
 impl SegmentBytes {
     /// Bytes of a file that may be damaged or still be written to.
     pub(crate) fn windowed(file: Box<dyn StorageFile>) -> Self {
-        Self::Windowed { file, window: Vec::new(), filled: 0, start: 0, fills: 0 }
+        let (window, unreadable) = (Vec::new(), Vec::new());
+        Self { file, map: None, proven: 0..0, window, filled: 0, start: 0, fills: 0, unreadable }
+    }
+
+    /// Bytes of a file that nothing writes to any longer.
+    pub(crate) fn mapped(file: Box<dyn StorageFile>) -> Self {
+        let map = file.map().ok();
+        Self { map, ..Self::windowed(file) }
     }
 
     /// Up to `want` bytes at `offset`: fewer only at the end of the file.
     pub(crate) fn at(&mut self, offset: u64, want: usize) -> io::Result<&[u8]> {
-        match self {
-            Self::Mapped(map) => {
-                let rest = usize::try_from(offset).ok().and_then(|from| map.get(from..));
-                let rest = rest.unwrap_or_default();
-                Ok(rest.get(..want).unwrap_or(rest))
+        self.load(offset, want)?;
+        Ok(self.loaded(offset, want))
+    }
+
+    /// As [`SegmentBytes::at`]; `None` if some of the bytes cannot be read.
+    fn readable_at(&mut self, offset: u64, want: usize) -> io::Result<Option<&[u8]>> {
+        self.load(offset, want)?;
+        let is_readable = self.unreadable.is_empty() || self.unreadable_in(offset, want).is_empty();
+        Ok(is_readable.then(|| self.loaded(offset, want)))
+    }
+
+    /// The ranges that cannot be read, among bytes that were read last.
+    pub(crate) fn unreadable_in(&self, offset: u64, count: usize) -> Vec<Range<u64>> {
+        let end = offset.saturating_add(to_u64(count));
+        let clip = |range: &Range<u64>| range.start.max(offset)..range.end.min(end);
+        self.unreadable.iter().map(clip).filter(|range| !range.is_empty()).collect()
+    }
+
+    /// Bring bytes into memory.
+    fn load(&mut self, offset: u64, want: usize) -> io::Result<()> {
+        if self.map.is_some() {
+            if self.is_proven(offset, want) {
+                return Ok(());
             }
-            Self::Windowed { file, window, filled, start, fills } => {
-                let place = |start: u64, filled: usize| {
-                    let from = usize::try_from(offset.checked_sub(start)?).ok()?;
-                    (from.checked_add(want)? <= filled).then_some(from)
-                };
-                if place(*start, *filled).is_none() {
-                    if window.len() < want.max(WINDOW) {
-                        *window = vec![0; want.max(WINDOW)];
-                    }
-                    // If the read fails, the window must not be used.
-                    (*filled, *start) = (0, offset);
-                    *fills += 1;
-                    *filled = file.read_at(window, offset)?;
-                }
-                let from = place(*start, *filled).unwrap_or(0);
-                let rest = window.get(from..*filled).unwrap_or_default();
-                Ok(rest.get(..want).unwrap_or(rest))
-            }
+            // The rest of the segment is read, so that an unreadable page costs only itself.
+            self.map = None;
         }
+        if self.place(offset, want).is_none() {
+            if self.window.len() < want.max(WINDOW) {
+                self.window = vec![0; want.max(WINDOW)];
+            }
+            // If the read fails, the window must not be used.
+            (self.filled, self.start) = (0, offset);
+            self.fills += 1;
+            self.unreadable.clear();
+            let read = read_sectors(&*self.file, &mut self.window, offset)?;
+            self.filled = read.count;
+            mutant!(UnreadableBytesAreZeros => return Ok(()));
+            self.unreadable = read.unreadable;
+        }
+        Ok(())
+    }
+
+    /// Whether the map can be used for a range. A window around it is read into memory first.
+    fn is_proven(&mut self, offset: u64, want: usize) -> bool {
+        let Some(map) = &self.map else { return false };
+        let end = offset.saturating_add(to_u64(want)).min(map.length());
+        if end <= offset || (self.proven.start <= offset && end <= self.proven.end) {
+            return true;
+        }
+        let window = offset.saturating_add(to_u64(WINDOW)).min(map.length());
+        let ranges = [offset..end.max(window), offset..end];
+        let Some(proven) = ranges.into_iter().find(|range| map.populate(range.clone()).is_ok())
+        else {
+            return false;
+        };
+        self.proven = proven;
+        true
+    }
+
+    /// Where bytes start in the window, if it holds all of them.
+    fn place(&self, offset: u64, want: usize) -> Option<usize> {
+        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        (from.checked_add(want)? <= self.filled).then_some(from)
+    }
+
+    /// Bytes after [`SegmentBytes::load`].
+    fn loaded(&self, offset: u64, want: usize) -> &[u8] {
+        if let Some(map) = &self.map {
+            return map.get(offset..offset.saturating_add(to_u64(want)));
+        }
+        let from = self.place(offset, want).unwrap_or(0);
+        let rest = self.window.get(from..self.filled).unwrap_or_default();
+        rest.get(..want).unwrap_or(rest)
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.map.is_some()
     }
 
     /// Bytes that are still in memory from the last read.
     fn held(&self, offset: u64, length: usize) -> Option<&[u8]> {
-        self.in_memory(offset)?.get(..length)
+        if let Some(map) = &self.map {
+            let end = offset.checked_add(to_u64(length))?;
+            let is_proven = self.proven.start <= offset && end <= self.proven.end;
+            return is_proven.then(|| map.get(offset..end));
+        }
+        self.in_window(offset)?.get(..length)
     }
 
-    /// All bytes in memory from `offset` on.
-    fn in_memory(&self, offset: u64) -> Option<&[u8]> {
-        let (bytes, start) = match self {
-            Self::Mapped(map) => (&**map, 0),
-            Self::Windowed { window, filled, start, .. } => (window.get(..*filled)?, *start),
-        };
-        bytes.get(usize::try_from(offset.checked_sub(start)?).ok()?..)
+    /// All bytes of the window from `offset` on.
+    fn in_window(&self, offset: u64) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
+        self.window.get(..self.filled)?.get(from..)
     }
 
     /// Changes whenever the bytes in memory may have changed; unknown for a map.
     fn fills(&self) -> Option<u64> {
-        match self {
-            Self::Mapped(_) => None,
-            Self::Windowed { fills, .. } => Some(*fills),
-        }
+        (!self.is_mapped()).then_some(self.fills)
     }
 
     /// Drop the window: the file may have been written to since.
     pub(crate) fn refresh(&mut self) {
-        if let Self::Windowed { filled, fills, .. } = self {
-            *filled = 0;
-            *fills += 1;
-        }
+        self.filled = 0;
+        self.fills += 1;
+        self.unreadable.clear();
     }
 }
 
@@ -214,7 +275,7 @@ impl Scan {
         at.offset = found.end();
         at.next_seq = next_seq;
         at.chain = Some(found.chain);
-        if let SegmentBytes::Mapped(_) = &self.source {
+        if self.source.is_mapped() {
             // A payload in a map is copied before it is interpreted.
             let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
             self.copied.clear();
@@ -239,9 +300,10 @@ impl Scan {
         let found = self.current.as_ref().and_then(|passed| {
             let ScannedFrame { header, payload: HeldPayload { length }, chain, offset, size } =
                 *passed;
-            let payload = match &self.source {
-                SegmentBytes::Mapped(_) => self.copied.get(..length),
-                SegmentBytes::Windowed { .. } => self.source.held(offset + HEADER_SIZE, length),
+            let payload = if self.source.is_mapped() {
+                self.copied.get(..length)
+            } else {
+                self.source.held(offset + HEADER_SIZE, length)
             };
             Some(ScannedFrame { header, payload: payload?, chain, offset, size })
         });
@@ -259,7 +321,7 @@ impl Scan {
         }
         if ahead.is_empty() && self.current.is_some_and(|passed| passed.end() == offset) {
             let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-            let bytes = self.source.in_memory(offset)?;
+            let bytes = self.source.in_window(offset)?;
             ahead.fill(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
         }
         ahead.take(offset, previous)
@@ -314,7 +376,8 @@ impl Scan {
         else {
             return Ok(None);
         };
-        Ok(self.source.at(start, 32)?.first_chunk().copied().map(Chain))
+        let bytes = self.source.readable_at(start, 32)?;
+        Ok(bytes.and_then(<[u8]>::first_chunk).copied().map(Chain))
     }
 
     #[inline]
@@ -326,13 +389,17 @@ impl Scan {
     ) -> io::Result<Result<ScannedFrame<P>, FrameFault>> {
         let seed = self.seeds.at(offset);
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let head = self.source.at(offset, room.min(frame_size(0)))?;
+        let Some(head) = self.source.readable_at(offset, room.min(frame_size(0)))? else {
+            return Ok(Err(FrameFault::Unreadable));
+        };
         // An invalid header says nothing about a body, so no body is read.
         let head = match CheckedHeader::check(head, &seed) {
             Ok(head) => head,
             Err(fault) => return Ok(Err(fault)),
         };
-        let bytes = self.source.at(offset, room.min(head.frame_size()))?;
+        let Some(bytes) = self.source.readable_at(offset, room.min(head.frame_size()))? else {
+            return Ok(Err(FrameFault::Unreadable));
+        };
         let frame = match head.frame(bytes, &seed, self.ordinal) {
             Ok(frame) => frame,
             Err(fault) => return Ok(Err(fault)),

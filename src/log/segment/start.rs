@@ -11,7 +11,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
 use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote, retention_in};
-use crate::storage::{Access, Storage, StorageFile};
+use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 use super::cursor::Predecessor;
 use super::entry::{Segment, SegmentEntry, valid_segment};
@@ -105,8 +105,11 @@ fn may_hold_note(file: &dyn StorageFile, segment: &Segment) -> io::Result<bool> 
     };
     // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
     let mut bytes = vec![0; usize::try_from(footer.index_length).unwrap_or(0)];
-    let count = file.read_at(&mut bytes, footer.data_end)?;
-    bytes.truncate(count);
+    let read = read_sectors(file, &mut bytes, footer.data_end)?;
+    if !read.unreadable.is_empty() {
+        return Ok(true);
+    }
+    bytes.truncate(read.count);
     let index = Index::decode(bytes, &footer).ok();
     Ok(index.is_none_or(|index| index.of_kind(KIND_RETENTION_NOTE).next().is_some()))
 }

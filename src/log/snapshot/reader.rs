@@ -12,7 +12,7 @@ use crate::format::{
     SnapshotHeader, snapshot_chunk_crc, unpack,
 };
 use crate::log::bytes::len_u64;
-use crate::storage::{Access, Storage, StorageFile};
+use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 /// A snapshot file that is open for reading, with a valid header, name and length. It reads the
 /// body.
@@ -49,7 +49,10 @@ impl SnapshotReader {
             storage.open(path, Access::Read).map_err(|error| io("open the snapshot", error))?;
         let found = file.length().map_err(|error| io("get the length of the snapshot", error))?;
         let mut bytes = vec![0; SNAPSHOT_HEADER_SIZE];
-        let count = file.read_at(&mut bytes, 0).map_err(|error| io("read the header", error))?;
+        let read =
+            read_sectors(&*file, &mut bytes, 0).map_err(|error| io("read the header", error))?;
+        let count =
+            read.complete().map_err(|error| damaged_snapshot(path, 0, &error.to_string()))?;
         bytes.truncate(count);
         let header = SnapshotHeader::decode(&bytes).map_err(|fault| {
             let kind = match fault {
@@ -189,10 +192,11 @@ impl SnapshotReader {
     /// Up to `count` bytes of the file from an offset on.
     fn stored(&self, offset: u64, count: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; count];
-        let found = self
-            .file
-            .read_at(&mut bytes, offset)
+        let read = read_sectors(&*self.file, &mut bytes, offset)
             .map_err(|error| Error::io("read the snapshot", &self.path, error).at_offset(offset))?;
+        let found = read
+            .complete()
+            .map_err(|error| damaged_snapshot(&self.path, offset, &error.to_string()))?;
         bytes.truncate(found);
         Ok(bytes)
     }

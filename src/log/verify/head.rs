@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
-use crate::log::folder::LedgerPaths;
+use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE};
+use crate::log::folder::{HeadBytes, LedgerPaths};
 use crate::log::reader::LogReader;
 use crate::storage::{Access, Storage};
 
@@ -25,7 +25,7 @@ pub(crate) fn findings(
         missing: None,
         what: what.to_owned(),
     };
-    let Some(bytes) = bytes(storage, &path)? else {
+    let Some(read) = read(storage, &path)? else {
         return Ok(vec![finding(
             FindingClass::Damage,
             0,
@@ -33,22 +33,28 @@ pub(crate) fn findings(
             "HEAD is missing, so the durable end is unknown",
         )]);
     };
+    let bytes = &read.bytes;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if bytes.len() != HEAD_SIZE {
         let found = if bytes.len() > HEAD_SIZE { "more".to_owned() } else { length.to_string() };
         let what = format!("expected a file of {HEAD_SIZE} bytes, found {found}");
         return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
     }
-    let head_slots = HeadSlots::decode(&bytes);
+    let head_slots = read.slots();
     let mut findings = Vec::new();
-    for (slot, bytes) in bytes.chunks(HEAD_SLOT_SIZE).enumerate() {
-        let is_never_written = bytes.iter().all(|byte| *byte == 0);
-        if Head::decode(bytes).is_some() || (is_never_written && head_slots.newest().is_some()) {
+    let slots = bytes.chunks(HEAD_SLOT_SIZE).zip(read.is_readable);
+    for (slot, (bytes, is_readable)) in slots.enumerate() {
+        let is_never_written = bytes.iter().all(|byte| *byte == 0) && is_readable;
+        let is_valid = head_slots.slots.get(slot).is_some_and(Option::is_some);
+        if is_valid || (is_never_written && head_slots.newest().is_some()) {
             continue;
         }
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let (class, what) = match head_slots.newest() {
+            Some(_) if !is_readable => {
+                (FindingClass::Damage, "the storage cannot read the slot; the other slot is used")
+            }
             Some(_) => {
                 let what = "invalid slot: torn or damaged; the other slot is used";
                 (FindingClass::Warning, what)
@@ -80,26 +86,14 @@ pub(crate) fn findings(
     Ok(findings)
 }
 
-/// The bytes of HEAD, read again if a writer may be changing them; one byte more than expected
-/// shows that the file is too long.
-fn bytes(storage: &dyn Storage, path: &Path) -> Result<Option<Vec<u8>>> {
-    const ATTEMPTS: usize = 3;
+/// The bytes of HEAD; `None` without such a file.
+fn read(storage: &dyn Storage, path: &Path) -> Result<Option<HeadBytes>> {
     let file = match storage.open(path, Access::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("open HEAD", path, error)),
     };
-    let mut bytes = Vec::new();
-    for _ in 0..ATTEMPTS {
-        bytes = vec![0; HEAD_SIZE + 1];
-        let count =
-            file.read_at(&mut bytes, 0).map_err(|error| Error::io("read HEAD", path, error))?;
-        bytes.truncate(count);
-        if HeadSlots::decode(&bytes).is_whole() {
-            break;
-        }
-    }
-    Ok(Some(bytes))
+    HeadBytes::read(&*file).map(Some).map_err(|error| Error::io("read HEAD", path, error))
 }
 
 /// Unknown files in the log's folder.

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::log::folder::DATA_START;
 use crate::log::reader::LogReader;
 use crate::log::segment::valid_segment;
-use crate::storage::Access;
+use crate::storage::{Access, read_sectors};
 
 use super::finding::{FindingClass, VerifyFinding};
 use super::range::RangeResult;
@@ -29,11 +29,13 @@ pub(crate) fn finding(
     let file =
         reader.storage.open(path, Access::Read).map_err(|error| io("open the segment", error))?;
     let (mut offset, mut range) = (from, None);
+    let mut unreadable: Option<std::ops::Range<u64>> = None;
     let mut window = vec![0; STEP];
     loop {
-        let count = file
-            .read_at(&mut window, offset)
+        let read = read_sectors(&*file, &mut window, offset)
             .map_err(|error| io("read after the last record", error).at_offset(offset))?;
+        let count = read.count;
+        unreadable = unreadable.or(read.unreadable.into_iter().next());
         let bytes = window.get(..count).unwrap_or_default();
         if bytes.is_empty() {
             break;
@@ -43,6 +45,13 @@ pub(crate) fn finding(
             range = Some((start, offset.saturating_add(end)));
         }
         offset = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+    // Whether a record starts in it is unknown, so a writer refuses.
+    if let Some(range) = unreadable {
+        let what = "the storage cannot read these bytes after the last record".to_owned();
+        let (class, path) = (FindingClass::Damage, path.clone());
+        let (offset, end) = (range.start, range.end);
+        return Ok(Some(VerifyFinding { class, path, offset, end, missing: None, what }));
     }
     Ok(range.map(|(offset, end)| VerifyFinding {
         class: FindingClass::Warning,

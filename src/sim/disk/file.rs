@@ -224,6 +224,11 @@ impl FileImage {
         self.unreadable.push(range.start / sector * sector..end);
     }
 
+    /// The unreadable ranges.
+    pub(super) fn unreadable(&self) -> &[Range<u64>] {
+        &self.unreadable
+    }
+
     /// The first unreadable offset of a range.
     pub(super) fn first_unreadable(&self, offset: u64, count: usize) -> Option<u64> {
         let end = offset.saturating_add(to_u64(count)).min(self.cached.length);

@@ -212,8 +212,8 @@ impl StorageFile for SimFile {
         self.look(Operation::Map, |state, _| {
             let length = state.image(self.node).map_err(|_| cannot_map())?.cached.length;
             let count = usize::try_from(length).map_err(io::Error::other)?;
-            self.check_readable(state, Operation::Map, 0, count)?;
-            Ok(Map::from(state.image(self.node)?.cached.read(0, count)))
+            let image = state.image(self.node)?;
+            Ok(Map::with_faults(image.cached.read(0, count), image.unreadable().to_vec()))
         })
     }
 }

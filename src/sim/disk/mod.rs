@@ -17,7 +17,9 @@
 //!   its entries to the next sync.
 //! - The disk can be full ([`SimDisk::set_capacity`]): a write stores the bytes that fit, and
 //!   fails.
-//! - Sectors can be permanently unreadable ([`SimDisk::make_unreadable`]).
+//! - Sectors can be permanently unreadable ([`SimDisk::make_unreadable`]): every read of them fails with
+//!   `EIO`, and using them through a map ends the process unless [`Map::populate`](crate::storage::Map)
+//!   reported them before.
 //! - [`SimDisk::injected`] lists every fault in order.
 //!
 //! The contract that an engine may rely on, with every profile except the last, while no injected

@@ -1,0 +1,320 @@
+//! Sectors that stay unreadable: each costs the records in it and nothing else, wherever it is.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plan_ledger::ErrorKind;
+use plan_ledger::internals::format::HEAD_SLOT_SIZE;
+use plan_ledger::internals::ledger::salvage;
+use plan_ledger::internals::log::{
+    BlobState, EvidenceBit, FindingClass, Log, LogReader, TailVerdict, Verification, VerifyOptions,
+    diagnose, verify,
+};
+use plan_ledger::internals::plan::Json;
+use plan_ledger::internals::sim::{
+    FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk, sweep,
+};
+use plan_ledger::internals::storage::Storage;
+use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
+
+use crate::blobs::{large, plan, work};
+use crate::lab::{
+    End, Model, Survey, at, dir, fenced, kill, log_digest, open, options, reader, record, survey,
+    survey_of,
+};
+use crate::sealed_segments::rotated;
+use crate::time_travel::environment;
+
+const SECTOR: u64 = 512;
+const HEADER: u64 = 4096;
+
+/// The place of each record of an intact log: its file and bytes.
+fn places(reader: &LogReader) -> Vec<(u64, PathBuf, Range<u64>)> {
+    let segments = reader.segments();
+    let place = |record: plan_ledger::internals::log::LoggedRecord| {
+        let is_own = |each: &&plan_ledger::internals::log::SegmentSummary| {
+            each.header.as_ref().unwrap().ordinal == record.segment
+        };
+        let path = segments.iter().find(is_own).unwrap().path.clone();
+        (record.seq, path, record.offset..record.offset + record.size)
+    };
+    survey_of(reader).records.into_values().map(place).collect()
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+/// The sectors of a file that hold anything but zeros, and some of the others.
+fn sectors(disk: &SimDisk, path: &Path) -> Vec<Range<u64>> {
+    let bytes = disk.read(path).unwrap();
+    let zeros = [0; 512];
+    let (mut blank, mut all) = (0, Vec::new());
+    for (number, sector) in (0..).zip(bytes.chunks(512)) {
+        let is_blank = zeros.starts_with(sector);
+        blank += u64::from(is_blank);
+        if !is_blank || blank % 97 == 1 {
+            all.push(number * SECTOR..(number + 1) * SECTOR);
+        }
+    }
+    let step = sweep(all.len() / 60 + 1, all.len() / 400 + 1, 1);
+    all.into_iter().step_by(step).collect()
+}
+
+fn verified(disk: &SimDisk) -> Verification {
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    verify(&storage, &dir(), VerifyOptions::DEFAULT).unwrap()
+}
+
+/// Everything but the lost records is served, and each lost one is named with the place.
+fn check_served(
+    seen: &Survey,
+    all: &[(u64, PathBuf, Range<u64>)],
+    lost: &BTreeSet<u64>,
+    story: &str,
+) {
+    for (seq, path, bytes) in all {
+        assert_eq!(seen.records.contains_key(seq), !lost.contains(seq), "{story}: record {seq}");
+        let is_named = seen.damages.iter().any(|damage| {
+            let is_near = damage.offset <= bytes.start || damage.offset < HEADER;
+            damage.path == *path && is_near && (damage.first_seq..=damage.last_seq).contains(seq)
+        });
+        assert_eq!(is_named, lost.contains(seq), "{story}: record {seq}: {:?}", seen.damages);
+    }
+}
+
+/// Story: one unreadable sector ended every command, wherever it was, and killed the server, which
+/// maps sealed segments. A flipped bit in the same place cost one record.
+/// Method: each sector of a log's files in turn is unreadable, permanently; readers, verification and
+/// the writer look at it.
+#[test]
+fn sweep_unreadable_sector_costs_only_its_records() {
+    let logs = [
+        ("sealed", rotated().0),
+        ("closed", fenced(End::Closed).0),
+        ("killed", fenced(End::Killed).0),
+    ];
+    for (name, pristine) in logs {
+        let all = places(&reader(&pristine));
+        let segments = reader(&pristine).segments();
+        let is_sealed = |path: &Path| {
+            segments.iter().any(|each| each.path == path && each.length % HEADER != 0)
+        };
+        let head = dir().join("HEAD");
+        for path in pristine.files(&dir().join("log")).into_iter().chain([head.clone()]) {
+            let is_head = path == head;
+            for bad in sectors(&pristine, &path) {
+                let story = format!("{name}, {} {bad:?}", path.display());
+                let disk = pristine.fork();
+                disk.make_unreadable(&path, bad.clone()).unwrap();
+                // Without a copy in a footer, no record can be read without the header.
+                let needs_header = bad.start < HEADER && !is_sealed(&path);
+                let lost: BTreeSet<u64> = all
+                    .iter()
+                    .filter(|(_, file, bytes)| {
+                        *file == path && (overlap(bytes, &bad) || (needs_header && !is_head))
+                    })
+                    .map(|(seq, ..)| *seq)
+                    .collect();
+                let seen = survey(&disk);
+                check_served(&seen, &all, &lost, &story);
+                let verified = verified(&disk);
+                let is_reported = |class: FindingClass| {
+                    verified.findings.iter().any(|each| {
+                        each.class == class
+                            && each.path == path
+                            && (overlap(&(each.offset..each.end.max(each.offset + 1)), &bad)
+                                || each.offset < bad.end)
+                    })
+                };
+                if !lost.is_empty() || is_head || bad.start < HEADER {
+                    assert!(is_reported(FindingClass::Damage), "{story}: {:?}", verified.findings);
+                } else if !seen.derived.is_empty() {
+                    assert!(is_reported(FindingClass::DerivedDamage), "{story}");
+                }
+                match open(&disk) {
+                    Ok((log, _)) => {
+                        // The writer maps sealed segments.
+                        let seen = survey_of(&log.reader().unwrap());
+                        check_served(&seen, &all, &lost, &story);
+                        let kinds = log.reader().unwrap();
+                        for item in kinds.walk_of_kind(7, 1) {
+                            item.unwrap_or_else(|error| panic!("{story}: {error}"));
+                        }
+                        kill(&disk, log);
+                    }
+                    Err(error) => {
+                        assert!(error.is_corrupt(), "{story}: {error}");
+                        assert!(error.location().path.is_some(), "{story}: {error}");
+                        let is_active = path == segments.last().unwrap().path;
+                        assert!(is_active || is_head || bad.start < HEADER, "{story}: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A ledger with sealed segments, blobs and snapshots.
+fn story() -> SimDisk {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk, 40)).unwrap();
+    let run = ledger.start_run("r", &plan(40), RunPolicy::default()).unwrap();
+    for number in 0..20 {
+        work(&ledger, run, large(number % 3, 66_000));
+        ledger.set_variable(run, "large", large(number, 60_000), None, "me").unwrap();
+        work(&ledger, run, Json::default());
+    }
+    ledger.close().unwrap();
+    disk
+}
+
+fn on(disk: &SimDisk) -> Environment {
+    Environment { snapshot_every: None, ..environment(disk, 1) }
+}
+
+/// Story: `recover --export` could not help at all, or lost hundreds of records where a sector holds a
+/// handful.
+/// Method: sectors of every file of a ledger in turn are unreadable; it is salvaged, and opened for
+/// reading and writing.
+#[test]
+fn sweep_ledger_with_unreadable_sector_is_salvaged() {
+    let pristine = story();
+    let all = places(&reader(&pristine));
+    let last = all.last().unwrap().0;
+    let segments = reader(&pristine).segments();
+    assert!(segments.len() > 1);
+    let files = pristine.files(&dir());
+    assert!(
+        ["blob", "snap"]
+            .iter()
+            .all(|name| { files.iter().any(|path| path.starts_with(dir().join(name))) })
+    );
+    let blobs = reader(&pristine).blobs().list().unwrap().blobs;
+    for path in files {
+        let step = sweep(7, 1, 1);
+        for bad in sectors(&pristine, &path).into_iter().step_by(step) {
+            let story = format!("{} {bad:?}", path.display());
+            let disk = pristine.fork();
+            disk.make_unreadable(&path, bad.clone()).unwrap();
+            let is_newest = path == segments.last().unwrap().path;
+            let lost = all.iter().filter(|(_, file, bytes)| {
+                *file == path && (overlap(bytes, &bad) || (is_newest && bad.start < HEADER))
+            });
+            let lost = u64::try_from(lost.count()).unwrap();
+            for blob in &blobs {
+                let state = reader(&disk).blobs().check(&blob.id);
+                let got = reader(&disk).blobs().get(&blob.id);
+                if blob.path == path {
+                    assert!(matches!(state, BlobState::Unreadable(_)), "{story}: {state}");
+                    assert_eq!(got.unwrap_err().kind(), ErrorKind::Corrupt, "{story}");
+                } else {
+                    assert_eq!((state, got.is_ok()), (BlobState::Intact, true), "{story}");
+                }
+            }
+            let before = log_digest(&disk);
+            let rescued = Path::new("/rescued");
+            let done = salvage(&dir(), rescued, &on(&disk)).unwrap();
+            // Notes about snapshots are not salvaged.
+            let notes = all.iter().filter(|(seq, ..)| {
+                let record = reader(&pristine).record(*seq).unwrap().unwrap();
+                record.kind == plan_ledger::internals::log::KIND_SNAPSHOT_NOTE
+            });
+            let notes = u64::try_from(notes.count()).unwrap();
+            assert!(done.lost <= lost + notes, "{story}: {done:?}");
+            assert_eq!(done.records + done.lost, last, "{story}: {done:?}");
+            assert!(log_digest(&disk) == before, "{story}: changed");
+            let view = LedgerView::open(&dir(), &on(&disk)).unwrap();
+            // Every header is needed for a fold.
+            if lost == 0 && !(path.starts_with(dir().join("log")) && bad.start < HEADER) {
+                assert_eq!(view.state_at(last).unwrap().seq, last, "{story}");
+            }
+            match Ledger::open_with(&dir(), &on(&disk)) {
+                Ok((ledger, _)) => assert_eq!(ledger.head().seq, last, "{story}"),
+                Err(error) => assert!(error.is_corrupt(), "{story}: {error}"),
+            }
+        }
+    }
+}
+
+/// Story: an unreadable sector looked like one that was never written, and so the record in it like a
+/// torn write.
+/// Method: a record that HEAD does not cover has an unreadable sector; whether it was acknowledged is
+/// unknown.
+#[test]
+fn unreadable_record_is_not_a_torn_write() {
+    let (disk, mut model) = (SimDisk::new(), Model::default());
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    model.is_created = true;
+    model.append(&log, &[record(1, 700)], 1).unwrap();
+    let head = disk.read(&dir().join("HEAD")).unwrap();
+    model.append(&log, &[record(2, 3000)], 1).unwrap();
+    kill(&disk, log);
+    disk.overwrite(&dir().join("HEAD"), 0, &head).unwrap();
+    let (_, path, bytes) = places(&reader(&disk)).pop().unwrap();
+    for bad in [bytes.start + 600..bytes.start + 601, bytes.end - 1..bytes.end] {
+        let disk = disk.fork();
+        disk.make_unreadable(&path, bad).unwrap();
+        let found = diagnose(&disk, &dir()).unwrap();
+        assert!(found.evidence.has(EvidenceBit::ReadError), "{:?}", found.evidence);
+        assert!(!found.evidence.has(EvidenceBit::ZerosToEnd), "{:?}", found.evidence);
+        assert_eq!(found.row.verdict, TailVerdict::Ambiguous, "{:?}", found.evidence);
+        assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Ambiguous);
+    }
+    // In the zeros after the last record.
+    let end = bytes.end.next_multiple_of(4096) + 4096;
+    disk.make_unreadable(&path, end..end + 1).unwrap();
+    assert_eq!(diagnose(&disk, &dir()).unwrap().row.verdict, TailVerdict::Ambiguous);
+    let verified = verified(&disk);
+    let named = verified.findings.iter().find(|each| each.class == FindingClass::Damage).unwrap();
+    assert_eq!((named.offset, named.end, &named.missing), (end, end + SECTOR, &None));
+}
+
+/// Each read fails once, and each from then on: an error that passes costs nothing, and one that
+/// stays is damage with a place.
+#[test]
+fn sweep_each_read_fails_once_and_permanently() {
+    let (pristine, payloads) = fenced(End::Closed);
+    let calm = pristine.fork();
+    let nothing = FaultAction::Slow(std::time::Duration::from_nanos(1));
+    calm.inject(FaultRule::next(nothing).of(Operation::Read).always());
+    let whole = survey(&calm);
+    let reads = u64::try_from(calm.injected().len()).unwrap();
+    for nth in 1..=reads {
+        let failure = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+        let rule = FaultRule::next(failure).of(Operation::Read).nth(nth);
+        let disk = pristine.fork();
+        disk.inject(rule.clone());
+        let seen = survey(&disk);
+        assert!(seen.records == whole.records && seen.damages.is_empty(), "{nth}: {seen:?}");
+        let disk = pristine.fork();
+        disk.inject(rule.always());
+        let seen = survey(&disk);
+        seen.check(&payloads, &format!("from read {nth} on"));
+        assert!(!seen.damages.is_empty() || seen.records == whole.records, "{nth}: {seen:?}");
+        assert!(verified(&disk).is_damaged(), "{nth}");
+    }
+}
+
+/// One slot of HEAD is enough for readers, the writer and a later check of its ownership.
+#[test]
+fn writer_goes_on_with_one_readable_slot_of_head() {
+    let slot = u64::try_from(HEAD_SLOT_SIZE).unwrap();
+    for start in [0, slot] {
+        let (disk, mut model) = (SimDisk::new(), Model::default());
+        let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+        model.is_created = true;
+        for number in 0..4 {
+            model.append(&log, &[record(number, 100)], 1).unwrap();
+        }
+        disk.make_unreadable(&dir().join("HEAD"), start..start + slot).unwrap();
+        for number in 4..8 {
+            model.append(&log, &[record(number, 100)], 1).unwrap();
+        }
+        log.close().unwrap();
+        assert_eq!(survey(&disk).records.len(), 8);
+        assert_eq!(reader(&disk).head_slots().slots.iter().flatten().count(), 1);
+    }
+}
