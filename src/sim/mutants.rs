@@ -63,6 +63,9 @@ mutants! {
     AckBeforeSync, "H41", "a commit writes HEAD and acknowledges without a sync";
     HeadBeforeSync, "H46", "HEAD is written before the records that it covers are synced";
     HeadUnsynced, "H38", "HEAD is written and never synced";
+    HeadSlotStaleAtRest, "H54", "only one slot of HEAD is written at open and at a clean close";
+    LostHeadSlotIgnored, "H54", "the older slot of HEAD decides the end of the log alone";
+    FenceNeedsFullSegment, "H50", "recovery on a full disk needs room for a segment of the usual size";
     HeadSingleSlot, "H54", "HEAD is overwritten in place: always in the same slot";
     SegmentPreallocatedTwice, "H26", "a segment is preallocated while the previous one is taken into use";
     SealBeforeHeadSync, "H56", "a segment is sealed before HEAD is synced";
@@ -73,6 +76,7 @@ mutants! {
     PoisonIgnored, "H33 H34", "the log continues after a failed write";
     WaitersWokenBeforeSync, "H41 H58", "waiters are woken when the bytes are written";
     LockIdentityUnchecked, "H26 H61", "a lock file that replaced the locked one is accepted";
+    UnsafeLockAccepted, "H61", "a ledger is opened for writing where its lock can be taken twice";
     LedgerUidUnchecked, "H26", "a reader accepts another ledger at the path of its own";
     TakeoverUnchecked, "H26 H61", "HEAD is written without checking for a new lock holder";
     OlderHeadAccepted, "H61", "a writer continues after an older copy replaced its files";
@@ -117,6 +121,8 @@ mutants! {
     SnapshotDirEntryUnsynced, "H52", "the folder of a new snapshot is not synced";
     SnapshotChainUnchecked, "H53", "a snapshot need not match the chain of the log";
     SnapshotStateHashUnchecked, "H53", "a snapshot's state need not match the hash in its header";
+    SnapshotNoteNotRequired, "H53", "a snapshot is used although no note in the log names it";
+    SnapshotAheadIsDamage, "H53", "verify reports a snapshot ahead of HEAD as damage after a power loss";
     SnapshotNotComparedWithReplay, "H53", "verify does not compare snapshots with a replay";
     RunHashUnchecked, "H53", "a run in a snapshot need not match its hash";
     RunOverviewUnchecked, "H53", "the overview of a run in a snapshot need not match the run";
@@ -128,6 +134,8 @@ mutants! {
     BaseSnapshotUnchecked, "H53", "a base need not be the one that the snapshot names";
     PruneBeforeNote, "H52", "segments are removed before the retention note is durable";
     PruneRemovalUnsynced, "H25", "a removal is not synced before the next one";
+    PrunedFileEndsVerify, "H23", "a verification fails because a prune removed a file that it was reading";
+    PrunedIndexEndsWalk, "H23", "a reader fails because a prune removed a segment that it had read";
     PruneOutOfOrder, "H23", "segments are removed in the wrong order";
     PruneWithoutAnchor, "H52", "a prune continues although an anchor is missing or damaged";
     BlobUnsynced, "H52", "a blob is renamed into place and recorded before it is synced";

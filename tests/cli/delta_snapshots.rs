@@ -15,7 +15,7 @@ use plan_ledger::{
 };
 
 use crate::lab::{dir, reader};
-use crate::snapshots::{append_unknown, opened, quiet, replayed, truth};
+use crate::snapshots::{append_note, append_unknown, opened, quiet, replayed, truth};
 use crate::time_travel::{environment, play, snapshot_seqs};
 
 /// Write a snapshot of the state at a record, based on another snapshot.
@@ -39,7 +39,10 @@ pub(crate) fn write(
     };
     let body = |out: &mut dyn std::io::Write| state.encode_changes(&of_base, out);
     let header = SnapshotHeader { body_length: 0, ..header };
-    plan_ledger::internals::log::write_snapshot(disk, &dir(), header, body).unwrap().1
+    let (header, path) =
+        plan_ledger::internals::log::write_snapshot(disk, &dir(), header, body).unwrap();
+    append_note(disk, &header);
+    path
 }
 
 /// The state of a snapshot and its bases.

@@ -19,7 +19,7 @@ use plan_ledger::{
 };
 
 use crate::command::{Place, start, wait_until};
-use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader};
+use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader, whole};
 use crate::time_travel::environment;
 
 /// An environment without scheduled snapshots.
@@ -689,8 +689,12 @@ fn forged_snapshot_is_no_anchor() {
     assert_eq!(state.seq, header.seq);
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
-    plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, |out| state.encode(out))
-        .unwrap();
+    let encode = |out: &mut dyn std::io::Write| state.encode(out);
+    let (header, _) =
+        plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, encode).unwrap();
+    let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
+    assert!(error.to_string().contains("no note in the log names its state"), "{error}");
+    crate::snapshots::append_note(&disk, &header);
     let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
 }
@@ -1350,4 +1354,45 @@ fn pruned_history_is_rejected_and_a_later_one_is_complete() {
     assert_eq!(ledger.compare(one, two).unwrap().runs, [one, two]);
     let unknown = ledger.trace(RunId(99)).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::Rejected);
+}
+
+/// Story: `export` and `verify` beside a prune failed because a file was gone.
+/// Method: a reader has read the records of a segment when a prune removes it; and a verification is
+/// overtaken by a prune in each of its phases.
+#[test]
+fn readers_beside_a_prune_go_on() {
+    let pristine = five();
+    let last = reader(&pristine).segments()[0].path.clone();
+    let count = whole(&reader(&pristine)).len();
+    let disk = pristine.fork();
+    let view = reader(&disk);
+    let second = view.segments()[1].header.as_ref().unwrap().base_seq;
+    let mut found = 0;
+    for item in view.walk(1) {
+        let LogItem::Record(record, _) = item.unwrap() else { panic!("damage") };
+        found += 1;
+        if record.seq + 1 == second {
+            disk.remove(&last).unwrap();
+        }
+    }
+    assert_eq!(found, count);
+
+    for nth in 0..12 {
+        for level in LEVELS {
+            let disk = pristine.fork();
+            let looks = std::sync::atomic::AtomicU32::new(0);
+            let watch = |_: VerifyProgress| {
+                if looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == nth {
+                    let ledger = open(&disk);
+                    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
+                    ledger.close().unwrap();
+                }
+                std::ops::ControlFlow::Continue(())
+            };
+            let jobs = std::num::NonZeroUsize::MIN;
+            let request = VerifyRequest { level, jobs, expected: None, watch: &watch };
+            let report = verify(&dir(), &quiet(&disk), request);
+            assert!(report.is_ok(), "look {nth}, {level:?}: {report:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader, SnapshotN
 use plan_ledger::internals::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyReport, VerifyRequest, verify,
 };
-use plan_ledger::internals::log::{Log, LogOptions, SnapshotNote};
+use plan_ledger::internals::log::{FindingClass, Log, LogOptions, SnapshotNote};
 use plan_ledger::internals::plan::{PackedRun, RunOverview, StoredRun};
 use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
 use plan_ledger::internals::storage::{Access, Storage};
@@ -33,9 +33,14 @@ fn snap() -> PathBuf {
 
 /// A closed ledger with snapshots at 20, 40 and 60, and its environment, which makes no more.
 fn three() -> (SimDisk, Environment) {
+    three_of(5)
+}
+
+/// The same with another history.
+fn three_of(seed: u64) -> (SimDisk, Environment) {
     let disk = SimDisk::new();
     let ledger = Ledger::create(&dir(), &environment(&disk, 20)).unwrap();
-    play(&ledger, 5, 65);
+    play(&ledger, seed, 65);
     ledger.close().unwrap();
     assert_eq!(snapshot_seqs(&disk), [20, 40, 60]);
     (disk.clone(), quiet(&disk))
@@ -485,6 +490,13 @@ fn kept_after(quarters: u64, bytes: u64) -> Vec<u64> {
 }
 
 /// Append this many records of a kind that may be skipped.
+/// Append the note about a snapshot.
+pub(crate) fn append_note(disk: &SimDisk, header: &SnapshotHeader) {
+    let (log, _) = Log::open(&dir(), options(disk), header.time).unwrap();
+    log.append(&[SnapshotNote::of(header).record()], header.time).unwrap();
+    log.close().unwrap();
+}
+
 pub(crate) fn append_unknown(disk: &SimDisk, mut count: u64) {
     let options = LogOptions { stream_rule: RUN_STREAMS, ..options(disk) };
     let (log, _) = Log::open(&dir(), options, 0).unwrap();
@@ -609,6 +621,60 @@ fn snapshots_of_another_version_are_ignored() {
     ledger.close().unwrap();
     assert_eq!(opened(&disk, &environment).1, Some(made.seq));
     assert!(files(&disk).contains(&older.path));
+}
+
+/// Story: a state of another course of events, with valid checksums and the chain value of this log, was
+/// put into the folder of snapshots. It decided what was dispatched, and verification of the log against
+/// a root that was kept elsewhere confirmed it.
+/// Method: the state of another ledger at the same record, newest of all; then a note about another
+/// state.
+#[test]
+fn snapshot_without_a_note_in_the_log_is_never_used() {
+    let (disk, environment) = three();
+    let (other, other_environment) = three_of(6);
+    let foreign = LedgerView::open(&dir(), &other_environment).unwrap().state_at(63).unwrap();
+    drop(other);
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    let (truth, record) = (truth(&disk), reader(&disk).record(63).unwrap().unwrap());
+    let at = |seq: u64| truth[usize::try_from(seq).unwrap()];
+    let last = reader(&disk).head().unwrap().durable_seq;
+    let genuine = view.log().snapshots().unwrap().names.remove(2);
+    let header = SnapshotHeader {
+        seq: 63,
+        time: record.time,
+        chain: record.chain,
+        state_hash: state_hash(&foreign).0,
+        body_length: 0,
+        base: None,
+        ..view.check_snapshot(&genuine).unwrap()
+    };
+    assert_ne!(header.state_hash, at(63).0);
+    let write = |out: &mut dyn io::Write| foreign.encode(out);
+    let written =
+        plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, write).unwrap();
+    let (hash, from, notes) = opened(&disk, &environment);
+    assert_eq!((hash, from), (at(last), Some(60)));
+    assert!(notes.is_empty(), "a crash may have left it: {notes:?}");
+    let view = LedgerView::open(&dir(), &environment).unwrap();
+    for seq in 60..=last {
+        assert_eq!(state_hash(&view.state_at(seq).unwrap()), at(seq), "{seq}");
+    }
+    let report = replayed(&environment);
+    let found: Vec<_> = report.log.findings.iter().filter(|it| it.path == written.1).collect();
+    assert!(found.iter().any(|it| it.class == FindingClass::Warning), "{found:?}");
+
+    // A genuine one whose note did not become durable is not used either.
+    disk.remove(&written.1).unwrap();
+    let (ledger, _) = Ledger::open_with(&dir(), &environment).unwrap();
+    let seq = ledger.head().seq;
+    let made = ledger.snapshot::<State>().unwrap();
+    assert_eq!(made.seq, seq);
+    ledger.close().unwrap();
+    assert_eq!(opened(&disk, &environment).1, Some(seq));
+    let name = made.path.file_name().unwrap();
+    let (bare, environment) = three();
+    bare.create(&snap().join(name)).unwrap().write_at(&disk.read(&made.path).unwrap(), 0).unwrap();
+    assert_eq!(opened(&bare, &environment).1, Some(60));
 }
 
 /// Goal: a run whose bytes in a snapshot do not have its hash has no effect, although the bytes

@@ -25,8 +25,8 @@ pub(crate) fn is_supported<P: Projection>(name: &SnapshotName) -> bool {
     name.projection == P::NAME && name.version == P::VERSION
 }
 
-/// The value of a snapshot, after every check except two: later snapshot notes may contradict it,
-/// and runs whose decoding was deferred may be invalid.
+/// The value of a snapshot that a note in the log names, after every check except two: another note
+/// may contradict it, and runs whose decoding was deferred may be invalid.
 ///
 /// # Errors
 /// `Corrupt` with file and offset; `Unsupported`; `Io`.
@@ -34,8 +34,27 @@ pub(crate) fn load<P: Projection>(
     reader: &LogReader,
     name: &SnapshotName,
 ) -> Result<(P, SnapshotHeader)> {
-    load_and_inspect_base(reader, name, |_| {})
+    let (value, header) = load_and_inspect_base(reader, name, |_| {})?;
+    check_noted(reader, &header)?;
+    Ok((value, header))
 }
+
+/// Check that a note in the log names the snapshot. Without one, nothing that the chain covers says
+/// that its state is the one of the log.
+fn check_noted(reader: &LogReader, header: &SnapshotHeader) -> Result<()> {
+    if reader.is_snapshot_noted(header)? || mutant!(SnapshotNoteNotRequired) {
+        return Ok(());
+    }
+    Err(unusable(&path_of(reader, &header.name()), UNNOTED))
+}
+
+/// Whether a snapshot may be tried. A crash may leave one without a note, which costs nothing.
+pub(crate) fn is_noted(reader: &LogReader, name: &SnapshotName) -> bool {
+    reader.is_snapshot_name_noted(name).unwrap_or(false) || mutant!(SnapshotNoteNotRequired)
+}
+
+/// Why a snapshot without a note is not used.
+pub(crate) const UNNOTED: &str = "no note in the log names its state";
 
 /// As [`load`]; `inspect_base` gets the value of the base, if there is one.
 fn load_and_inspect_base<P: Projection>(
@@ -92,6 +111,7 @@ impl<P: Projection> UncheckedSnapshot<P> {
     /// As [`load`].
     pub(crate) fn check_against(self, reader: &LogReader) -> Result<(P, SnapshotHeader)> {
         reader.check_matching(&self.header, &path_of(reader, &self.name))?;
+        check_noted(reader, &self.header)?;
         Ok((self.value, self.header))
     }
 }

@@ -16,7 +16,9 @@ use crate::storage::Storage;
 
 use crate::ledger::projection::{Projection, decode_record, is_valid_name};
 
-use super::load::{UncheckedSnapshot, is_supported, load, load_validated, path_of, unusable};
+use super::load::{
+    UncheckedSnapshot, is_noted, is_supported, load, load_validated, path_of, unusable,
+};
 
 /// The lock for making, removing and anchoring snapshots. A snapshot writer removes unfinished
 /// files and cannot distinguish an abandoned file from one that another thread is writing. The lock
@@ -121,7 +123,8 @@ fn project_from<P: Projection>(
     list: &SnapshotList,
     mut ignored: Vec<Error>,
 ) -> Result<Projected<P>> {
-    for name in of_projection::<P>(reader, list).rev().filter(|name| name.seq <= seq) {
+    let usable = of_projection::<P>(reader, list).rev().filter(|name| name.seq <= seq);
+    for name in usable.filter(|name| is_noted(reader, name)) {
         let loaded = match (loaded.take_if(|loaded| loaded.has_name(name)), validation) {
             (Some(loaded), Validation::Deferred) => loaded.check_against(reader),
             (_, Validation::Deferred) => load::<P>(reader, name),
@@ -316,7 +319,8 @@ pub(crate) fn make<P: Projection>(
     let is_anchor = |name| reader.retention().is_some_and(|retention| retention.is_anchor(name));
     // An anchor has no base, and neither has the snapshot that replaces it.
     let bases = if is_anchor(&header.name()) { &[] } else { bases };
-    let base = bases.iter().find_map(|name| match load::<P>(reader, name) {
+    let mut usable = bases.iter().filter(|name| is_noted(reader, name));
+    let base = usable.find_map(|name| match load::<P>(reader, name) {
         Ok((base, header)) => {
             Some((base, SnapshotBase { seq: header.seq, state_hash: header.state_hash }))
         }

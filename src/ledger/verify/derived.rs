@@ -78,6 +78,10 @@ pub(crate) fn check(
                 report.snapshots += 1;
                 match check {
                     SnapshotCheck::Valid(hash) => expected.push(hash),
+                    SnapshotCheck::Unnoted(hash, finding) => {
+                        expected.push(hash);
+                        report.log.add_findings([finding]);
+                    }
                     SnapshotCheck::Bad(finding) => report.log.add_findings([finding]),
                     SnapshotCheck::Skipped => {}
                 }

@@ -26,6 +26,8 @@ pub(crate) struct SnapshotVerifier<'a> {
 /// The result of checking a snapshot.
 pub(crate) enum SnapshotCheck {
     Valid(ExpectedStateHash),
+    /// It is valid, but no note in the log names it, so it is not used.
+    Unnoted(ExpectedStateHash, VerifyFinding),
     Bad(VerifyFinding),
     /// It was already reported, or was removed in the meantime.
     Skipped,
@@ -72,11 +74,24 @@ impl SnapshotVerifier<'_> {
         let class = if is_anchor { FindingClass::Damage } else { FindingClass::DerivedDamage };
         match load::check(self.reader, name) {
             Ok(header) => {
-                let place = finding(class, path, 0..HEADER, "the snapshot".to_owned());
-                SnapshotCheck::Valid(ExpectedStateHash {
-                    place,
-                    expected: SnapshotNote::of(&header),
-                })
+                let place = finding(class, path.clone(), 0..HEADER, "the snapshot".to_owned());
+                let expected = ExpectedStateHash { place, expected: SnapshotNote::of(&header) };
+                // A writer appends the note after it made the snapshot.
+                let is_noted =
+                    self.reader_now().and_then(|reader| reader.is_snapshot_noted(&header));
+                if is_noted.unwrap_or(false) {
+                    return SnapshotCheck::Valid(expected);
+                }
+                let what =
+                    format!("{}, so the snapshot is not used; it may be deleted", load::UNNOTED);
+                let class = FindingClass::Warning;
+                SnapshotCheck::Unnoted(expected, finding(class, path, 0..HEADER, what))
+            }
+            Err(_) if self.is_ahead(name) => {
+                let what = "the record of this snapshot is after the durable end in HEAD, so it is \
+                            not used before the next opening";
+                let class = FindingClass::Warning;
+                SnapshotCheck::Bad(finding(class, path, 0..HEADER, what.to_owned()))
             }
             Err(error) => match self.length_of(&path) {
                 // A writer may have removed it after making a newer snapshot.
@@ -86,6 +101,13 @@ impl SnapshotVerifier<'_> {
                 }
             },
         }
+    }
+
+    /// Whether HEAD does not cover the record of a snapshot yet.
+    fn is_ahead(&self, name: &SnapshotName) -> bool {
+        mutant!(SnapshotAheadIsDamage => return false);
+        let header = self.reader.snapshot_folder().header(name).ok().flatten();
+        header.is_some_and(|header| self.reader.is_snapshot_ahead(&header).unwrap_or(false))
     }
 
     /// Findings about unknown files.

@@ -226,6 +226,31 @@ impl LogReader {
         snapshots::check_matching(self, header, path)
     }
 
+    /// Whether a durable note in the log names a snapshot of this name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_snapshot_name_noted(&self, name: &SnapshotName) -> Result<bool> {
+        snapshots::is_snapshot_name_noted(self, name)
+    }
+
+    /// Whether the record of a snapshot is in the log, but after the durable end in HEAD.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_snapshot_ahead(&self, header: &SnapshotHeader) -> Result<bool> {
+        snapshots::is_snapshot_ahead(self, header)
+    }
+
+    /// Whether a durable note in the log names exactly this snapshot: its projection, record, chain
+    /// and state hash. Without one it must not be used, since the chain does not cover its state.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_snapshot_noted(&self, header: &SnapshotHeader) -> Result<bool> {
+        snapshots::is_snapshot_noted(self, header)
+    }
+
     /// The chain value of a durable record, from the record itself or from a segment's header.
     ///
     /// # Errors

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotHeader, SnapshotName};
+use crate::log::bytes::hex;
 use crate::log::folder::LedgerPaths;
-use crate::log::notes::Anchor;
+use crate::log::notes::{Anchor, KIND_SNAPSHOT_NOTE, SnapshotNote};
 use crate::log::record::{LogItem, RecordStatus};
 use crate::log::segment::{Segment, valid_segment};
 use crate::log::snapshot::{SnapshotFolder, SnapshotReader, damaged_snapshot, list_snapshots};
 
 use super::log_reader::LogReader;
+use super::select::{FilteredWalk, RecordFilter};
 use super::walk::Walk;
 
 pub(crate) fn snapshot_folder(reader: &LogReader) -> SnapshotFolder<'_> {
@@ -44,6 +46,62 @@ pub(crate) fn check_matching(
             Err(damaged_snapshot(path, 48, &what))
         }
     }
+}
+
+/// Whether the record of a snapshot is in the log, but after the durable end in HEAD. After a power
+/// loss HEAD may be older than the snapshot by a second; the next opening adopts the record.
+pub(crate) fn is_snapshot_ahead(reader: &LogReader, header: &SnapshotHeader) -> Result<bool> {
+    for item in Walk::with_resume_points(reader, header.seq) {
+        if let LogItem::Record(record, status) = item?
+            && record.seq >= header.seq
+        {
+            return Ok(status == RecordStatus::Unacknowledged
+                && (record.seq, record.chain) == (header.seq, header.chain));
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a durable note in the log, or the retention note of a prune, names exactly this snapshot.
+pub(crate) fn is_snapshot_noted(reader: &LogReader, header: &SnapshotHeader) -> Result<bool> {
+    let anchors = reader.retention().map(|retention| retention.note.anchors.as_slice());
+    if anchors.unwrap_or_default().contains(&Anchor::of(header)) {
+        return Ok(true);
+    }
+    let own = SnapshotNote::of(header);
+    has_note(reader, header.seq, |note| *note == own)
+}
+
+/// Whether a note names a snapshot of this name. Its header must be compared as well.
+pub(crate) fn is_snapshot_name_noted(reader: &LogReader, name: &SnapshotName) -> Result<bool> {
+    let hash = hex(&name.hash);
+    Ok(reader.retention().is_some_and(|retention| retention.is_anchor(name))
+        || has_note(reader, name.seq, |note| {
+            (note.seq, note.version) == (name.seq, name.version)
+                && note.projection == name.projection
+                && note.state_hash.starts_with(&hash)
+        })?)
+}
+
+/// Whether a durable note after a record is the wanted one. A note follows the last record that its
+/// snapshot includes, usually closely.
+fn has_note(reader: &LogReader, seq: u64, is_it: impl Fn(&SnapshotNote) -> bool) -> Result<bool> {
+    let notes = RecordFilter::Kind(KIND_SNAPSHOT_NOTE);
+    for item in FilteredWalk::new(reader, notes, seq.saturating_add(1)) {
+        match item? {
+            LogItem::Record(_, RecordStatus::Unacknowledged) => return Ok(false),
+            LogItem::Record(record, _)
+                if SnapshotNote::from_record(&record).is_some_and(|note| is_it(&note)) =>
+            {
+                return Ok(true);
+            }
+            LogItem::Record(..)
+            | LogItem::Damage(_)
+            | LogItem::DerivedDamage(_)
+            | LogItem::OpenEnd { .. } => {}
+        }
+    }
+    Ok(false)
 }
 
 pub(crate) fn chain_at(reader: &LogReader, seq: u64) -> Result<Option<Chain>> {
