@@ -75,8 +75,8 @@ def read_head(root, notes):
         if (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(slot[:128]) and zero(slot[132:])
                 and head.mode in MODES and head.state in STATES):
             valid.append(head)
-        elif not zero(slot):
-            notes.append(f"HEAD: slot {index} is not valid; the other one counts")
+        else:
+            notes.append(f"HEAD: slot {index} is damaged; the other one counts")
     require(len(valid) < 2 or valid[0].generation != valid[1].generation or valid[0] == valid[1],
             "HEAD", 0, "two different slots of one generation")
     return max(valid, key=lambda head: head.generation, default=None)

@@ -113,7 +113,7 @@ class LedgerCase(unittest.TestCase):
         """A ledger of one segment with these records; HEAD at record `durable` (the last, if not given)."""
         body, ends = frames(4096, 1, bytes(32), specs)
         durable = len(specs) if durable is None else durable
-        self.put("HEAD", slot(durable, *ends[durable], **(head or {})) + bytes(4096))
+        self.put("HEAD", slot(durable, *ends[durable], **(head or {})) * 2)
         return self.segment(segment_header(length=length, **header), body, length=length), ends
 
     def two(self, reason=1, dead=b"", head_stale=False, note=None, note_frame=None, **header):
@@ -130,8 +130,8 @@ class LedgerCase(unittest.TestCase):
         header = {"ordinal": 1, "base": 2, "prev_chain": chain, "prev_uid": UIDS[0], "prev_end": end, "reason": reason,
                   "born": born, "epoch": 2} | header
         self.segment(segment_header(**header), body, base=2, ordinal=1)
-        self.put("HEAD", slot(1, end, chain) + bytes(4096) if head_stale
-                 else slot(1 + len(specs), *after[-1], ordinal=1) + bytes(4096))
+        self.put("HEAD", slot(1, end, chain) * 2 if head_stale
+                 else slot(1 + len(specs), *after[-1], ordinal=1) * 2)
 
     def report(self, status, reason=None, **expected):
         found = reader.check(self.root)
@@ -183,7 +183,7 @@ class Whole(LedgerCase):
                              uid=UIDS[1], ordinal=1)
         self.segment(segment_header(ordinal=1, base=2, prev_chain=chain, prev_uid=UIDS[0], prev_end=end, reason=3,
                                     born=(2, after[1][0])), body, base=2, ordinal=1)
-        self.put("HEAD", slot(1, end, chain, state=POISONED) + bytes(4096))
+        self.put("HEAD", slot(1, end, chain, state=POISONED) * 2)
         self.report("whole", records=2, unacknowledged=0)
 
     def test_unacknowledged_records(self):
@@ -245,7 +245,7 @@ class Damaged(LedgerCase):
 
     def test_every_byte_of_the_only_head_slot(self):
         self.one()
-        good = (self.root / "HEAD").read_bytes()
+        good = (self.root / "HEAD").read_bytes()[:4096] + bytes(4096)
         for index in range(4096):
             bad = bytearray(good)
             bad[index] ^= 0x01

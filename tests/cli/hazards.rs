@@ -173,12 +173,12 @@ fn invalidated_head_slot_never_becomes_valid_again() {
     for step in 0..4 {
         log.append(&[record(step, 300)], at(4 * step)).unwrap();
     }
-    kill(&disk, log);
+    log.close().unwrap();
     disk.lose_power(plan_ledger::internals::sim::Loss::Nothing);
     let (newest, _) = reader(&disk).head_slots().newest().unwrap();
     let padding = if newest == 0 { 2000 } else { 4096 + 2000 };
     disk.overwrite(&dir().join("HEAD"), padding, &[0xA5]).unwrap();
-    assert_ne!(reader(&disk).head_slots().newest().unwrap().0, newest, "the older one counts");
+    assert_ne!(reader(&disk).head_slots().newest().unwrap().0, newest, "the other one counts");
     let calls = |disk: &SimDisk| {
         let (log, _) = open(disk)?;
         log.append(&[record(9, 100)], at(50)).map(drop)?;

@@ -29,6 +29,7 @@ mod golden;
 mod golden_ledgers;
 mod group_commit;
 mod hazards;
+mod head_slots;
 mod holders;
 mod import_commands;
 mod import_plans;

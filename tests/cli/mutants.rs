@@ -41,6 +41,7 @@ const ENGINE: &[&str] = &[
     "salvage",
     "log_damage",
     "unreadable_sectors",
+    "head_slots",
     "inconsistent_metadata",
     "operator_commands",
     "run",

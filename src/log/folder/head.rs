@@ -111,8 +111,8 @@ impl HeadFile {
         file.sync().map_err(|error| Error::io("sync HEAD", &path, error))?;
         let (newest, generation) =
             head_slots.newest().map_or((1, 0), |(slot, head)| (slot, head.generation));
-        if !head_slots.is_whole() && head_slots.newest().is_some() {
-            invalidate_slot(&*file, 1 - newest)
+        if let Some((valid, head)) = head_slots.newest().filter(|_| !head_slots.is_whole()) {
+            restore_slot(&*file, 1 - valid, head)
                 .map_err(|error| Error::io("write HEAD", &path, error))?;
         }
         let (file, slot) = (file.into(), 1 - newest);
@@ -144,6 +144,22 @@ impl HeadFile {
         Ok(())
     }
 
+    /// Write both slots, each synced before the other one is written, so that the loss of one of them
+    /// loses no position. `may_write` is asked before each write.
+    pub(crate) fn write_both(
+        &mut self,
+        content: &Head,
+        may_write: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        for _ in 0..2 {
+            may_write()?;
+            self.write(content.clone())?;
+            self.sync()?;
+            mutant!(HeadSlotStaleAtRest => break);
+        }
+        Ok(())
+    }
+
     /// Sync the current slot and switch to the other one. Only now can this slot be relied on while
     /// the other one is overwritten.
     pub(crate) fn sync(&mut self) -> Result<()> {
@@ -159,12 +175,13 @@ impl HeadFile {
     }
 }
 
-/// Make an invalid slot permanently invalid. If only its padding was damaged, a torn write of
-/// the padding alone would restore a valid checksum: the slot would name an old position again.
-fn invalidate_slot(file: &dyn StorageFile, slot: usize) -> std::io::Result<()> {
-    const START: [u8; 512] = [0; 512];
-    let offset = if slot == 0 { 0 } else { HEAD_SLOT_SIZE };
-    file.write_at(&START, u64::try_from(offset).map_err(std::io::Error::other)?)?;
+/// Write a copy of the valid slot over an invalid one, before anything else is written to it. If only
+/// the padding of the invalid slot was damaged, a later torn write of the padding alone would restore
+/// its checksum: the slot would name an old position again.
+fn restore_slot(file: &dyn StorageFile, slot: usize, valid: &Head) -> std::io::Result<()> {
+    let bytes = valid.encode();
+    let offset = if slot == 0 { 0 } else { len_u64(&bytes) };
+    file.write_at(&bytes, offset)?;
     file.sync()
 }
 
@@ -230,5 +247,5 @@ impl HeadBytes {
     }
 }
 
-const READ_ATTEMPTS: usize = 3;
+const READ_ATTEMPTS: usize = 8;
 const _: () = assert!(HEAD_SIZE == 2 * HEAD_SLOT_SIZE, "two slots");

@@ -24,7 +24,7 @@ impl RecoveryAction {
             TailVerdict::Clean => RecoveryAction::Continue,
             TailVerdict::Unacknowledged | TailVerdict::Torn => Self::Fence,
             TailVerdict::Ambiguous if options.on_ambiguous == OnAmbiguous::Fence => {
-                // The policy overrides only rows 1 and 12: if the other evidence proves damage
+                // The policy overrides only rows 1, 6a and 12: if the other evidence proves damage
                 // without HEAD, opening still fails.
                 let rest = classify(tail.evidence.without(EvidenceBit::HeadInvalid));
                 let is_known = matches!(

@@ -172,6 +172,14 @@ pub(crate) fn refuse(
             )
             .at_path(&paths.head()));
         }
+        TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::SlotInvalid) => {
+            return Err(Error::new(
+                ErrorKind::Ambiguous,
+                "one slot of HEAD is damaged, so it is unknown what was acknowledged last; nothing \
+                 was changed; see `ledger inspect`",
+            )
+            .at_path(&paths.head()));
+        }
         TailVerdict::Ambiguous => {
             (ErrorKind::Ambiguous, "it is unknown whether damaged bytes were acknowledged")
         }
@@ -232,8 +240,9 @@ mod tests {
                 discarded: Vec::new(),
             };
             let refused = refuse(&paths, &newest, &tail, row).map_err(|error| {
-                let place =
-                    if tail.evidence.has(EvidenceBit::HeadInvalid) { "HEAD" } else { ".seg" };
+                let is_head = [EvidenceBit::HeadInvalid, EvidenceBit::SlotInvalid];
+                let is_head = is_head.into_iter().any(|bit| tail.evidence.has(bit));
+                let place = if is_head { "HEAD" } else { ".seg" };
                 assert!(error.to_string().contains(place), "row {}: {error}", row.label);
                 error.kind()
             });

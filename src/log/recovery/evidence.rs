@@ -150,6 +150,7 @@ pub(crate) fn examine(
         ),
         (EvidenceBit::UnwrittenSector, has_unwritten_sector(scan, header, at.offset)?),
         (EvidenceBit::ReadError, tail_scan.has_read_error),
+        (EvidenceBit::SlotInvalid, is_slot_lost(head_slots, is_at_end)),
     ]);
     let durable_end = durable_end.unwrap_or(start);
     let batch_end = if mutant!(IntactTailDropped) { durable_end } else { batch_end };
@@ -165,6 +166,16 @@ pub(crate) fn examine(
         evidence,
         discarded,
     })
+}
+
+/// Whether a slot of HEAD is lost that may have named a later end than the other one. At rest both
+/// slots are CLEAN and name the end, so one of them is enough.
+fn is_slot_lost(head_slots: &HeadSlots, is_at_end: bool) -> bool {
+    mutant!(LostHeadSlotIgnored => return false);
+    let Some((_, head)) = head_slots.newest().filter(|_| !head_slots.is_whole()) else {
+        return false;
+    };
+    !(is_at_end && head.state == HeadState::Clean)
 }
 
 /// Add the observation about the newest segment's length: it has its preallocated length until it

@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
     Chain, ChainKey, HeadState, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp,
     encode_frame, frame_size,
@@ -31,6 +31,10 @@ use super::table::{RecoveryRow, TailVerdict};
 
 /// Size of a write in bytes, or of one frame if that is larger.
 const CHUNK: usize = 1 << 20;
+
+/// Space after the content of the smallest fence: on a full disk, what makes room must be able to
+/// append its note.
+const FENCE_SLACK: u64 = 16 << 10;
 
 /// The inputs of a fence.
 pub(crate) struct Fence<'a> {
@@ -63,6 +67,27 @@ impl Fence<'_> {
         state: Option<HeadState>,
         time: u64,
     ) -> Result<FenceResult> {
+        let usual = |needed| self.sizes.size_for(0, needed);
+        let built = self.build_with(uids, epoch, state, time, &usual);
+        mutant!(FenceNeedsFullSegment => return built);
+        match built {
+            Err(error) if error.kind() == ErrorKind::DiskFull => {
+                let smallest = SegmentSizes { first: 0, largest: 0 };
+                let size = |needed| smallest.size_for(0, needed + FENCE_SLACK);
+                self.build_with(uids, epoch, state, time, &size)
+            }
+            built => built,
+        }
+    }
+
+    fn build_with(
+        &self,
+        uids: &UidSource,
+        epoch: u64,
+        state: Option<HeadState>,
+        time: u64,
+        size_for: &dyn Fn(u64) -> u64,
+    ) -> Result<FenceResult> {
         let (durable, batch_end) = (self.tail.durable_end, self.tail.batch_end);
         mutant!(TornTailTruncated => open_segment(self.storage, self.paths, self.before)?.1
             .set_length(batch_end.offset).ok());
@@ -81,7 +106,7 @@ impl Fence<'_> {
             prev_last_seq: durable.next_seq - 1,
             writer_epoch: epoch,
             created: time,
-            prealloc_len: self.sizes.size_for(0, size),
+            prealloc_len: size_for(size),
             reason: match state {
                 Some(HeadState::Poisoned) => SegmentReason::FenceAfterIoError,
                 _ => SegmentReason::FenceAfterCrash,

@@ -41,9 +41,11 @@ pub enum EvidenceBit {
     UnwrittenSector,
     /// E: the storage cannot be read at the scan end.
     ReadError,
+    /// I: one slot of HEAD is invalid, and the other one is not CLEAN at the scan end.
+    SlotInvalid,
 }
 
-const BITS: [(EvidenceBit, char); 15] = [
+const BITS: [(EvidenceBit, char); 16] = [
     (EvidenceBit::Version, 'V'),
     (EvidenceBit::HeadInvalid, 'H'),
     (EvidenceBit::StructureInvalid, 'B'),
@@ -59,6 +61,7 @@ const BITS: [(EvidenceBit, char); 15] = [
     (EvidenceBit::EveryCommit, 'X'),
     (EvidenceBit::UnwrittenSector, 'Z'),
     (EvidenceBit::ReadError, 'E'),
+    (EvidenceBit::SlotInvalid, 'I'),
 ];
 
 impl EvidenceBit {
@@ -98,6 +101,9 @@ impl EvidenceBit {
             Self::EveryCommit => "HEAD is synced with every commit, and both slots are valid",
             Self::UnwrittenSector => "the frame there contains a sector that was never written",
             Self::ReadError => "the bytes there cannot be read",
+            Self::SlotInvalid => {
+                "one slot of HEAD is damaged, and the other does not prove that the log ends there"
+            }
         }
     }
 
@@ -118,6 +124,7 @@ impl EvidenceBit {
             Self::EveryCommit => 1 << 12,
             Self::UnwrittenSector => 1 << 13,
             Self::ReadError => 1 << 14,
+            Self::SlotInvalid => 1 << 15,
         }
     }
 }
@@ -265,7 +272,7 @@ const fn row(
 }
 
 /// The recovery table. The first matching row is used.
-pub const RECOVERY_TABLE: [RecoveryRow; 16] = [
+pub const RECOVERY_TABLE: [RecoveryRow; 17] = [
     row("0", NONE.with(EvidenceBit::Version), NONE, TailVerdict::Version),
     row("1", NONE.with(EvidenceBit::HeadInvalid), NONE, TailVerdict::Ambiguous),
     row("2", NONE.with(EvidenceBit::StructureInvalid), NONE, TailVerdict::Corrupt),
@@ -281,6 +288,7 @@ pub const RECOVERY_TABLE: [RecoveryRow; 16] = [
     ),
     row("5b", NONE.with(EvidenceBit::CoveredByWatermark), NONE, TailVerdict::Corrupt),
     row("6", NONE.with(EvidenceBit::LaterFrameProvesSync), NONE, TailVerdict::Corrupt),
+    row("6a", NONE.with(EvidenceBit::SlotInvalid), NONE, TailVerdict::Ambiguous),
     row(
         "7",
         NONE.with(EvidenceBit::ZerosToEnd)
@@ -320,12 +328,12 @@ pub fn classify(evidence: Evidence) -> &'static RecoveryRow {
 mod tests {
     use super::*;
 
-    /// The table is total, and no combination of evidence discards acknowledged bytes. All 2^15
+    /// The table is total, and no combination of evidence discards acknowledged bytes. All 2^16
     /// combinations are enumerated.
     #[test]
     fn every_combination_of_evidence_has_one_safe_verdict() {
         let mut reached = std::collections::BTreeSet::new();
-        for bits in 0..1_u16 << BITS.len() {
+        for bits in 0..=u16::MAX {
             let evidence = Evidence(bits);
             let row = classify(evidence);
             reached.insert(row.label);
@@ -351,6 +359,7 @@ mod tests {
                 EvidenceBit::SegmentMissing,
                 EvidenceBit::HeadDisagrees,
                 EvidenceBit::IntactButWrong,
+                EvidenceBit::SlotInvalid,
             ];
             let must_refuse = refuses_always.into_iter().any(|bit| evidence.has(bit));
             assert!(!(continues && must_refuse), "{evidence:?} continues");

@@ -44,9 +44,8 @@ pub(crate) fn findings(
     let mut findings = Vec::new();
     let slots = bytes.chunks(HEAD_SLOT_SIZE).zip(read.is_readable);
     for (slot, (bytes, is_readable)) in slots.enumerate() {
-        let is_never_written = bytes.iter().all(|byte| *byte == 0) && is_readable;
         let is_valid = head_slots.slots.get(slot).is_some_and(Option::is_some);
-        if is_valid || (is_never_written && head_slots.newest().is_some()) {
+        if is_valid {
             continue;
         }
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
@@ -55,10 +54,7 @@ pub(crate) fn findings(
             Some(_) if !is_readable => {
                 (FindingClass::Damage, "the storage cannot read the slot; the other slot is used")
             }
-            Some(_) => {
-                let what = "invalid slot: torn or damaged; the other slot is used";
-                (FindingClass::Warning, what)
-            }
+            Some(_) => (FindingClass::Damage, "invalid slot; the other slot is used"),
             None => (FindingClass::Damage, "invalid slot, like the other one"),
         };
         findings.push(finding(class, offset, end, what));

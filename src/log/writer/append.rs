@@ -189,8 +189,6 @@ impl SharedWriter {
         flushed?;
         let Some(content) = content else { return Ok(()) };
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        self.ownership.check().map_err(|why| fenced(&why))?;
-        head.write(content)?;
-        head.sync()
+        head.write_both(&content, || self.ownership.check().map_err(|why| fenced(&why)))
     }
 }

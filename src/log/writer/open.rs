@@ -156,8 +156,9 @@ fn open_locked(
     let content =
         head_content(&active.header, &position, epoch, options.head_sync, HeadState::Open);
     // A writer that took over since the lock was taken may have written to the scanned segment.
-    check_lock_file(&*lock, &paths.lock())?;
-    let mut head = take_over(&*storage, &paths, head, content)?;
+    let may_write = || check_lock_file(&*lock, &paths.lock());
+    may_write()?;
+    let mut head = take_over(&*storage, &paths, head, &content, may_write)?;
     head.synced_at = position.time;
     // Segments that a crash left unsealed. The log is valid without the seals.
     let _ = seal_rotated(&*storage, &paths, options.stream_rule, &segments);
@@ -181,16 +182,16 @@ fn take_over(
     storage: &dyn Storage,
     paths: &LedgerPaths,
     head: Option<HeadFile>,
-    content: Head,
+    content: &Head,
+    may_write: impl Fn() -> Result<()>,
 ) -> Result<HeadFile> {
     let mut head = if let Some(head) = head {
         head
     } else {
-        HeadFile::replace(storage, paths, &content)?;
+        HeadFile::replace(storage, paths, content)?;
         HeadFile::open(storage, paths, &read_head(storage, paths)?)?
     };
-    head.write(content)?;
-    head.sync()?;
+    head.write_both(content, may_write)?;
     Ok(head)
 }
 
