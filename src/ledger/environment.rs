@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource, UnsafeLocks};
 use crate::plan::{Micros, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
@@ -54,6 +54,8 @@ pub struct Environment {
     pub snapshot_every: Option<u64>,
     /// The sizes of the log's segments; see [`SegmentSizes`].
     pub segments: SegmentSizes,
+    /// What to do where file locks may not exclude other writers; see [`UnsafeLocks`].
+    pub unsafe_locks: UnsafeLocks,
 }
 
 impl Environment {
@@ -74,6 +76,7 @@ impl Environment {
             blob_threshold: DEFAULT_BLOB_THRESHOLD,
             snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
             segments: SegmentSizes::DEFAULT,
+            unsafe_locks: UnsafeLocks::Refuse,
         }
     }
 
@@ -86,6 +89,7 @@ impl Environment {
             background_work: self.background_work,
             on_ambiguous: self.on_ambiguous,
             segments: self.segments,
+            unsafe_locks: self.unsafe_locks,
             stream_rule: RUN_STREAMS,
             ..LogOptions::new(self.storage.clone(), uids)
         }

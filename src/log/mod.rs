@@ -37,13 +37,14 @@ mod verify;
 mod writer;
 
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
+pub(crate) use errors::is_missing;
 pub use folder::MANIFEST_NAME;
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,
     KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRetentionNote, LostRange,
     RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
 };
-pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource, UnsafeLocks};
 pub use prune::PruneSet;
 pub use reader::{
     FilteredWalk, LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,

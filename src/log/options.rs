@@ -95,6 +95,17 @@ impl SegmentSizes {
     }
 }
 
+/// What a writer does where file locks may not exclude other writers: on a network file system, and
+/// where the lock of a file can be taken twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnsafeLocks {
+    /// It refuses to open: two writers would destroy each other's records.
+    #[default]
+    Refuse,
+    /// It opens. The user makes sure that there is no other writer.
+    Allow,
+}
+
 /// The environment and choices of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
@@ -115,6 +126,8 @@ pub struct LogOptions {
     pub on_ambiguous: OnAmbiguous,
     /// Segment sizes.
     pub segments: SegmentSizes,
+    /// What to do where file locks may not exclude other writers.
+    pub unsafe_locks: UnsafeLocks,
 }
 
 impl LogOptions {
@@ -131,6 +144,7 @@ impl LogOptions {
             stream_rule: StreamRule::NONE,
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::DEFAULT,
+            unsafe_locks: UnsafeLocks::Refuse,
         }
     }
 }

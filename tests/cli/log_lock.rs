@@ -6,10 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use plan_ledger::internals::log::{Log, LogItem, LogReader};
+use plan_ledger::internals::log::{Log, LogItem, LogOptions, LogReader};
 use plan_ledger::internals::sim::SimDisk;
-use plan_ledger::internals::storage::{DiskStorage, Storage};
-use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger};
+use plan_ledger::internals::storage::{
+    Access, DiskStorage, Entry, FilesystemKind, LockGuard, LockOutcome, Storage, StorageFile,
+};
+use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger, UnsafeLocks};
 
 use super::inspect::SetOnDrop;
 use super::lab::{at, dir, open, options, options_with, record, survey_of};
@@ -176,4 +178,97 @@ fn concurrent_readers_see_complete_batches() {
         }
     });
     assert!(looks.into_inner() > 1);
+}
+
+/// A storage on which every lock is granted, as on some network and FUSE file systems.
+#[derive(Debug)]
+struct Lockless(SimDisk);
+
+#[derive(Debug)]
+struct Granted;
+
+impl LockGuard for Granted {
+    fn is_at(&self, _: &Path) -> std::io::Result<bool> {
+        Ok(true)
+    }
+}
+
+impl Storage for Lockless {
+    fn create_dir(&self, path: &Path) -> std::io::Result<()> {
+        self.0.create_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> std::io::Result<Vec<Entry>> {
+        self.0.list(path)
+    }
+
+    fn create(&self, path: &Path) -> std::io::Result<Box<dyn StorageFile>> {
+        self.0.create(path)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> std::io::Result<Box<dyn StorageFile>> {
+        self.0.open(path, access)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        Storage::rename(&self.0, from, to)
+    }
+
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        Storage::remove(&self.0, path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> std::io::Result<()> {
+        self.0.remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> std::io::Result<()> {
+        self.0.sync_dir(path)
+    }
+
+    fn lock(&self, _: &Path, _: &str) -> std::io::Result<LockOutcome> {
+        Ok(LockOutcome::Acquired(Box::new(Granted)))
+    }
+
+    fn filesystem_kind(&self, path: &Path) -> std::io::Result<FilesystemKind> {
+        self.0.filesystem_kind(path)
+    }
+
+    fn process(&self) -> u32 {
+        self.0.process()
+    }
+}
+
+/// Story: where locks do nothing, twelve clients opened one ledger at once; each of fifteen rounds left
+/// it damaged.
+/// Method: a network file system, and a storage whose lock can be taken twice.
+#[test]
+fn writer_refuses_where_locks_do_not_exclude_others() {
+    let disk = SimDisk::new();
+    Log::create(&dir(), options(&disk), at(0)).unwrap().close().unwrap();
+    let network = disk.fork();
+    network.set_filesystem_kind(FilesystemKind::Network);
+    let storages: [(SimDisk, Arc<dyn Storage>); 2] =
+        [(network.clone(), Arc::new(network)), (disk.clone(), Arc::new(Lockless(disk)))];
+    for (disk, storage) in storages {
+        let with = |unsafe_locks| LogOptions {
+            unsafe_locks,
+            ..options_with(storage.clone(), 1, HeadSync::Interval)
+        };
+        let before = disk.digest();
+        let refused = Log::open(&dir(), with(UnsafeLocks::Refuse), at(1)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused}");
+        let hint = refused.hint().unwrap();
+        assert!(hint.contains("`ledger serve`") && hint.contains("--allow-unsafe-locks"), "{hint}");
+        assert!(disk.digest() == before, "nothing was written");
+        let new = Path::new("/new");
+        Log::create(new, with(UnsafeLocks::Refuse), at(1)).unwrap_err();
+        assert!(disk.files(Path::new("/")).iter().all(|path| path.starts_with(dir())));
+        // Readers take no lock.
+        assert!(LogReader::open(&storage, &dir()).unwrap().walk(1).next().is_none());
+        let (log, _) = Log::open(&dir(), with(UnsafeLocks::Allow), at(1)).unwrap();
+        log.append(&[record(1, 40)], at(1)).unwrap();
+        log.close().unwrap();
+        Log::create(new, with(UnsafeLocks::Allow), at(1)).unwrap().close().unwrap();
+    }
 }

@@ -26,6 +26,9 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(crate) color: ColorChoice,
+    /// Write to a ledger where file locks may not exclude other writers
+    #[arg(long, global = true, hide = true)]
+    pub(crate) allow_unsafe_locks: bool,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }

@@ -14,7 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Head, HeadSlots, Uid};
 use crate::log::bytes::hex;
 use crate::log::errors::fenced;
-use crate::storage::{LockGuard, LockOutcome, Storage, StorageFile};
+use crate::log::options::UnsafeLocks;
+use crate::storage::{FilesystemKind, LockGuard, LockOutcome, Storage, StorageFile};
 
 use super::head::{HeadBytes, HeadFile, HeadGenerations, RequiredGeneration};
 use super::paths::LedgerPaths;
@@ -68,6 +69,12 @@ impl Ownership {
         let bytes = HeadBytes::read_once(&*self.head)
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         mutant!(EpochUnchecked => return Ok(()));
+        // What a slot holds that cannot be read is unknown, and a copy could be read.
+        let required = if bytes.is_readable == [true; 2] {
+            required
+        } else {
+            RequiredGeneration { both_slots: 0, one_slot: 0 }
+        };
         self.check_own_head(&bytes.slots(), required)
     }
 
@@ -158,13 +165,31 @@ const LOCK_PAUSES: u32 = 20;
 
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
+const NETWORK: &str = "on a network file system, locks may not exclude writers on other machines";
+const TWICE: &str = "locks do not exclude other writers here: a second descriptor got the same one";
+
+/// The error where two writers could open the ledger at the same time.
+fn unsafe_lock(why: &str) -> Error {
+    Error::new(ErrorKind::Rejected, why).with_hint(
+        "run `ledger serve` on the machine that has the disk and work through it, or pass \
+         --allow-unsafe-locks if there is no other writer",
+    )
+}
+
 /// Take the lock, or name the lock holder.
 pub(crate) fn take_lock(
     storage: &dyn Storage,
     paths: &LedgerPaths,
     holder: &str,
+    unsafe_locks: UnsafeLocks,
 ) -> Result<Box<dyn LockGuard>> {
     let path = paths.lock();
+    let is_checked = unsafe_locks == UnsafeLocks::Refuse && !mutant!(UnsafeLockAccepted);
+    // An unknown file system is judged by its locks alone.
+    let kind = storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local);
+    if is_checked && kind == FilesystemKind::Network {
+        return Err(unsafe_lock(NETWORK).at_path(paths.dir()));
+    }
     let mut locking = storage.lock(&path, holder);
     // If a process is killed while it starts a worker, the child inherits the lock until it calls
     // exec. Wait for that.
@@ -176,7 +201,12 @@ pub(crate) fn take_lock(
         locking = storage.lock(&path, holder);
     }
     match locking {
-        Ok(LockOutcome::Acquired(guard)) => Ok(guard),
+        Ok(LockOutcome::Acquired(guard)) => {
+            if is_checked && matches!(storage.lock(&path, holder), Ok(LockOutcome::Acquired(_))) {
+                return Err(unsafe_lock(TWICE).at_path(&path));
+            }
+            Ok(guard)
+        }
         Ok(LockOutcome::HeldBy(found)) => {
             Err(locked_by(&found, holder, storage.process()).at_path(paths.dir()))
         }

@@ -89,7 +89,7 @@ impl LogBuilder {
         options.segments.validate()?;
         let storage = options.storage.clone();
         let paths = LedgerPaths::new(dir);
-        let (staging, lock) = staging::begin(&storage, &paths, &options.holder)?;
+        let (staging, lock) = staging::begin(&paths, &options)?;
         let ledger = options.uids.next();
         let header = SegmentHeader {
             ledger,

@@ -53,7 +53,7 @@ pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Share
     options.segments.validate()?;
     let storage = options.storage.clone();
     let paths = LedgerPaths::new(dir);
-    let (staging, lock) = staging::begin(&storage, &paths, &options.holder)?;
+    let (staging, lock) = staging::begin(&paths, &options)?;
 
     let header = first_header(&options, time);
     let head = Head {
@@ -87,7 +87,7 @@ pub(crate) fn open(
     let storage = options.storage.clone();
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     check_writable(check_folder(&*storage, &paths)?, dir)?;
-    let lock = take_lock(&*storage, &paths, &options.holder)?;
+    let lock = take_lock(&*storage, &paths, &options.holder, options.unsafe_locks)?;
     open_locked(paths, options, lock, time)
 }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
 use crate::log::blob::BlobReader;
 use crate::log::folder::{LedgerPaths, is_temporary, read_head, take_lock};
+use crate::log::options::LogOptions;
 use crate::log::segment::CREATION_EPOCH;
 use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 
@@ -21,10 +22,10 @@ use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
 /// `Io` if the ledger's name is taken or a call fails; `NotALedger` if the staging folder holds
 /// other files; `Locked`.
 pub(crate) fn begin(
-    storage: &Arc<dyn Storage>,
     paths: &LedgerPaths,
-    holder: &str,
+    options: &LogOptions,
 ) -> Result<(LedgerPaths, Box<dyn LockGuard>)> {
+    let storage = &options.storage;
     let staging = paths.staging();
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
     check_absent(&**storage, paths.dir())?;
@@ -32,7 +33,8 @@ pub(crate) fn begin(
     storage
         .create_dir(staging.dir())
         .map_err(|error| io("create the folder", staging.dir(), error))?;
-    let lock = take_lock(&**storage, &staging, holder).inspect_err(|error| {
+    let (holder, unsafe_locks) = (&options.holder, options.unsafe_locks);
+    let lock = take_lock(&**storage, &staging, holder, unsafe_locks).inspect_err(|error| {
         // A folder that is not empty stays. An empty one that another process has just created may
         // be removed: that process notices by its lock.
         if error.kind() != ErrorKind::Locked {

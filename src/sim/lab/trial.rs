@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeadSync, NewRecord, Uid};
 use crate::ledger::{
-    BackgroundWork, Clock, Environment, IdSource, Ledger, OnAmbiguous, RetentionLimit, SegmentSizes,
+    BackgroundWork, Clock, Environment, IdSource, Ledger, OnAmbiguous, RetentionLimit,
+    SegmentSizes, UnsafeLocks,
 };
 use crate::log::{Batch, Durability, LogItem, LogReader, LoggedRecord, RecordStatus};
 use crate::plan::State;
@@ -63,6 +64,7 @@ pub fn environment(disk: &SimDisk) -> Environment {
         head_sync: HeadSync::Interval,
         background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
+        unsafe_locks: UnsafeLocks::Refuse,
         blob_threshold: 64 << 10,
         snapshot_every: None,
         segments: SegmentSizes { first: SEGMENT, largest: SEGMENT },

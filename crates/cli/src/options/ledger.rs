@@ -4,11 +4,12 @@
 //! response.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
 use plan_ledger::internals::ledger::archive_environment;
-use plan_ledger::{Environment, Ledger, Result as LedgerResult};
+use plan_ledger::{Environment, Ledger, Result as LedgerResult, UnsafeLocks};
 
 use crate::output::{Code, Failure, print_answer, print_message};
 use crate::protocol::Answer;
@@ -80,7 +81,20 @@ pub(crate) fn environment() -> Environment {
     let environment = Environment::system();
     let command = std::env::args_os().nth(1).unwrap_or_default();
     let holder = format!("{} (ledger {})", environment.holder, command.to_string_lossy());
-    Environment { holder, ..environment }
+    let unsafe_locks = if UNSAFE_LOCKS_ALLOWED.load(Ordering::Relaxed) {
+        UnsafeLocks::Allow
+    } else {
+        UnsafeLocks::Refuse
+    };
+    Environment { holder, unsafe_locks, ..environment }
+}
+
+/// Whether the command line has `--allow-unsafe-locks`.
+static UNSAFE_LOCKS_ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Opens ledgers also where file locks may not exclude other writers.
+pub(crate) fn allow_unsafe_locks() {
+    UNSAFE_LOCKS_ALLOWED.store(true, Ordering::Relaxed);
 }
 
 /// The environment in which `path` is a ledger: its folder, or an archive's file.
