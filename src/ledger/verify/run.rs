@@ -10,7 +10,7 @@ use crate::ledger::codec::event::kind_of;
 use crate::ledger::environment::Environment;
 use crate::log::{
     self, BlobId, ChainCheck, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord,
-    VerifyOptions,
+    VerifyOptions, is_missing,
 };
 
 use super::files::SnapshotVerifier;
@@ -22,6 +22,27 @@ use super::{anchors, archive, derived, expected_hashes};
 /// # Errors
 /// `NotALedger`; `Io` if even the names or headers cannot be read. Damage is not an error.
 pub fn verify(
+    dir: &Path,
+    environment: &Environment,
+    request: VerifyRequest<'_>,
+) -> Result<VerifyReport> {
+    let mut attempts_left = ATTEMPTS_MAX;
+    loop {
+        attempts_left -= 1;
+        match verify_once(dir, environment, request) {
+            // A prune removed the file while the ledger was being read.
+            Err(error) if is_missing(&error) && attempts_left > 0 => {
+                mutant!(PrunedFileEndsVerify => return Err(error));
+            }
+            verified => return verified,
+        }
+    }
+}
+
+/// How often a verification is repeated because a prune removed what it was reading.
+const ATTEMPTS_MAX: u32 = 16;
+
+fn verify_once(
     dir: &Path,
     environment: &Environment,
     request: VerifyRequest<'_>,

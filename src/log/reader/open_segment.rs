@@ -117,7 +117,14 @@ impl OpenSegment<'_> {
             SealState::Never | SealState::NotYet => Ok(None),
             SealState::Damaged(damage) => Ok(Some(damage.clone())),
             SealState::Sealed(footer) => {
-                let fault = self.check_index(footer).map_err(|error| self.index_error(error))?;
+                let fault = match self.check_index(footer) {
+                    // A prune removed the file after its records were read.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                        mutant!(PrunedIndexEndsWalk => return Err(self.index_error(error)));
+                        None
+                    }
+                    fault => fault.map_err(|error| self.index_error(error))?,
+                };
                 Ok(fault.map(|fault| self.damaged_index(footer, fault)))
             }
         }
