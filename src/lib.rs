@@ -99,8 +99,8 @@ pub use format::HeadSync;
 pub use ledger::{
     Ack, BackgroundWork, BatchKey, Claim, ClaimedTask, Clock, Commit, EarlierAttempt, Environment,
     ForkPoint, Ledger, LedgerOptions, LedgerView, Note, OnAmbiguous, OpenQuestion, OpenReport,
-    Projection, RecordedEvent, Reply, Snapshot, Submitted, Task, Transaction, UnsafeLocks,
-    plan_hash, state_hash,
+    Projection, RecordedEvent, Reply, Snapshot, Submitted, Task, Transaction, plan_hash,
+    state_hash,
 };
 pub use plan::{
     ApprovalPolicy, Artifact, AttemptToken, Command, ContentHash, Cost, Decision, Disposition,

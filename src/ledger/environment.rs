@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
-use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource, UnsafeLocks};
+use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 use crate::plan::{Micros, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
@@ -54,8 +54,9 @@ pub struct Environment {
     pub snapshot_every: Option<u64>,
     /// The sizes of the log's segments; see [`SegmentSizes`].
     pub segments: SegmentSizes,
-    /// What to do where file locks may not exclude other writers; see [`UnsafeLocks`].
-    pub unsafe_locks: UnsafeLocks,
+    /// Whether to open a ledger where file locks may not exclude other writers: on a network file
+    /// system, and where the lock of a file can be taken twice.
+    pub allow_unsafe_locks: bool,
 }
 
 impl Environment {
@@ -76,7 +77,7 @@ impl Environment {
             blob_threshold: DEFAULT_BLOB_THRESHOLD,
             snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
             segments: SegmentSizes::DEFAULT,
-            unsafe_locks: UnsafeLocks::Refuse,
+            allow_unsafe_locks: false,
         }
     }
 
@@ -89,7 +90,7 @@ impl Environment {
             background_work: self.background_work,
             on_ambiguous: self.on_ambiguous,
             segments: self.segments,
-            unsafe_locks: self.unsafe_locks,
+            allow_unsafe_locks: self.allow_unsafe_locks,
             stream_rule: RUN_STREAMS,
             ..LogOptions::new(self.storage.clone(), uids)
         }

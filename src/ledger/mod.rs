@@ -28,7 +28,7 @@ mod transfer;
 mod verify;
 mod view;
 
-pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes, UnsafeLocks};
+pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
 pub use crate::plan::time_text;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};

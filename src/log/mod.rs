@@ -44,7 +44,7 @@ pub use notes::{
     KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRetentionNote, LostRange,
     RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
 };
-pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource, UnsafeLocks};
+pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 pub use prune::PruneSet;
 pub use reader::{
     FilteredWalk, LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,

@@ -95,17 +95,6 @@ impl SegmentSizes {
     }
 }
 
-/// What a writer does where file locks may not exclude other writers: on a network file system, and
-/// where the lock of a file can be taken twice.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum UnsafeLocks {
-    /// It refuses to open: two writers would destroy each other's records.
-    #[default]
-    Refuse,
-    /// It opens. The user makes sure that there is no other writer.
-    Allow,
-}
-
 /// The environment and choices of a log.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
@@ -126,8 +115,10 @@ pub struct LogOptions {
     pub on_ambiguous: OnAmbiguous,
     /// Segment sizes.
     pub segments: SegmentSizes,
-    /// What to do where file locks may not exclude other writers.
-    pub unsafe_locks: UnsafeLocks,
+    /// Whether to open a log where file locks may not exclude other writers: on a network file system,
+    /// and where the lock of a file can be taken twice. The user then makes sure that there is no other
+    /// writer: two of them would destroy each other's records.
+    pub allow_unsafe_locks: bool,
 }
 
 impl LogOptions {
@@ -144,7 +135,7 @@ impl LogOptions {
             stream_rule: StreamRule::NONE,
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::DEFAULT,
-            unsafe_locks: UnsafeLocks::Refuse,
+            allow_unsafe_locks: false,
         }
     }
 }

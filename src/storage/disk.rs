@@ -254,4 +254,22 @@ mod tests {
         assert!(is_free(&path), "the owner released the lock");
         drop(fork);
     }
+
+    /// Story: a page that could not be read ended the process with SIGBUS.
+    /// Method: the end of a mapped file is truncated, so that its pages fault.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn page_that_faults_is_an_error_and_no_signal() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(5 * 4096).unwrap();
+        let map = Map::of(&file).unwrap();
+        map.populate(0..5 * 4096).unwrap();
+        assert_eq!(map.get(4000..5000), [0; 1000]);
+        file.set_len(2 * 4096).unwrap();
+        map.populate(100..2 * 4096).unwrap();
+        assert_eq!(map.get(100..200), [0; 100]);
+        map.populate(2 * 4096..2 * 4096 + 1).unwrap_err();
+        map.populate(0..5 * 4096).unwrap_err();
+        map.populate(0..6 * 4096).unwrap_err();
+    }
 }

@@ -14,7 +14,7 @@ use plan_ledger::internals::log::{LogItem, LogReader, RecordStatus};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{
     BackgroundWork, Clock, Environment, HeadSync, Json, Ledger, OnAmbiguous, Plan, Receipt,
-    RunPolicy, UnsafeLocks,
+    RunPolicy,
 };
 
 /// A clock that advances a millisecond per call.
@@ -50,7 +50,7 @@ pub(crate) fn deterministic() -> Environment {
         head_sync: HeadSync::Interval,
         background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
-        unsafe_locks: UnsafeLocks::Refuse,
+        allow_unsafe_locks: false,
         blob_threshold: 64 << 10,
         snapshot_every: Some(65_536),
         segments: SegmentSizes::DEFAULT,

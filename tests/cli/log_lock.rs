@@ -11,7 +11,7 @@ use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::storage::{
     Access, DiskStorage, Entry, FilesystemKind, LockGuard, LockOutcome, Storage, StorageFile,
 };
-use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger, UnsafeLocks};
+use plan_ledger::{Environment, ErrorKind, HeadSync, Ledger};
 
 use super::inspect::SetOnDrop;
 use super::lab::{at, dir, open, options, options_with, record, survey_of};
@@ -251,24 +251,24 @@ fn writer_refuses_where_locks_do_not_exclude_others() {
     let storages: [(SimDisk, Arc<dyn Storage>); 2] =
         [(network.clone(), Arc::new(network)), (disk.clone(), Arc::new(Lockless(disk)))];
     for (disk, storage) in storages {
-        let with = |unsafe_locks| LogOptions {
-            unsafe_locks,
+        let with = |allow_unsafe_locks| LogOptions {
+            allow_unsafe_locks,
             ..options_with(storage.clone(), 1, HeadSync::Interval)
         };
         let before = disk.digest();
-        let refused = Log::open(&dir(), with(UnsafeLocks::Refuse), at(1)).unwrap_err();
+        let refused = Log::open(&dir(), with(false), at(1)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Rejected, "{refused}");
         let hint = refused.hint().unwrap();
         assert!(hint.contains("`ledger serve`") && hint.contains("--allow-unsafe-locks"), "{hint}");
         assert!(disk.digest() == before, "nothing was written");
         let new = Path::new("/new");
-        Log::create(new, with(UnsafeLocks::Refuse), at(1)).unwrap_err();
+        Log::create(new, with(false), at(1)).unwrap_err();
         assert!(disk.files(Path::new("/")).iter().all(|path| path.starts_with(dir())));
         // Readers take no lock.
         assert!(LogReader::open(&storage, &dir()).unwrap().walk(1).next().is_none());
-        let (log, _) = Log::open(&dir(), with(UnsafeLocks::Allow), at(1)).unwrap();
+        let (log, _) = Log::open(&dir(), with(true), at(1)).unwrap();
         log.append(&[record(1, 40)], at(1)).unwrap();
         log.close().unwrap();
-        Log::create(new, with(UnsafeLocks::Allow), at(1)).unwrap().close().unwrap();
+        Log::create(new, with(true), at(1)).unwrap().close().unwrap();
     }
 }

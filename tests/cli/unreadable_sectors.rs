@@ -16,7 +16,7 @@ use plan_ledger::internals::plan::Json;
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk, sweep,
 };
-use plan_ledger::internals::storage::Storage;
+use plan_ledger::internals::storage::{SectorRead, Storage, StorageFile, read_sectors};
 use plan_ledger::{Environment, Ledger, LedgerView, RunPolicy};
 
 use crate::blobs::{large, plan, work};
@@ -317,4 +317,53 @@ fn writer_goes_on_with_one_readable_slot_of_head() {
         assert_eq!(survey(&disk).records.len(), 8);
         assert_eq!(reader(&disk).head_slots().slots.iter().flatten().count(), 1);
     }
+}
+
+/// A disk with one file, and the bytes of the file.
+fn file() -> (SimDisk, Vec<u8>, Box<dyn StorageFile>) {
+    let disk = SimDisk::new();
+    let file = disk.create(Path::new("/file")).unwrap();
+    let bytes: Vec<u8> = (0..10_000_u32).map(|at| u8::try_from(at % 251).unwrap() + 1).collect();
+    file.write_at(&bytes, 0).unwrap();
+    (disk, bytes, file)
+}
+
+/// Unreadable sectors cost their own bytes, whatever part of the file is read.
+#[test]
+fn neighbours_of_unreadable_sectors_are_read() {
+    let (disk, bytes, file) = file();
+    for range in [600..601, 4096..4608, 4608..5120, 9_990..9_991] {
+        disk.make_unreadable(Path::new("/file"), range).unwrap();
+    }
+    for (offset, count) in [(0, 20_000), (100, 9_000), (700, 200), (4_000, 1_200), (9_900, 50)] {
+        let mut buffer = vec![7; count];
+        let read = read_sectors(&*file, &mut buffer, u64::try_from(offset).unwrap()).unwrap();
+        assert_eq!(read.count, count.min(10_000 - offset), "{offset}");
+        for (at, byte) in (offset..).zip(&buffer[..read.count]) {
+            let is_bad = matches!(at, 512..1024 | 4096..5120 | 9728..);
+            assert_eq!(*byte, if is_bad { 0 } else { bytes[at] }, "byte {at}");
+            let place = u64::try_from(at).unwrap();
+            let is_named = read.unreadable.iter().any(|range| range.contains(&place));
+            assert_eq!(is_named, is_bad, "byte {at}: {:?}", read.unreadable);
+        }
+    }
+    let read = read_sectors(&*file, &mut [0; 10_000], 0).unwrap();
+    assert_eq!(read.unreadable, [512..1024, 4096..5120, 9728..10_000]);
+    let error = read.complete().unwrap_err();
+    assert_eq!(error.to_string(), "the storage cannot read bytes 512 to 1024");
+}
+
+/// An error that passes costs nothing; one that is not about the medium is returned.
+#[test]
+fn passing_error_costs_nothing() {
+    let (disk, bytes, file) = file();
+    let failure = |error| FaultAction::Error(error, FaultEffect::Nothing);
+    disk.inject(FaultRule::next(failure(OsError::Io)).of(Operation::Read));
+    let mut buffer = vec![0; 10_000];
+    let read = read_sectors(&*file, &mut buffer, 0).unwrap();
+    assert_eq!((read, &buffer), (SectorRead { count: 10_000, unreadable: Vec::new() }, &bytes));
+    let refused = OsError::Other(std::io::ErrorKind::PermissionDenied);
+    disk.inject(FaultRule::next(failure(refused)).of(Operation::Read));
+    let error = read_sectors(&*file, &mut buffer, 0).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied);
 }

@@ -52,6 +52,9 @@ pub fn main() -> ExitCode {
     };
     output::render::set_color(cli.color);
     signals::survive_file_size_limit();
+    if cli.allow_unsafe_locks {
+        options::allow_unsafe_locks();
+    }
     match cli.command.run() {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),

@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Head, HeadSlots, Uid};
 use crate::log::bytes::hex;
 use crate::log::errors::fenced;
-use crate::log::options::UnsafeLocks;
 use crate::storage::{FilesystemKind, LockGuard, LockOutcome, Storage, StorageFile};
 
 use super::head::{HeadBytes, HeadFile, HeadGenerations, RequiredGeneration};
@@ -166,14 +165,13 @@ const LOCK_PAUSES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 const NETWORK: &str = "on a network file system, locks may not exclude writers on other machines";
+const SERVE: &str = "run `ledger serve` on the machine that has the disk and work through it";
+const OR_ALLOW: &str = "or pass --allow-unsafe-locks if there is no other writer";
 const TWICE: &str = "locks do not exclude other writers here: a second descriptor got the same one";
 
 /// The error where two writers could open the ledger at the same time.
-fn unsafe_lock(why: &str) -> Error {
-    Error::new(ErrorKind::Rejected, why).with_hint(
-        "run `ledger serve` on the machine that has the disk and work through it, or pass \
-         --allow-unsafe-locks if there is no other writer",
-    )
+fn unreliable_lock(why: &str) -> Error {
+    Error::new(ErrorKind::Rejected, why).with_hint(format!("{SERVE}, {OR_ALLOW}"))
 }
 
 /// Take the lock, or name the lock holder.
@@ -181,14 +179,14 @@ pub(crate) fn take_lock(
     storage: &dyn Storage,
     paths: &LedgerPaths,
     holder: &str,
-    unsafe_locks: UnsafeLocks,
+    allow_unsafe_locks: bool,
 ) -> Result<Box<dyn LockGuard>> {
     let path = paths.lock();
-    let is_checked = unsafe_locks == UnsafeLocks::Refuse && !mutant!(UnsafeLockAccepted);
+    let is_checked = !allow_unsafe_locks && !mutant!(UnsafeLockAccepted);
     // An unknown file system is judged by its locks alone.
     let kind = storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local);
     if is_checked && kind == FilesystemKind::Network {
-        return Err(unsafe_lock(NETWORK).at_path(paths.dir()));
+        return Err(unreliable_lock(NETWORK).at_path(paths.dir()));
     }
     let mut locking = storage.lock(&path, holder);
     // If a process is killed while it starts a worker, the child inherits the lock until it calls
@@ -203,7 +201,7 @@ pub(crate) fn take_lock(
     match locking {
         Ok(LockOutcome::Acquired(guard)) => {
             if is_checked && matches!(storage.lock(&path, holder), Ok(LockOutcome::Acquired(_))) {
-                return Err(unsafe_lock(TWICE).at_path(&path));
+                return Err(unreliable_lock(TWICE).at_path(&path));
             }
             Ok(guard)
         }

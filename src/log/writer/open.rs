@@ -87,7 +87,7 @@ pub(crate) fn open(
     let storage = options.storage.clone();
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     check_writable(check_folder(&*storage, &paths)?, dir)?;
-    let lock = take_lock(&*storage, &paths, &options.holder, options.unsafe_locks)?;
+    let lock = take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks)?;
     open_locked(paths, options, lock, time)
 }
 

@@ -33,8 +33,8 @@ pub(crate) fn begin(
     storage
         .create_dir(staging.dir())
         .map_err(|error| io("create the folder", staging.dir(), error))?;
-    let (holder, unsafe_locks) = (&options.holder, options.unsafe_locks);
-    let lock = take_lock(&**storage, &staging, holder, unsafe_locks).inspect_err(|error| {
+    let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
+    let lock = take_lock(&**storage, &staging, holder, allowed).inspect_err(|error| {
         // A folder that is not empty stays. An empty one that another process has just created may
         // be removed: that process notices by its lock.
         if error.kind() != ErrorKind::Locked {

@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeadSync, NewRecord, Uid};
 use crate::ledger::{
-    BackgroundWork, Clock, Environment, IdSource, Ledger, OnAmbiguous, RetentionLimit,
-    SegmentSizes, UnsafeLocks,
+    BackgroundWork, Clock, Environment, IdSource, Ledger, OnAmbiguous, RetentionLimit, SegmentSizes,
 };
 use crate::log::{Batch, Durability, LogItem, LogReader, LoggedRecord, RecordStatus};
 use crate::plan::State;
@@ -64,7 +63,7 @@ pub fn environment(disk: &SimDisk) -> Environment {
         head_sync: HeadSync::Interval,
         background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
-        unsafe_locks: UnsafeLocks::Refuse,
+        allow_unsafe_locks: false,
         blob_threshold: 64 << 10,
         snapshot_every: None,
         segments: SegmentSizes { first: SEGMENT, largest: SEGMENT },

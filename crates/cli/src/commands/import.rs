@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::internals::ledger;
-use plan_ledger::{Environment, Error, ErrorKind};
+use plan_ledger::{Error, ErrorKind};
 
+use crate::options::environment;
 use crate::output::{Code, Failure, print_message, print_text};
 use crate::protocol::counted;
 
@@ -32,7 +33,7 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
-    let environment = Environment::system();
+    let environment = environment();
     let imported = if args.file == Path::new("-") {
         ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)
     } else {

@@ -11,7 +11,7 @@ use plan_ledger::internals::ledger::{SalvageReport, salvage};
 use plan_ledger::internals::log::LostRange;
 use plan_ledger::{Environment, OnAmbiguous};
 
-use crate::options::{LedgerFolder, open_ledger};
+use crate::options::{LedgerFolder, environment, open_ledger};
 use crate::output::{Code, Failure, print_line, print_text};
 
 const EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<Code, Failure> {
 }
 
 fn export(args: &RecoverArgs, dir: &Path, to: &Path) -> Result<Code, Failure> {
-    let salvaged = salvage(dir, to, &Environment::system())?;
+    let salvaged = salvage(dir, to, &environment())?;
     if args.json {
         print_line(&SalvagedLine::from(&salvaged))?;
     } else {
@@ -80,7 +80,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
             dir.display()
         )));
     }
-    let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..Environment::system() };
+    let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..environment() };
     let ledger = open_ledger(dir, &environment)?;
     let head = ledger.head();
     ledger.close()?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 
 use plan_ledger::internals::ledger::archive_environment;
-use plan_ledger::{Environment, Ledger, Result as LedgerResult, UnsafeLocks};
+use plan_ledger::{Environment, Ledger, Result as LedgerResult};
 
 use crate::output::{Code, Failure, print_answer, print_message};
 use crate::protocol::Answer;
@@ -81,12 +81,8 @@ pub(crate) fn environment() -> Environment {
     let environment = Environment::system();
     let command = std::env::args_os().nth(1).unwrap_or_default();
     let holder = format!("{} (ledger {})", environment.holder, command.to_string_lossy());
-    let unsafe_locks = if UNSAFE_LOCKS_ALLOWED.load(Ordering::Relaxed) {
-        UnsafeLocks::Allow
-    } else {
-        UnsafeLocks::Refuse
-    };
-    Environment { holder, unsafe_locks, ..environment }
+    let allow_unsafe_locks = UNSAFE_LOCKS_ALLOWED.load(Ordering::Relaxed);
+    Environment { holder, allow_unsafe_locks, ..environment }
 }
 
 /// Whether the command line has `--allow-unsafe-locks`.

@@ -17,7 +17,8 @@ pub(crate) use default_ledger::{LEDGER_NAME, default_ledger};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
-    AuthorArgs, LedgerArgs, LedgerOption, environment, environment_for, open_ledger,
+    AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, environment, environment_for,
+    open_ledger,
 };
 pub(crate) use run::{RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, claim_with_wait, parse_wait_limit};
