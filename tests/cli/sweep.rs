@@ -47,12 +47,12 @@ impl Part {
     /// The class of the finding; `None` for dead bytes.
     fn class(self) -> Option<FindingClass> {
         match self {
-            Self::SegmentHeader | Self::Frames => Some(FindingClass::Damage),
+            // The other slot proves the end of the log of this ledger, but one slot is no redundancy.
+            Self::SegmentHeader | Self::Frames | Self::HeadSlot => Some(FindingClass::Damage),
             // Derived from the records, all of which are readable without them.
             Self::Index | Self::Footer => Some(FindingClass::DerivedDamage),
-            // No acknowledged record depends on them: the other slot proves the end of the log, and
-            // free space contains nothing acknowledged.
-            Self::HeadSlot | Self::Free => Some(FindingClass::Warning),
+            // Free space contains nothing acknowledged.
+            Self::Free => Some(FindingClass::Warning),
             Self::AfterLogicalEnd | Self::LockText => None,
         }
     }
