@@ -194,7 +194,7 @@ fn sweep_ledger_with_unreadable_sector_is_salvaged() {
     );
     let blobs = reader(&pristine).blobs().list().unwrap().blobs;
     for path in files {
-        let step = sweep(7, 1, 1);
+        let step = sweep(97, 29, 1);
         for bad in sectors(&pristine, &path).into_iter().step_by(step) {
             let story = format!("{} {bad:?}", path.display());
             let disk = pristine.fork();
