@@ -1,5 +1,5 @@
-//! The run that a command is about. One rule for every command: the argument RUN where a command
-//! has one, else `--run`, else `LEDGER_RUN`, else the only run that is active.
+//! The run that a command is about: the argument RUN where a command has one, else `--run`, else
+//! `LEDGER_RUN`, else the only run that is active.
 
 use clap::Args;
 
