@@ -26,6 +26,7 @@ use crate::commands::inspect::record_content::BatchKeyJson;
 use crate::commands::inspect::record_content::RecordLine;
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
+use crate::commands::prune::PrunePlanLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
     archive, blobs, drill, init, lab, next, plan, questions, recover, run, serve, verify, work,
@@ -34,6 +35,7 @@ use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
 use crate::output::{PlanDiffJson, ProgressLine, SummaryLine, WaitsLine};
+use crate::protocol::ErrorLine;
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
@@ -75,6 +77,7 @@ json_lines! {
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
     "diff" of plan_diff => PlanDiffJson<'_>;
+    "error" of any => ErrorLine;
     "ended" of run => run::EndedLine<'_>;
     "ended_run" of inspect => views::summary::EndedRunLine<'_>;
     "endured" of lab => lab::EnduredLine;
@@ -104,6 +107,7 @@ json_lines! {
     "plan" of inspect => views::plan::PlanLine<'_>;
     "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
     "plan_step" of inspect => views::plan::PlanStepLine<'_>;
+    "prune_plan" of archive, prune => PrunePlanLine;
     "progress" of inspect => views::progress::ProgressLine;
     "question" of inspect => QuestionLine;
     "ready" of inspect => views::queue::ReadyLine<'_>;
@@ -197,7 +201,6 @@ mod tests {
         let mut schema = PublishedSchema::new();
         add_all(&mut schema);
         let generated = schema.finish_lines(
-            &read("json-lines.schema.json"),
             "What the commands of `ledger` print with --json, line by line",
             "Version 1. A definition is named by command and type; one without a dot is a part of \
              others. Members and types may be added: readers ignore unknown ones. This file is \

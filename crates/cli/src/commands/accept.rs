@@ -42,7 +42,7 @@ pub(crate) fn reject(args: &JudgeArgs) -> Result<Code, Failure> {
 fn judge(args: &JudgeArgs, ruling: Ruling) -> Result<Code, Failure> {
     args.ledger.execute(JudgeRequest {
         run: run_name(&args.ledger, args.step.run())?,
-        step: args.step.step(),
+        step: args.step.step().to_owned(),
         ruling,
         by: args.author.by.clone(),
         evidence: args.evidence.clone(),

@@ -5,14 +5,16 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs};
+use crate::options::{ByOption, LedgerArgs, RunOption};
 use crate::output::{Code, Failure};
 use crate::requests::{AnswerRequest, AnswerStepRequest, Request};
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger answer 12 yes --by ana --note 'read it'           a question, by its number
-  ledger answer my-plan deploy yes --by ana                the question about a step
+  ledger answer deploy yes --by ana                        the question about a step
   ledger answer my-plan send-mail landed --by ana          a lost attempt did it: accept the step
   ledger answer my-plan '#12' did-not-happen --by ana      it did not: dispatch the step again
   ledger answer my-plan build retry --by ana               a failure that the plan does not resolve
@@ -22,15 +24,18 @@ Examples:
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "ledger answer [OPTIONS] --by <WHO> <QUESTION> <ANSWER>\n       \
-                      ledger answer [OPTIONS] --by <WHO> <RUN> <STEP> <ANSWER>"
+    override_usage = "ledger answer [OPTIONS] <QUESTION> <ANSWER>\n       \
+                      ledger answer [OPTIONS] [RUN] <STEP> <ANSWER>"
 )]
 pub(crate) struct AnswerArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// A question's number, or a run's name and a step's id or number (#37); then the answer
+    /// A question's number (12), or a step's id or number (#37), after the run's name if several runs
+    /// are active; then the answer
     #[arg(required = true, num_args = 2..=3, value_name = "WHAT ANSWER")]
     words: Vec<String>,
+    #[command(flatten)]
+    run: RunOption,
     #[command(flatten)]
     author: ByOption,
     /// The reason, or your observation
@@ -45,10 +50,16 @@ pub(crate) struct AnswerArgs {
 pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
     let (by, note, shown) = (args.author.by.clone(), args.note.clone(), args.shown.clone());
     let request: Request = match args.words.as_slice() {
-        [question, answer] => {
-            let (question, answer) = (parse_question(question)?, answer.clone());
-            AnswerRequest { question, answer, by, note, shown }.into()
-        }
+        [what, answer] => match question_number(what) {
+            Some(question) => {
+                AnswerRequest { question, answer: answer.clone(), by, note, shown }.into()
+            }
+            None => {
+                let run = run_name(&args.ledger, args.run.run.as_deref())?;
+                let (step, answer) = (what.clone(), answer.clone());
+                AnswerStepRequest { run, step, answer, by, note, shown }.into()
+            }
+        },
         [run, step, answer] => {
             let (run, step, answer) = (run.clone(), step.clone(), answer.clone());
             AnswerStepRequest { run, step, answer, by, note, shown }.into()
@@ -58,12 +69,7 @@ pub(crate) fn answer(args: &AnswerArgs) -> Result<Code, Failure> {
     args.ledger.execute(request)
 }
 
-/// A question's number: `12` or `@12`.
-fn parse_question(word: &str) -> Result<u64, Failure> {
-    word.strip_prefix('@').unwrap_or(word).parse().map_err(|_| {
-        Failure::Usage(format!(
-            "`{word}` is not the number of a question\nhint: `ledger questions` lists them; to \
-             answer about a step, give RUN, STEP and ANSWER"
-        ))
-    })
+/// A question's number: `12` or `@12`. Any other word is a step.
+fn question_number(word: &str) -> Option<u64> {
+    word.strip_prefix('@').unwrap_or(word).parse().ok()
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::options::{
-    LeaseOption, LedgerArgs, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
+    LeaseOption, LedgerArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
 };
 use crate::output::{Code, Failure};
 use crate::requests::ClaimRequest;
@@ -24,9 +24,8 @@ already accepted, skipped or failed.";
 pub(crate) struct ClaimArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name; optional if only one run is active
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Claim only this step, by id or number (#37)
     #[arg(long, value_name = "STEP")]
     step: Option<String>,
@@ -41,7 +40,7 @@ pub(crate) struct ClaimArgs {
 }
 
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
-    let (run, step) = (args.run.clone(), args.step.clone());
+    let (run, step) = (args.run.name().map(str::to_owned), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
     let request = ClaimRequest { run, step, worker, lease_seconds }.into();
     let answer = claim_with_wait(&mut args.ledger.client(), &request, args.wait)?;

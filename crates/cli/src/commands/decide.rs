@@ -2,15 +2,17 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, parse_seconds};
+use crate::options::{LedgerArgs, RunOption, parse_seconds};
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
+
+use super::read_state::run_name;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger decide my-plan build retry --rule policy-7 --reason 'the network was down'
   ledger decide my-plan build retry --after 60 --rule backoff
-  ledger decide my-plan build fallback --rule second-try
+  ledger decide build fallback --rule second-try  the only run that is active
 
 For plans that leave failures to an external decider (`failure.decider: external`). Decisions:
 retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
@@ -20,12 +22,12 @@ retry, fail, fallback, replan, escalate, abort, outcome_unknown.";
 pub(crate) struct DecideArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name
-    run: String,
-    /// The step's id or number (#37)
-    step: String,
-    /// The decision about the failure
-    decision: String,
+    /// The step's id or number (37 or #37), after the run's name if several runs are active; then the
+    /// decision about the failure
+    #[arg(required = true, num_args = 2..=3, value_name = "[RUN] STEP DECISION")]
+    words: Vec<String>,
+    #[command(flatten)]
+    run: RunOption,
     /// The delay before the retry: `90s`, `5m`, or seconds
     #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
     after: Option<u64>,
@@ -38,10 +40,15 @@ pub(crate) struct DecideArgs {
 }
 
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
+    let (run, step, decision) = match args.words.as_slice() {
+        [run, step, decision] => (Some(run), step, decision),
+        [step, decision] => (args.run.run.as_ref(), step, decision),
+        _ => return Err(Failure::Usage("expected a step and a decision".to_owned())),
+    };
     args.ledger.execute(DecideRequest {
-        run: args.run.clone(),
-        step: args.step.clone(),
-        decision: args.decision.clone(),
+        run: run_name(&args.ledger, run.map(String::as_str))?,
+        step: step.clone(),
+        decision: decision.clone(),
         after_seconds: args.after,
         rule: args.rule.clone(),
         reason: args.reason.clone(),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{RunStatus, State, StepNumber, StepState, Timestamp};
 
-use crate::options::{LedgerArgs, environment};
+use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::requests::run_or_only;
 
@@ -26,9 +26,8 @@ It takes no lock. Exit code 1: the run is over. 3: there is nothing to do now; w
 pub(crate) struct NextArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name; optional if only one run is active
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
 }
 
 pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
@@ -59,7 +58,7 @@ pub(crate) struct NextLine<'a> {
 }
 
 fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
-    let run = run_or_only(state, args.run.as_deref())?;
+    let run = run_or_only(state, args.run.name())?;
     let now = environment().clock.now().max(state.time);
     let next = next_action(state, run, args.ledger.dir(), now);
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);

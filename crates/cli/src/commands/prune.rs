@@ -4,13 +4,14 @@
 //! deleted. The JSON line is described in `format/cli-json.md`.
 
 use clap::Args;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
 use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{ByOption, LedgerFolder, environment};
-use crate::output::{Code, Failure, print_answer, print_json, print_message, print_text};
+use crate::output::{Code, Failure, print_answer, print_line, print_message, print_text};
 use crate::requests::{PruneRequest, PrunedSegments};
 use crate::server::Client;
 
@@ -72,15 +73,18 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     Ok(Code::Success)
 }
 
+/// What a prune would delete; nothing was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PrunePlanLine {
+    #[serde(flatten)]
+    plan: PrunedSegments,
+}
+
 /// Prints what would be deleted.
 pub(super) fn print_plan(plan: &PrunePreview, as_json: bool) -> Result<(), Failure> {
     let plan = PrunedSegments::of(plan);
     if as_json {
-        let mut line = json!(plan);
-        if let Some(members) = line.as_object_mut() {
-            members.insert("type".to_owned(), json!("prune_plan"));
-        }
-        print_json(&line)
+        print_line(&PrunePlanLine { plan })
     } else {
         let mut text = String::new();
         // Writing into a text does not fail.

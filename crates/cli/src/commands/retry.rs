@@ -2,16 +2,19 @@
 
 use clap::Args;
 
-use crate::options::{ByOption, LedgerArgs};
-use crate::output::{Code, Failure};
-use crate::requests::RetryRequest;
+use plan_ledger::State;
 
-use super::read_state::run_name;
+use crate::options::{ByOption, LedgerArgs, RunOption};
+use crate::output::{Code, Failure};
+use crate::requests::{RetryRequest, run_or_only};
+
+use super::read_state::{read_state, run_name};
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger retry my-plan build --by ana              one step that failed
-  ledger retry my-plan --by ana                    all steps that failed
+  ledger retry build                               one step that failed
+  ledger retry                                     all steps that failed
+  ledger retry my-plan build --by ana              a step of one of several runs
 
 A run that failed because of them continues.";
 
@@ -20,16 +23,42 @@ A run that failed because of them continues.";
 pub(crate) struct RetryArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name [default: the only run that is active]
-    run: Option<String>,
-    /// The step's id or number (#37) [default: all failed steps]
-    step: Option<String>,
+    /// The step's id or number (37 or #37), after the run's name if several runs are active [default:
+    /// all failed steps]
+    #[arg(num_args = 0..=2, value_name = "[RUN] STEP")]
+    words: Vec<String>,
+    #[command(flatten)]
+    run: RunOption,
     #[command(flatten)]
     author: ByOption,
 }
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
-    let (run, step, by) =
-        (run_name(&args.ledger, args.run.as_deref())?, args.step.clone(), args.author.by.clone());
-    args.ledger.execute(RetryRequest { run, step, by })
+    let named = args.run.run.as_deref();
+    let (run, step) = match args.words.as_slice() {
+        [run, step] => (run.clone(), Some(step.clone())),
+        [word] => read_state(args.ledger.dir(), |state| step_or_run(state, named, word))?,
+        _ => (run_name(&args.ledger, named)?, None),
+    };
+    args.ledger.execute(RetryRequest { run, step, by: args.author.by.clone() })
+}
+
+/// A single word is a step of the run that is meant, or the name of a run.
+fn step_or_run(
+    state: &State,
+    named: Option<&str>,
+    word: &str,
+) -> Result<(String, Option<String>), Failure> {
+    let run = run_or_only(state, named);
+    let is_step = run.as_ref().is_ok_and(|run| run.find_step(word).is_some());
+    let is_run = named.is_none() && state.runs.overviews().any(|(_, run)| run.name == word);
+    match (run, is_step, is_run) {
+        (Ok(run), true, true) => Err(Failure::Usage(format!(
+            "`{word}` is a run, and a step of run {name}\nhint: name both: `ledger retry {name} \
+             {word}`, or use `--run {word}`",
+            name = run.name
+        ))),
+        (_, false, true) => Ok((word.to_owned(), None)),
+        (run, ..) => Ok((run?.name.clone(), Some(word.to_owned()))),
+    }
 }

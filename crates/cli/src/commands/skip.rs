@@ -29,7 +29,7 @@ pub(crate) struct SkipArgs {
 }
 
 pub(crate) fn skip(args: &SkipArgs) -> Result<Code, Failure> {
-    let (run, step) = (run_name(&args.ledger, args.step.run())?, args.step.step());
+    let (run, step) = (run_name(&args.ledger, args.step.run())?, args.step.step().to_owned());
     args.ledger.execute(SkipRequest {
         run,
         step,

@@ -1,8 +1,4 @@
 //! Generates the published schemas of JSON from its types.
-//!
-//! Definitions of lines that have no type yet are kept as the file has them.
-
-use std::collections::BTreeSet;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -117,10 +113,9 @@ impl PublishedSchema {
         document(names.iter().copied(), title, description, &mut definitions)
     }
 
-    /// The schema of lines; `published` is the file as it is.
-    pub(crate) fn finish_lines(self, published: &Value, title: &str, description: &str) -> Value {
+    /// The schema of lines.
+    pub(crate) fn finish_lines(self, title: &str, description: &str) -> Value {
         let mut definitions = self.definitions();
-        keep_others(&mut definitions, &published["$defs"]);
         let lines: Vec<String> =
             definitions.keys().filter(|name| name.contains('.')).cloned().collect();
         document(lines.iter().map(String::as_str), title, description, &mut definitions)
@@ -156,36 +151,6 @@ fn distribute(schema: &mut Value) {
         properties.extend(shared.as_object().cloned().unwrap_or_default());
         let names = variant["required"].as_array_mut().expect("required members");
         names.extend(required.as_array().cloned().unwrap_or_default());
-    }
-}
-
-/// Adds the definitions of lines that have no type yet, and their parts.
-fn keep_others(definitions: &mut Map<String, Value>, published: &Value) {
-    let published = published.as_object().expect("definitions");
-    let is_kept = |name: &&String| name.contains('.') && !definitions.contains_key(*name);
-    let mut open: Vec<String> = published.keys().filter(is_kept).cloned().collect();
-    definitions.values().for_each(|part| references(part, &mut open));
-    let mut seen = BTreeSet::new();
-    while let Some(name) = open.pop() {
-        if definitions.contains_key(&name) || !seen.insert(name.clone()) {
-            continue;
-        }
-        let part = published.get(&name).unwrap_or_else(|| panic!("no definition of {name}"));
-        references(part, &mut open);
-        definitions.insert(name, part.clone());
-    }
-}
-
-/// Collects the names of the definitions that a part refers to.
-fn references(part: &Value, names: &mut Vec<String>) {
-    match part {
-        Value::Object(members) => {
-            let target = members.get("$ref").and_then(Value::as_str);
-            names.extend(target.and_then(|it| it.strip_prefix("#/$defs/")).map(str::to_owned));
-            members.values().for_each(|part| references(part, names));
-        }
-        Value::Array(items) => items.iter().for_each(|part| references(part, names)),
-        _ => {}
     }
 }
 

@@ -2,12 +2,14 @@
 
 use clap::Args;
 
+use super::run::parse_name;
+
 /// The person who makes a change.
 #[derive(Debug, Args)]
 pub(crate) struct ByOption {
     /// Your name, for the record [default: the login name]
     #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
-    #[arg(default_value_t = login_name(), hide_default_value = true)]
+    #[arg(default_value_t = login_name(), hide_default_value = true, value_parser = parse_name)]
     pub(crate) by: String,
 }
 

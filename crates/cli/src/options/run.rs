@@ -1,5 +1,5 @@
 //! The run that a command is about: the argument RUN where a command has one, else `--run`, else
-//! `LEDGER_RUN`, else the only run that is active.
+//! `LEDGER_RUN`, else the only run that is active, else the newest.
 
 use clap::Args;
 
@@ -8,6 +8,7 @@ use clap::Args;
 pub(crate) struct RunOption {
     /// The run's name [default: the only run that is active]
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
+    #[arg(value_parser = parse_name)]
     pub(crate) run: Option<String>,
 }
 
@@ -15,7 +16,7 @@ pub(crate) struct RunOption {
 #[derive(Debug, Args)]
 pub(crate) struct RunArg {
     /// The run's name [default: the only run that is active]
-    #[arg(id = "run_name", value_name = "RUN")]
+    #[arg(id = "run_name", value_name = "RUN", value_parser = parse_name)]
     name: Option<String>,
     #[command(flatten)]
     option: RunOption,
@@ -48,7 +49,15 @@ impl StepArg {
     }
 
     /// The step.
-    pub(crate) fn step(&self) -> String {
-        self.words.last().cloned().unwrap_or_default()
+    pub(crate) fn step(&self) -> &str {
+        self.words.last().map_or("", String::as_str)
     }
+}
+
+/// Rejects an empty name: in a shell script it is mostly an unset variable.
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty; give a name, or leave the option out".to_owned());
+    }
+    Ok(text.to_owned())
 }

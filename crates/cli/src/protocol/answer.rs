@@ -2,9 +2,11 @@
 //! that made the request renders it.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::failure::{Code, Failure};
+use crate::json::line_value;
+
+use super::failure::{Code, ErrorLine, Failure};
 
 /// The answer to a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -37,8 +39,12 @@ impl Answer {
     pub(crate) fn busy(clients: usize) -> Self {
         let code = Code::Locked.number();
         let message = format!("the server is busy with {clients} clients; try again");
-        let line = json!({
-            "type": "error", "kind": BUSY, "rejection": null, "message": message, "exit_code": code,
+        let line = line_value(&ErrorLine {
+            kind: BUSY.to_owned(),
+            rejection: None,
+            message: message.clone(),
+            exit_code: code,
+            leased: None,
         });
         Self { code, lines: vec![line], messages: vec![message] }
     }

@@ -6,11 +6,15 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::find_long_number;
-use plan_ledger::{Error, ErrorKind, Rejection};
+use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
+
+use crate::json::line_value;
 
 /// The exit codes, as `ledger --help` lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,19 +146,52 @@ impl Failure {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
             }
         };
-        let mut line = json!({
-            "type": "error", "kind": kind, "rejection": rejection,
-            "message": self.to_string(), "exit_code": self.code().number(),
-        });
-        if let (Self::Ledger(error), Some(members)) = (self, line.as_object_mut())
-            && let Some(Rejection::Leased { step, worker, lease_until }) = error.rejection()
-        {
-            members.insert("number".to_owned(), json!(step.0));
-            members.insert("worker".to_owned(), json!(worker));
-            members.insert("lease_until_micros".to_owned(), json!(lease_until));
-        }
-        line
+        let leased = match self {
+            Self::Ledger(error) => match error.rejection() {
+                Some(Rejection::Leased { step, worker, lease_until }) => Some(LeasedStep {
+                    number: step.0,
+                    worker: worker.clone(),
+                    lease_until_micros: *lease_until,
+                }),
+                _ => None,
+            },
+            _ => None,
+        };
+        line_value(&ErrorLine {
+            kind,
+            rejection,
+            message: self.to_string(),
+            exit_code: self.code().number(),
+            leased,
+        })
     }
+}
+
+/// A command or request failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorLine {
+    /// The kind of the error.
+    pub(super) kind: String,
+    /// The rule of the ledger that rejected the command.
+    pub(super) rejection: Option<&'static str>,
+    /// What happened, for people.
+    pub(super) message: String,
+    /// The exit code of the command.
+    pub(super) exit_code: u8,
+    /// Present if a worker has the step.
+    #[serde(flatten)]
+    pub(super) leased: Option<LeasedStep>,
+}
+
+/// The claim that prevents another one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LeasedStep {
+    /// The number of the step.
+    number: u32,
+    /// The worker that has it.
+    worker: String,
+    /// When its lease expires.
+    lease_until_micros: Timestamp,
 }
 
 impl From<Error> for Failure {

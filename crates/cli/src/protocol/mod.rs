@@ -9,7 +9,7 @@ mod units;
 
 pub use answer::Answer;
 pub use failure::{Code, Failure, code_of};
-pub(crate) use failure::{expect_short_numbers, plan_too_long, too_long};
+pub(crate) use failure::{ErrorLine, expect_short_numbers, plan_too_long, too_long};
 pub use hand_off::{
     ArtifactEntry, ChangedFile, FailedCriterion, FileState, HandOff, Nearby, Neighbour,
     OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile, StepName, WorkerKind,

@@ -29,29 +29,31 @@ pub(crate) fn check_name(of: NameKind, name: &str) -> Result<(), Failure> {
     name_error(of, name).map_or(Ok(()), |fault| Err(Failure::Usage(fault.to_owned())))
 }
 
-/// The run with a name. Without a name: the only run, or the only run that has not ended.
+/// The run with a name. Without a name: the default run.
 pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'a Run, Failure> {
     if let Some(name) = name {
         return run_of(state, name);
     }
-    let mut open = state.runs.open();
-    let id = match (open.next(), open.next()) {
-        (Some(id), None) => Some(id),
-        // All runs have ended, so take the newest one; its status reports that.
-        (None, _) => state.runs.keys().next_back().copied(),
-        (Some(_), Some(_)) => {
-            let open = state.runs.overviews().filter(|(_, overview)| overview.is_open());
-            let names = names(open.take(NAMES_MAX));
-            return Err(Failure::Usage(format!(
-                "several runs are active; name one of: {}",
-                names.join(", ")
-            )));
-        }
-    };
-    id.and_then(|id| state.runs.get(&id)).ok_or_else(|| {
-        let what = "the ledger has no run; start one with `ledger plan propose FILE`";
+    default_run(state)?.and_then(|id| state.runs.get(&id)).ok_or_else(|| {
+        let what = "the ledger has no run yet\nhint: start one with `ledger run PLAN`";
         Failure::Usage(what.to_owned())
     })
+}
+
+/// The run that is meant where none is named: the only active one, or the newest if none is active.
+pub(crate) fn default_run(state: &State) -> Result<Option<RunId>, Failure> {
+    let mut open = state.runs.open();
+    match (open.next(), open.next()) {
+        (Some(id), None) => Ok(Some(id)),
+        (None, _) => Ok(state.runs.keys().next_back().copied()),
+        (Some(_), Some(_)) => {
+            let open = state.runs.overviews().filter(|(_, overview)| overview.is_open());
+            let names = names(open.take(NAMES_MAX)).join(", ");
+            Err(Failure::Usage(format!(
+                "several runs are active: {names}\nhint: name one, or set LEDGER_RUN"
+            )))
+        }
+    }
 }
 
 fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, RunOverview>)>) -> Vec<String> {

@@ -17,6 +17,7 @@ use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, T
 
 use crate::json::TimeJson;
 use crate::output::{Code, Failure, escape_control};
+use crate::requests::default_run;
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text};
@@ -26,33 +27,12 @@ use super::text::run::run_status_text;
 use crate::commands::inspect::text::units::{moment, words};
 use crate::output::render::Paint;
 
-/// `AtArg` which record.
+/// The record of the state that is shown.
 #[derive(Debug, Args, Clone, Copy, Default)]
 pub(crate) struct AtArg {
     /// Show the state after this record
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) at: Option<u64>,
-}
-
-/// A step, and optionally its run.
-#[derive(Debug, Args)]
-pub(crate) struct StepSelector {
-    /// The run, by name or number (#3); optional if there is only one
-    #[arg(value_name = "RUN")]
-    first: String,
-    /// The step, by id or number (#37)
-    #[arg(value_name = "STEP")]
-    second: Option<String>,
-}
-
-impl StepSelector {
-    pub(crate) fn run(&self) -> Option<&str> {
-        self.second.as_ref().map(|_| self.first.as_str())
-    }
-
-    pub(crate) fn step(&self) -> &str {
-        self.second.as_deref().unwrap_or(&self.first)
-    }
 }
 
 /// The ledger after one record.
@@ -101,8 +81,8 @@ impl<'a> LedgerAt<'a> {
         Ok(Self { context, view, state, now, past, damage, unread })
     }
 
-    /// Like [`Self::of`], with the run of that name or number. Without a name: the only run, or the
-    /// only open one.
+    /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
+    /// the newest if none is active.
     pub(crate) fn of_run(
         context: InspectContext<'a>,
         at: AtArg,
@@ -111,7 +91,8 @@ impl<'a> LedgerAt<'a> {
         let mut ledger = Self::of(context, at)?;
         let id = match name {
             Some(name) => ledger.find_run(name)?,
-            None => ledger.only_run()?,
+            None => default_run(&ledger.state)?
+                .ok_or_else(|| not_found("the ledger has no run yet".to_owned(), ledger.code()))?,
         };
         if !ledger.state.runs.contains_key(&id) {
             ledger.move_to_end_of(id)?;
@@ -127,24 +108,6 @@ impl<'a> LedgerAt<'a> {
             let names: Vec<&str> = names.iter().map(|overview| overview.name.as_str()).collect();
             not_found(no_run(text, &names), self.code())
         })
-    }
-
-    fn only_run(&self) -> Result<RunId, Failure> {
-        let all: Vec<_> = self.state.runs.overviews().collect();
-        let open: Vec<RunId> = self.state.runs.open().collect();
-        match (all.as_slice(), open.as_slice()) {
-            ([(one, _)], _) | (_, [one]) => Ok(*one),
-            ([], _) => Err(not_found("the ledger has no run yet".to_owned(), self.code())),
-            (all, _) => {
-                let newest = all.iter().rev().take(8);
-                let names: Vec<_> =
-                    newest.map(|(_, overview)| escape_control(&overview.name)).collect();
-                let more = all.len().saturating_sub(names.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let message = format!("which run? there are {}{more}", names.join(", "));
-                Err(Failure::Usage(message))
-            }
-        }
     }
 
     /// Moves to the record that ended a run.

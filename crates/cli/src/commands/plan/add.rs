@@ -1,11 +1,10 @@
 //! `ledger plan add`: proposes a plan version with one more step.
 
 use clap::Args;
-use serde_json::json;
 
 use plan_ledger::Step;
 
-use crate::options::{LedgerArgs, read_json_value};
+use crate::options::{LedgerArgs, RunOption, read_json_value};
 use crate::output::{Code, Failure};
 use crate::requests::AddStepRequest;
 
@@ -39,26 +38,26 @@ pub(super) struct PlanAddArgs {
     /// The shell command of the step
     #[arg(long, value_name = "CMD")]
     command: Option<String>,
-    /// The run's name; optional if only one run is active
-    #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunOption,
     /// The reason
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }
 
 pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
-    let value = if let Some(step) = &args.step {
-        read_json_value(step)?
+    let step: Step = if let Some(step) = &args.step {
+        serde_json::from_value(read_json_value(step)?)
+            .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?
     } else {
-        let mut value = json!({ "id": args.id, "goal": args.goal, "after": args.after });
-        if let (Some(command), Some(members)) = (&args.command, value.as_object_mut()) {
-            members.insert("command".to_owned(), json!(command));
+        Step {
+            id: args.id.clone().unwrap_or_default(),
+            goal: args.goal.clone(),
+            after: args.after.clone(),
+            command: args.command.clone(),
+            ..Step::default()
         }
-        value
     };
-    let step: Step = serde_json::from_value(value)
-        .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?;
-    let (run, reason) = (args.run.clone(), args.reason.clone());
+    let (run, reason) = (args.run.run.clone(), args.reason.clone());
     execute_and_note(&args.ledger, AddStepRequest { run, step: Box::new(step), reason })
 }

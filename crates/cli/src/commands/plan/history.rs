@@ -9,7 +9,7 @@ use plan_ledger::internals::plan::Review;
 use plan_ledger::{ContentHash, Run};
 
 use crate::commands::read_state::read_state;
-use crate::options::LedgerArgs;
+use crate::options::{LedgerArgs, RunArg};
 use crate::output::{Code, Failure, print_line, print_text};
 use crate::requests::run_or_only;
 
@@ -25,14 +25,13 @@ It takes no lock. `ledger inspect DIR plan` shows what each version changed.";
 pub(super) struct PlanHistoryArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// The run's name; optional if only one run is active
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
 }
 
 pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
     read_state(args.ledger.dir(), |state| {
-        list_versions(run_or_only(state, args.run.as_deref())?, args.ledger.json)
+        list_versions(run_or_only(state, args.run.name())?, args.ledger.json)
     })
 }
 

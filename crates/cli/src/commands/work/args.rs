@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, WaitLimit, WorkerOption, parse_wait_limit};
+use crate::options::{LedgerArgs, RunArg, WaitLimit, WorkerOption, parse_wait_limit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,9 +28,8 @@ the run is not over, or Ctrl-C stopped this with work left.";
 pub(crate) struct WorkArgs {
     #[command(flatten)]
     pub(super) ledger: LedgerArgs,
-    /// The run's name; optional if only one run is active
-    #[arg(value_name = "RUN")]
-    pub(super) run: Option<String>,
+    #[command(flatten)]
+    pub(super) run: RunArg,
     #[command(flatten)]
     pub(super) worker: WorkerOption,
     /// Stop after this many steps, failed ones included

@@ -39,7 +39,7 @@ impl Worker<'_> {
         plan_ledger::mutant!(InterruptedCheckNotResumed => return Ok(()));
         // An error is ignored here: the first claim reports a missing ledger or run.
         let Ok((state, _)) = self.read() else { return Ok(()) };
-        let Ok(run) = run_or_only(&state, self.args.run.as_deref()) else { return Ok(()) };
+        let Ok(run) = run_or_only(&state, self.args.run.name()) else { return Ok(()) };
         let is_own = |number: &&StepNumber| {
             let attempt = run.step(**number).and_then(|step| step.attempt());
             attempt.is_some_and(|attempt| attempt.worker == self.args.worker.worker)

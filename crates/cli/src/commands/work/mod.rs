@@ -143,7 +143,8 @@ impl Worker<'_> {
     /// Claims a step. While it waits for one, the plan may become ready to be checked: a person
     /// accepted its last step, or the worker that checked it died.
     fn claim(&mut self) -> Result<Answer, Failure> {
-        let (run, worker) = (self.args.run.clone(), self.args.worker.worker.clone());
+        let (run, worker) =
+            (self.args.run.name().map(str::to_owned), self.args.worker.worker.clone());
         let request = ClaimRequest { run, step: None, worker, lease_seconds: None }.into();
         let mut wait = WaitLoop::start(self.args.wait);
         let mut checked: Option<Instant> = None;

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::internals::log::LoggedRecord;
@@ -52,10 +53,8 @@ impl TraceExporter {
         let RecordContent::Event(event) = RecordContent::of(record) else { return Ok(()) };
         match &event {
             Event::RunStarted(started) => {
-                let args = json!({ "name": started.name });
-                let line =
-                    json!({ "ph": "M", "name": "process_name", "pid": started.run, "args": args });
-                self.line(&line, out)
+                let args = TraceArgs::Name { name: &started.name };
+                self.line(&TraceEvent::metadata("process_name", started.run, None, args), out)
             }
             Event::Step(step) => self.step(record, step, fold, out),
             Event::RunEnded(ended) => {
@@ -108,16 +107,10 @@ impl TraceExporter {
             Some(step) => format!("#{} {}", of.step, step.id()),
             None => format!("#{}", of.step),
         };
-        let args = json!({ "name": name });
-        let line = json!({
-            "ph": "M", "name": "thread_name", "pid": of.run, "tid": of.step, "args": args,
-        });
-        self.line(&line, out)?;
-        let args = json!({ "sort_index": of.step });
-        let line = json!({
-            "ph": "M", "name": "thread_sort_index", "pid": of.run, "tid": of.step, "args": args,
-        });
-        self.line(&line, out)
+        let args = TraceArgs::Name { name: &name };
+        self.line(&TraceEvent::metadata("thread_name", of.run, Some(of.step), args), out)?;
+        let args = TraceArgs::SortIndex { sort_index: of.step };
+        self.line(&TraceEvent::metadata("thread_sort_index", of.run, Some(of.step), args), out)
     }
 
     fn slice(
@@ -129,11 +122,19 @@ impl TraceExporter {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let Open { run, step, since, attempt, worker } = open;
-        let line = json!({
-            "ph": "X", "cat": "attempt", "name": format!("attempt {attempt}"), "pid": run,
-            "tid": step, "ts": since, "dur": end.saturating_sub(*since),
-            "args": { "token": token, "worker": worker, "outcome": outcome },
-        });
+        let name = format!("attempt {attempt}");
+        let line = TraceEvent {
+            cat: Some("attempt"),
+            dur: Some(end.saturating_sub(*since)),
+            tid: Some(*step),
+            ts: Some(*since),
+            ..TraceEvent::of(
+                Phase::Complete,
+                &name,
+                *run,
+                TraceArgs::Attempt { token, worker, outcome },
+            )
+        };
         self.line(&line, out)
     }
 
@@ -144,19 +145,23 @@ impl TraceExporter {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (run, step) = event_subject(event);
-        let line = json!({
-            "ph": "i", "cat": "event", "name": kind_name(record.kind),
-            "s": if step.is_some() { "t" } else { "p" }, "pid": run, "tid": step,
-            "ts": record.time,
-            "args": { "seq": record.seq, "text": event_text(event), "event": event_json(event) },
-        });
+        let args =
+            TraceArgs::Event { seq: record.seq, text: event_text(event), event: event_json(event) };
+        let name = kind_name(record.kind);
+        let line = TraceEvent {
+            cat: Some("event"),
+            s: Some(if step.is_some() { "t" } else { "p" }),
+            tid: step,
+            ts: Some(record.time),
+            ..TraceEvent::of(Phase::Instant, &name, run, args)
+        };
         self.line(&line, out)
     }
 
-    fn line(&mut self, value: &Value, out: &mut dyn Write) -> io::Result<()> {
+    fn line(&mut self, event: &TraceEvent<'_>, out: &mut dyn Write) -> io::Result<()> {
         let comma = if self.lines == 0 { "" } else { "," };
         self.lines += 1;
-        write!(out, "{comma}\n{}", escaped(&value.to_string()))
+        write!(out, "{comma}\n{}", escaped(&sorted(event)))
     }
 
     /// Attempts in flight reach to the last record.
@@ -165,15 +170,84 @@ impl TraceExporter {
             self.slice(token, &open, self.last, "in_flight", out)?;
         }
         let last = fold.last.as_ref().map(|last| (last.seq, last.chain.to_string()));
-        let about = json!({
-            "schema": 1,
-            "last_seq": last.as_ref().map(|(seq, _)| seq),
-            "chain": last.as_ref().map(|(_, chain)| chain),
-            "damage": fold.damage.len(),
+        let about = sorted(&TraceSource {
+            schema: 1,
+            last_seq: last.as_ref().map(|(seq, _)| *seq),
+            chain: last.as_ref().map(|(_, chain)| chain.as_str()),
+            damage: fold.damage.len(),
         });
         write!(out, "\n],\"otherData\":{about}}}\n")?;
         out.flush()
     }
+}
+
+/// The phase of an event of the trace format.
+#[derive(Debug, Clone, Copy, Serialize)]
+enum Phase {
+    #[serde(rename = "M")]
+    Metadata,
+    #[serde(rename = "X")]
+    Complete,
+    #[serde(rename = "i")]
+    Instant,
+}
+
+/// An event of the trace format. The names of its members are those of the format.
+#[derive(Debug, Serialize)]
+struct TraceEvent<'a> {
+    args: TraceArgs<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cat: Option<&'static str>,
+    /// The duration in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dur: Option<Timestamp>,
+    name: &'a str,
+    ph: Phase,
+    /// The run.
+    pid: Option<RunId>,
+    /// The scope of an instant: the thread or the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    s: Option<&'static str>,
+    /// The step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<StepNumber>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ts: Option<Timestamp>,
+}
+
+/// The details of an event of the trace.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum TraceArgs<'a> {
+    Name { name: &'a str },
+    SortIndex { sort_index: StepNumber },
+    Attempt { token: AttemptToken, worker: &'a str, outcome: &'a str },
+    Event { seq: u64, text: String, event: Value },
+}
+
+/// The ledger that a trace shows.
+#[derive(Debug, Serialize)]
+struct TraceSource<'a> {
+    schema: u32,
+    last_seq: Option<u64>,
+    chain: Option<&'a str>,
+    damage: usize,
+}
+
+impl<'a> TraceEvent<'a> {
+    fn of(ph: Phase, name: &'a str, run: impl Into<Option<RunId>>, args: TraceArgs<'a>) -> Self {
+        Self { args, cat: None, dur: None, name, ph, pid: run.into(), s: None, tid: None, ts: None }
+    }
+
+    /// The name of a process or thread, or its place.
+    fn metadata(name: &'a str, run: RunId, step: Option<StepNumber>, args: TraceArgs<'a>) -> Self {
+        Self { tid: step, ..Self::of(Phase::Metadata, name, run, args) }
+    }
+}
+
+/// The JSON of a value, its members in alphabetical order.
+fn sorted(value: &impl Serialize) -> String {
+    serde_json::to_value(value).expect("the trace consists of JSON values").to_string()
 }
 
 /// Whether an event is shown as a mark: decisions and their consequences.

@@ -13,6 +13,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::{event_subject, event_text};
 use crate::json::{EventSchema, TimeJson};
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, pending_commands};
 use crate::runner::{Pending, pending};
@@ -27,9 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ApprovalsArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -48,7 +48,7 @@ pub(crate) fn approvals(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let history = ledger.run_history(id)?;
     let decisions = history.records.iter().filter_map(|record| {
         let event = record.event.as_ref()?;

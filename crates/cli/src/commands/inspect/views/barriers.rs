@@ -12,6 +12,7 @@ use crate::commands::inspect::lookup::{barrier_word, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, words};
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 
@@ -24,9 +25,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BarriersArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -36,7 +36,7 @@ pub(crate) fn barriers(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?;
     match context.form {
         Form::Json => {

@@ -13,6 +13,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::json::TimeJson;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, money_text};
 use crate::protocol::count;
@@ -27,9 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BudgetArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Show the remainder of each limited part over time
     #[arg(long)]
     chart: bool,
@@ -130,7 +130,7 @@ pub(crate) fn budget(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?.clone();
     let parts = BudgetRow::all(&run.account, run.limits(), Some(elapsed(&run, ledger.now)));
     let account = ledger.state.account;

@@ -14,6 +14,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control};
 
@@ -27,9 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CostArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// List every step, including cheap ones
     #[arg(long)]
     all: bool,
@@ -45,7 +45,7 @@ pub(crate) fn cost(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let costs = ledger.run_history(id)?.costs();
     let run = ledger.run(id)?;
     let mut rows: Vec<(StepNumber, StepCost)> = costs.into_iter().collect();

@@ -15,6 +15,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::{barrier_paint, legend, status_mark, status_paint};
+use crate::options::RunArg;
 use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control};
 
@@ -28,9 +29,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GraphArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "tree")]
     format: GraphFormat,
@@ -54,7 +54,7 @@ pub(crate) fn graph(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?;
     let Some(version) = run.active_version() else {
         let message = format!("run {} has no active plan yet", escape_control(&run.name));

@@ -7,10 +7,11 @@ use serde::Serialize;
 use plan_ledger::{Micros, Run, RunId, StepNumber, StepState, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordLine, content_text};
 use crate::commands::inspect::text::units::{seconds, span};
+use crate::options::StepArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
 
@@ -27,7 +28,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
-    of: StepSelector,
+    of: StepArg,
     #[command(flatten)]
     at: AtArg,
 }

@@ -10,6 +10,7 @@ use plan_ledger::internals::ledger::{Ratio, RunMetrics};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure};
 
@@ -22,9 +23,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MetricsArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
 }
 
 pub(crate) fn metrics(
@@ -32,7 +32,7 @@ pub(crate) fn metrics(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, AtArg::default(), args.run.as_deref())?;
+    let (ledger, id) = LedgerAt::of_run(context, AtArg::default(), args.run.name())?;
     let run = ledger.run(id)?;
     let found = ledger.view.metrics(id)?;
     let RunMetrics {

@@ -13,6 +13,7 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::status_paint;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
 
@@ -26,9 +27,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlanArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Show this version instead of the active one
     #[arg(long, value_name = "N")]
     version: Option<u32>,
@@ -44,7 +44,7 @@ pub(crate) fn plan(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?;
     if let [old, new] = args.diff.as_slice() {
         print_diff(&ledger, run, (*old, *new), out)?;

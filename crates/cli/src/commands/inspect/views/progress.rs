@@ -16,6 +16,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::chart::{Series, bar, columns};
 use crate::commands::inspect::text::run::progress_text;
 use crate::commands::inspect::text::units::span;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
@@ -32,9 +33,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ProgressArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -47,7 +47,7 @@ pub(crate) fn progress(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let course = ledger.run_history(id)?.progress(ledger.run(id)?);
     let run = ledger.run(id)?;
     let phases = phases(run);

@@ -16,6 +16,7 @@ use crate::commands::inspect::lookup::name_and_title;
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::moment;
 use crate::json::TimeJson;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 use crate::protocol::counted;
@@ -33,9 +34,8 @@ const SHOWN: usize = 40;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct QueueArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -45,7 +45,7 @@ pub(crate) fn queue(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let run = ledger.run(id)?;
     match context.form {
         Form::Json => print_json(&ledger, run, out)?,

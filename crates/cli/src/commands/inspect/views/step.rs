@@ -21,13 +21,14 @@ use plan_ledger::{
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::step::StepLine;
-use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{step_name, text_of};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{RecordContent, RecordLine, content_text};
 use crate::commands::inspect::text::event::{basis_text, blob_text, outcome_text};
 use crate::commands::inspect::text::units::{span, words};
 use crate::json::TimeJson;
+use crate::options::StepArg;
 use crate::output::render::{Paint, Style, Table};
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 
@@ -44,7 +45,7 @@ Examples:
 #[command(after_help = STEP_EXAMPLES)]
 pub(crate) struct StepArgs {
     #[command(flatten)]
-    of: StepSelector,
+    of: StepArg,
     /// Print outputs and logs whole, however long
     #[arg(long)]
     full: bool,

@@ -18,6 +18,7 @@ use crate::commands::inspect::text::chart::{columns, scaled};
 use crate::commands::inspect::text::status::{status_mark, status_paint};
 use crate::commands::inspect::text::units::{seconds, span};
 use crate::json::TimeJson;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Style, cut, width};
 use crate::output::{Code, Failure};
 
@@ -31,9 +32,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TimelineArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Only this many steps: those with the latest attempts
     #[arg(long, value_name = "N")]
     last: Option<usize>,
@@ -48,7 +48,7 @@ pub(crate) fn timeline(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let mut rows: Vec<Row> = ledger.run_history(id)?.timelines().into_iter().collect();
     if let Some(last) = args.last {
         rows.sort_by_key(|(_, timeline)| timeline.intervals.last().map(|interval| interval.seq));

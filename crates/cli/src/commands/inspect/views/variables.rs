@@ -15,6 +15,7 @@ use crate::commands::inspect::lookup::{not_found, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::seconds;
 use crate::json::TimeJson;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
 
@@ -28,9 +29,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VariablesArgs {
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     /// Every value that this variable had
     #[arg(long, value_name = "NAME")]
     history: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) fn variables(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     if let Some(name) = &args.history {
         print_history(&mut ledger, id, name, out)?;
         return ledger.finish(out);

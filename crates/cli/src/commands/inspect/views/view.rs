@@ -23,6 +23,7 @@ use crate::commands::inspect::text::run::{progress_text, spent_text};
 use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
 use crate::options::LedgerFolder;
+use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
 
@@ -40,9 +41,8 @@ pub(crate) struct ViewArgs {
     /// The audience
     #[arg(value_name = "VIEW")]
     view: View,
-    /// The run, by name or number (#3); may be left out where there is only one
-    #[arg(value_name = "RUN")]
-    run: Option<String>,
+    #[command(flatten)]
+    run: RunArg,
     #[command(flatten)]
     at: AtArg,
 }
@@ -74,7 +74,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "VIEW", default_value = "user")]
     view: View,
     /// The run, by name or number (#3); without one: all open runs, or the newest
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     run: Option<String>,
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long)]
@@ -96,7 +96,7 @@ pub(crate) fn view(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.as_deref())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     show(&mut ledger, id, args.view, out)?;
     ledger.finish(out)
 }

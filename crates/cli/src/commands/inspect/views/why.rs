@@ -10,11 +10,12 @@ use plan_ledger::{Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
-use crate::commands::inspect::ledger_at::{AtArg, LedgerAt, StepSelector};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{answer, failed_step, judge, next_dispatch};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
+use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
 use crate::output::{Code, Failure, escape_control, pending_commands};
 use crate::protocol::StepName;
@@ -31,7 +32,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WhyArgs {
     #[command(flatten)]
-    of: StepSelector,
+    of: StepArg,
     #[command(flatten)]
     at: AtArg,
 }
