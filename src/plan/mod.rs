@@ -30,26 +30,14 @@ mod view;
 pub use command::{Command, PlanDraft};
 pub use decide::{MAX_BATCH_EVENTS, decide};
 pub use event::Event;
-pub use event::plan_event::{
-    HashedStep, PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict, Review,
-};
+pub use event::plan_event::*;
 pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
     QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{Artifact, BlobOutput, Outcome, Output, Receipt};
-pub use event::run_event::{
-    ApprovalPolicy, BarrierChange, BarrierChanged, BudgetChanged, CapChanged, CapScope, Ending,
-    InheritedStep, OnFailure, Origin, PauseCause, QuestionAnswered, QuestionAsked, QuestionExpired,
-    ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded, RunForked, RunPaused, RunPolicy,
-    RunReopened, RunResumed, RunStarted, StepsInherited, TextPolicy, VariableSet,
-};
-pub use event::step_event::{
-    Accepted, AcceptedBasis, AfterFailure, AfterLoss, AttemptLost, Condition, ConditionJudged,
-    CostCorrected, Decision, DelayElapsed, Dispatched, EffectCommitted, EffectIntended,
-    FailureDecided, LeaseRenewed, LostCause, OutcomeResolved, ReceiptRecorded, ReceiptRefused,
-    Reopened, ResolvedOutcome, Ruling, Skipped, StepFailed, Verdict, VerdictRecorded,
-};
+pub use event::run_event::*;
+pub use event::step_event::*;
 pub use event::step_status::StepStatus;
 pub(crate) use event::table::with_events;
 pub use event::table::{StepEvent, StepRecord};

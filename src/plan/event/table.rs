@@ -8,18 +8,13 @@
 
 use serde::Serialize;
 
-use super::plan_event::{PlanActivated, PlanProposed, PlanReviewed, PlanSteps, PlanVerdict};
+#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
+use super::plan_event::*;
 use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
-use super::run_event::{
-    BarrierChanged, BudgetChanged, CapChanged, QuestionAnswered, QuestionAsked, QuestionExpired,
-    ReplanRequested, ReplanWithdrawn, RunEnded, RunForked, RunPaused, RunReopened, RunResumed,
-    RunStarted, StepsInherited, VariableSet,
-};
-use super::step_event::{
-    Accepted, AttemptLost, ConditionJudged, CostCorrected, DelayElapsed, Dispatched,
-    EffectCommitted, EffectIntended, FailureDecided, LeaseRenewed, OutcomeResolved,
-    ReceiptRecorded, ReceiptRefused, Reopened, Skipped, StepFailed, VerdictRecorded,
-};
+#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
+use super::run_event::*;
+#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
+use super::step_event::*;
 use crate::plan::value::ids::{RunId, StepNumber};
 
 /// Passes the table of events to a macro.
