@@ -123,7 +123,7 @@ fn people_are_told_what_they_came_for() {
     tell(&["budget"]).has("attempts   6      -          -          no limit");
     tell(&["approvals"])
         .has("the outcome of step 3 (mail) is unknown")
-        .has("small mail landed --by WHO")
+        .has("small mail landed")
         .has("no decision by a person");
     tell(&["cost"]).has("#1 flaky  2").has("all       6");
     tell(&["metrics"]).has("retry exhaustion").has("1 of 2");
@@ -134,7 +134,7 @@ fn people_are_told_what_they_came_for() {
     tell(&["view", "debug"]).has("steps.1.status: \"ready\" -> \"dispatched\"");
     tell(&["view", "user"])
         .has("1 of 6 steps")
-        .has("a person must find out whether step 3 was done");
+        .has("find out whether the lost attempt of #3 mail did its work");
     tell(&["progress"]).has("] 1/6 accepted, 1 failed").has("remaining steps");
 }
 
@@ -213,10 +213,10 @@ fn a_run_is_guessed_only_where_there_is_one() {
     let second = ledger.start_run("second", &plan, RunPolicy::default()).unwrap();
     let both = look(&place.dir, &["queue"]);
     assert_eq!(both.code, 2);
-    assert!(both.err.contains("which run? there are second, small"), "{both:?}");
+    assert!(both.err.contains("several runs are active: small, second"), "{both:?}");
     for command in ["step", "why", "history"] {
         let both = look(&place.dir, &[command, "flaky"]);
-        assert!(both.code == 2 && both.err.contains("which run?"), "{both:?}");
+        assert!(both.code == 2 && both.err.contains("several runs are active"), "{both:?}");
     }
     let token = dispatch(&ledger, second);
     ledger.record_receipt(token, Receipt::default()).unwrap();

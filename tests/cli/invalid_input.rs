@@ -349,13 +349,13 @@ fn only_segment(place: &Place) -> (PathBuf, usize) {
 }
 
 /// With `--json` an invalid command line is reported as a JSON line as well. Words after `--`
-/// belong to the worker, and `inspect` has its own output.
+/// belong to the worker.
 #[test]
 fn usage_error_is_json_with_the_json_flag() {
     let place = Place::new();
     place.ledger("init").code(0);
     for line in
-        ["claim --nosuch --json", "receipt --json soon", "budget --json a b c", "fly --json"]
+        ["claim --nosuch --json", "receipt --json soon", "inspect --nosuch --json", "fly --json"]
     {
         let ended = place.ledger(line).code(2);
         let lines = ended.lines();
@@ -364,7 +364,7 @@ fn usage_error_is_json_with_the_json_flag() {
         let message = lines[0]["message"].as_str().unwrap();
         assert!(ended.err.contains(message), "{ended:?}");
     }
-    for line in ["claim --nosuch", "work --nosuch -- agent --json", "inspect --nosuch --json"] {
+    for line in ["claim --nosuch", "work --nosuch -- agent --json"] {
         assert_eq!(place.ledger(line).code(2).out, "", "{line}");
     }
 }
@@ -450,7 +450,10 @@ fn unusual_step_is_shown_in_one_line_and_can_be_named() {
     place.ledger("plan propose plan.yaml").code(0);
     let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
     let status = place.ledger("status").code(0).out;
-    assert!(status.contains("working on: first\n") && !status.contains("second"), "{status}");
+    assert!(
+        status.contains("working on: #1 -x (first), by worker") && !status.contains("second"),
+        "{status}"
+    );
     place.ledger(&format!("receipt {token} --failed deterministic")).code(0);
     let next = place.ledger("next plan --json").lines()[0].clone();
     assert_eq!(next["command"], "ledger retry plan '#1'", "{next}");

@@ -263,7 +263,7 @@ fn planner_is_asked_when_the_plan_fails() {
         let planner = planner(&place, &better);
         let run = ["run", "plan.yaml", "--planner", &planner, "--approve", approve];
         if approve == "ask" {
-            let words = ["version 2 of the plan", "ledger plan approve plan --by WHO"];
+            let words = ["version 2 of the plan", "ledger plan approve plan"];
             place.ledger_with(&run).code(3).says(&words);
             place.ledger_with(&run).code(3).says(&words);
             assert_eq!(place.tally(), ["a"], "nothing is dispatched before the approval");
@@ -450,7 +450,7 @@ fn waiting_run_takes_answers_from_other_terminals() {
         let ended = running.end().code(3);
         if options.is_empty() {
             let ended = ended.complains(&["Shall we?", "waits for a verdict on: fine"]);
-            ended.says(&["run plan: waiting", "ledger accept plan b --by WHO"]);
+            ended.says(&["run plan: waiting", "ledger accept plan b"]);
         } else {
             let lines = ended.lines();
             let waits = lines.iter().filter(|line| line["type"] == "waits");

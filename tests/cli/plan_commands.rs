@@ -123,7 +123,7 @@ fn plan_waits_for_its_reviewer() {
     let place = Place::new();
     place.write("plan.yaml", ASKED);
     let words = ["Is this the plan?", "for ana", "whether to activate version 1"];
-    place.ledger("run plan.yaml").code(3).says(&words).says(&["yes|no|abort --by WHO"]);
+    place.ledger("run plan.yaml").code(3).says(&words).says(&["yes|no|abort"]);
     place.ledger("run plan.yaml").code(3).says(&words);
     let shown = place.ledger("plan review plan --json").code(3).lines()[0]["hash"].clone();
     let shown = shown.as_str().unwrap().get(..12).unwrap().to_owned();
@@ -172,7 +172,7 @@ fn continuing_plan_asks_for_more_steps() {
     let place = Place::new();
     let first = "continues: true\nsteps:\n  - {id: a, command: 'echo a >> $TALLY'}\n";
     place.write("plan.yaml", first);
-    let words = ["the plan needs more steps", "ledger plan withdraw plan --by WHO"];
+    let words = ["the plan needs more steps", "ledger plan withdraw plan"];
     place.ledger("run plan.yaml").code(3).says(&words);
     place.write("plan.yaml", format!("{first}  - {{id: b, command: 'echo b >> $TALLY'}}\n"));
     place.ledger("run plan.yaml --replan").code(3).says(&words);

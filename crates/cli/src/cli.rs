@@ -11,8 +11,8 @@ use crate::commands::help as help_command;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
     export, fork, get, import, init, inspect, lab, man, next, note, pause, plan, prune, questions,
-    receipt, recover, release, renew, retry, root, run, serve, set, skip, snapshot, tick, unpause,
-    verify, work,
+    receipt, recover, release, renew, resume, retry, root, run, serve, set, skip, snapshot, tick,
+    unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::output::render::{ColorChoice, with_pager};
@@ -95,6 +95,8 @@ commands! {
     "Everyday": {
         /// Run a plan, or continue a run of it
         Run(run::RunArgs) => run::run;
+        /// Continue where the last runner stopped: start it again
+        Resume(resume::ResumeArgs) => resume::resume;
         /// Show the status of runs
         Status(inspect::StatusArgs) => show_status;
         /// List the items that wait for a person, with the commands that resolve them

@@ -173,10 +173,12 @@ mod tests {
 
     use std::path::{Path, PathBuf};
 
+    use plan_ledger::Event;
+    use schemars::SchemaGenerator;
     use serde_json::{Value, json};
 
     use super::add_all;
-    use crate::json::PublishedSchema;
+    use crate::json::{PublishedSchema, event_definition};
     use crate::runner;
 
     fn path(name: &str) -> PathBuf {
@@ -207,6 +209,32 @@ mod tests {
              generated from the types of the program.",
         );
         expect_published("json-lines.schema.json", "urn:plan-ledger:json-lines/1", generated);
+    }
+
+    /// The table of events in the page has the members of the types, in their order. `UPDATE_GOLDEN=1`
+    /// writes the table again.
+    #[test]
+    fn published_page_of_events_matches_the_types() {
+        let definitions = &read("json-lines.schema.json")["$defs"];
+        let kinds = Event::schemas(&mut SchemaGenerator::default());
+        let rows: String = kinds
+            .iter()
+            .map(|(kind, _)| {
+                let members = definitions[event_definition(kind)]["required"].as_array();
+                let members: Vec<_> = members.unwrap().iter().filter_map(Value::as_str).collect();
+                // The page says once which members all events of a step have.
+                let common = if members.contains(&"previous") { 3 } else { 0 };
+                format!("| `{kind}` | `{}` |\n", members[common..].join("`, `"))
+            })
+            .collect();
+        let page = std::fs::read_to_string(path("inspect-json.md")).unwrap();
+        let (before, rest) = page.split_once("| `run_started` |").unwrap();
+        let (_, after) = rest.split_once("| `gap` |").unwrap();
+        let generated = format!("{before}{rows}| `gap` |{after}");
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(path("inspect-json.md"), &generated).unwrap();
+        }
+        assert!(page == generated, "format/inspect-json.md is stale; run with UPDATE_GOLDEN=1");
     }
 
     #[test]

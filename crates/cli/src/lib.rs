@@ -14,6 +14,7 @@ mod commands;
 mod help;
 mod json;
 mod json_lines;
+mod last_runner;
 mod options;
 mod output;
 pub mod protocol;
@@ -31,7 +32,8 @@ use clap::{FromArgMatches as _, Parser as _};
 use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
-use output::{Code, Failure, print_error, print_json};
+use json::VIEW_SCHEMA;
+use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message};
 
 /// Runs the command line of this process.
 #[must_use]
@@ -39,6 +41,12 @@ pub fn main() -> ExitCode {
     let parsed = cli::program().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
+        // Without a command, the help says what there is.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // If standard error is closed, the exit code still says it.
+            let _ = error.print();
+            return Code::Usage.into();
+        }
         Err(error) if error.use_stderr() => return fail(&Failure::Usage(usage_error(&error))),
         Err(answer) => {
             // Help and version are results, not errors.
@@ -74,14 +82,17 @@ fn usage_error(error: &clap::Error) -> String {
 }
 
 /// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
-/// of the command line could not be parsed. The lines of `inspect` have another form.
+/// of the command line could not be parsed.
 fn fail(failure: &Failure) -> ExitCode {
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--").peekable();
-    let is_inspect = words.peek().is_some_and(|word| word == "inspect");
-    if !is_inspect && words.any(|word| word == "--json") {
-        let _ = print_json(&failure.json());
+    let is_view = words.peek().is_some_and(|word| word == "inspect" || word == "status");
+    if words.any(|word| word == "--json") {
+        let _ = print_json(&failure.versioned_json(is_view.then_some(VIEW_SCHEMA)));
     }
     print_error(&failure.to_string());
+    if failure.code() == Code::Damaged {
+        print_message(&format!("to continue: {DAMAGE_HINT}"));
+    }
     failure.code().into()
 }
 

@@ -8,8 +8,11 @@ use super::execution::elapsed;
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::Ending;
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::criterion::Criterion;
 use crate::plan::model::step::OnTimeout;
+use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{Run, RunStatus};
+use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{ContentHash, Micros, StepNumber, Timestamp};
 
 /// The user's view of a run.
@@ -114,6 +117,15 @@ pub enum RequiredAction {
         /// Its title, goal or id, in one line.
         what: String,
     },
+    /// Judge the text criteria of a step that a worker reported.
+    Accept {
+        /// The step.
+        step: StepNumber,
+        /// Its title, goal or id, in one line.
+        what: String,
+        /// The criteria without a verdict.
+        criteria: Vec<String>,
+    },
     /// Review a proposed plan version.
     Review {
         /// The version.
@@ -164,7 +176,9 @@ fn activities(run: &Run) -> Vec<Activity> {
         attempt: step.attempts,
     }));
     let count = |status| Some(run.count(status)).filter(|count| *count > 0);
-    activities.extend(count(StepStatus::Reported).map(|steps| Activity::Checking { steps }));
+    let checked = run.reported.iter().filter(|number| texts_to_judge(run, **number).is_none());
+    let checked = u32::try_from(checked.count()).ok().filter(|steps| *steps > 0);
+    activities.extend(checked.map(|steps| Activity::Checking { steps }));
     activities.extend(count(StepStatus::Delayed).map(|steps| Activity::Delayed { steps }));
     activities.extend(count(StepStatus::Ready).map(|steps| Activity::Ready { steps }));
     activities
@@ -201,11 +215,29 @@ fn required_actions(run: &Run) -> Vec<RequiredAction> {
     let unknown =
         |number: &StepNumber| RequiredAction::Resolve { step: *number, what: what(run, *number) };
     required_actions.extend(run.outcome_unknown.iter().map(unknown));
+    required_actions.extend(run.reported.iter().filter_map(|number| {
+        let criteria = texts_to_judge(run, *number)?;
+        Some(RequiredAction::Accept { step: *number, what: what(run, *number), criteria })
+    }));
     let versions = run.versions.iter().zip(1..);
     let open = versions.filter(|(each, version)| each.review.is_none() && *version > run.active);
     required_actions
         .extend(open.map(|(each, version)| RequiredAction::Review { version, hash: each.hash }));
     required_actions
+}
+
+/// The text criteria of a reported step without a verdict, if only these are open: no command decides
+/// about them.
+fn texts_to_judge(run: &Run, number: StepNumber) -> Option<Vec<String>> {
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    let verdicts = run.step(number).and_then(StepState::attempt).map(|attempt| &attempt.verdicts);
+    let is_open = |index: &u32| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index));
+    let open: Vec<_> = (0..).zip(&criteria).filter(|(index, _)| is_open(index)).collect();
+    let texts = open.iter().map(|(_, criterion)| match criterion {
+        Criterion::Text(text) => Some(text.to_string()),
+        _ => None,
+    });
+    texts.collect::<Option<Vec<String>>>().filter(|texts| !texts.is_empty())
 }
 
 /// The average time per accepted step, times the number of open steps.
@@ -269,6 +301,9 @@ impl fmt::Display for RequiredAction {
             }
             Self::Resolve { step, what } => {
                 write!(f, "a person must find out whether step {step} was done: {what}")
+            }
+            Self::Accept { what, criteria, .. } => {
+                write!(f, "a person must judge {what}: {}", criteria.join("; "))
             }
             Self::Review { version, .. } => {
                 write!(f, "a person must review plan version {version}")

@@ -179,8 +179,8 @@ impl Session {
     fn command(&self, line: &str) -> Command {
         let mut words = split(line);
         let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
-        command.env("LEDGER_BY", "operator");
         command.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
+        command.env("LEDGER_BY", "operator").env("XDG_STATE_HOME", self.path().join("state"));
         for name in ["PATH", "TMPDIR", "TZ", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);

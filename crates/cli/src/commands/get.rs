@@ -5,6 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use plan_ledger::Run;
+use plan_ledger::internals::plan::closest_name;
+
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};
 use crate::output::{Code, Failure, print_result};
@@ -15,9 +18,11 @@ use super::read_state::read_state;
 const EXAMPLES: &str = "\
 Examples:
   ledger get count --run my-plan
+  region=$(ledger get region --raw)                a string without its quotes
   ledger get count --json                          with its version, for `ledger set --if-version`
 
-It takes no lock.";
+A variable that a step of the plan would set, but has not, is null. Another name is an error. It takes
+no lock.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -28,6 +33,9 @@ pub(crate) struct GetArgs {
     run: RunOption,
     /// The variable's name
     name: String,
+    /// Print a string without quotes
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
 }
 
 /// The value of a variable.
@@ -47,8 +55,14 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
     read_state(args.ledger.dir(), |state| {
         let run = run_or_only(state, args.run.run.as_deref())?;
         let variable = run.variables.get(&args.name);
+        if variable.is_none() {
+            check_declared(run, &args.name)?;
+        }
         let value = variable.map_or(Value::Null, |variable| variable.value.value());
-        let text = value.to_string();
+        let text = match &value {
+            Value::String(text) if args.raw => text.clone(),
+            value => value.to_string(),
+        };
         let line = VariableLine {
             name: args.name.clone(),
             run: run.name.clone(),
@@ -58,4 +72,19 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
         print_result(args.ledger.json, &line, &text)?;
         Ok(Code::Success)
     })
+}
+
+/// Rejects a name that no step of the plan sets: probably a typing error.
+fn check_declared(run: &Run, name: &str) -> Result<(), Failure> {
+    let steps = run.plan().into_iter().flat_map(|plan| plan.steps());
+    let declared: Vec<&str> = steps.flat_map(|step| step.outputs()).collect();
+    if declared.contains(&name) {
+        return Ok(());
+    }
+    let known = declared.into_iter().chain(run.variables.keys().map(String::as_str));
+    let hint = match closest_name(name, known) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => format!("`ledger inspect variables {}` lists them", run.name),
+    };
+    Err(Failure::Usage(format!("run {} has no variable `{name}`\nhint: {hint}", run.name)))
 }

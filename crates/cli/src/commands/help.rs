@@ -33,7 +33,7 @@ pub(crate) fn help(
             help::topic(topic).unwrap_or_default().to_owned()
         }
         words => help::of_command(&mut program, words)
-            .ok_or_else(|| Failure::Usage(help::unknown_command(&program, &words.join(" "))))?,
+            .ok_or_else(|| Failure::Usage(help::unknown_topic(&program, words)))?,
     };
     print_raw(&format!("{}\n", text.trim_end()))?;
     Ok(Code::Success)

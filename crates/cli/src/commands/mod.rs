@@ -32,6 +32,7 @@ pub(crate) mod receipt;
 pub(crate) mod recover;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod resume;
 pub(crate) mod retry;
 pub(crate) mod root;
 pub(crate) mod run;

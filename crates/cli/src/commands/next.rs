@@ -5,13 +5,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{RunStatus, State, StepNumber, StepState, Timestamp};
+use plan_ledger::{LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
+use crate::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::requests::run_or_only;
 
-use super::inspect::next_action;
+use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
 
 const EXAMPLES: &str = "\
@@ -31,7 +32,9 @@ pub(crate) struct NextArgs {
 }
 
 pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
-    read_state(args.ledger.dir(), |state| show(args, state))
+    let view = LedgerView::open(args.ledger.dir(), &environment())?;
+    let runner = RunnerStatus::of(args.ledger.dir(), view.log());
+    read_state(args.ledger.dir(), |state| show(args, state, &runner))
 }
 
 /// The next action of a run.
@@ -57,10 +60,10 @@ pub(crate) struct NextLine<'a> {
     why: &'a str,
 }
 
-fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
+fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.name())?;
     let now = environment().clock.now().max(state.time);
-    let next = next_action(state, run, args.ledger.dir(), now);
+    let next = next_action(state, run, Surroundings { dir: args.ledger.dir(), now, runner });
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = NextLine {

@@ -32,8 +32,11 @@ pub(crate) fn questions(args: &QuestionsArgs) -> Result<Code, Failure> {
 
 fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     let open = state.runs.open().filter_map(|id| state.runs.get(&id));
-    let items: Vec<(&Run, Pending)> =
-        open.flat_map(|run| for_people(run).map(move |item| (run, item))).collect();
+    let items: Vec<(&Run, Pending)> = open
+        .flat_map(|run| {
+            pending(run).into_iter().filter(Pending::needs_person).map(move |item| (run, item))
+        })
+        .collect();
     if args.ledger.json {
         for (run, item) in &items {
             print_line(&WaitingItemLine { item: item.into(), run: &run.name })?;
@@ -49,23 +52,6 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         print_text(&format!("run {}: {text}\n", run.name))?;
     }
     Ok(Code::Success)
-}
-
-/// The items that a run waits for and that a person can resolve.
-fn for_people(run: &Run) -> impl Iterator<Item = Pending> {
-    let needs_person = |item: &Pending| match item {
-        Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => false,
-        // The plan's own criteria are judged once all steps are settled.
-        Pending::PlanVerdicts { criteria } => !criteria.is_empty(),
-        Pending::Verdicts { .. }
-        | Pending::Question { .. }
-        | Pending::Review { .. }
-        | Pending::Paused { .. }
-        | Pending::Replan { .. }
-        | Pending::Decision { .. }
-        | Pending::OutcomeUnknown { .. } => true,
-    };
-    pending(run).into_iter().filter(needs_person)
 }
 
 /// An item that waits for a person.

@@ -16,7 +16,7 @@ pub(crate) use groups::check_groups;
 pub(crate) use plain_words::plain_words;
 #[cfg(test)]
 pub(crate) use suggest::check_suggestions;
-pub(crate) use suggest::{closest_view, unknown_command};
+pub(crate) use suggest::{closest_view, unknown_command, unknown_topic};
 pub(crate) use topics::{TOPICS, topic};
 
 /// The lines after the groups.
@@ -40,12 +40,38 @@ pub(crate) fn arrange(command: Command, groups: &[CommandGroup]) -> Command {
         inspect.help_template(template(&text))
     };
     let command = command.help_template(template(&text)).after_help(footer);
-    with_negative_numbers(command.mut_subcommand("inspect", inspect))
+    with_paragraphs(with_negative_numbers(command.mut_subcommand("inspect", inspect)))
 }
 
 /// Reads `-4` as a value, so that the option rejects it in its own words.
 fn with_negative_numbers(command: Command) -> Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
+}
+
+/// Makes each paragraph of the footers one line, which the help wraps to the width of the terminal. The
+/// lines of examples are indented, and stay.
+fn with_paragraphs(command: Command) -> Command {
+    let footer = command.get_after_help().map(|footer| paragraphs(&footer.to_string()));
+    let command = match footer {
+        Some(footer) => command.after_help(footer),
+        None => command,
+    };
+    command.mut_subcommands(with_paragraphs)
+}
+
+/// A text with one line for each paragraph of lines that are not indented.
+fn paragraphs(text: &str) -> String {
+    let mut joined = String::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        let continues = is_open && !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if continues { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        is_open = !line.is_empty() && !line.starts_with(' ');
+    }
+    joined
 }
 
 /// All commands in groups.
@@ -68,4 +94,18 @@ pub(crate) fn of_command(program: &mut Command, words: &[String]) -> Option<Stri
         found = found.find_subcommand_mut(word)?;
     }
     Some(found.render_help().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: footers fit any width, and examples keep their lines.
+
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_one_line_and_examples_stay() {
+        let text = "Examples:\n  ledger a    one\n  ledger b\n\nIt is\nshort.\n\nEnd.";
+        let expected = "Examples:\n  ledger a    one\n  ledger b\n\nIt is short.\n\nEnd.";
+        assert_eq!(paragraphs(text), expected);
+    }
 }

@@ -4,6 +4,8 @@ use clap::Command;
 
 use plan_ledger::internals::plan::closest_name;
 
+use super::topics::TOPICS;
+
 /// The words that people try, and the commands that do what they mean.
 const MEANT: [(&[&str], &str); 22] = [
     (&["list", "ls", "ps", "runs", "show", "progress", "watch", "todo", "tasks"], "status"),
@@ -15,7 +17,7 @@ const MEANT: [(&[&str], &str); 22] = [
     (&["cost", "costs"], "inspect cost"),
     (&["diff", "compare"], "inspect diff"),
     (&["start", "go", "exec", "execute"], "run"),
-    (&["continue", "restart", "resume"], "run"),
+    (&["continue", "restart"], "resume"),
     (&["stop", "kill", "abort", "end", "halt"], "cancel"),
     (&["hold", "suspend"], "pause"),
     (&["rerun", "redo"], "retry"),
@@ -51,6 +53,17 @@ fn suggestion(program: &Command, word: &str) -> Option<String> {
     }
     let view = closest_view(program.find_subcommand("inspect")?, &word)?;
     Some(format!("inspect {view}"))
+}
+
+/// The error for a word that is neither a command nor a topic of the help.
+pub(crate) fn unknown_topic(program: &Command, words: &[String]) -> String {
+    let word = words.join(" ");
+    match closest_name(&word.to_lowercase(), TOPICS.iter().map(|(name, _)| *name)) {
+        Some(topic) => {
+            format!("there is no topic `{word}`\nhint: did you mean `ledger help {topic}`?")
+        }
+        None => unknown_command(program, &word),
+    }
 }
 
 /// The view of `ledger inspect` that a word probably means.

@@ -18,7 +18,7 @@ mod value;
 pub(crate) use event::EventSchema;
 #[cfg(test)]
 pub(crate) use event::event_definition;
-pub(crate) use line::{JsonLine, line_text, line_value};
+pub(crate) use line::{JsonLine, VIEW_SCHEMA, line_text, line_value};
 pub(crate) use opening::{OpeningJson, OpeningWord};
 pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]

@@ -4,10 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::line::JsonLine;
-
-/// The version of the lines of `ledger inspect` and `ledger status`.
-const SCHEMA: u32 = 1;
+use super::line::{JsonLine, VIEW_SCHEMA};
 
 /// The commands whose lines have the member `schema`.
 const VERSIONED: [&str; 2] = ["inspect", "status"];
@@ -61,7 +58,7 @@ impl PublishedSchema {
         properties.insert("type".to_owned(), json!({ "const": word }));
         let mut required: Vec<Value> = vec![json!("type")];
         if VERSIONED.contains(&command) {
-            properties.insert("schema".to_owned(), json!({ "const": SCHEMA }));
+            properties.insert("schema".to_owned(), json!({ "const": VIEW_SCHEMA }));
             required.push(json!("schema"));
         }
         let others = schema["required"].as_array().into_iter().flatten();

@@ -8,6 +8,10 @@
 //!
 //! The exit code names the class of the outcome: see [`Code`].
 
+/// The way to continue with a damaged ledger.
+pub(crate) const DAMAGE_HINT: &str = "restore a backup, or save what can be read with `ledger recover \
+                                      DIR --export NEW`";
+
 mod atomic_file;
 mod budget;
 mod export;

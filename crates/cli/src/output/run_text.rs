@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
+use plan_ledger::internals::plan::{BudgetPart, QuestionBody, QuestionSubject, ResolvedOutcome};
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 
 use crate::protocol::{StepName, class_word, counted};
@@ -194,39 +194,40 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     match item {
         Pending::Question { id, step, asked } => {
             let command = line("answer", &[&id.0.to_string()]);
-            let options = asked.options.join("|");
-            (question(*id, step.as_ref(), asked), vec![format!("{command} {options} --by WHO")])
+            let mut commands = vec![format!("{command} {}", asked.options.join("|"))];
+            if asked.subject == QuestionSubject::Budget {
+                commands.push(line("budget", &[run, "--help"]));
+            }
+            (question(*id, step.as_ref(), asked), commands)
         }
         Pending::Review { version, hash } => (
             format!("version {version} of the plan ({}) waits for approval", hash.short()),
-            vec![line("plan review", &[run]), line("plan approve", &[run, "--by", "WHO"])],
+            vec![line("plan review", &[run]), line("plan approve", &[run])],
         ),
         Pending::Paused { cause } => {
             let command = match cause {
                 PauseCause::RunBudget { part } => budget(*part, &[run], ledger),
                 PauseCause::LedgerBudget { part } => budget(*part, &[], ledger),
-                PauseCause::Person { .. } | PauseCause::StepLimit { .. } => {
-                    line("unpause", &[run, "--by", "WHO"])
-                }
+                PauseCause::Person { .. } | PauseCause::StepLimit { .. } => line("unpause", &[run]),
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
         Pending::Replan { trigger, from, reason } => {
-            let withdraw = line("plan withdraw", &[run, "--by", "WHO"]);
+            let withdraw = line("plan withdraw", &[run]);
             (replan(trigger, from.as_ref(), reason), vec![withdraw])
         }
         Pending::Decision { step, message } => {
-            let answers = "retry|fail|fallback|replan|escalate|abort --by WHO";
+            let answers = "retry|fail|fallback|replan|escalate|abort";
             let command = format!("{} {answers}", line("answer", &[run, &step_argument(step)]));
             (format!("{step} waits for a decision about its failure: {message}"), vec![command])
         }
         Pending::Verdicts { step, criteria } => (
             format!("{step} waits for a verdict on: {}", criteria.join("; ")),
-            vec![line("accept", &[run, &step_argument(step), "--by", "WHO"])],
+            vec![line("accept", &[run, &step_argument(step)])],
         ),
         Pending::PlanVerdicts { criteria } => (
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),
-            vec![line("accept", &[run, "plan", "--by", "WHO"])],
+            vec![line("accept", &[run, "plan"])],
         ),
         Pending::OutcomeUnknown { step } => (
             format!(
@@ -234,7 +235,7 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
                  must not be done twice"
             ),
             ["landed", "did-not-happen"]
-                .map(|finding| line("answer", &[run, &step_argument(step), finding, "--by", "WHO"]))
+                .map(|finding| line("answer", &[run, &step_argument(step), finding]))
                 .into(),
         ),
         Pending::Held { step, worker, lease_until } => {
@@ -291,7 +292,7 @@ fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
         BudgetPart::Attempts => "--attempts",
         BudgetPart::Wall => "--wall",
     };
-    shell_command("budget", ledger, &[run, &[option, "N", "--by", "WHO"]].concat())
+    shell_command("budget", ledger, &[run, &[option, "N"]].concat())
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

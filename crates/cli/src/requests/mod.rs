@@ -194,7 +194,8 @@ requests! {
     AddStep(AddStepRequest) => [];
     Review(ReviewRequest) => [ReviewAnswer of plan_approve plan_reject];
     Withdraw(WithdrawRequest) => [WithdrawAnswer of plan_withdraw];
-    Claim(ClaimRequest) => [TaskAnswer, NothingAnswer of claim receipt work];
+    Claim(ClaimRequest) =>
+        [TaskAnswer of claim receipt work, NothingAnswer of claim receipt work];
     Renew(RenewRequest) => [RenewAnswer of renew];
     Release(ReleaseRequest) => [ReleaseAnswer of release work];
     Receipt(ReceiptRequest) => [ReceiptAnswer of receipt work];

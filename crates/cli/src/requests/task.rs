@@ -19,6 +19,7 @@ use super::answer_line::AnswerLine;
 pub struct TaskAnswer {
     /// The task, as a worker gets it (`hand-off.md`).
     #[serde(flatten)]
+    #[schemars(with = "HandOff<'static>")]
     pub hand_off: Map<String, Value>,
     /// The worker.
     pub worker: String,

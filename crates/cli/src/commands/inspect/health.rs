@@ -14,9 +14,11 @@ use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::json::OpeningJson;
-use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::last_runner::RunnerStatus;
+use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 
+use super::next_action::Surroundings;
 use super::output::Output;
 use crate::output::render::Paint;
 
@@ -27,6 +29,7 @@ pub(crate) struct LedgerOverview {
     pub(crate) fold: Fold,
     pub(crate) health: Health,
     pub(crate) now: Timestamp,
+    pub(crate) runner: RunnerStatus,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -53,7 +56,13 @@ impl LedgerOverview {
     pub(crate) fn recent(dir: &Path, environment: &Environment) -> Result<Self, Failure> {
         let view = LedgerView::open(dir, environment)?;
         let (fold, health) = Health::check_while(&view, dir, environment, || view.fold_recent())?;
-        Ok(Self { fold: fold?, view, health, now: environment.clock.now() })
+        let runner = RunnerStatus::of(dir, view.log());
+        Ok(Self { fold: fold?, view, health, now: environment.clock.now(), runner })
+    }
+
+    /// What the next actions depend on.
+    pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
+        Surroundings { dir, now: self.now, runner: &self.runner }
     }
 
     /// Whether everything that was acknowledged can be read.
@@ -105,7 +114,8 @@ impl LedgerOverview {
             let text = format!("the state ends early: {}", escape_control(unreadable));
             out.painted(Paint::Bad, &text)?;
         }
-        self.health.print(out)
+        self.health.print(out)?;
+        if self.is_good() { Ok(()) } else { out.line(&format!("to continue: {DAMAGE_HINT}")) }
     }
 
     /// Prints a JSON line for each damage.

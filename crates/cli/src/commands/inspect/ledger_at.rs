@@ -16,12 +16,14 @@ use plan_ledger::internals::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
 use crate::json::TimeJson;
-use crate::output::{Code, Failure, escape_control};
+use crate::last_runner::RunnerStatus;
+use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
 use crate::requests::default_run;
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text};
 use super::lookup::{no_run, not_found, step_of};
+use super::next_action::Surroundings;
 use super::output::Output;
 use super::text::run::run_status_text;
 use crate::commands::inspect::text::units::{moment, words};
@@ -43,6 +45,7 @@ pub(crate) struct LedgerAt<'a> {
     pub(crate) state: State,
     /// The current time; with `--at`, the time of that record.
     pub(crate) now: Timestamp,
+    pub(crate) runner: RunnerStatus,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -78,7 +81,12 @@ impl<'a> LedgerAt<'a> {
         } else {
             context.environment.clock.now().max(state.time)
         };
-        Ok(Self { context, view, state, now, past, damage, unread })
+        let runner = if past.is_some() {
+            RunnerStatus::Unknown
+        } else {
+            RunnerStatus::of(context.dir, view.log())
+        };
+        Ok(Self { context, view, state, now, runner, past, damage, unread })
     }
 
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
@@ -138,6 +146,11 @@ impl<'a> LedgerAt<'a> {
         let run = self.state.runs.get(&id);
         expect_valid(&self.state)?;
         run.ok_or_else(missing)
+    }
+
+    /// What the next actions depend on.
+    pub(crate) fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings { dir: self.context.dir, now: self.now, runner: &self.runner }
     }
 
     /// The step of that id or number.
@@ -232,7 +245,8 @@ impl<'a> LedgerAt<'a> {
         out.painted(Paint::Bad, &text)?;
         let damage = self.damage.iter().map(|damage| format!("damage: {}", damage_text(damage)));
         let mut all = damage.chain(self.unread.iter().cloned());
-        all.try_for_each(|what| out.painted(Paint::Bad, &format!("  {what}")))
+        all.try_for_each(|what| out.painted(Paint::Bad, &format!("  {what}")))?;
+        out.line(&format!("to continue: {DAMAGE_HINT}"))
     }
 
     /// Prints the first record of the log if older records were pruned.

@@ -28,6 +28,6 @@ pub(crate) mod views;
 
 pub(crate) use command::{InspectArgs, inspect, status};
 pub(super) use health::newest_state;
-pub(super) use next_action::next_action;
+pub(super) use next_action::{Surroundings, next_action};
 pub(super) use record_content::meaning;
 pub(crate) use views::view::StatusArgs;

@@ -10,15 +10,16 @@ use serde::Serialize;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Timer, decide};
 use plan_ledger::{
-    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepStatus,
-    Timestamp,
+    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
+    StepStatus, Timestamp,
 };
 
+use crate::last_runner::RunnerStatus;
 use crate::output::{escape_control, pending_commands, shell_command, step_argument};
-use crate::protocol::{StepName, counted};
+use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{Pending, may_hold, pending};
 
-use super::lookup::{step_name, steps_in_status};
+use super::lookup::{in_flight, step_name, steps_in_status};
 use crate::commands::inspect::text::units::moment;
 
 /// One action that moves a run forward.
@@ -70,19 +71,29 @@ impl From<NextAction> for NextActionJson {
     }
 }
 
+/// What the next actions depend on, beside the state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// The ledger's folder, for commands.
+    pub(crate) dir: &'a Path,
+    pub(crate) now: Timestamp,
+    pub(crate) runner: &'a RunnerStatus,
+}
+
 /// The most urgent next action of a run.
-pub(crate) fn next_action(state: &State, run: &Run, dir: &Path, now: Timestamp) -> NextAction {
+pub(crate) fn next_action(state: &State, run: &Run, at: Surroundings<'_>) -> NextAction {
     let nothing = || NextAction::new("none", "nothing".to_owned());
-    actions(state, run, dir, now).into_iter().next().unwrap_or_else(nothing)
+    actions(state, run, at).into_iter().next().unwrap_or_else(nothing)
 }
 
 /// The next actions of a run, most urgent first.
-pub(crate) fn actions(state: &State, run: &Run, dir: &Path, now: Timestamp) -> Vec<NextAction> {
+pub(crate) fn actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let dir = at.dir;
     match run.status {
         RunStatus::Proposed => proposed(run, dir),
         RunStatus::Ended(Ending::Failed) => vec![failed_run(run, dir)],
         RunStatus::Ended(_) => vec![NextAction::new("none", "nothing: the run is over".to_owned())],
-        RunStatus::Running => running(state, run, dir, now),
+        RunStatus::Running => running(state, run, at),
     }
 }
 
@@ -120,15 +131,27 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
     pending(run).iter().filter_map(action).collect()
 }
 
-fn running(state: &State, run: &Run, dir: &Path, now: Timestamp) -> Vec<NextAction> {
-    let mut actions = person_actions(run, dir);
+fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let Surroundings { dir, now, runner } = at;
+    let mut actions = Vec::new();
+    let abandoned = if runner.is_absent() { hosted_steps(state, run).count() } else { 0 };
+    if abandoned > 0 {
+        actions.push(resume_action(run, abandoned, at));
+    }
+    actions.extend(person_actions(run, dir));
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
     actions.extend(judge_plan(run, dir));
-    actions.extend(dispatch_action(state, run, now));
+    let dispatch = dispatch_action(state, run, now);
+    // The runner dispatches.
+    actions.extend(dispatch.map(|action| match (action.action, runner.last_of(&run.name)) {
+        ("dispatch", Some(_)) => action.with_command(shell_command("resume", dir, &[])),
+        _ => action,
+    }));
     actions.extend(delayed(run, now));
-    if run.in_flight > 0 {
-        let text = format!("wait for {} in flight", counted(run.in_flight.into(), "attempt"));
+    let in_flight = u64::from(run.in_flight).saturating_sub(u64::try_from(abandoned).unwrap_or(0));
+    if in_flight > 0 {
+        let text = format!("wait for {} in flight", counted(in_flight, "attempt"));
         actions.push(NextAction::new("wait", text));
     }
     let failed = failed_steps(run);
@@ -138,6 +161,33 @@ fn running(state: &State, run: &Run, dir: &Path, now: Timestamp) -> Vec<NextActi
         actions.push(NextAction::new("none", text));
     }
     actions
+}
+
+/// The steps in flight whose workers a runner hosts: they end with it.
+pub(crate) fn hosted_steps<'a>(
+    state: &'a State,
+    run: &'a Run,
+) -> impl Iterator<Item = (StepNumber, &'a StepState)> {
+    let is_hosted = |step: &StepState| {
+        step.attempt().is_some_and(|attempt| WorkerKind::hosted(&attempt.worker))
+    };
+    in_flight(state, run).filter(move |(_, step)| is_hosted(step))
+}
+
+/// Starts the runner again, which was killed while steps were in flight.
+pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -> NextAction {
+    let steps = counted(u64::try_from(abandoned).unwrap_or(u64::MAX), "step");
+    let verb = if abandoned == 1 { "was" } else { "were" };
+    let text = format!("the runner is gone, and {steps} {verb} in flight: start it again");
+    let action = NextAction::new("resume", text);
+    match at.runner.last_of(&run.name) {
+        Some(_) => action.with_command(shell_command("resume", at.dir, &[])),
+        None => action.with_command(escape_control(&shell_command(
+            "run",
+            at.dir,
+            &["PLAN", "--run", &run.name],
+        ))),
+    }
 }
 
 fn failed_steps(run: &Run) -> Vec<StepNumber> {
@@ -244,7 +294,7 @@ pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
     NextAction::new("answer", text)
         .for_step(number)
-        .with_command(format!("{} landed|did-not-happen --by WHO", escape_control(&command)))
+        .with_command(format!("{} landed|did-not-happen", escape_control(&command)))
 }
 
 /// The action for missing verdicts.
@@ -256,31 +306,38 @@ pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
         return NextAction::new("decide", format!("{name} waits for a decision about its failure"))
             .for_step(number)
             .with_command(format!(
-                "{} retry|fail|fallback|replan|escalate|abort --by WHO",
+                "{} retry|fail|fallback|replan|escalate|abort",
                 escape_control(&command)
             ));
     }
     let (texts, others) = unjudged_criteria(run, number);
-    if texts == 0 {
-        let text = format!("{name} waits for {others} criteria that `ledger run` judges");
-        return NextAction::new("judge", text).for_step(number);
-    }
     let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);
-    let criteria = if texts == 1 { "criterion" } else { "criteria" };
-    NextAction::new("accept", format!("{name} waits for a person to judge {texts} text {criteria}"))
-        .for_step(number)
-        .with_command(format!("{} --by WHO", escape_control(&command)))
+    let text = match texts.as_slice() {
+        [] => {
+            let criteria = if others == 1 { "criterion" } else { "criteria" };
+            let text = format!("{name} waits for {others} {criteria} that `ledger run` judges");
+            return NextAction::new("judge", text).for_step(number);
+        }
+        [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
+        many => format!("{name} waits for a person to judge {} text criteria", many.len()),
+    };
+    NextAction::new("accept", text).for_step(number).with_command(escape_control(&command))
 }
 
-/// The number of unjudged text criteria of a reported step, and of other criteria.
-fn unjudged_criteria(run: &Run, number: StepNumber) -> (usize, usize) {
+/// The unjudged text criteria of a reported step, and the number of other criteria.
+fn unjudged_criteria(run: &Run, number: StepNumber) -> (Vec<String>, usize) {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let attempt = run.step(number).and_then(|step| step.attempt());
     let open = |index: &u32| attempt.is_none_or(|attempt| !attempt.verdicts.contains_key(index));
-    let open = (0..).zip(criteria).filter(|(index, _)| open(index));
-    let (texts, others): (Vec<_>, Vec<_>) =
-        open.partition(|(_, criterion)| matches!(criterion, Criterion::Text(_)));
-    (texts.len(), others.len())
+    let open: Vec<_> = (0..).zip(criteria).filter(|(index, _)| open(index)).collect();
+    let all = open.len();
+    let texts: Vec<String> = open
+        .into_iter()
+        .filter(|(_, criterion)| matches!(criterion, Criterion::Text(_)))
+        .map(|(_, criterion)| criterion.body().to_owned())
+        .collect();
+    let others = all.saturating_sub(texts.len());
+    (texts, others)
 }
 
 fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
@@ -297,10 +354,7 @@ fn judge_plan(run: &Run, dir: &Path) -> Option<NextAction> {
     }
     let command = shell_command("accept", dir, &[&run.name, "plan"]);
     let text = "the plan's own text criteria wait for a person to judge them".to_owned();
-    Some(
-        NextAction::new("accept_plan", text)
-            .with_command(format!("{} --by WHO", escape_control(&command))),
-    )
+    Some(NextAction::new("accept_plan", text).with_command(escape_control(&command)))
 }
 
 /// The step that would be dispatched now, or why no ready step can be.

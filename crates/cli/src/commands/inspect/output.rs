@@ -9,13 +9,10 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::json::{JsonLine, line_value};
+use crate::json::{JsonLine, VIEW_SCHEMA, line_value};
 use crate::output::{Failure, is_printable};
 
 use crate::output::render::{Paint, Style, Table};
-
-/// Version of the JSON lines, as `format/inspect-json.md` describes them.
-const SCHEMA: u32 = 1;
 
 /// Writes lines, tables and JSON Lines.
 pub(crate) struct Output<'a> {
@@ -67,7 +64,7 @@ fn write_tagged(out: &mut dyn Write, kind: &str, fields: &Value) -> io::Result<(
     let fields = fields.to_string();
     let fields = fields.strip_prefix('{').unwrap_or("}");
     let comma = if fields == "}" { "" } else { "," };
-    writeln!(out, "{{\"schema\":{SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
+    writeln!(out, "{{\"schema\":{VIEW_SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
 }
 
 /// Escapes control and invisible characters in JSON. They occur only in strings.

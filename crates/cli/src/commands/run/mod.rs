@@ -24,6 +24,7 @@ use plan_ledger::{
 };
 
 use crate::json::line_text;
+use crate::last_runner::{LastRunner, ledger_id};
 use crate::options::environment;
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let kill_at = args.kill_at.map(StepNumber);
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
+    keep_runner(&name, args, &environment);
     let mut next = prepare(&ledger, &name, &imported, args)?;
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
@@ -201,6 +203,16 @@ fn drive_run(
     // With --wait, the process waits for deadlines without the lock: see `wait`.
     let options = Options { max_parallel: usize::from(args.max_parallel), marks };
     Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
+}
+
+/// Keeps the command line of this runner for `ledger resume`. Without it, the run works as well.
+fn keep_runner(name: &str, args: &RunArgs, environment: &Environment) {
+    let Ok(view) = LedgerView::open(&args.ledger, environment) else { return };
+    let Some(id) = ledger_id(view.log()) else { return };
+    let Some(runner) = LastRunner::this(name, &args.ledger, &*environment.clock) else { return };
+    if let Err(error) = runner.keep(&id) {
+        print_message(&format!("`ledger resume` will not know this command line: {error}"));
+    }
 }
 
 /// The absolute path of the ledger's folder.

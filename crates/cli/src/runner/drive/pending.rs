@@ -91,6 +91,25 @@ pub enum Pending {
     },
 }
 
+impl Pending {
+    /// Whether a person resolves it.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        match self {
+            Self::Held { .. } | Self::Caps { .. } | Self::Blocked { .. } => false,
+            // The plan's own criteria are judged once all steps are settled.
+            Self::PlanVerdicts { criteria } => !criteria.is_empty(),
+            Self::Verdicts { .. }
+            | Self::Question { .. }
+            | Self::Review { .. }
+            | Self::Paused { .. }
+            | Self::Replan { .. }
+            | Self::Decision { .. }
+            | Self::OutcomeUnknown { .. } => true,
+        }
+    }
+}
+
 /// Every item that a run waits for; includes work to dispatch, if there is any.
 #[must_use]
 pub fn pending(run: &Run) -> Vec<Pending> {

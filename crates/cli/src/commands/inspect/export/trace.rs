@@ -268,15 +268,6 @@ fn is_mark(event: &Event) -> bool {
         | Event::QuestionAsked(_)
         | Event::QuestionAnswered(_)
         | Event::QuestionExpired(_) => true,
-        Event::RunStarted(_)
-        | Event::PlanProposed(_)
-        | Event::PlanSteps(_)
-        | Event::PlanVerdict(_)
-        | Event::VariableSet(_)
-        | Event::CapChanged(_)
-        | Event::BudgetChanged(_)
-        | Event::ReplanWithdrawn(_)
-        | Event::RunForked(_)
-        | Event::StepsInherited(_) => false,
+        _ => false,
     }
 }

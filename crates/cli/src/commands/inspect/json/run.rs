@@ -98,7 +98,10 @@ impl<'a> RunLine<'a> {
             hash: run.active_version().map(|version| version.hash),
             in_flight: flights.collect(),
             name: &run.name,
-            next: actions(state, run, dir, overview.now).into_iter().map(Into::into).collect(),
+            next: actions(state, run, overview.surroundings(dir))
+                .into_iter()
+                .map(Into::into)
+                .collect(),
             outcome_unknown: run
                 .outcome_unknown
                 .iter()

@@ -15,7 +15,9 @@ use plan_ledger::{
     StepNumber, StepStatus,
 };
 
+use crate::commands::inspect::next_action::{NextAction, NextActionJson};
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
+use crate::last_runner::RunnerStatus;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;
@@ -23,6 +25,8 @@ use super::state::QuestionLine;
 /// A run for its user.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct UserViewLine<'a> {
+    /// The next actions, most urgent first, with their commands.
+    actions: Vec<NextActionJson>,
     /// The number of accepted or skipped steps.
     done: u32,
     /// The expected remaining time.
@@ -33,6 +37,8 @@ pub(crate) struct UserViewLine<'a> {
     now: &'a [Activity],
     /// The run.
     run: RunId,
+    /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
+    runner_at_work: Option<bool>,
     /// The number of steps in the active version.
     steps: u32,
     /// The title of its plan.
@@ -40,14 +46,25 @@ pub(crate) struct UserViewLine<'a> {
 }
 
 impl<'a> UserViewLine<'a> {
-    pub(crate) fn of(run: RunId, view: &'a UserView) -> Self {
+    pub(crate) fn of(
+        run: RunId,
+        view: &'a UserView,
+        runner: &RunnerStatus,
+        actions: Vec<NextAction>,
+    ) -> Self {
         let UserView { title, done, total_steps, activities, required_actions, expected } = view;
         Self {
+            actions: actions.into_iter().map(Into::into).collect(),
             done: *done,
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),
             now: activities,
             run,
+            runner_at_work: match runner {
+                RunnerStatus::Unknown => None,
+                RunnerStatus::AtWork(_) => Some(true),
+                RunnerStatus::Absent(_) => Some(false),
+            },
             steps: *total_steps,
             title,
         }
@@ -82,6 +99,15 @@ enum NeedJson<'a> {
         /// Its title, goal or id.
         what: &'a str,
     },
+    /// Judge the text criteria of a reported step.
+    Accept {
+        /// The criteria without a verdict.
+        criteria: &'a [String],
+        /// The step.
+        step: StepNumber,
+        /// Its title, goal or id.
+        what: &'a str,
+    },
     /// Review a version of the plan.
     Review {
         /// The hash of the version.
@@ -106,6 +132,9 @@ impl<'a> From<&'a RequiredAction> for NeedJson<'a> {
                 }
             }
             RequiredAction::Resolve { step, what } => Self::OutcomeUnknown { step: *step, what },
+            RequiredAction::Accept { step, what, criteria } => {
+                Self::Accept { criteria, step: *step, what }
+            }
             RequiredAction::Review { version, hash } => {
                 Self::Review { hash: *hash, version: *version }
             }

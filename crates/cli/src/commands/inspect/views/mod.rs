@@ -27,6 +27,7 @@ pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod segments;
 pub(crate) mod snapshots;
+pub(crate) mod status;
 pub(crate) mod step;
 pub(crate) mod summary;
 pub(crate) mod timeline;

@@ -271,7 +271,7 @@ pub(crate) fn print_json(
 ) -> Result<(), Failure> {
     out.json(&{
         let StepHistory { ledger, run, number, .. } = step_history;
-        let why = reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now);
+        let why = reasons_text(ledger, run, *number);
         StepLine::of(run, *number, why)
     })?;
     for attempt in step_history.attempts() {
@@ -393,7 +393,7 @@ pub(crate) fn print_text(
     let word = out.style.paint(status_paint(status), &status.to_string());
     out.line(&format!("{heading} of run {}: {word}", escape_control(&run.name)))?;
     ledger.print_past(out)?;
-    for reason in reasons_text(&ledger.state, run, *number, ledger.context.dir, ledger.now) {
+    for reason in reasons_text(ledger, run, *number) {
         out.line(&format!("  {reason}"))?;
     }
     if let Some(accepted) = run.step(*number).and_then(|step| step.accepted()) {

@@ -300,7 +300,7 @@ fn print_run(
     print_failed(run, out)?;
     print_barriers(run, out)?;
     out.painted(Paint::Faint, "  next")?;
-    for action in actions(&overview.fold.state, run, dir, overview.now) {
+    for action in actions(&overview.fold.state, run, overview.surroundings(dir)) {
         print_action(&action, out)?;
     }
     Ok(())

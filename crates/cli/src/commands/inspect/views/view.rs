@@ -6,14 +6,14 @@ use clap::{Args, ValueEnum};
 
 use plan_ledger::internals::ledger::{PartialTrace, TracedRecord, time_text};
 use plan_ledger::internals::plan::{
-    Account, AttemptSummary, BarrierSummary, OperatorView, RequiredAction, RunCounters, UserView,
-    execution_state, operator_view, user_view,
+    Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, execution_state,
+    operator_view,
 };
 use plan_ledger::{Event, RecordedEvent, Run, RunId, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::{
-    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine, UserViewLine,
+    ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine,
 };
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{barrier_word, step_name};
@@ -22,10 +22,11 @@ use crate::commands::inspect::text::event::event_text;
 use crate::commands::inspect::text::run::{progress_text, spent_text};
 use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
-use crate::options::LedgerFolder;
-use crate::options::RunArg;
+use crate::options::{LedgerFolder, RunArg};
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
+
+use super::status::show_user;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +39,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ViewArgs {
-    /// The audience
+    /// The audience: user, operator or debug
     #[arg(value_name = "VIEW")]
     view: View,
     #[command(flatten)]
@@ -136,15 +137,7 @@ fn show(
 ) -> Result<(), Failure> {
     let (form, now) = (ledger.context.form, ledger.now);
     match (view, form) {
-        (View::User, Form::Json) => {
-            let run = ledger.run(id)?;
-            out.json(&UserViewLine::of(id, &user_view(run, now)))
-        }
-        (View::User, Form::Text) => {
-            let run = ledger.run(id)?;
-            ledger.heading("status", run, out)?;
-            print_user(&user_view(run, now), now, out)
-        }
+        (View::User, _) => show_user(ledger, ledger.run(id)?, out),
         (View::Operator, Form::Json) => {
             let run = ledger.run(id)?;
             out.json(&OperatorViewLine::from(&operator_view(run, now)))
@@ -156,22 +149,6 @@ fn show(
         }
         (View::Debug, _) => debug(ledger, id, out),
     }
-}
-
-fn print_user(view: &UserView, now: Timestamp, out: &mut Output<'_>) -> Result<(), Failure> {
-    // The view's own text, then the deadlines, which that text lacks.
-    let text = view.to_string();
-    text.lines().try_for_each(|line| out.line(&escape_control(line)))?;
-    for need in &view.required_actions {
-        if let RequiredAction::Answer { question, deadline: Some(deadline), .. } = need {
-            let until = moment(*deadline, now);
-            out.painted(
-                Paint::Notice,
-                &format!("  question {} is open until {until}", question.0),
-            )?;
-        }
-    }
-    Ok(())
 }
 
 /// The records of a run for the debug view.

@@ -11,7 +11,9 @@ use plan_ledger::{Run, State, StepNumber, StepStatus, Timestamp};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
-use crate::commands::inspect::next_action::{answer, failed_step, judge, next_dispatch};
+use crate::commands::inspect::next_action::{
+    NextAction, answer, failed_step, hosted_steps, judge, next_dispatch, resume_action,
+};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
@@ -50,7 +52,7 @@ pub(crate) fn why(
         Form::Json => out.json(&WhyLine::of(run, &found))?,
         Form::Text => {
             ledger.heading(&format!("why #{number}"), run, out)?;
-            print(&ledger.state, run, &found, context.dir, out)?;
+            print(&ledger, run, &found, out)?;
         }
     }
     ledger.finish(out)
@@ -67,10 +69,9 @@ fn explained(
 }
 
 fn print(
-    state: &State,
+    ledger: &LedgerAt<'_>,
     run: &Run,
     found: &Explanation,
-    dir: &Path,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     for line in lines(found) {
@@ -83,10 +84,14 @@ fn print(
             out.line(&format!("{indent}{hang}{}", out.style.paint(paint, &text)))?;
         }
     }
-    if let Some(text) = verdict(state, run, found) {
+    if let Some(text) = verdict(&ledger.state, run, found) {
         out.line(&format!("  {text}"))?;
     }
-    let commands = commands(run, found, dir);
+    let resume = resume(ledger, run, found);
+    if let Some(action) = &resume {
+        out.painted(Paint::Bad, &format!("  {}", action.text))?;
+    }
+    let commands = commands(run, found, resume, ledger.context.dir);
     if !commands.is_empty() {
         out.painted(Paint::Faint, "to continue, type:")?;
     }
@@ -120,9 +125,17 @@ fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
     }
 }
 
+/// Starts the runner again, if it is gone and a step of the explanation was in flight.
+fn resume(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<NextAction> {
+    let is_concerned = |(number, _): &(StepNumber, _)| found.steps.contains_key(number);
+    let abandoned = hosted_steps(&ledger.state, run).filter(is_concerned).count();
+    (ledger.runner.is_absent() && abandoned > 0)
+        .then(|| resume_action(run, abandoned, ledger.surroundings()))
+}
+
 /// The commands that unblock the step, without duplicates.
-fn commands(run: &Run, found: &Explanation, dir: &Path) -> Vec<String> {
-    let mut commands = Vec::new();
+fn commands(run: &Run, found: &Explanation, resume: Option<NextAction>, dir: &Path) -> Vec<String> {
+    let mut commands = resume.map(|action| action.commands).unwrap_or_default();
     let mut seen = BTreeSet::new();
     let entries = found.steps.iter().rev();
     let reasons = entries.flat_map(|(number, entry)| {
@@ -169,21 +182,17 @@ fn reason_commands(
 }
 
 /// The output of `why` without its heading, for the view of a step.
-pub(crate) fn reasons_text(
-    state: &State,
-    run: &Run,
-    number: StepNumber,
-    dir: &Path,
-    now: Timestamp,
-) -> Vec<String> {
-    let Ok(found) = explain(state, run.id, number, now) else { return Vec::new() };
+pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Vec<String> {
+    let Ok(found) = explain(&ledger.state, run.id, number, ledger.now) else { return Vec::new() };
     let own = lines(&found).into_iter().filter(|line| line.depth > 0);
     let mut texts: Vec<String> = own
         .map(|line| format!("{}{}", "  ".repeat(line.depth - 1), escape_control(&line.text)))
         .collect();
     let is_open = run.step(number).is_some_and(|step| step.status.is_open());
-    texts.extend(verdict(state, run, &found).filter(|_| is_open));
-    let commands = commands(run, &found, dir);
+    texts.extend(verdict(&ledger.state, run, &found).filter(|_| is_open));
+    let resume = resume(ledger, run, &found);
+    texts.extend(resume.iter().map(|action| action.text.clone()));
+    let commands = commands(run, &found, resume, ledger.context.dir);
     texts.extend(commands.iter().map(|command| format!("type: {command}")));
     texts
 }

@@ -1,0 +1,151 @@
+//! The status of a run for its user: what is done, what happens now, what a person must do, and the
+//! commands that move the run forward.
+//!
+//! Invariant: the library computes what the run is doing ([`user_view`]); this module adds whether a
+//! runner is at work, and the commands.
+
+use plan_ledger::internals::plan::{Activity, UserView, user_view};
+use plan_ledger::{Micros, Run, RunStatus, StepNumber, StepStatus};
+
+use crate::commands::inspect::context::Form;
+use crate::commands::inspect::json::views::UserViewLine;
+use crate::commands::inspect::ledger_at::LedgerAt;
+use crate::commands::inspect::lookup::{step_name, steps_in_status};
+use crate::commands::inspect::next_action::{NextAction, actions, hosted_steps};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::text::units::{span, words};
+use crate::output::render::Paint;
+use crate::output::{Failure, cost_text, escape_control};
+
+/// Prints the status of a run.
+pub(crate) fn show_user(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let view = user_view(run, ledger.now);
+    let actions = actions(&ledger.state, run, ledger.surroundings());
+    if ledger.context.form == Form::Json {
+        return out.json(&UserViewLine::of(run.id, &view, &ledger.runner, actions));
+    }
+    ledger.heading("status", run, out)?;
+    print_progress(run, &view, out)?;
+    print_now(ledger, run, &view, out)?;
+    print_failed(run, out)?;
+    if let (Some(left), false) = (view.expected, ledger.runner.is_absent()) {
+        out.line(&format!("  about {} more", whole_seconds(left)))?;
+    }
+    let (needs, next): (Vec<_>, Vec<_>) = actions.iter().partition(|action| needs_person(action));
+    print_actions("needs you", &needs, out)?;
+    print_actions("next", &next, out)
+}
+
+fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<(), Failure> {
+    let UserView { title, done, total_steps, .. } = view;
+    let spent = run.spent();
+    let spent = if spent == plan_ledger::Cost::default() {
+        String::new()
+    } else {
+        format!(", cost {}", cost_text(spent))
+    };
+    out.line(&format!("  {}: {done} of {total_steps} steps{spent}", escape_control(title)))
+}
+
+fn print_now(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    view: &UserView,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let is_absent = ledger.runner.is_absent();
+    let abandoned: Vec<StepNumber> =
+        hosted_steps(&ledger.state, run).map(|(number, _)| number).filter(|_| is_absent).collect();
+    if !abandoned.is_empty() {
+        out.painted(Paint::Bad, "  stopped: the runner is gone")?;
+    } else if is_absent && is_idle(run) {
+        out.painted(Paint::Notice, "  no runner is at work")?;
+    }
+    for activity in &view.activities {
+        match activity {
+            Activity::Working { step, what, .. } => {
+                print_working(ledger, run, (*step, what), abandoned.contains(step), out)?;
+            }
+            activity => out.line(&format!("  {}", escape_control(&activity.to_string())))?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether steps could be dispatched, and no worker has one.
+fn is_idle(run: &Run) -> bool {
+    let is_running = run.status == RunStatus::Running && run.pause.is_none();
+    is_running && run.in_flight == 0 && run.ready_count() > 0
+}
+
+fn print_working(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    (number, title): (StepNumber, &str),
+    is_abandoned: bool,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let attempt = run.step(number).and_then(|step| Some((step.attempts, step.attempt()?)));
+    let Some((attempts, attempt)) = attempt else { return Ok(()) };
+    let what = if is_abandoned { "in flight when it stopped" } else { "working on" };
+    let again = if attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
+    let worker = escape_control(&attempt.worker);
+    let time = whole_seconds(ledger.now.saturating_sub(attempt.dispatched));
+    let time = if is_abandoned { format!("begun {time} ago") } else { format!("for {time}") };
+    let title = match run.step(number) {
+        Some(step) if step.id() == title => String::new(),
+        _ => format!(" ({})", escape_control(title)),
+    };
+    let name = step_name(run, number);
+    out.line(&format!("  {what}: {name}{title}{again}, by {worker}, {time}"))
+}
+
+/// The largest number of failed steps that are listed.
+const LISTED_MAX: usize = 5;
+
+fn print_failed(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let failed: Vec<StepNumber> = steps_in_status(run, StepStatus::Failed).collect();
+    for number in failed.iter().take(LISTED_MAX) {
+        let failure = run.step(*number).and_then(|step| step.last_failure());
+        let why = failure.map_or_else(String::new, |(class, message)| {
+            let message = message.lines().next().unwrap_or_default();
+            format!(": {}: {}", words(class, ' '), escape_control(message))
+        });
+        out.painted(Paint::Bad, &format!("  failed: {}{why}", step_name(run, *number)))?;
+    }
+    match failed.len().saturating_sub(LISTED_MAX) {
+        0 => Ok(()),
+        rest => out.painted(Paint::Bad, &format!("  failed: {rest} more")),
+    }
+}
+
+/// Whether only a person can do it.
+fn needs_person(action: &NextAction) -> bool {
+    !matches!(action.action, "resume" | "dispatch" | "wait" | "judge" | "stop" | "capped" | "none")
+}
+
+fn print_actions(
+    heading: &str,
+    actions: &[&NextAction],
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    // Without a command, the lines above say it.
+    let actions: Vec<_> = actions.iter().filter(|action| !action.commands.is_empty()).collect();
+    if actions.is_empty() {
+        return Ok(());
+    }
+    out.painted(Paint::Notice, &format!("  {heading}"))?;
+    for action in actions {
+        out.line(&format!("    {}", action.text))?;
+        action.commands.iter().try_for_each(|command| out.line(&format!("      {command}")))?;
+    }
+    Ok(())
+}
+
+fn whole_seconds(micros: Micros) -> String {
+    span(micros / 1_000_000 * 1_000_000)
+}

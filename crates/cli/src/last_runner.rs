@@ -1,0 +1,233 @@
+//! The last runner of a ledger: its command line, and whether a runner is at work.
+//!
+//! `ledger run` keeps its command line in the user's state folder, under the identifier of the ledger.
+//! `ledger resume` starts it again, and `ledger status` names it.
+//!
+//! Invariants:
+//! - No command line is read from a ledger: a ledger that came from elsewhere names no command that
+//!   `ledger resume` would run.
+//! - Looking at a ledger changes nothing in it. The lock is probed with a shared lock that is released
+//!   at once; a writer that opens the ledger at this moment tries again.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use plan_ledger::internals::log::LogReader;
+use plan_ledger::{Clock, Timestamp};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::output::quoted;
+
+/// A runner that was started on this machine by this user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastRunner {
+    /// Its arguments, without the name of the program, the ledger, and options that count only once.
+    pub(crate) arguments: Vec<String>,
+    /// Its working folder.
+    pub(crate) working_dir: PathBuf,
+    /// The ledger's folder, absolute.
+    pub(crate) ledger: PathBuf,
+    /// The name of its run.
+    pub(crate) run: String,
+    /// Its process.
+    process: u32,
+    /// When the process started, in clock ticks after the boot: a later process with the same number
+    /// started at another time.
+    process_start: Option<u64>,
+    /// When it was started.
+    pub(crate) started: Timestamp,
+}
+
+impl LastRunner {
+    /// This process, as the runner of a run. `None` if its arguments or its folder are not text.
+    pub(crate) fn this(run: &str, ledger: &Path, clock: &dyn Clock) -> Option<Self> {
+        let arguments = std::env::args_os().skip(1).map(OsString::into_string);
+        let process = std::process::id();
+        Some(Self {
+            arguments: lasting(arguments.collect::<Result<_, _>>().ok()?),
+            working_dir: std::env::current_dir().ok()?,
+            ledger: ledger.canonicalize().ok()?,
+            run: run.to_owned(),
+            process,
+            process_start: process_start(process),
+            started: clock.now(),
+        })
+    }
+
+    /// Keeps this runner as the last one of the ledger.
+    pub(crate) fn keep(&self, ledger: &str) -> io::Result<()> {
+        let path = record_path(ledger).ok_or(io::ErrorKind::NotFound)?;
+        let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
+        fs::create_dir_all(folder)?;
+        forget_removed_ledgers(folder);
+        // A process that is killed leaves the old record or the new one.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.persist(path)?;
+        Ok(())
+    }
+
+    /// The last runner of a ledger that this user started.
+    pub(crate) fn of(ledger: &str) -> Option<Self> {
+        serde_json::from_slice(&fs::read(record_path(ledger)?).ok()?).ok()
+    }
+
+    /// Its command line, for people.
+    pub(crate) fn command(&self) -> String {
+        let words = self.arguments.iter().map(|word| quoted(word));
+        std::iter::once("ledger".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    fn is_alive(&self) -> bool {
+        self.process_start.is_some() && process_start(self.process) == self.process_start
+    }
+}
+
+/// Whether a runner is at work on a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RunnerStatus {
+    /// Unknown: the state that is shown is an older one, or the lock cannot be probed.
+    Unknown,
+    /// A runner is at work; the text describes its process.
+    AtWork(String),
+    /// No runner is at work.
+    Absent(Option<LastRunner>),
+}
+
+impl RunnerStatus {
+    /// The status for a ledger, whose log was opened.
+    pub(crate) fn of(dir: &Path, log: &LogReader) -> Self {
+        let last = ledger_id(log).and_then(|id| LastRunner::of(&id));
+        match probe(&dir.join("LOCK")) {
+            Err(_) => Self::Unknown,
+            Ok(Some(holder)) if holder.contains("(ledger run)") => {
+                Self::AtWork(holder.split(", since").next().unwrap_or_default().to_owned())
+            }
+            // With `--wait`, a runner releases the lock while it waits for people.
+            Ok(_) => match last {
+                Some(last) if last.is_alive() => Self::AtWork(format!("process {}", last.process)),
+                last => Self::Absent(last),
+            },
+        }
+    }
+
+    /// Whether it is known that no runner is at work.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent(_))
+    }
+
+    /// The last runner, if it can be started again for this run.
+    pub(crate) fn last_of(&self, run: &str) -> Option<&LastRunner> {
+        match self {
+            Self::Absent(last) => last.as_ref().filter(|last| last.run == run),
+            Self::Unknown | Self::AtWork(_) => None,
+        }
+    }
+}
+
+/// The identifier of a ledger, in hexadecimal.
+pub(crate) fn ledger_id(log: &LogReader) -> Option<String> {
+    use std::fmt::Write as _;
+    let (uid, _) = log.uids()?;
+    Some(uid.iter().fold(String::new(), |mut text, byte| {
+        // Writing into a text does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// The description of the lock holder; `None` if the lock is free.
+fn probe(path: &Path) -> io::Result<Option<String>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // An archive is a file.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
+        opened => opened?,
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        // Closing the file releases the lock.
+        Ok(()) => Ok(None),
+        Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+            let mut text = String::new();
+            let _ = (&mut file).take(HOLDER_LENGTH_MAX).read_to_string(&mut text);
+            Ok(Some(text.trim().to_owned()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+const HOLDER_LENGTH_MAX: u64 = 1024;
+
+/// The file with the last runner of a ledger: in the state folder of the user (`XDG_STATE_HOME`).
+fn record_path(ledger: &str) -> Option<PathBuf> {
+    let state = dirs::state_dir().or_else(dirs::data_local_dir)?;
+    Some(state.join("plan-ledger").join("runners").join(format!("{ledger}.json")))
+}
+
+/// Removes the records of ledgers that are gone.
+fn forget_removed_ledgers(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let record = fs::read(&path).ok();
+        let runner = record.and_then(|text| serde_json::from_slice::<LastRunner>(&text).ok());
+        if runner.is_some_and(|runner| !runner.ledger.exists()) {
+            // Another process may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The arguments without those that count only once, and without the ledger: LEDGER_DIR names it.
+fn lasting(arguments: Vec<String>) -> Vec<String> {
+    const FLAGS: [&str; 2] = ["--replan", "--retry-failed"];
+    const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
+    let mut lasting = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(word) = arguments.next() {
+        if WITH_VALUE.contains(&word.as_str()) {
+            arguments.next();
+        } else if !FLAGS.contains(&word.as_str())
+            && !WITH_VALUE.iter().any(|name| word.starts_with(&format!("{name}=")))
+        {
+            lasting.push(word);
+        }
+    }
+    lasting
+}
+
+/// When a process started, in clock ticks after the boot. `None` if it is gone, or unknown here.
+fn process_start(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    // A zombie (Z) has ended.
+    let mut fields = fields.split_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a command line is started again as it was, without what counts only once.
+
+    use super::*;
+
+    #[test]
+    fn options_that_count_once_are_not_kept() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let line = "run p.yaml --worker x --ledger d --kill-at 37 --replan --reason why --kill-at=3 --wait";
+        assert_eq!(lasting(words(line)), words("run p.yaml --worker x --wait"));
+    }
+
+    #[test]
+    fn own_process_is_alive_and_a_missing_one_is_not() {
+        let own = process_start(std::process::id());
+        assert!(own.is_some() || !Path::new("/proc/self/stat").exists());
+        assert_eq!(process_start(u32::MAX), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The morning after a crash: what `status`, `next` and `why` say about a runner that was killed, and how
+//! `ledger resume` continues.
+
+use std::fs;
+
+use super::command::{Place, start, wait_until};
+
+/// Two steps at work, one that waits for a person, one that failed.
+const PLAN: &str = "
+title: Release
+steps:
+  - id: build
+    command: 'echo build >> \"$TALLY\"; while [ -e hold ]; do sleep 0.01; done'
+  - id: docs
+    command: 'echo docs'
+    acceptance: [{ text: A newcomer understands it }]
+  - id: lint
+    command: 'echo \"no such rule\" >&2; exit 3'
+    retry: { max_attempts: 1 }
+  - id: publish
+    after: [build]
+    command: 'echo publish >> \"$TALLY\"'
+";
+
+/// A runner that was killed while `build` was in flight and `docs` and `lint` were over.
+fn killed() -> Place {
+    let place = Place::new();
+    place.write("release.yaml", PLAN);
+    place.write("hold", "");
+    let words = ["run", "release.yaml", "--text", "judge", "--max-parallel", "3"];
+    let runner = start(&mut place.command(&words));
+    wait_until("the other steps are over", || {
+        place.ledger("status").out.contains("failed: #3 lint")
+            && place.tally() == ["build"]
+            && place.ledger("next").out.contains("A newcomer understands it")
+    });
+    place.ledger("status").code(0).says(&["working on: #1 build, by process/"]);
+    assert!(runner.kill().was_killed());
+    place
+}
+
+/// Story: `status` said "working on", and `next` said "wait" with a time in the past.
+#[test]
+fn killed_runner_is_recognized_at_once() {
+    let place = killed();
+    let status = place.ledger("status").code(0).says(&[
+        "Release: 0 of 4 steps",
+        "stopped: the runner is gone",
+        "in flight when it stopped: #1 build, by process/",
+        "failed: #3 lint: unknown: exit status 3: no such rule",
+        "needs you",
+        "#2 docs waits for a person to judge: A newcomer understands it",
+        "ledger accept release docs",
+        "ledger retry release lint",
+        "ledger resume",
+    ]);
+    assert!(!status.out.contains("working on") && !status.out.contains("more\n"), "{status:?}");
+    place
+        .ledger("next")
+        .code(0)
+        .says(&["the runner is gone, and 1 step was in flight", "ledger resume"]);
+    let next = place.ledger("next --json").code(0).lines().remove(0);
+    assert_eq!((&next["action"], &next["command"]), (&"resume".into(), &"ledger resume".into()));
+    place
+        .ledger("inspect .ledger why release publish")
+        .code(0)
+        .says(&["the runner is gone", "ledger resume"]);
+    let view = place.ledger("status --json").code(0).lines().remove(0);
+    assert_eq!(view["runner_at_work"], false);
+    assert_eq!(view["needs"][0]["is"], "accept");
+}
+
+#[test]
+fn resume_repeats_the_last_run_in_its_folder() {
+    let place = killed();
+    fs::remove_file(place.path("hold")).unwrap();
+    let shown = place.ledger("resume --show").code(0);
+    assert_eq!(shown.out, "ledger run release.yaml --text judge --max-parallel 3\n");
+    assert_eq!(place.tally(), ["build"], "nothing was started");
+    // From another folder, and from below.
+    fs::create_dir(place.path("below")).unwrap();
+    let resumed = start(place.command(&["resume"]).current_dir(place.path("below"))).end();
+    resumed.code(3).says(&["2 of 4 steps accepted, 1 failed"]);
+    assert_eq!(place.tally(), ["build", "build", "publish"]);
+    place.ledger("skip lint --reason known").code(0);
+    place.ledger("accept docs").code(0);
+    place.ledger("resume").code(0).complains(&["run release is done"]);
+}
+
+#[test]
+fn resume_is_refused_while_a_runner_is_at_work() {
+    let place = Place::new();
+    place.write("release.yaml", PLAN);
+    place.write("hold", "");
+    let runner = start(&mut place.command(&["run", "release.yaml"]));
+    wait_until("a step is in flight", || place.tally() == ["build"]);
+    place.ledger("resume").code(6).complains(&["a runner is at work: process "]);
+    let view = place.ledger("status --json").code(0).lines().remove(0);
+    assert_eq!(view["runner_at_work"], true);
+    runner.kill();
+}
+
+/// A ledger that was moved, or that came from elsewhere, starts nothing without a question; one without a
+/// known runner starts nothing.
+#[test]
+fn resume_asks_where_the_ledger_has_moved() {
+    let place = killed();
+    fs::remove_file(place.path("hold")).unwrap();
+    fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
+    place.ledger("resume --ledger moved").code(6).complains(&["ledger run release.yaml", "--yes"]);
+    assert_eq!(place.tally(), ["build"]);
+    place.ledger("resume --ledger moved --yes").code(3);
+    assert_eq!(place.tally(), ["build", "build", "publish"]);
+    let other = place.path("state");
+    let unknown =
+        start(place.command(&["resume", "--ledger", "moved"]).env("XDG_STATE_HOME", other));
+    unknown.end().code(2).complains(&["no earlier runner of moved is known to this user"]);
+}
+
+/// A run of a loop without a runner has no runner that could be gone.
+#[test]
+fn claims_of_own_loops_are_not_abandoned() {
+    let place = Place::planned(PLAN);
+    place.ledger("claim --worker me").code(0);
+    place.ledger("status").code(0).says(&["working on: #1 build, by me, for 0s"]);
+    let next = place.ledger("next").code(0);
+    assert!(!next.out.contains("runner is gone"), "{next:?}");
+}
