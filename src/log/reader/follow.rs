@@ -25,6 +25,15 @@ use super::log_reader::LogReader;
 use super::seek::seek;
 use super::sequence::{SegmentSequence, SequenceItem};
 
+impl LogReader {
+    /// Wait for records as they become durable, from record `from` on, while a writer in this or
+    /// another process appends.
+    #[must_use]
+    pub fn follow(&self, from: u64) -> LogFollower {
+        LogFollower::new(self, from)
+    }
+}
+
 /// Pause between two polls of HEAD; doubled up to the maximum while nothing changes.
 const PAUSE_MIN: Duration = Duration::from_micros(100);
 const PAUSE_MAX: Duration = Duration::from_millis(10);

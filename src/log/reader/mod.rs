@@ -2,9 +2,8 @@
 //! following a writer.
 //!
 //! [`LogReader`] holds HEAD and all headers. [`SegmentSequence`] visits the segments in order and
-//! reports missing ones; [`Walk`] yields their records. All methods are in `api`.
+//! reports missing ones; [`Walk`] yields their records. Each module adds its methods to `LogReader`.
 
-mod api;
 mod follow;
 mod log_reader;
 mod open_segment;

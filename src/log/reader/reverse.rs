@@ -18,6 +18,16 @@ use super::open_segment::OpenSegment;
 use super::seek::resume_points;
 use super::sequence::{SegmentSequence, SequenceItem};
 
+impl LogReader {
+    /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in reverse
+    /// order. In a damaged log the two may differ in which intact records are
+    /// [`RecordStatus::AfterDamage`](crate::log::RecordStatus::AfterDamage).
+    #[must_use]
+    pub fn walk_reverse(&self, from: u64) -> ReverseWalk<'_> {
+        ReverseWalk::new(self, from)
+    }
+}
+
 /// The items of a log, newest first.
 #[derive(Debug)]
 pub struct ReverseWalk<'a> {

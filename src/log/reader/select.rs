@@ -17,6 +17,22 @@ use super::open_segment::OpenSegment;
 use super::seek::seek;
 use super::sequence::{SegmentSequence, SequenceItem};
 
+impl LogReader {
+    /// The records of a kind from record `from` on, and all damaged ranges that may contain such
+    /// records. In sealed segments only those records are read.
+    #[must_use]
+    pub fn walk_of_kind(&self, kind: u16, from: u64) -> FilteredWalk<'_> {
+        FilteredWalk::new(self, RecordFilter::Kind(kind), from)
+    }
+
+    /// The records of a stream from record `from` on, and all damaged ranges that may contain such
+    /// records. In segments that were sealed with the same rule only those records are read.
+    #[must_use]
+    pub fn walk_of_stream(&self, stream: u64, streams: StreamRule, from: u64) -> FilteredWalk<'_> {
+        FilteredWalk::new(self, RecordFilter::Stream(stream, streams), from)
+    }
+}
+
 /// A walk that yields the records of one kind or stream, and the damaged ranges that may contain
 /// some.
 #[derive(Debug)]

@@ -14,6 +14,15 @@ use super::open_segment::OpenSegment;
 use super::seek::{resume_points, seek};
 use super::sequence::{SegmentSequence, SequenceItem};
 
+impl LogReader {
+    /// Everything from record `from` on: records, and damage in the place where it is found. Pruned
+    /// records are skipped: the walk begins after them.
+    #[must_use]
+    pub fn walk(&self, from: u64) -> Walk<'_> {
+        Walk::new(self, from)
+    }
+}
+
 /// The items of a log, in order.
 #[derive(Debug)]
 pub struct Walk<'a> {
