@@ -39,7 +39,8 @@ pub struct LoggedRecord<P = Vec<u8>> {
 }
 
 impl<P> LoggedRecord<P> {
-    fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
+    #[inline]
+    pub(crate) fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
         let Self { seq, time, kind, codec, schema, batch_left, payload, .. } = self;
         let Self { chain, segment, offset, size, .. } = self;
         let payload = change(payload);

@@ -18,7 +18,7 @@ use crate::format::{Chain, Head, SegmentHeader, SegmentName};
 use crate::log::errors::damaged;
 use crate::log::folder::{LedgerPaths, check_folder, read_head};
 use crate::log::record::{LogItem, LoggedRecord};
-use crate::log::segment::{FramePosition, Scan, SegmentBytes, logged, read_header};
+use crate::log::segment::{FramePosition, Scan, SegmentBytes, read_header};
 use crate::storage::{Access, EntryKind, Storage};
 
 use super::log_reader::LogReader;
@@ -300,7 +300,7 @@ impl FollowPosition {
             .next(&mut self.at)
             .map_err(|error| Error::io("read a record", &self.path, error).at_offset(at.offset))?;
         match found {
-            Ok(found) => Ok(logged(found.into_owned(), self.header.ordinal)),
+            Ok(found) => Ok(found.into_owned()),
             Err(fault) => Err(damaged(&self.path, at.offset, at.next_seq, fault.describe())),
         }
     }

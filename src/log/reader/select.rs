@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use crate::error::{Error, Result};
 use crate::log::record::{Anomaly, LogItem, LoggedRecord, StreamRule};
-use crate::log::segment::{SegmentCursor, logged};
+use crate::log::segment::SegmentCursor;
 
 use super::log_reader::LogReader;
 use super::open_segment::OpenSegment;
@@ -208,11 +208,10 @@ impl Current<'_> {
         let Some(offset) = postings.pop() else { return Ok(Step::End) };
         let durable_end = self.segment.durable_end;
         let io = |error| Error::io("read a record", self.segment.path, error).at_offset(offset);
-        let Ok(found) = self.cursor.frame_at_index_offset(offset).map_err(io)? else {
+        let Ok(record) = self.cursor.record_at_index_offset(offset).map_err(io)? else {
             return Ok(Step::IndexWrong);
         };
         let header = &self.segment.segment.header;
-        let record = logged(found, header.ordinal);
         let is_inside = (header.base_seq..=durable_end.last_seq).contains(&record.seq)
             && record.offset.saturating_add(record.size) <= durable_end.end;
         if !is_inside || !selector.matches(&record) {

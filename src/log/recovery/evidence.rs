@@ -4,11 +4,12 @@ use std::io;
 use std::ops::Range;
 
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement,
-    RecordHeader, SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
+    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement, SEEK_STEP,
+    SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
 use crate::log::folder::DATA_START;
-use crate::log::notes::{DiscardedRange, LoggedRetentionNote, retention_in};
+use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
+use crate::log::record::LoggedRecord;
 use crate::log::segment::{FramePosition, Scan, Segment, Segments, read_footer};
 use crate::storage::StorageFile;
 
@@ -69,32 +70,32 @@ fn scan_frames(scan: &mut Scan, start: FramePosition, durable_seq: u64) -> io::R
             Ok(found) => found,
             Err(fault) => return Ok(FrameScan { at, fault, ..result }),
         };
-        if !follows(previous.as_ref(), &found.header) && !mutant!(AdoptedRecordsUnchecked) {
+        if !follows(previous, &found) && !mutant!(AdoptedRecordsUnchecked) {
             return Ok(FrameScan { at: before, fault: FrameFault::Malformed, ..result });
         }
-        previous = Some(found.header);
-        if found.header.stamp.batch_left == 0 || mutant!(PartialBatchAccepted) {
-            (result.batch_end, result.time) = (at, found.header.stamp.time);
-            result.retention = retention_in(&found.header, found.payload).or(result.retention);
+        previous = Some((found.time, found.batch_left));
+        if found.batch_left == 0 || mutant!(PartialBatchAccepted) {
+            (result.batch_end, result.time) = (at, found.time);
+            result.retention = LoggedRetentionNote::from_record(&found).or(result.retention);
             let is_far = |last: &FramePosition| at.offset - last.offset >= SEEK_STEP;
             result
                 .resume_points
                 .extend(result.resume_points.last().is_none_or(is_far).then_some(at));
         }
-        if found.header.stamp.seq == durable_seq {
+        if found.seq == durable_seq {
             result.durable_end = Some(at);
         }
     }
 }
 
-/// Whether an intact record obeys the rules that neither checksum nor link covers.
-fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
-    header.kind != 0
-        && header.schema != 0
-        && previous.is_none_or(|RecordHeader { stamp, .. }| {
-            let is_next = stamp.batch_left.checked_sub(1);
-            stamp.time <= header.stamp.time
-                && is_next.is_none_or(|left| left == header.stamp.batch_left)
+/// Whether an intact record obeys the rules that neither checksum nor link covers. `previous` has
+/// the time of the record before it, and how many records of its batch remained.
+fn follows(previous: Option<(u64, u16)>, record: &LoggedRecord<&[u8]>) -> bool {
+    record.kind != 0
+        && record.schema != 0
+        && previous.is_none_or(|(time, batch_left)| {
+            let left = batch_left.checked_sub(1);
+            time <= record.time && left.is_none_or(|left| left == record.batch_left)
         })
 }
 

@@ -19,7 +19,7 @@ use crate::log::errors::damaged;
 use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::notes::{RecoveryNote, RewrittenRecords};
 use crate::log::options::{SegmentSizes, UidSource};
-use crate::log::record::Ack;
+use crate::log::record::{Ack, LoggedRecord};
 use crate::log::segment::{
     ActiveSegment, CreateError, PublishGuard, Scan, SegmentBytes, WritePosition,
     create_segment_with, low_bits, open_segment, write,
@@ -161,14 +161,9 @@ impl Fence<'_> {
                 .next(&mut at)
                 .map_err(|error| Error::io("read a record", &path, error).at_offset(at.offset))?
                 .map_err(|fault| damaged(&path, at.offset, at.next_seq, fault.describe()))?;
-            let stamp = found.header.stamp;
-            let record = NewRecord {
-                kind: found.header.kind,
-                codec: found.header.codec,
-                schema: found.header.schema,
-                payload: found.payload.to_vec(),
-            };
-            frames.push(&record, stamp.time, stamp.batch_left)?;
+            let LoggedRecord { time, kind, codec, schema, batch_left, payload, .. } = found;
+            let record = NewRecord { kind, codec, schema, payload: payload.to_vec() };
+            frames.push(&record, time, batch_left)?;
         }
         Ok(())
     }

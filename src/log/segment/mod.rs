@@ -30,5 +30,5 @@ pub(crate) use list::{NO_NOTE, Segments};
 pub use manifest::{ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, archive_head, uid_text};
 pub(crate) use resume_cache::{ResumeCache, ResumeKey};
 pub use scan::ChainCheck;
-pub(crate) use scan::{FramePosition, Scan, SegmentBytes, logged};
+pub(crate) use scan::{FramePosition, Scan, SegmentBytes};
 pub(crate) use seal::{seal, seal_rotated};

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::format::{
-    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, RecordHeader,
+    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, Record, RecordHeader,
     SegmentHeader, SegmentSeed, frame_size,
 };
 use crate::log::bytes::to_u64;
@@ -179,35 +179,12 @@ impl FramePosition {
     }
 }
 
-/// A valid frame at its expected position.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ScannedFrame<P = Vec<u8>> {
-    pub(crate) header: RecordHeader,
-    pub(crate) payload: P,
-    pub(crate) chain: Chain,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-}
-
-impl<P> ScannedFrame<P> {
-    /// Where it ends.
-    fn end(&self) -> u64 {
-        self.offset + self.size
-    }
-}
-
-impl ScannedFrame<&[u8]> {
-    /// The frame with an owned payload.
-    pub(crate) fn into_owned(self) -> ScannedFrame {
-        let Self { header, payload, chain, offset, size } = self;
-        ScannedFrame { header, payload: payload.to_vec(), chain, offset, size }
-    }
-}
-
-/// The length of a payload that stays in the read buffer until something else is read.
-#[derive(Debug, Clone, Copy)]
+/// A payload that stays in the read buffer until something else is read.
+#[derive(Debug, Clone)]
 struct HeldPayload {
     length: usize,
+    /// How many records were not durable when the frame was written, this one included.
+    inflight: u32,
 }
 
 /// Whether the links of the chain are recomputed.
@@ -232,9 +209,9 @@ pub(crate) struct Scan {
     pub(crate) chain_check: ChainCheck,
     /// Links computed ahead, and the value of `fills` for the bytes that they cover.
     ahead: (ChainLookahead, u64),
-    /// The last frame. It is stored and read in place: passing it by value copies it at each call,
+    /// The last record. It is stored and read in place: passing it by value copies it at each call,
     /// which costs as much as checking it.
-    current: Option<ScannedFrame<HeldPayload>>,
+    current: Option<LoggedRecord<HeldPayload>>,
     /// Its payload, if the source is mapped.
     copied: Vec<u8>,
 }
@@ -249,10 +226,6 @@ impl Scan {
         Self { source, seeds, ordinal, key, prev_chain, end, chain_check, ahead, current, copied }
     }
 
-    pub(crate) fn ordinal(&self) -> u64 {
-        self.ordinal
-    }
-
     /// Advance over the frame at a position, or return why there is none.
     pub(crate) fn advance(&mut self, at: &mut FramePosition) -> io::Result<Result<(), FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
@@ -265,14 +238,17 @@ impl Scan {
             _ if frame.header().stamp.seq == seq => Ok(()),
             _ => Err(FrameFault::Seq),
         };
-        let found =
-            match self.frame(at.offset, prove, |payload| HeldPayload { length: payload.len() })? {
-                Ok(found) => found,
-                Err(fault) => return Ok(Err(fault)),
-            };
+        let keep = |record: &RecordHeader, payload: &[u8]| HeldPayload {
+            length: payload.len(),
+            inflight: record.stamp.inflight,
+        };
+        let found = match self.record(at.offset, prove, keep)? {
+            Ok(found) => found,
+            Err(fault) => return Ok(Err(fault)),
+        };
         // No writer reaches the last sequence number, so a header with it is not a writer's.
         let Some(next_seq) = seq.checked_add(1) else { return Ok(Err(FrameFault::Seq)) };
-        at.offset = found.end();
+        at.offset = found.offset + found.size;
         at.next_seq = next_seq;
         at.chain = Some(found.chain);
         if self.source.is_mapped() {
@@ -285,29 +261,35 @@ impl Scan {
         Ok(Ok(()))
     }
 
-    /// Advance over the frame at a position and return it.
+    /// Advance over the frame at a position and return its record.
     pub(crate) fn next(
         &mut self,
         at: &mut FramePosition,
-    ) -> io::Result<Result<ScannedFrame<&[u8]>, FrameFault>> {
+    ) -> io::Result<Result<LoggedRecord<&[u8]>, FrameFault>> {
         let passed = self.advance(at)?;
         Ok(passed.map(|()| self.current()))
     }
 
-    /// The last frame, if nothing else was read since.
+    /// The last record, if nothing else was read since.
     #[inline]
-    pub(crate) fn current(&self) -> ScannedFrame<&[u8]> {
+    pub(crate) fn current(&self) -> LoggedRecord<&[u8]> {
         let found = self.current.as_ref().and_then(|passed| {
-            let ScannedFrame { header, payload: HeldPayload { length }, chain, offset, size } =
-                *passed;
+            let length = passed.payload.length;
             let payload = if self.source.is_mapped() {
                 self.copied.get(..length)
             } else {
-                self.source.held(offset + HEADER_SIZE, length)
+                self.source.held(passed.offset + HEADER_SIZE, length)
             };
-            Some(ScannedFrame { header, payload: payload?, chain, offset, size })
+            let payload = payload?;
+            Some(passed.clone().with(|_| payload))
         });
         found.expect("the current frame is in memory until something else is read")
+    }
+
+    /// The record up to which everything was durable when the last one was written; 0 without one.
+    pub(crate) fn durable_before(&self) -> u64 {
+        let last = self.current.as_ref();
+        last.map_or(0, |last| last.seq.saturating_sub(u64::from(last.payload.inflight)))
     }
 
     /// The link that the frame at an offset must have after a chain value, if its bytes are in
@@ -319,7 +301,9 @@ impl Scan {
             ahead.clear();
             *fill = fills;
         }
-        if ahead.is_empty() && self.current.is_some_and(|passed| passed.end() == offset) {
+        if ahead.is_empty()
+            && self.current.as_ref().is_some_and(|last| last.offset + last.size == offset)
+        {
             let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             let bytes = self.source.in_window(offset)?;
             ahead.fill(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
@@ -327,12 +311,13 @@ impl Scan {
         ahead.take(offset, previous)
     }
 
-    /// The first frame at or after `offset` that passes its CRCs and that `wanted` accepts.
+    /// The position of the first frame at or after `offset` that passes its CRCs and that `wanted`
+    /// accepts.
     pub(crate) fn find(
         &mut self,
         offset: u64,
         wanted: impl Fn(&RecordHeader) -> bool,
-    ) -> io::Result<Option<ScannedFrame>> {
+    ) -> io::Result<Option<FramePosition>> {
         let mut at = offset.next_multiple_of(FRAME_STEP);
         while at < self.end {
             // Whole pages of zeros are skipped at once.
@@ -344,27 +329,26 @@ impl Scan {
             let prove = |frame: &CheckedFrame<'_>| {
                 if wanted(frame.header()) { Ok(()) } else { Err(FrameFault::Seq) }
             };
-            let found = self.frame(at, prove, <[u8]>::to_vec)?;
-            match found {
-                Ok(found) => return Ok(Some(found)),
-                Err(_) => at += FRAME_STEP,
+            if let Ok(found) = self.record(at, prove, |_, _| ())? {
+                return Ok(Some(FramePosition { offset: at, next_seq: found.seq, chain: None }));
             }
+            at += FRAME_STEP;
         }
         Ok(None)
     }
 
-    /// The frame at an offset from an index. It may have any sequence number, but must be intact
+    /// The record at an offset from an index. It may have any sequence number, but must be intact
     /// and follow from the chain value in the bytes before it.
-    pub(crate) fn frame_at_index_offset(
+    pub(crate) fn record_at_index_offset(
         &mut self,
         offset: u64,
-    ) -> io::Result<Result<ScannedFrame, FrameFault>> {
+    ) -> io::Result<Result<LoggedRecord, FrameFault>> {
         let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Truncated)) };
         let key = self.key;
         let prove = |frame: &CheckedFrame<'_>| {
             frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
         };
-        self.frame(offset, prove, <[u8]>::to_vec)
+        self.record(offset, prove, |_, payload| payload.to_vec())
     }
 
     /// The chain value of the previous record, as stored in the bytes before an offset.
@@ -381,12 +365,12 @@ impl Scan {
     }
 
     #[inline]
-    fn frame<P>(
+    fn record<P>(
         &mut self,
         offset: u64,
         prove: impl Fn(&CheckedFrame<'_>) -> Result<(), FrameFault>,
-        keep: fn(&[u8]) -> P,
-    ) -> io::Result<Result<ScannedFrame<P>, FrameFault>> {
+        keep: fn(&RecordHeader, &[u8]) -> P,
+    ) -> io::Result<Result<LoggedRecord<P>, FrameFault>> {
         let seed = self.seeds.at(offset);
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let Some(head) = self.source.readable_at(offset, room.min(frame_size(0)))? else {
@@ -405,10 +389,20 @@ impl Scan {
             Err(fault) => return Ok(Err(fault)),
         };
         Ok(prove(&frame).map(|()| {
-            let record = frame.trust();
-            let size = u64::try_from(frame.size()).unwrap_or(u64::MAX);
-            let payload = keep(record.payload);
-            ScannedFrame { header: record.header, payload, chain: record.chain, offset, size }
+            let Record { header, payload, chain } = frame.trust();
+            LoggedRecord {
+                seq: header.stamp.seq,
+                time: header.stamp.time,
+                kind: header.kind,
+                codec: header.codec,
+                schema: header.schema,
+                batch_left: header.stamp.batch_left,
+                payload: keep(&header, payload),
+                chain,
+                segment: self.ordinal,
+                offset,
+                size: u64::try_from(frame.size()).unwrap_or(u64::MAX),
+            }
         }))
     }
 }
@@ -421,24 +415,6 @@ const CHAIN_SIZE: u64 = 32;
 const FRAME_STEP: u64 = 64;
 const PAGE: u64 = 4096;
 const ZEROS: [u8; 4096] = [0; 4096];
-
-#[inline]
-pub(crate) fn logged<P>(found: ScannedFrame<P>, segment: u64) -> LoggedRecord<P> {
-    let stamp = found.header.stamp;
-    LoggedRecord {
-        seq: stamp.seq,
-        time: stamp.time,
-        kind: found.header.kind,
-        codec: found.header.codec,
-        schema: found.header.schema,
-        batch_left: stamp.batch_left,
-        payload: found.payload,
-        chain: found.chain,
-        segment,
-        offset: found.offset,
-        size: found.size,
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -506,7 +482,7 @@ mod tests {
         write(&*file, &key, 4, 1, chains[3]);
         scan.source.refresh();
         for seq in 4..=6 {
-            assert_eq!(scan.next(&mut at).unwrap().unwrap().header.stamp.seq, seq);
+            assert_eq!(scan.next(&mut at).unwrap().unwrap().seq, seq);
         }
     }
 

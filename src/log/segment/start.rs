@@ -10,7 +10,7 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
-use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote, retention_in};
+use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote};
 use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 use super::cursor::Predecessor;
@@ -126,18 +126,13 @@ fn last_note(
     let mut last = None;
     loop {
         match scan.next(&mut at)? {
-            Ok(found) => {
-                last = retention_in(&found.header, found.payload).or(last);
-            }
+            Ok(found) => last = LoggedRetentionNote::from_record(&found).or(last),
             Err(FrameFault::Empty) if is_newest => return Ok(last),
             Err(_) => {
                 let due = at.next_seq;
                 match scan.find(at.offset + 64, |frame| frame.stamp.seq >= due)? {
                     None => return Ok(last),
-                    Some(found) => {
-                        let next_seq = found.header.stamp.seq;
-                        at = FramePosition { offset: found.offset, next_seq, chain: None };
-                    }
+                    Some(found) => at = found,
                 }
             }
         }
