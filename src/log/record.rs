@@ -183,7 +183,7 @@ pub struct StreamRule {
     /// in every footer, so that an index is never used with another rule. 0 means no streams.
     pub id: u32,
     /// The stream of a record.
-    pub stream_of: fn(&LoggedRecord) -> Option<u64>,
+    pub stream_of: fn(&LoggedRecord<&[u8]>) -> Option<u64>,
 }
 
 impl StreamRule {
@@ -192,7 +192,7 @@ impl StreamRule {
 
     /// The stream of a record, if it belongs to one.
     #[must_use]
-    pub fn stream(&self, record: &LoggedRecord) -> Option<u64> {
+    pub fn stream(&self, record: &LoggedRecord<&[u8]>) -> Option<u64> {
         if self.id == 0 { None } else { (self.stream_of)(record) }
     }
 }

@@ -4,6 +4,7 @@
 //! [`LogReader`] holds HEAD and all headers. [`SegmentSequence`] visits the segments in order and
 //! reports missing ones; [`Walk`] yields their records. Each module adds its methods to `LogReader`.
 
+mod filter;
 mod follow;
 mod log_reader;
 mod open_segment;
@@ -11,7 +12,6 @@ mod records;
 mod reverse;
 mod seek;
 mod segment_info;
-mod select;
 mod sequence;
 mod snapshots;
 mod unacknowledged_tail;
@@ -22,7 +22,6 @@ pub(crate) use log_reader::SegmentAccess;
 pub use log_reader::{LogReader, SegmentSummary};
 pub use reverse::ReverseWalk;
 pub use segment_info::{SegmentInfo, SegmentState};
-pub use select::FilteredWalk;
 pub(crate) use sequence::{SegmentSequence, SequenceItem};
 pub use unacknowledged_tail::UnacknowledgedTail;
 pub use walk::Walk;

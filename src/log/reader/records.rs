@@ -8,9 +8,6 @@ use crate::log::notes::{BatchKey, KIND_BATCH_KEY};
 use crate::log::record::{LogItem, LoggedRecord, RecordStatus, StreamRule};
 
 use super::log_reader::LogReader;
-use super::reverse::ReverseWalk;
-use super::select::{FilteredWalk, RecordFilter};
-use super::walk::Walk;
 
 impl LogReader {
     /// The durable records from `from` on.
@@ -19,7 +16,7 @@ impl LogReader {
     /// `Pruned` if `from` is below [`LogReader::first_seq`]; `Corrupt` at the first damage, naming
     /// the place; `Io`.
     pub fn records(&self, from: u64) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        unpruned(self, from, durable(Walk::new(self, from)))
+        unpruned(self, from, durable(self.walk(from)))
     }
 
     /// The durable records from `from` to `last`. Nothing after the last one is read, so damage
@@ -47,7 +44,7 @@ impl LogReader {
         mut visit: impl FnMut(LoggedRecord<&[u8]>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         self.check_unpruned(from)?;
-        let mut walk = Walk::new(self, from);
+        let mut walk = self.walk(from);
         let mut next = from.max(1);
         while next <= last
             && let Some(item) = walk.next_ref()
@@ -76,7 +73,7 @@ impl LogReader {
                 Ok(LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. })
             )
         };
-        durable(ReverseWalk::new(self, from).filter(is_durable))
+        durable(self.walk_reverse(from).filter(is_durable))
     }
 
     /// The durable records of a kind from record `from` on.
@@ -89,7 +86,7 @@ impl LogReader {
         kind: u16,
         from: u64,
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        unpruned(self, from, durable(FilteredWalk::new(self, RecordFilter::Kind(kind), from)))
+        unpruned(self, from, durable(self.walk_of_kind(kind, from)))
     }
 
     /// The durable records of a stream from record `from` on.
@@ -103,8 +100,7 @@ impl LogReader {
         streams: StreamRule,
         from: u64,
     ) -> impl Iterator<Item = Result<LoggedRecord>> + '_ {
-        let selector = RecordFilter::Stream(stream, streams);
-        unpruned(self, from, durable(FilteredWalk::new(self, selector, from)))
+        unpruned(self, from, durable(self.walk_of_stream(stream, streams, from)))
     }
 
     /// One durable record; `None` if no record has this number yet. A segment without an index is
@@ -114,7 +110,7 @@ impl LogReader {
     /// `Pruned` if the log no longer holds it; `Corrupt` if it is damaged or missing; `Io`.
     pub fn record(&self, seq: u64) -> Result<Option<LoggedRecord>> {
         self.check_unpruned(seq)?;
-        for item in Walk::with_resume_points(self, seq) {
+        for item in self.walk_with_resume_points(seq) {
             match item? {
                 LogItem::Record(record, RecordStatus::Durable | RecordStatus::AfterDamage) => {
                     return Ok(Some(record).filter(|record| record.seq == seq));

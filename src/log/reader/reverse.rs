@@ -34,24 +34,17 @@ pub struct ReverseWalk<'a> {
     reader: &'a LogReader,
     from: u64,
     /// Segments and anomalies still to come, the newest last; `None` before the first step.
-    pending_segments: Option<Vec<ReverseItem<'a>>>,
+    pending_segments: Option<Vec<SequenceItem<'a>>>,
     current: Option<Blocks<'a>>,
     /// Items to yield, the newest last.
     ready: Vec<LogItem>,
     is_done: bool,
 }
 
-/// An element of the list of segments.
-#[derive(Debug)]
-enum ReverseItem<'a> {
-    Anomaly(Anomaly),
-    Segment(Box<OpenSegment<'a>>),
-}
-
 /// A segment that is read block by block, the last block first.
 #[derive(Debug)]
 struct Blocks<'a> {
-    segment: Box<OpenSegment<'a>>,
+    segment: OpenSegment<'a>,
     points: Arc<[ResumePoint]>,
     /// Number of resume points still to come.
     left: usize,
@@ -69,12 +62,11 @@ impl<'a> ReverseWalk<'a> {
     }
 
     /// Read all headers from the first one on; otherwise a gap in the sequence would go unnoticed.
-    fn list_segments(reader: &'a LogReader, from: u64) -> Result<Vec<ReverseItem<'a>>> {
+    fn list_segments(reader: &'a LogReader, from: u64) -> Result<Vec<SequenceItem<'a>>> {
         let mut sequence = SegmentSequence::new(reader, 0);
         let mut items = Vec::new();
         while let Some(next) = sequence.next().transpose()? {
             match next {
-                SequenceItem::Anomaly(item) => items.push(ReverseItem::Anomaly(item)),
                 SequenceItem::Segment(segment) => {
                     let (before, next_seq) = match segment.expected_end() {
                         Some(ending) => ending,
@@ -85,9 +77,10 @@ impl<'a> ReverseWalk<'a> {
                     };
                     sequence.advance(before, next_seq);
                     if segment.segment.header.base_seq <= from {
-                        items.push(ReverseItem::Segment(Box::new(segment)));
+                        items.push(SequenceItem::Segment(segment));
                     }
                 }
+                anomaly @ SequenceItem::Anomaly(_) => items.push(anomaly),
             }
         }
         Ok(items)
@@ -100,8 +93,8 @@ impl<'a> ReverseWalk<'a> {
         }
         match self.pending_segments.as_mut().and_then(Vec::pop) {
             None => return Ok(None),
-            Some(ReverseItem::Anomaly(item)) => self.ready.push(item.into_item()),
-            Some(ReverseItem::Segment(segment)) => {
+            Some(SequenceItem::Anomaly(item)) => self.ready.push(item.into_item()),
+            Some(SequenceItem::Segment(segment)) => {
                 self.current = Some(Blocks::new(self.reader, segment, self.from)?);
             }
         }
@@ -139,7 +132,7 @@ fn read_to_end(segment: &OpenSegment<'_>) -> Result<SegmentCursor> {
 }
 
 impl<'a> Blocks<'a> {
-    fn new(reader: &LogReader, segment: Box<OpenSegment<'a>>, from: u64) -> Result<Self> {
+    fn new(reader: &LogReader, segment: OpenSegment<'a>, from: u64) -> Result<Self> {
         let points = resume_points(reader, &segment, from)?;
         let left = points.partition_point(|point| point.at.next_seq <= from);
         // Records after `from` are not read, but a block may only end where a record begins.

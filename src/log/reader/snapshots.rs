@@ -16,8 +16,6 @@ use crate::log::snapshot::{
 };
 
 use super::log_reader::LogReader;
-use super::select::{FilteredWalk, RecordFilter};
-use super::walk::Walk;
 
 impl LogReader {
     /// The ledger's folder of snapshots.
@@ -90,7 +88,7 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn is_snapshot_ahead(&self, header: &SnapshotHeader) -> Result<bool> {
-        for item in Walk::with_resume_points(self, header.seq) {
+        for item in self.walk_with_resume_points(header.seq) {
             if let LogItem::Record(record, status) = item?
                 && record.seq >= header.seq
             {
@@ -145,7 +143,7 @@ impl LogReader {
         }
         let is_head_present = self.head_names_present_segment();
         // The caller usually reads on from there.
-        for item in Walk::with_resume_points(self, seq) {
+        for item in self.walk_with_resume_points(seq) {
             match item? {
                 LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
                     return Ok(None);
@@ -212,8 +210,7 @@ impl LogReader {
 /// Whether a durable note after a record is the wanted one. A note follows the last record that its
 /// snapshot includes, usually closely.
 fn has_note(reader: &LogReader, seq: u64, is_it: impl Fn(&SnapshotNote) -> bool) -> Result<bool> {
-    let notes = RecordFilter::Kind(KIND_SNAPSHOT_NOTE);
-    for item in FilteredWalk::new(reader, notes, seq.saturating_add(1)) {
+    for item in reader.walk_of_kind(KIND_SNAPSHOT_NOTE, seq.saturating_add(1)) {
         match item? {
             LogItem::Record(_, RecordStatus::Unacknowledged) => return Ok(false),
             LogItem::Record(record, _)

@@ -10,7 +10,6 @@ use crate::log::folder::read_head;
 use crate::log::record::{LogItem, RecordStatus};
 
 use super::log_reader::LogReader;
-use super::walk::Walk;
 
 /// Complete records after the last durable one. According to HEAD they were not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +29,7 @@ impl LogReader {
     /// them; `Corrupt` if bytes there are damaged; `Io`.
     pub fn unacknowledged_tail(&self, last: u64) -> Result<Option<UnacknowledgedTail>> {
         let (mut tail, mut proven) = (None, 0);
-        let mut walk = Walk::new(self, last.saturating_add(1));
+        let mut walk = self.walk(last.saturating_add(1));
         while let Some(item) = walk.next_ref() {
             match item? {
                 LogItem::Record(record, RecordStatus::Unacknowledged) => {

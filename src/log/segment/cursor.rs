@@ -129,12 +129,10 @@ impl SegmentCursor {
         Ok(true)
     }
 
-    /// The record at an offset, if it is intact and follows from the bytes before it.
-    pub(crate) fn record_at_index_offset(
-        &mut self,
-        offset: u64,
-    ) -> io::Result<std::result::Result<LoggedRecord, FrameFault>> {
-        self.scan.record_at_index_offset(offset)
+    /// Make the record at an offset the current one, if it is intact and follows from the bytes
+    /// before it. The position stays.
+    pub(crate) fn jump(&mut self, offset: u64) -> io::Result<std::result::Result<(), FrameFault>> {
+        self.scan.jump(offset)
     }
 
     /// The next item that begins before `stop`; `None` at the end.

@@ -187,6 +187,12 @@ struct HeldPayload {
     inflight: u32,
 }
 
+impl HeldPayload {
+    fn of(header: &RecordHeader, payload: &[u8]) -> Self {
+        Self { length: payload.len(), inflight: header.stamp.inflight }
+    }
+}
+
 /// Whether the links of the chain are recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainCheck {
@@ -238,11 +244,7 @@ impl Scan {
             _ if frame.header().stamp.seq == seq => Ok(()),
             _ => Err(FrameFault::Seq),
         };
-        let keep = |record: &RecordHeader, payload: &[u8]| HeldPayload {
-            length: payload.len(),
-            inflight: record.stamp.inflight,
-        };
-        let found = match self.record(at.offset, prove, keep)? {
+        let found = match self.record(at.offset, prove, HeldPayload::of)? {
             Ok(found) => found,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -251,6 +253,13 @@ impl Scan {
         at.offset = found.offset + found.size;
         at.next_seq = next_seq;
         at.chain = Some(found.chain);
+        self.hold(found);
+        Ok(Ok(()))
+    }
+
+    /// Make a record the last one.
+    #[inline]
+    fn hold(&mut self, found: LoggedRecord<HeldPayload>) {
         if self.source.is_mapped() {
             // A payload in a map is copied before it is interpreted.
             let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
@@ -258,7 +267,6 @@ impl Scan {
             self.copied.extend_from_slice(bytes.unwrap_or_default());
         }
         self.current = Some(found);
-        Ok(Ok(()))
     }
 
     /// Advance over the frame at a position and return its record.
@@ -337,18 +345,16 @@ impl Scan {
         Ok(None)
     }
 
-    /// The record at an offset from an index. It may have any sequence number, but must be intact
+    /// Jump over the record at an offset from an index. It may have any sequence number, but must be intact
     /// and follow from the chain value in the bytes before it.
-    pub(crate) fn record_at_index_offset(
-        &mut self,
-        offset: u64,
-    ) -> io::Result<Result<LoggedRecord, FrameFault>> {
+    pub(crate) fn jump(&mut self, offset: u64) -> io::Result<Result<(), FrameFault>> {
         let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Truncated)) };
         let key = self.key;
         let prove = |frame: &CheckedFrame<'_>| {
             frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
         };
-        self.record(offset, prove, |_, payload| payload.to_vec())
+        let found = self.record(offset, prove, HeldPayload::of)?;
+        Ok(found.map(|found| self.hold(found)))
     }
 
     /// The chain value of the previous record, as stored in the bytes before an offset.
