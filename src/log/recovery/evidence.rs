@@ -3,15 +3,16 @@
 use std::io;
 use std::ops::Range;
 
+use crate::error::{Error, Result};
 use crate::format::{
     Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement, SEEK_STEP,
     SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
-use crate::log::folder::DATA_START;
+use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
 use crate::log::record::LoggedRecord;
-use crate::log::segment::{FramePosition, Scan, Segment, Segments, read_footer};
-use crate::storage::StorageFile;
+use crate::log::segment::{FramePosition, Scan, Segment, SegmentBytes, Segments, read_footer};
+use crate::storage::{Access, Storage, StorageFile};
 
 use super::table::{Evidence, EvidenceBit};
 
@@ -99,8 +100,51 @@ fn follows(previous: Option<(u64, u16)>, record: &LoggedRecord<&[u8]>) -> bool {
         })
 }
 
-/// Scan the newest segment and collect the observations about its end.
+/// Gather the evidence about the end of the log from its newest segment, whose file `prepare` gets
+/// first. The file is opened for reading only: a sealed segment without a successor is damage, and
+/// cannot be opened for writing.
 pub(crate) fn examine(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    segments: &Segments,
+    newest: &Segment,
+    head_slots: &HeadSlots,
+    prepare: impl FnOnce(&dyn StorageFile) -> io::Result<()>,
+) -> Result<Tail> {
+    let header = &newest.header;
+    let path = paths.segment(header.name());
+    let open = || storage.open(&path, Access::Read);
+    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
+    let file = open()?;
+    prepare(&*file).map_err(|error| Error::io("sync the segment", &path, error))?;
+    let mut scan = Scan::new(SegmentBytes::windowed(open()?), header, header.prealloc_len);
+    let mut tail = scan_newest(&mut scan, header, head_slots)
+        .map_err(|error| Error::io("read the segment", &path, error))?;
+    if let Some(bit) =
+        length_fault(newest, &*file).map_err(|error| Error::io("read the footer", &path, error))?
+    {
+        tail.evidence = tail.evidence.with(bit);
+    }
+    if head_slots.newest().is_some_and(|(_, head)| segments.contradicts(head)) {
+        tail.evidence = tail.evidence.with(EvidenceBit::HeadDisagrees);
+    }
+    Ok(tail)
+}
+
+/// What is wrong with the newest segment's length: it has its preallocated length until it is
+/// sealed, and it is sealed only if it has a successor.
+fn length_fault(newest: &Segment, file: &dyn StorageFile) -> io::Result<Option<EvidenceBit>> {
+    let header = &newest.header;
+    if newest.length == header.prealloc_len {
+        return Ok(None);
+    }
+    let footer = read_footer(file, newest.length)?.ok();
+    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
+    Ok(Some(if is_sealed { EvidenceBit::SegmentMissing } else { EvidenceBit::StructureInvalid }))
+}
+
+/// Scan the newest segment and collect the observations about its end.
+fn scan_newest(
     scan: &mut Scan,
     header: &SegmentHeader,
     head_slots: &HeadSlots,
@@ -177,36 +221,6 @@ fn is_slot_lost(head_slots: &HeadSlots, is_at_end: bool) -> bool {
         return false;
     };
     !(is_at_end && head.state == HeadState::Clean)
-}
-
-/// Add the observation about the newest segment's length: it has its preallocated length until it
-/// is sealed, and it is sealed only if it has a successor.
-pub(crate) fn with_length(
-    evidence: Evidence,
-    newest: &Segment,
-    file: &dyn StorageFile,
-) -> io::Result<Evidence> {
-    let header = &newest.header;
-    if newest.length == header.prealloc_len {
-        return Ok(evidence);
-    }
-    let footer = read_footer(file, newest.length)?.ok();
-    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
-    Ok(evidence.with(if is_sealed {
-        EvidenceBit::SegmentMissing
-    } else {
-        EvidenceBit::StructureInvalid
-    }))
-}
-
-/// Add whether HEAD contradicts a segment that has a successor.
-pub(crate) fn with_head(
-    evidence: Evidence,
-    segments: &Segments,
-    head_slots: &HeadSlots,
-) -> Evidence {
-    let disagrees = head_slots.newest().is_some_and(|(_, head)| segments.contradicts(head));
-    if disagrees { evidence.with(EvidenceBit::HeadDisagrees) } else { evidence }
 }
 
 /// The durable end in this segment: a sequence number and an offset.

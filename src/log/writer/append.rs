@@ -15,7 +15,7 @@ use crate::log::record::Ack;
 use super::batch::{DigestedBatch, Durability, Request, Ticket};
 use super::idempotency::KeyWindow;
 use super::shared::{SharedWriter, StateGuard};
-use super::state::{BackgroundState, Capacity, FlushState, WriterStatus, head_content};
+use super::state::{BackgroundState, Capacity, FlushState, WriterStatus};
 use super::waiters::{WaitFor, Wakeup};
 
 impl SharedWriter {
@@ -183,8 +183,7 @@ impl SharedWriter {
             let is_healthy = state.status == WriterStatus::Open;
             state.status = WriterStatus::Closed;
             let (header, position) = (&state.active.header, &state.durable);
-            let (epoch, mode) = (self.ownership.epoch, self.options.head_sync);
-            is_healthy.then(|| head_content(header, position, epoch, mode, HeadState::Clean))
+            is_healthy.then(|| self.head_content(header, position, HeadState::Clean))
         };
         flushed?;
         let Some(content) = content else { return Ok(()) };

@@ -13,17 +13,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    ChainKey, Head, HeadState, HeadSync, SegmentHeader, SegmentSeed, Stamp, append_frame,
-    stamp_frame,
-};
+use crate::format::{ChainKey, SegmentHeader, SegmentSeed, Stamp, append_frame, stamp_frame};
 use crate::log::bytes::to_u64;
 use crate::log::errors::{fenced, poisoned};
 use crate::log::folder::DATA_START;
 use crate::log::notes::BatchKey;
 use crate::log::options::SegmentSizes;
 use crate::log::record::Ack;
-use crate::log::segment::{ActiveSegment, PreallocatedSegment, WritePosition, low_bits};
+use crate::log::segment::{ActiveSegment, SegmentDraft, WritePosition, low_bits};
 use crate::storage::StorageFile;
 
 use super::batch::{DigestedBatch, Durability, Request, Ticket};
@@ -359,28 +356,6 @@ pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {
     .at_seq(first)
 }
 
-/// The content of HEAD for a position.
-pub(crate) fn head_content(
-    header: &SegmentHeader,
-    position: &WritePosition,
-    epoch: u64,
-    mode: HeadSync,
-    state: HeadState,
-) -> Head {
-    Head {
-        ledger: header.ledger,
-        generation: 0,
-        writer_epoch: epoch,
-        mode,
-        durable_seq: position.ack.seq,
-        ordinal: header.ordinal,
-        segment: header.segment,
-        data_end: position.end,
-        chain: position.ack.chain,
-        state,
-    }
-}
-
 /// The state of the preallocated segment.
 #[derive(Debug)]
 pub(crate) enum NextSegment {
@@ -391,7 +366,7 @@ pub(crate) enum NextSegment {
     /// It could not be created while the segment with this ordinal was active.
     Failed(u64),
     /// A file of zeros.
-    Ready(PreallocatedSegment),
+    Ready(SegmentDraft),
 }
 
 impl WriterState {
