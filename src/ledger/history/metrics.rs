@@ -9,7 +9,7 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::ledger::codec::hash::output_hash;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values::{put, take};
@@ -21,6 +21,7 @@ use crate::plan::{
     Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord, Timestamp,
 };
 
+use super::lineage::pruned_run;
 use super::run::run_of;
 
 /// The field of a step's `extra` with the author's estimate of its duration, in seconds.
@@ -333,7 +334,7 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
             LogItem::Record(record, _) => match decode_record(&record) {
                 Ok(record) => {
                     if std::mem::take(&mut is_first) && !begins_run(&record) {
-                        return Err(pruned_run(reader, run));
+                        return Err(pruned_run(reader, run, reader.first_seq()));
                     }
                     counted.apply(&record);
                 }
@@ -344,16 +345,7 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
         }
     }
     // A run without any record was pruned.
-    if is_first { Err(pruned_run(reader, run)) } else { Ok(Some(counted)) }
-}
-
-fn pruned_run(reader: &LogReader, run: RunId) -> Error {
-    let first = reader.first_seq();
-    let message = format!(
-        "run {run} began before record {first}, and its earlier records were pruned; look for them in \
-         an archive"
-    );
-    Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
+    if is_first { Err(pruned_run(reader, run, reader.first_seq())) } else { Ok(Some(counted)) }
 }
 
 /// Whether this record begins a run.
