@@ -310,7 +310,10 @@ struct AnchorSearch<'a> {
 
 impl AnchorSearch<'_> {
     fn run(&mut self) -> Result<()> {
-        let mut state = self.begin()?;
+        let (first, mut ignored) = store::first_state(self.reader, u64::MAX);
+        let Some((mut state, _)) = first else {
+            return Err(ignored.pop().unwrap_or_else(|| self.reader.pruned(1)));
+        };
         self.compare(&state);
         for record in self.reader.records(state.seq.saturating_add(1)) {
             if self.found.len() == 2 || self.names.iter().all(|name| name.seq <= state.seq) {
@@ -320,27 +323,6 @@ impl AnchorSearch<'_> {
             self.compare(&state);
         }
         Ok(())
-    }
-
-    /// The state with which the fold begins: the empty one, or that of an earlier anchor.
-    fn begin(&self) -> Result<State> {
-        if self.reader.first_seq() == 1 {
-            return Ok(State::default());
-        }
-        let anchors = self.reader.retention().map(|it| it.note.anchors.clone());
-        let mut why = None;
-        for anchor in anchors.unwrap_or_default() {
-            let loaded = self.reader.check_anchor(&anchor).and_then(|()| match anchor.name() {
-                Some(name) => load_validated::<State>(self.reader, &name).map(Some),
-                None => Ok(None),
-            });
-            match loaded {
-                Ok(Some((state, _))) => return Ok(state),
-                Ok(None) => {}
-                Err(error) => why = Some(error),
-            }
-        }
-        Err(why.unwrap_or_else(|| self.reader.pruned(1)))
     }
 
     /// If a candidate at the current record has the state of the fold, add it as an anchor.
