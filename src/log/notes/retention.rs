@@ -7,7 +7,7 @@ use crate::format::{Chain, Codec, NewRecord, SnapshotHeader, SnapshotName};
 use crate::log::bytes::parse_hash;
 use crate::log::record::LoggedRecord;
 
-use super::kinds::KIND_RETENTION_NOTE;
+use super::kinds::{KIND_RETENTION_NOTE, note_record};
 
 /// The projection whose snapshots can be anchors.
 const STATE: &str = "state";
@@ -91,9 +91,7 @@ impl RetentionNote {
     /// The record that holds the note.
     #[must_use]
     pub fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_RETENTION_NOTE, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_RETENTION_NOTE, self)
     }
 
     /// The chain value of the last pruned record; `None` if it is not valid.

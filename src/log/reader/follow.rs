@@ -213,10 +213,18 @@ impl LogFollower {
         }
         let mut cursor = segment.cursor()?;
         seek(&reader, &segment, &mut cursor, self.next_seq)?;
-        let at = cursor.resume_point().at;
-        let mut position =
-            FollowPosition { header, path: segment.path.to_owned(), at, scan: None, next: None };
-        if head.ordinal > position.header.ordinal {
+        self.move_to(header, segment.path.to_owned(), cursor.resume_point().at)
+    }
+
+    /// Continue at a position.
+    fn move_to(
+        &mut self,
+        header: SegmentHeader,
+        path: PathBuf,
+        at: FramePosition,
+    ) -> Result<PollResult> {
+        let mut position = FollowPosition { header, path, at, scan: None, next: None };
+        if self.head.as_ref().is_some_and(|head| head.ordinal > position.header.ordinal) {
             position.next = Some(successor(&*self.storage, &self.paths, &position)?);
         }
         self.position = Some(position);
@@ -242,7 +250,7 @@ impl LogFollower {
 
     /// Continue in the successor of the current segment.
     fn switch_segment(&mut self, header: SegmentHeader) -> Result<PollResult> {
-        let Some(position) = &mut self.position else { return Ok(PollResult::Changed) };
+        let Some(position) = &self.position else { return Ok(PollResult::Changed) };
         let at = FramePosition::start(&header);
         if at.next_seq > position.at.next_seq {
             let what = "acknowledged records are missing at the end of the segment";
@@ -254,14 +262,7 @@ impl LogFollower {
             return Err(log_replaced(&position.path, position.at));
         }
         let path = self.paths.segment(header.name());
-        let mut next_position = FollowPosition { header, path, at, scan: None, next: None };
-        if let Some(head) = &self.head
-            && head.ordinal > next_position.header.ordinal
-        {
-            next_position.next = Some(successor(&*self.storage, &self.paths, &next_position)?);
-        }
-        *position = next_position;
-        Ok(PollResult::Changed)
+        self.move_to(header, path, at)
     }
 }
 

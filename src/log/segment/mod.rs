@@ -22,7 +22,7 @@ pub(crate) use cursor::{
     CursorStep, DurableEnd, EndSource, Predecessor, ResumePoint, ResumePointOrigin, SegmentCursor,
 };
 pub(crate) use entry::{Segment, SegmentEntry, open_segment, read_header, valid_segment};
-pub(crate) use footer::{SealState, read_footer};
+pub(crate) use footer::{SealState, read_footer, read_index};
 pub(crate) use header::{CREATION_EPOCH, first_header, head_content, next_header};
 pub(crate) use list::{NO_NOTE, Segments};
 pub use manifest::{ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, archive_head, uid_text};

@@ -9,13 +9,13 @@
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
+use crate::format::{Chain, FrameFault, SegmentHeader, SegmentName, is_sealed_length};
 use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote};
-use crate::storage::{Access, Storage, StorageFile, read_sectors};
+use crate::storage::{Access, Storage, StorageFile};
 
 use super::cursor::Predecessor;
 use super::entry::{Segment, SegmentEntry, valid_segment};
-use super::footer::read_footer;
+use super::footer::{read_footer, read_index};
 use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes};
 
 /// The required first segment.
@@ -103,14 +103,7 @@ fn may_hold_note(file: &dyn StorageFile, segment: &Segment) -> io::Result<bool> 
     let Some(footer) = footer.filter(|footer| footer.header().as_ref() == Ok(header)) else {
         return Ok(true);
     };
-    // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
-    let mut bytes = vec![0; usize::try_from(footer.index_length).unwrap_or(0)];
-    let read = read_sectors(file, &mut bytes, footer.data_end)?;
-    if !read.unreadable.is_empty() {
-        return Ok(true);
-    }
-    bytes.truncate(read.count);
-    let index = Index::decode(bytes, &footer).ok();
+    let index = read_index(file, &footer)?.ok();
     Ok(index.is_none_or(|index| index.of_kind(KIND_RETENTION_NOTE).next().is_some()))
 }
 
