@@ -9,8 +9,6 @@ use crate::ledger::snapshot::store;
 use crate::log::{LogItem, LogReader, ProgressCounter, RecordStatus, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
-use super::findings::at_record;
-
 /// The result of the fold.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayResult {
@@ -64,7 +62,8 @@ pub(crate) fn replay(
             Err(error) => {
                 // A record of a newer program was already reported.
                 let is_new = error.kind() != ErrorKind::Unsupported;
-                replayed.fault = is_new.then(|| at_record(reader, &record, error.to_string()));
+                replayed.fault =
+                    is_new.then(|| VerifyFinding::at_record(reader, &record, &error.to_string()));
                 break;
             }
         }

@@ -162,6 +162,15 @@ impl LogReader {
         self.segments.list.iter().map(summary).collect()
     }
 
+    /// The file of the segment with an ordinal; the folder if there is none.
+    pub(crate) fn segment_path(&self, ordinal: u64) -> PathBuf {
+        let is_own = |entry: &&SegmentEntry| {
+            valid_segment(entry).is_some_and(|segment| segment.header.ordinal == ordinal)
+        };
+        let own = self.segments.list.iter().find(is_own).map(|(_, path, _)| path);
+        own.unwrap_or(&self.segments.folder).clone()
+    }
+
     /// Unknown files in the log's folder.
     #[must_use]
     pub fn unknown_files(&self) -> &[String] {

@@ -9,7 +9,7 @@ use crate::format::{Chain, SnapshotHeader, SnapshotName};
 use crate::log::bytes::{hex, lock};
 use crate::log::folder::LedgerPaths;
 use crate::log::notes::{Anchor, KIND_SNAPSHOT_NOTE, SnapshotNote};
-use crate::log::record::{LogItem, RecordStatus};
+use crate::log::record::{LogItem, LoggedRecord, RecordStatus};
 use crate::log::segment::{Segment, valid_segment};
 use crate::log::snapshot::{
     SnapshotFolder, SnapshotList, SnapshotReader, damaged_snapshot, list_snapshots,
@@ -88,15 +88,11 @@ impl LogReader {
     /// # Errors
     /// `Io`.
     pub fn is_snapshot_ahead(&self, header: &SnapshotHeader) -> Result<bool> {
-        for item in self.walk_with_resume_points(header.seq) {
-            if let LogItem::Record(record, status) = item?
-                && record.seq >= header.seq
-            {
-                return Ok(status == RecordStatus::Unacknowledged
-                    && (record.seq, record.chain) == (header.seq, header.chain));
-            }
-        }
-        Ok(false)
+        let own = (header.seq, header.chain);
+        let found = self.first_record_from(header.seq)?;
+        Ok(found.is_some_and(|(record, status)| {
+            status == RecordStatus::Unacknowledged && (record.seq, record.chain) == own
+        }))
     }
 
     /// Whether a durable note in the log, or the retention note of a prune, names exactly this
@@ -141,18 +137,19 @@ impl LogReader {
         if seq < self.first_seq() {
             return Ok(None);
         }
-        let is_head_present = self.head_names_present_segment();
-        // The caller usually reads on from there.
+        let found = self.first_record_from(seq)?.filter(|(record, status)| {
+            let is_unacknowledged = *status == RecordStatus::Unacknowledged;
+            record.seq == seq && !(is_unacknowledged && self.head_names_present_segment())
+        });
+        Ok(found.map(|(record, _)| record.chain))
+    }
+
+    /// The first record from `seq` on, and whether it is durable. The caller usually reads on from
+    /// there.
+    fn first_record_from(&self, seq: u64) -> Result<Option<(LoggedRecord, RecordStatus)>> {
         for item in self.walk_with_resume_points(seq) {
-            match item? {
-                LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
-                    return Ok(None);
-                }
-                LogItem::Record(record, _) => {
-                    return Ok((record.seq == seq).then_some(record.chain));
-                }
-                LogItem::Damage(damage) if damage.first_seq > seq => return Ok(None),
-                LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
+            if let LogItem::Record(record, status) = item? {
+                return Ok(Some((record, status)));
             }
         }
         Ok(None)

@@ -48,20 +48,12 @@ pub(crate) fn finding(
     }
     // Whether a record starts in it is unknown, so a writer refuses.
     if let Some(range) = unreadable {
-        let what = "the storage cannot read these bytes after the last record".to_owned();
-        let (class, path) = (FindingClass::Damage, path.clone());
-        let (offset, end) = (range.start, range.end);
-        return Ok(Some(VerifyFinding { class, path, offset, end, missing: None, what }));
+        let what = "the storage cannot read these bytes after the last record";
+        return Ok(Some(VerifyFinding::new(FindingClass::Damage, path.clone(), range, what)));
     }
-    Ok(range.map(|(offset, end)| VerifyFinding {
-        class: FindingClass::Warning,
-        path: path.clone(),
-        offset,
-        end,
-        missing: None,
-        what: "nonzero bytes after the last record: a write in progress, a torn write, or damage"
-            .to_owned(),
-    }))
+    let what = "nonzero bytes after the last record: a write in progress, a torn write, or damage";
+    let finding = |range| VerifyFinding::new(FindingClass::Warning, path.clone(), range, what);
+    Ok(range.map(|(offset, end)| finding(offset..end)))
 }
 
 /// Index of the first byte that is not zero, and the index after the last one.
