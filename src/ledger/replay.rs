@@ -1,7 +1,7 @@
 //! Folds a whole log, damaged or not, into a state, and reports the records that could not be used.
 //!
-//! [`fold`] reads from the first record and continues after damage if a snapshot bridges it;
-//! [`fold_recent`] starts at the newest valid snapshot and reads less.
+//! [`LedgerView::fold`] reads from the first record and continues after damage if a snapshot bridges
+//! it; [`LedgerView::fold_recent`] starts at the newest valid snapshot and reads less.
 //!
 //! Invariants:
 //! - The state is the one after the last record before any damage, unless a snapshot replaces the
@@ -21,8 +21,9 @@ use crate::plan::State;
 use super::projection::{apply_owned_record, decode_record};
 use super::snapshot::load::{load, load_validated};
 use super::snapshot::store;
+use super::view::LedgerView;
 
-/// How many snapshots [`fold_recent`] tries, newest first, before it reads everything. A damaged
+/// How many snapshots [`LedgerView::fold_recent`] tries, newest first, before it reads everything. A damaged
 /// base affects itself and at most 16 deltas, so that is 16 + 1, and one more.
 const SNAPSHOTS_TRIED_MAX: usize = 18;
 
@@ -75,36 +76,52 @@ pub struct Fold {
     has_missing_records: bool,
 }
 
-/// Fold all valid records up to record `seq`. `observe` is called after each durable record.
-///
-/// # Errors
-/// `Io`. Damage is not an error here.
-pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
-    let mut fold = Fold::new(State::default(), FoldOrigin::Start);
-    fold.begin(reader, seq);
-    fold.read(reader, 1, seq, observe)?;
-    Ok(fold)
-}
+impl LedgerView {
+    /// Fold all valid records up to record `seq`, and report the damage. After damage the fold
+    /// continues from the next valid snapshot, which replaces the missing records.
+    ///
+    /// # Errors
+    /// `Io`. Damage is not an error here.
+    pub fn fold(&self, seq: u64) -> Result<Fold> {
+        self.fold_with(seq, &mut |_, _| ControlFlow::Continue(()))
+    }
 
-/// The result of [`fold`] from the newest valid snapshot on: earlier records are not read, and damage
-/// among them is not found. If segments are damaged or missing, or there is damage after the snapshot,
-/// the whole log is read.
-///
-/// # Errors
-/// `Io`. Damage is not an error here.
-pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
-    if reader.first_seq() == 1 && reader.head_names_present_segment() && reader.segments_intact()? {
-        let names = store::names::<State>(reader).unwrap_or_default();
-        for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
-            let Ok((state, header)) = load::<State>(reader, name) else {
-                continue;
-            };
-            if let Some(fold) = fold_after(reader, state, &header)? {
-                return Ok(fold);
+    /// As [`LedgerView::fold`]. `observe` is called with the fold after each durable record; if it
+    /// returns `Break`, the fold stops. Its state is the one after that record, unless the record
+    /// comes after damage.
+    ///
+    /// # Errors
+    /// As [`LedgerView::fold`].
+    pub fn fold_with(&self, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
+        let mut fold = Fold::new(State::default(), FoldOrigin::Start);
+        fold.begin(&self.reader, seq);
+        fold.read(&self.reader, 1, seq, observe)?;
+        Ok(fold)
+    }
+
+    /// As [`LedgerView::fold`], from the newest valid snapshot on: earlier records are not read, and
+    /// damage among them is not found. If segments are damaged or missing, or there is damage after the
+    /// snapshot, the whole log is read.
+    ///
+    /// # Errors
+    /// `Io`. Damage is not an error here.
+    pub fn fold_recent(&self) -> Result<Fold> {
+        if self.reader.first_seq() == 1
+            && self.reader.head_names_present_segment()
+            && self.reader.segments_intact()?
+        {
+            let names = store::names::<State>(&self.reader).unwrap_or_default();
+            for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
+                let Ok((state, header)) = load::<State>(&self.reader, name) else {
+                    continue;
+                };
+                if let Some(fold) = fold_after(&self.reader, state, &header)? {
+                    return Ok(fold);
+                }
             }
         }
+        self.fold(u64::MAX)
     }
-    fold(reader, u64::MAX, &mut |_, _| ControlFlow::Continue(()))
 }
 
 /// Fold the records after a snapshot; `None` if anything is wrong there.

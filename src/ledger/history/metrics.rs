@@ -15,6 +15,7 @@ use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values::{put, take};
 use crate::ledger::projection::{Projection, ProjectionOwner, RecordedEvent, decode_record};
 use crate::ledger::snapshot::store;
+use crate::ledger::view::LedgerView;
 use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
@@ -304,10 +305,15 @@ impl Projection for Metrics {
     }
 }
 
-/// The metrics of a run; see [`crate::Ledger::metrics`].
-pub(crate) fn metrics_of(reader: &LogReader, run: RunId) -> Result<RunMetrics> {
-    let found = run_of(reader, run)?;
-    Ok(count_run(reader, run)?.of(&found))
+impl LedgerView {
+    /// The metrics of a run.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::metrics`].
+    pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
+        let found = run_of(&self.reader, run)?;
+        Ok(count_run(&self.reader, run)?.of(&found))
+    }
 }
 
 /// The counters of a run: from a snapshot of all metrics if there is one, or else from the records

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
+use crate::ledger::view::LedgerView;
 use crate::log::{
     Anchor, ArchiveReference, KEY_WINDOW, KIND_BATCH_KEY, LogItem, LogReader, LoggedRetentionNote,
     PruneSet, RecordStatus, RetentionNote,
@@ -120,9 +121,9 @@ pub(crate) fn prune(
         // If the interrupted prune cannot be finished, the note of this prune replaces its note.
         let _ = log.remove_pruned(interrupted);
     }
-    let reader = log.reader()?;
-    let preview = preview(&reader, limit)?;
-    let folder = reader.dir().join("snap");
+    let view = LedgerView { reader: log.reader()? };
+    let preview = view.preview_prune(limit)?;
+    let folder = view.log().dir().join("snap");
     engine
         .environment
         .storage
@@ -144,23 +145,28 @@ pub(crate) fn prune(
     Ok(PruneReport { preview, note_seq, removal })
 }
 
-/// Preview a prune; see [`crate::LedgerView::preview_prune`].
-pub(crate) fn preview(reader: &LogReader, limit: RetentionLimit) -> Result<PrunePreview> {
-    let prefix = SegmentPrefix::of(reader, limit)?;
-    let last_seq = prefix.next.prev_last_seq;
-    expect_no_keys(reader, last_seq)?;
-    let anchors = anchors(reader, last_seq)?;
-    Ok(PrunePreview {
-        first_seq: reader.first_seq(),
-        last_seq,
-        last_ordinal: prefix.next.ordinal.saturating_sub(1),
-        chain: prefix.next.prev_chain,
-        bytes: prefix.segments.iter().map(|(_, _, length)| length).sum(),
-        segments: prefix.segments.into_iter().map(|(path, _, _)| path).collect(),
-        anchors,
-        snapshots: reader.stale_snapshots(last_seq)?,
-        open_runs: prefix.open_runs,
-    })
+impl LedgerView {
+    /// The files that a prune would remove now. This writes nothing and takes no lock.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::prune`].
+    pub fn preview_prune(&self, limit: RetentionLimit) -> Result<PrunePreview> {
+        let prefix = SegmentPrefix::of(&self.reader, limit)?;
+        let last_seq = prefix.next.prev_last_seq;
+        expect_no_keys(&self.reader, last_seq)?;
+        let anchors = anchors(&self.reader, last_seq)?;
+        Ok(PrunePreview {
+            first_seq: self.reader.first_seq(),
+            last_seq,
+            last_ordinal: prefix.next.ordinal.saturating_sub(1),
+            chain: prefix.next.prev_chain,
+            bytes: prefix.segments.iter().map(|(_, _, length)| length).sum(),
+            segments: prefix.segments.into_iter().map(|(path, _, _)| path).collect(),
+            anchors,
+            snapshots: self.reader.stale_snapshots(last_seq)?,
+            open_runs: prefix.open_runs,
+        })
+    }
 }
 
 fn rejected(reader: &LogReader, message: String) -> Error {
