@@ -14,7 +14,7 @@ use crate::format::Chain;
 use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
 use crate::ledger::view::LedgerView;
-use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail};
+use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail, uid_text};
 
 use super::lines::{self, FORMAT, Line, PIECE, VERSION};
 
@@ -146,8 +146,8 @@ impl Export<'_> {
             &Line::Header {
                 format: FORMAT.to_owned(),
                 version: VERSION,
-                ledger: lines::hex(&header.ledger),
-                genesis: lines::hex(&header.genesis),
+                ledger: uid_text(&header.ledger),
+                genesis: uid_text(&header.genesis),
                 first_seq: self.done.first_seq,
                 chain_before: self.done.chain.to_string(),
             },
