@@ -11,7 +11,9 @@ use crate::format::{
 use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
 use crate::log::record::LoggedRecord;
-use crate::log::segment::{FramePosition, Scan, Segment, SegmentBytes, Segments, read_footer};
+use crate::log::segment::{
+    ByteSurvey, FramePosition, Scan, Segment, SegmentBytes, Segments, read_footer,
+};
 use crate::storage::{Access, Storage, StorageFile};
 
 use super::table::{Evidence, EvidenceBit};
@@ -241,26 +243,12 @@ struct TailScan {
 
 /// Read everything from `from` to the end of the segment; `fault` is the first invalid frame.
 fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
-    const STEP: usize = 64 * 1024;
-    let (mut offset, mut last) = (from, None);
-    let mut unreadable: Vec<Range<u64>> = Vec::new();
-    while offset < scan.end {
-        let room = usize::try_from(scan.end - offset).unwrap_or(STEP);
-        let bytes = scan.source.at(offset, room.min(STEP))?;
-        if bytes.is_empty() {
-            break;
-        }
-        if let Some(place) = last_nonzero(bytes) {
-            last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
-        }
-        let count = bytes.len();
-        unreadable.extend(scan.source.unreadable_in(offset, count));
-        offset += u64::try_from(count).map_err(io::Error::other)?;
-    }
+    let ByteSurvey { nonzero, mut unreadable } = scan.source.survey(from, scan.end)?;
+    let last = nonzero.map_or(from, |nonzero| nonzero.end);
     let has_read_error = unreadable.iter().any(|range| range.end > fault);
-    let is_zero_from_fault = last.is_none_or(|last| last < fault) && !has_read_error;
+    let is_zero_from_fault = last <= fault && !has_read_error;
     let mut discarded = Vec::new();
-    let (mut start, last) = (from, last.map_or(from, |last| last + 1));
+    let mut start = from;
     // Unreadable bytes are a gap between two ranges.
     unreadable.push(last..u64::MAX);
     for gap in unreadable {
@@ -286,14 +274,6 @@ fn discarded_range(scan: &mut Scan, range: Range<u64>) -> io::Result<DiscardedRa
     }
     let (blake3, length) = (Chain(hasher.finish()).to_string(), range.end - range.start);
     Ok(DiscardedRange { offset: range.start, length, blake3 })
-}
-
-/// Index of the last byte that is not zero. Whole pages of zeros are skipped at once.
-fn last_nonzero(bytes: &[u8]) -> Option<usize> {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    let (number, page) =
-        bytes.chunks(ZEROS.len()).enumerate().rfind(|(_, page)| !ZEROS.starts_with(page))?;
-    Some(number * ZEROS.len() + page.iter().rposition(|byte| *byte != 0)?)
 }
 
 /// Whether the bytes at the first invalid frame contain a sector that was never written.

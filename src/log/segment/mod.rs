@@ -28,6 +28,6 @@ pub(crate) use list::{NO_NOTE, Segments};
 pub use manifest::{ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, archive_head, uid_text};
 pub(crate) use resume_cache::{ResumeCache, ResumeKey};
 pub use scan::ChainCheck;
-pub(crate) use scan::{FramePosition, Scan, SegmentBytes};
+pub(crate) use scan::{ByteSurvey, FramePosition, Scan, SegmentBytes};
 pub(crate) use seal::{seal, seal_rotated};
 pub(crate) use writer::{CreateError, PublishGuard, SegmentDraft, SegmentWriter, create_segment};

@@ -69,6 +69,27 @@ impl SegmentBytes {
         self.unreadable.iter().map(clip).filter(|range| !range.is_empty()).collect()
     }
 
+    /// Which bytes from `from` to `end` are not zero, and which cannot be read.
+    pub(crate) fn survey(&mut self, from: u64, end: u64) -> io::Result<ByteSurvey> {
+        let mut survey = ByteSurvey::default();
+        let mut offset = from;
+        while offset < end {
+            let room = usize::try_from(end - offset).unwrap_or(WINDOW).min(WINDOW);
+            let bytes = self.at(offset, room)?;
+            if bytes.is_empty() {
+                break;
+            }
+            if let Some(found) = nonzero(bytes) {
+                let start = survey.nonzero.map_or(offset + to_u64(found.start), |all| all.start);
+                survey.nonzero = Some(start..offset + to_u64(found.end));
+            }
+            let count = bytes.len();
+            survey.unreadable.extend(self.unreadable_in(offset, count));
+            offset += to_u64(count);
+        }
+        Ok(survey)
+    }
+
     /// Bring bytes into memory.
     fn load(&mut self, offset: u64, want: usize) -> io::Result<()> {
         if self.map.is_some() {
@@ -158,6 +179,27 @@ impl SegmentBytes {
         self.fills += 1;
         self.unreadable.clear();
     }
+}
+
+/// What a range of bytes holds.
+#[derive(Debug, Default)]
+pub(crate) struct ByteSurvey {
+    /// From the first byte that is not zero to the end of the last one.
+    pub(crate) nonzero: Option<Range<u64>>,
+    /// In order.
+    pub(crate) unreadable: Vec<Range<u64>>,
+}
+
+/// From the first byte that is not zero to the end of the last one. Whole pages of zeros are skipped
+/// at once.
+fn nonzero(bytes: &[u8]) -> Option<Range<usize>> {
+    let mut pages = bytes.chunks(ZEROS.len()).enumerate();
+    let is_used = |(_, page): &(usize, &[u8])| !ZEROS.starts_with(page);
+    let (first, page) = pages.find(is_used)?;
+    let start = page.iter().position(|byte| *byte != 0)?;
+    let (last, page) = pages.rfind(is_used).unwrap_or((first, page));
+    let end = page.iter().rposition(|byte| *byte != 0)? + 1;
+    Some(first * ZEROS.len() + start..last * ZEROS.len() + end)
 }
 
 /// A position between two frames of a segment.
