@@ -36,6 +36,8 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The line of the file, counted from 1, if known.
     pub line: Option<u64>,
+    /// The column in the line, counted from 1, if known.
+    pub column: Option<u64>,
     /// The path of the field in the plan or in the file; empty if the line is enough.
     pub place: String,
     /// What is wrong, what was expected and found, and what to do.
@@ -49,20 +51,33 @@ impl Diagnostic {
         line: Option<u64>,
         message: impl Into<String>,
     ) -> Self {
-        Self { severity, line, place: String::new(), message: message.into() }
+        Self { severity, line, column: None, place: String::new(), message: message.into() }
     }
 
     /// A diagnostic with a path. Its line is looked up later.
     pub(super) fn at_path(severity: Severity, place: String, message: impl Into<String>) -> Self {
-        Self { severity, line: None, place, message: message.into() }
+        Self { severity, line: None, column: None, place, message: message.into() }
     }
 
     /// The diagnostic of a syntax error. The message does not repeat the line.
     pub(super) fn from_error(line: Option<u64>, error: &Error) -> Self {
-        let prefix = line.map_or_else(String::new, |line| format!("line {line}, "));
         let message = error.message();
-        let message = message.strip_prefix(&prefix).unwrap_or(message);
-        Self::at_line(Severity::Problem, line, message)
+        let prefix = line.map_or_else(String::new, |line| format!("line {line}, column "));
+        let rest = message.strip_prefix(&prefix).filter(|_| line.is_some());
+        let found = rest.and_then(|rest| rest.split_once(": "));
+        let column = found.and_then(|(column, _)| column.parse().ok());
+        let message = found.filter(|_| column.is_some()).map_or(message, |(_, message)| message);
+        Self { column, ..Self::at_line(Severity::Problem, line, message) }
+    }
+
+    /// The diagnostic with the column of the first character of its line.
+    pub(super) fn with_column(mut self, lines: &[&str]) -> Self {
+        let index = self.line.and_then(|line| usize::try_from(line.checked_sub(1)?).ok());
+        if let (None, Some(text)) = (self.column, index.and_then(|index| lines.get(index))) {
+            let blank = text.chars().take_while(|c| c.is_whitespace()).count();
+            self.column = u64::try_from(blank.saturating_add(1)).ok();
+        }
+        self
     }
 }
 

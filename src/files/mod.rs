@@ -10,13 +10,13 @@
 //! - The same text always gives the same plan, and a rendered plan reads back as the same plan
 //!   with the same marks.
 
-mod detect;
 mod diagnostic;
 mod draft;
 mod markdown;
 mod native;
 mod plan_file;
 mod read;
+mod read_report;
 mod records;
 mod schema;
 mod syntax;
@@ -25,7 +25,11 @@ mod write;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use plan_file::{PlanFile, PlanFormat};
-pub use read::{LintReport, lint, lint_text, parse, parse_tag, read, read_from, read_tag};
+pub use read::{
+    LintReport, ReadOptions, lint, lint_text, lint_with, parse, parse_tag, parse_with, read,
+    read_from, read_stream_with, read_tag, read_with,
+};
+pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadReport, UnreadPart};
 pub use schema::schema;
 pub use syntax::FILE_BYTES_MAX;
 pub use tools::read_tool_registry;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::diagnostic::Diagnostic;
+use super::read_report::{OPTIONAL_TAG, ReadReport};
 use crate::plan::{Extra, Plan};
 
 /// A plan read from a file, with the statuses that the file gives to its steps.
@@ -21,6 +22,8 @@ pub struct PlanFile {
     pub progress: BTreeMap<String, Extra>,
     /// How the file was read where it is ambiguous.
     pub notes: Vec<Diagnostic>,
+    /// What was not read, or read differently than it is written.
+    pub report: ReadReport,
     /// The format of the file.
     pub format: PlanFormat,
 }
@@ -35,8 +38,39 @@ impl PlanFile {
             statuses: BTreeMap::new(),
             progress: BTreeMap::new(),
             notes: Vec::new(),
+            report: ReadReport::default(),
             format,
         }
+    }
+
+    /// How many steps the file marks as optional.
+    #[must_use]
+    pub fn optional(&self) -> usize {
+        let is_optional = |tag: &String| tag == OPTIONAL_TAG;
+        self.plan.steps.iter().filter(|step| step.tags.iter().any(is_optional)).count()
+    }
+
+    /// What was read, in one line: `read 210 tasks (5 optional), 40 done; not read: ...`.
+    #[must_use]
+    pub fn read_summary(&self) -> String {
+        let mut text = match self.plan.steps.len() {
+            1 => "read 1 task".to_owned(),
+            many => format!("read {many} tasks"),
+        };
+        let optional = self.optional();
+        if optional > 0 {
+            text.push_str(&format!(" ({optional} optional)"));
+        }
+        for (count, word) in [(self.done.len(), "done"), (self.skipped.len(), "dropped")] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {word}"));
+            }
+        }
+        let unread = self.report.unread_text();
+        if !unread.is_empty() {
+            text.push_str(&format!("; not read as tasks: {unread}"));
+        }
+        text
     }
 }
 
@@ -56,8 +90,28 @@ pub enum PlanFormat {
     Ralph,
     /// The `issues.jsonl` of beads.
     Beads,
-    /// Any other list of tasks in JSON.
+    /// Any other list of tasks in JSON or YAML.
     Records,
+    /// The `tasks.json` of Shrimp.
+    Shrimp,
+    /// The task folder of Claude Code.
+    ClaudeTasks,
+    /// The tasks of dex.
+    Dex,
+    /// The task files of `Backlog.md`.
+    Backlog,
+    /// The todos in the front matter of a Cursor plan.
+    Cursor,
+    /// The task elements of a GSD plan.
+    Gsd,
+    /// A formula of beads.
+    BeadsFormula,
+    /// Any other list of tasks in TOML.
+    Toml,
+    /// Comma-separated values with a header.
+    Csv,
+    /// A table in Markdown.
+    Table,
     /// The `tasks.md` of spec-kit.
     SpecKit,
     /// Any other plan in Markdown, `OpenSpec` included.
@@ -82,6 +136,16 @@ impl fmt::Display for PlanFormat {
             Self::Ralph => "Ralph file",
             Self::Beads => "beads file",
             Self::Records => "JSON list of tasks",
+            Self::Shrimp => "Shrimp file",
+            Self::ClaudeTasks => "Claude Code task list",
+            Self::Dex => "dex file",
+            Self::Backlog => "Backlog.md folder",
+            Self::Cursor => "Cursor plan",
+            Self::Gsd => "GSD plan",
+            Self::BeadsFormula => "beads formula",
+            Self::Toml => "TOML list of tasks",
+            Self::Csv => "CSV list of tasks",
+            Self::Table => "Markdown table of tasks",
             Self::SpecKit => "spec-kit file",
             Self::Markdown => "Markdown plan",
         })

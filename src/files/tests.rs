@@ -144,7 +144,8 @@ fn unreadable_files_report_the_cause() {
     let missing = read(&dir.path().join("none.yaml")).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::Io);
     assert!(missing.to_string().contains("none.yaml: cannot read the plan file"), "{missing}");
-    assert_eq!(read(dir.path()).unwrap_err().kind(), ErrorKind::Io);
+    let empty = read(dir.path()).unwrap_err();
+    assert!(empty.to_string().contains("the folder has no task files"), "{empty}");
 
     let latin = read(&write_plan(&dir, b"title: caf\xe9\n")).unwrap_err();
     assert_eq!((latin.kind(), latin.location().offset), (ErrorKind::BadPlan, Some(10)));
@@ -267,7 +268,8 @@ fn task_master_progress_does_not_change_the_plan() {
 fn task_master_unknown_fields_go_to_extra() {
     let plan_file = read(&fixture("taskmaster-tagged.json")).unwrap();
     let kept = |id: &str| task_master_extra(&step(&plan_file, id).extra);
-    assert_eq!(kept("2"), r#"{"complexity":7}"#);
+    // The tool may compute the complexity again at any time.
+    assert_eq!(plan_file.progress["2"]["taskmaster"]["complexity"], 7);
     assert_eq!(kept("2.4"), r#"{"parentTaskId":2}"#);
     assert_eq!(kept("3"), r#"{"priority":"whenever"}"#);
     assert_eq!(plan_file.plan.title, "The shop");
@@ -310,26 +312,28 @@ fn task_master_file_without_tags_is_read() {
     assert!(read_tag(&fixture("taskmaster-old.json"), Some("x")).is_err());
 }
 
+/// One flaw does not refuse a file with which its own tool works: each is reported.
 #[test]
-fn task_master_errors_are_all_reported() {
+fn task_master_flaws_are_reported() {
     let text = r#"{"tasks": [{"title": "x"}, 7, {"id": 1, "dependencies": 3},
         {"id": 2, "dependencies": [null], "subtasks": {}}]}"#;
-    let found = parse_error(text);
-    for place in [
-        "tasks[0].id: expected",
-        "tasks[1]: expected a task",
-        "tasks[2].dependencies: expected a list",
-        "tasks[3].dependencies[0]: expected",
-        "tasks[3].subtasks: expected a list",
-    ] {
-        assert!(found.contains(place), "{place}: {found}");
-    }
-    let cycle = r#"{"tasks": [{"id": 1, "subtasks": [{"id": 1, "dependencies": ["1"]}]},
+    let plan_file = parse("t", text).unwrap();
+    let ids: Vec<&str> = plan_file.plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert_eq!(ids, ["1", "1-2", "2"]);
+    assert_eq!(plan_file.report.unread_text(), "1 record under \"tasks\"");
+    let corrections: Vec<String> =
+        plan_file.report.corrections.iter().map(ToString::to_string).collect();
+    assert_eq!(corrections, ["`1` is `1-2`", "`1-2` on `3` (line 1)"]);
+    let own = r#"{"tasks": [{"id": 1, "subtasks": [{"id": 1, "dependencies": ["1"]}]},
         {"id": 2, "dependencies": [9]},
         {"id": 3, "dependencies": ["3.1"], "subtasks": [{"id": 1, "dependencies": [2]}]}]}"#;
-    let found = parse_error(cycle);
-    assert!(found.contains("steps[0] (1.1).after[0]: a cycle") && found.contains("2 problems"));
-    assert!(found.contains("(2).after[0]: there is no step or barrier `9`"), "{found}");
+    let plan_file = parse("t", own).unwrap();
+    assert_eq!(step(&plan_file, "1").after, ["1.1"]);
+    assert_eq!(step(&plan_file, "1.1").after, [""; 0]);
+    assert_eq!(step(&plan_file, "3").after, ["3.1"]);
+    assert_eq!(plan_file.report.corrections.len(), 2);
+    let cycle = r#"{"tasks": [{"id": 1, "dependencies": [2]}, {"id": 2, "dependencies": [1]}]}"#;
+    assert!(parse_error(cycle).contains("a cycle, each waits for the next: 1 -> 2 -> 1"));
 }
 
 #[test]
@@ -504,7 +508,7 @@ fn ids_with_a_fraction_are_warned_about() {
     let list = r#"[{"id": "1.1", "title": "one"},
         {"id": 2, "title": "two", "depends_on": ["1.1", 1.10]}, {"id": 3.5, "title": "three"}]"#;
     for (text, places) in
-        [(task_master, &["tasks[1].dependencies[0]"][..]), (list, &["[1].depends_on", "[2].id"])]
+        [(task_master, &["tasks[1].dependencies[0]"][..]), (list, &["[1].depends_on[1]", "[2].id"])]
     {
         let report = lint_text("t.json", text, None);
         let plan_file = report.plan_file.expect("the plan is valid");

@@ -82,6 +82,8 @@ pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
 pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
+#[cfg(feature = "plan-files")]
+pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
 pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};

@@ -90,13 +90,15 @@ fn help_of_commands_that_read_plans_names_the_formats() {
 #[test]
 fn plan_lint_reports_every_problem_with_its_line() {
     let place = Place::new();
-    place.write("bad.md", "# T\n- [ ] T001 a (depends on T007)\n- [ ] T001 b\n");
+    let cycles = "# T\n- [ ] T001 a (depends on T002)\n- [ ] T002 b (depends on T001)\n\
+                  - [ ] T003 c (depends on T004)\n- [ ] T004 d (depends on T003)\n";
+    place.write("bad.md", cycles);
     let ended = place.ledger("plan lint bad.md").code(2);
     ended.says(&[
-        "bad.md:2: problem: ",
-        "`T007`",
-        "bad.md:3: problem: ",
-        "is taken",
+        "bad.md:2:1: error: ",
+        "T001 -> T002 -> T001",
+        "bad.md:4:1: error: ",
+        "--drop-dependency",
         "2 problems: ",
     ]);
     let lines = place.ledger("plan lint bad.md --json").code(2).lines();

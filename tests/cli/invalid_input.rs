@@ -52,7 +52,7 @@ fn unreadable_plan_file_is_named() {
     for verb in ["run", "drill"] {
         let line = |file: &str| format!("{verb} {file}");
         refused(&place, &line("none.yaml"), 2, &["none.yaml", "No such file"]);
-        refused(&place, &line("folder"), 2, &["folder", "Is a directory"]);
+        refused(&place, &line("folder"), 2, &["folder", "the folder has no task files"]);
         refused(&place, &line("empty.yaml"), 2, &["empty.yaml", "the file is empty"]);
         refused(&place, &line("blank.json"), 2, &["blank.json", "empty"]);
         refused(&place, &line("bytes.yaml"), 2, &["bytes.yaml", "not UTF-8 text", "offset 2"]);

@@ -57,6 +57,7 @@ mod log_hazards;
 mod log_keys;
 mod log_lock;
 mod log_round_trip;
+mod mission;
 mod morning_after;
 #[cfg(mutants)]
 mod mutants;

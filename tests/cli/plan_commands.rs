@@ -28,7 +28,7 @@ fn lint_reports_warnings_and_problems() {
     place.write("plan.yaml", ROUGH);
     let words = [
         "steps[1] (tell).acceptance: no criteria",
-        "plan.yaml:4: warning: ",
+        "plan.yaml:4:3: warning: ",
         "2 steps, 1 warning; hash ",
     ];
     place.ledger("plan lint plan.yaml").code(0).says(&words);
@@ -39,7 +39,7 @@ fn lint_reports_warnings_and_problems() {
     place.write("fine.yaml", "steps: [{id: a, acceptance: [{cel: 'true'}]}]");
     place.ledger("plan lint fine.yaml --strict").code(0).says(&["no warnings"]);
     place.write("bad.yaml", "steps: [{id: a, after: [b]}]");
-    let words = ["bad.yaml:1: problem: steps[0] (a).after[0]: there is no step or barrier `b`"];
+    let words = ["bad.yaml:1:1: error: steps[0] (a).after[0]: there is no step or barrier `b`"];
     place.ledger("plan lint bad.yaml").code(2).says(&words).says(&["1 problem: the plan cannot"]);
     place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
 }

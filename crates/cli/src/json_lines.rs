@@ -27,6 +27,7 @@ use crate::commands::inspect::record_content::RecordLine;
 use crate::commands::inspect::views;
 use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
+use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
     archive, blobs, drill, init, lab, next, plan, questions, recover, run, serve, verify, work,
@@ -121,6 +122,7 @@ json_lines! {
     "run_state" of inspect => views::at::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => views::segments::SegmentLine;
+    "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
     "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;
     "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;

@@ -4,9 +4,13 @@
 //! Every reader ends in [`PlanDraft::validate`], so that plans from all formats follow the same
 //! rules and every problem has a line of the file.
 
+mod dependencies;
 mod implicit_order;
 mod plan_draft;
+mod step_fields;
 mod task_status;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
 pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};
+pub(super) use step_fields::{StepField, success_criterion};
+pub(super) use task_status::TaskStatus;

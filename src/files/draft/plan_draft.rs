@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::dependencies::Dependencies;
 use super::task_status::TaskStatus;
 use crate::files::diagnostic::{Diagnostic, ReadError, Severity};
 use crate::files::plan_file::{PlanFile, PlanFormat};
+use crate::files::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
 use crate::files::syntax::LineIndex;
 use crate::plan::{self, Plan, Problem, Step};
 
@@ -35,6 +37,8 @@ pub(crate) struct PlanDraft {
     pub(crate) source_map: SourceMap,
     /// Problems and warnings of the reader, before the plan itself is checked.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Dependencies of each step that the file does not write.
+    inferred: Vec<Vec<String>>,
 }
 
 impl PlanDraft {
@@ -46,14 +50,85 @@ impl PlanDraft {
 
     /// A draft of a plan that has been read completely.
     pub(crate) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
-        Self { plan_file, source_map, diagnostics: Vec::new() }
+        Self { plan_file, source_map, diagnostics: Vec::new(), inferred: Vec::new() }
     }
 
-    pub(crate) fn add_step(&mut self, step: Step, source: StepSource) {
+    /// Adds a step, whose `after` has the written dependencies, and its other dependencies.
+    pub(crate) fn add_step(&mut self, step: Step, source: StepSource, inferred: Vec<String>) {
         self.plan_file.plan.steps.push(step);
+        self.inferred.push(inferred);
         if let SourceMap::Steps(sources) = &mut self.source_map {
             sources.push(source);
         }
+    }
+
+    /// Reports parts of the file that are no steps.
+    pub(crate) fn add_unread(
+        &mut self,
+        kind: PartKind,
+        count: usize,
+        section: &str,
+        line: Option<u64>,
+    ) {
+        let section = section.to_owned();
+        self.plan_file.report.unread.push(UnreadPart { kind, count, section, line });
+    }
+
+    /// Reports an id or a dependency that differs from the file.
+    pub(crate) fn add_correction(
+        &mut self,
+        kind: CorrectionKind,
+        step: &str,
+        name: &str,
+        line: Option<u64>,
+    ) {
+        let (step, name) = (step.to_owned(), name.to_owned());
+        self.plan_file.report.corrections.push(Correction { kind, step, name, line });
+    }
+
+    /// Drops the dependencies that the caller names: pairs of a step and what it waits for.
+    pub(crate) fn drop_dependencies(&mut self, dropped: &[(String, String)]) {
+        for (id, name) in dropped {
+            let mut steps = self.plan_file.plan.steps.iter_mut().enumerate();
+            let found = steps.find(|(_, step)| step.id == *id && step.after.contains(name));
+            if let Some((_, step)) = found {
+                step.after.retain(|each| each != name);
+                self.add_correction(CorrectionKind::RequestedDrop, id, name, None);
+            } else {
+                let message = format!(
+                    "there is no written dependency of `{}` on `{}` to drop; write STEP:DEPENDENCY",
+                    id.escape_debug(),
+                    name.escape_debug()
+                );
+                self.add_problem(None, message);
+            }
+        }
+    }
+
+    /// Settles the dependencies of a file of another tool.
+    fn settle_dependencies(&mut self, text: &str) {
+        let SourceMap::Steps(sources) = &self.source_map else { return };
+        let index = std::cell::OnceCell::new();
+        let line = |step: usize| match sources.get(step)? {
+            StepSource::Line(line) => Some(*line),
+            StepSource::Path { record, .. } => {
+                index.get_or_init(|| LineIndex::of_json(text)).line(record)
+            }
+        };
+        let PlanFile { plan, done, skipped, .. } = &mut self.plan_file;
+        let is_finished = |id: &str| done.contains_key(id) || skipped.contains_key(id);
+        let dependencies = Dependencies {
+            steps: &mut plan.steps,
+            barriers: &plan.barriers,
+            inferred: &self.inferred,
+            is_finished: &is_finished,
+            line: &line,
+        };
+        let corrections = dependencies.settle();
+        // A barrier of the order that no step waits for any more means nothing.
+        let used: BTreeSet<&String> = plan.steps.iter().flat_map(|step| &step.after).collect();
+        plan.barriers.retain(|barrier| used.contains(&barrier.id));
+        self.plan_file.report.corrections.extend(corrections);
     }
 
     /// Records the status word of a step. `source` names the file and the mark.
@@ -76,6 +151,7 @@ impl PlanDraft {
 
     /// Checks the plan. Returns it, or every problem with its line.
     pub(crate) fn validate(mut self, text: &str) -> Result<ValidPlan, ReadError> {
+        self.settle_dependencies(text);
         let plan = &self.plan_file.plan;
         let locator = LineLocator { source_map: self.source_map, text };
         let own = locator.locate(plan, self.diagnostics);
@@ -83,7 +159,8 @@ impl PlanDraft {
         let (mut problems, warnings): (Vec<_>, Vec<_>) = own.into_iter().partition(is_problem);
         // If no task could be read, the reader has reported why; "no steps" would only repeat it.
         if problems.is_empty() || !plan.steps.is_empty() {
-            problems.extend(locator.convert(plan, plan::validate(plan), Severity::Problem));
+            let found = plan::validate(plan).into_iter().map(with_way_out).collect();
+            problems.extend(locator.convert(plan, found, Severity::Problem));
         }
         problems.extend(unknown_marks(&self.plan_file));
         if !problems.is_empty() {
@@ -95,6 +172,15 @@ impl PlanDraft {
         self.plan_file.notes.extend(notes);
         Ok(ValidPlan { plan_file: self.plan_file, source_map: locator.source_map })
     }
+}
+
+/// A problem with the option that solves it.
+fn with_way_out(problem: Problem) -> Problem {
+    let Problem { place, mut message } = problem;
+    if message.starts_with("a cycle") && !message.contains("fallback") {
+        message.push_str(", or drop one with --drop-dependency STEP:OTHER");
+    }
+    Problem { place, message }
 }
 
 /// Marks of steps that the plan does not have.
@@ -164,7 +250,7 @@ impl LineLocator<'_> {
             .into_iter()
             .map(|Problem { place, message }| {
                 let line = self.line(plan, &place, &mut lines);
-                Diagnostic { severity, line, place, message }
+                Diagnostic { severity, line, column: None, place, message }
             })
             .collect()
     }

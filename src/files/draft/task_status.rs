@@ -2,7 +2,7 @@
 
 /// Whether a task is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TaskStatus {
+pub(crate) enum TaskStatus {
     Done,
     Dropped,
     Open,
@@ -11,13 +11,7 @@ pub(super) enum TaskStatus {
 impl TaskStatus {
     /// Parses a status word in any spelling. An unknown word means that the task is open.
     pub(super) fn parse(word: &str) -> Self {
-        let word: String = word
-            .trim()
-            .chars()
-            .map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_lowercase() })
-            .filter(|c| *c != '\'')
-            .collect();
-        match word.as_str() {
+        match plain(word).as_str() {
             "done" | "completed" | "complete" | "closed" | "passed" | "passes" | "finished"
             | "resolved" | "merged" | "accepted" | "fixed" => Self::Done,
             "cancelled" | "canceled" | "skipped" | "wont_do" | "wont_fix" | "wontfix"
@@ -26,4 +20,40 @@ impl TaskStatus {
             _ => Self::Open,
         }
     }
+
+    /// Whether a word is a status that tools use.
+    pub(crate) fn is_known(word: &str) -> bool {
+        let open = [
+            "todo",
+            "to_do",
+            "pending",
+            "open",
+            "backlog",
+            "drafted",
+            "draft",
+            "contexted",
+            "ready",
+            "ready_for_dev",
+            "ready_for_review",
+            "in_progress",
+            "started",
+            "doing",
+            "review",
+            "in_review",
+            "blocked",
+            "optional",
+            "not_started",
+            "planned",
+        ];
+        Self::parse(word) != Self::Open || open.contains(&plain(word).as_str())
+    }
+}
+
+/// A word in lower case, with one separator, without symbols before it: `\u{2705} Done` is `done`.
+fn plain(word: &str) -> String {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+    word.chars()
+        .map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_lowercase() })
+        .filter(|c| *c != '\'')
+        .collect()
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::labels::parse_label;
-use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use super::list_markers::{Checkbox, draws_boxes, parse_checkbox, strip_marker};
 
 /// How deep items may be nested.
 const DEPTH_MAX: usize = 32;
@@ -47,6 +47,8 @@ pub(super) struct Item {
     /// The number, in a numbered list.
     pub(super) number: Option<u64>,
     pub(super) checkbox: Option<Checkbox>,
+    /// Whether a star after the checkbox marks it as optional.
+    pub(super) is_optional: bool,
     /// The first paragraph as one line, without marker and checkbox.
     pub(super) head: String,
     /// The text after the first paragraph.
@@ -64,6 +66,7 @@ impl<'a> Document<'a> {
             lists: Vec::new(),
             ignored: 0,
             heading: None,
+            draws_boxes: draws_boxes(text),
         };
         builder.begin_section(0, 0..0);
         let options = Options::ENABLE_TASKLISTS | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
@@ -71,7 +74,40 @@ impl<'a> Document<'a> {
             builder.event(&event, range);
         }
         builder.end_section(text.len());
-        builder.document
+        let mut document = builder.document;
+        for at in 0..document.sections.len() {
+            document.join_labels(at);
+            document.join_text(at);
+        }
+        document
+    }
+
+    /// Joins items that are labels, such as `- tools: rg`, to the item directly before them, even if
+    /// they are not indented.
+    fn join_labels(&mut self, at: usize) {
+        let Some(section) = self.sections.get_mut(at) else { return };
+        let mut joined: Vec<Item> = Vec::new();
+        for item in std::mem::take(&mut section.items) {
+            let is_label = item.number.is_none()
+                && item.checkbox.is_none()
+                && parse_label(&item.head).is_some();
+            let between = |before: &Item| {
+                self.text.get(before.range.end..item.range.start).unwrap_or("x").trim().is_empty()
+            };
+            match joined.last_mut() {
+                Some(before)
+                    if is_label
+                        && (before.number.is_some() || before.checkbox.is_some())
+                        && between(before) =>
+                {
+                    before.range.end = item.range.end;
+                    before.body.end = item.range.end;
+                    before.items.push(item);
+                }
+                _ => joined.push(item),
+            }
+        }
+        section.items = joined;
     }
 
     /// The line of an offset, counted from 1.
@@ -87,6 +123,59 @@ impl<'a> Document<'a> {
     /// The lines of a range, each with its number.
     pub(super) fn lines_of(&self, range: Range<usize>) -> impl Iterator<Item = (u64, &'a str)> {
         (self.line(range.start)..).zip(self.slice(range).lines())
+    }
+
+    /// Joins the text after a checkbox to it, although it is not indented, if most checkboxes of the
+    /// section have such text.
+    fn join_text(&mut self, at: usize) {
+        let Some(section) = self.sections.get_mut(at) else { return };
+        let end = section.range.end;
+        let boxes: Vec<usize> = (0..)
+            .zip(&section.items)
+            .filter(|(_, item)| item.checkbox.is_some())
+            .map(|(index, _)| index)
+            .collect();
+        let end_of = |position: usize, items: &[Item]| {
+            let next = boxes.get(position.saturating_add(1)).and_then(|next| items.get(*next));
+            next.map_or(end, |next| next.range.start)
+        };
+        let has_text = |position: usize, items: &[Item]| {
+            let item = boxes.get(position).and_then(|index| items.get(*index));
+            let range = item.map(|item| item.range.end..end_of(position, items));
+            let text = range.and_then(|range| self.text.get(range)).unwrap_or_default();
+            text.lines().any(|line| {
+                let line = line.trim();
+                !line.is_empty() && !line.starts_with("---") && !line.starts_with(['-', '*', '+'])
+            })
+        };
+        let with_text =
+            (0..boxes.len()).filter(|position| has_text(*position, &section.items)).count();
+        if boxes.len() < 2 || with_text.saturating_mul(3) < boxes.len().saturating_mul(2) {
+            return;
+        }
+        let mut joined: Vec<Item> = Vec::new();
+        let ends: Vec<usize> =
+            (0..boxes.len()).map(|position| end_of(position, &section.items)).collect();
+        let mut ends = ends.into_iter();
+        for mut item in std::mem::take(&mut section.items) {
+            if item.checkbox.is_some() {
+                let end = ends.next().unwrap_or(item.range.end);
+                item.range.end = end;
+                item.body.end = end;
+                joined.push(item);
+            } else if let Some(before) = joined.last_mut().filter(|it| it.checkbox.is_some()) {
+                before.items.push(item);
+            } else {
+                joined.push(item);
+            }
+        }
+        section.items = joined;
+    }
+
+    /// The title of the section with a line.
+    pub(super) fn section_title(&self, line: u64) -> String {
+        let section = self.sections.iter().rfind(|section| section.line <= line);
+        section.map(|section| section.title.clone()).unwrap_or_default()
     }
 
     /// A section and the sections around it, the outermost first.
@@ -119,6 +208,8 @@ struct DocumentBuilder<'a> {
     /// The number of open blocks whose content is ignored.
     ignored: usize,
     heading: Option<u8>,
+    /// Whether ticks are boxes, because the text draws open boxes.
+    draws_boxes: bool,
 }
 
 struct OpenItem {
@@ -207,16 +298,23 @@ impl DocumentBuilder<'_> {
         let line = self.document.line(range.start);
         let body = range.end..range.end;
         let (head, checkbox, items) = (String::new(), None, Vec::new());
-        let item = Item { range, line, number, checkbox, head, body, items };
+        let item = Item { range, line, number, checkbox, is_optional: false, head, body, items };
         self.open.push(OpenItem { item, head_end: None });
     }
 
     fn end_item(&mut self) {
         let Some(OpenItem { mut item, head_end }) = self.open.pop() else { return };
         let end = head_end.unwrap_or(item.range.end).clamp(item.range.start, item.range.end);
-        let (head, checkbox, body) = head_of(self.document.slice(item.range.start..end));
-        item.checkbox = item.checkbox.or(checkbox);
-        item.head = head;
+        let text = self.document.slice(item.range.start..end);
+        let (head, body) = head_of(text);
+        match parse_checkbox(&head, self.draws_boxes) {
+            Some(parsed) => {
+                item.checkbox = Some(parsed.checkbox);
+                item.is_optional = parsed.is_optional;
+                item.head = parsed.rest.trim().to_owned();
+            }
+            None => item.head = head,
+        }
         item.body = item.range.start.saturating_add(body).min(end)..item.range.end;
         if self.open.len() >= DEPTH_MAX {
             return;
@@ -255,18 +353,15 @@ fn title_of(heading: &str) -> String {
     title.trim_start_matches('#').trim().trim_end_matches('#').trim_end().to_owned()
 }
 
-/// The first paragraph of an item as one line, its checkbox, and the length of both in bytes. The
-/// paragraph ends before a line that begins with a label.
-fn head_of(text: &str) -> (String, Option<Checkbox>, usize) {
+/// The first paragraph of an item as one line, and its length in bytes. The paragraph ends before a
+/// line that begins with a label.
+fn head_of(text: &str) -> (String, usize) {
     let mut head = String::new();
-    let mut checkbox = None;
     let mut length = 0_usize;
     for (index, line) in text.split_inclusive('\n').enumerate() {
         let content = line.trim();
         if index == 0 {
-            let (found, rest) = strip_checkbox(strip_marker(content));
-            checkbox = found;
-            head.push_str(rest.trim());
+            head.push_str(strip_marker(content).trim());
         } else if content.is_empty() || parse_label(content).is_some() {
             break;
         } else {
@@ -275,5 +370,5 @@ fn head_of(text: &str) -> (String, Option<Checkbox>, usize) {
         }
         length = length.saturating_add(line.len());
     }
-    (head.trim().to_owned(), checkbox, length)
+    (head.trim().to_owned(), length)
 }

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::list_markers::{strip_checkbox, strip_marker};
+use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use crate::files::draft::StepField;
 
 /// The field that a label sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,13 +18,18 @@ pub(super) enum Label {
     Owner,
     Goal,
     Status,
+    Priority,
+    /// A criterion that may be an expression.
+    Success,
+    /// A field that is written in words.
+    Typed(StepField),
 }
 
 /// Parses the words of a label.
 fn label_of_words(words: &str) -> Option<Label> {
     let words = words.to_lowercase();
     Some(match words.trim() {
-        "tool" | "tools" | "tools used" | "tools needed" => Label::Tools,
+        "tool" | "tools" | "tools used" | "tools needed" | "tools required" => Label::Tools,
         "change" | "changes" | "file" | "files" | "files to modify" | "files to change"
         | "files to create" | "file changes" | "modifies" | "target files" | "files changed" => {
             Label::Changes
@@ -44,12 +50,27 @@ fn label_of_words(words: &str) -> Option<Label> {
         | "expected"
         | "exit criteria" => Label::Acceptance,
         "depends on" | "depends" | "dependencies" | "dependency" | "after" | "blocked by"
-        | "requires" | "prerequisites" => Label::After,
+        | "blocked-by" | "depends-on" | "requires" | "prerequisites" => Label::After,
         "owner" | "agent" | "role" | "assignee" => Label::Owner,
         "goal" | "description" | "objective" | "what" => Label::Goal,
         "status" | "state" => Label::Status,
-        _ => return None,
+        "priority" => Label::Priority,
+        "success" | "success signal" => Label::Success,
+        other => {
+            let other = other.replace(['_', '-'], " ");
+            let is_named =
+                |field: &StepField| field.is_label() && field.names().contains(&other.as_str());
+            Label::Typed(StepField::ALL.into_iter().find(is_named)?)
+        }
     })
+}
+
+/// Whether the title of a section names criteria, and nothing that could be work, as `Tests` does.
+pub(super) fn is_criteria_title(title: &str) -> bool {
+    let title = title.to_lowercase();
+    is_acceptance_title(&title)
+        && !["tests", "test", "validation", "verification", "verify", "expected"]
+            .contains(&title.trim())
 }
 
 /// Whether the title of a section is a label for acceptance criteria.
@@ -101,6 +122,8 @@ pub(super) struct LabelValue {
     pub(super) text: String,
     /// Whether it is on the line of the label, where it may list several names.
     is_inline: bool,
+    /// Its checkbox.
+    pub(super) checkbox: Option<Checkbox>,
 }
 
 impl LabelledText {
@@ -113,6 +136,16 @@ impl LabelledText {
         self.lines.get(&line).copied()
     }
 
+    /// The values of the fields that are written in words.
+    pub(super) fn typed(&self) -> impl Iterator<Item = (StepField, Vec<String>)> {
+        self.values.iter().filter_map(|(label, values)| match label {
+            Label::Typed(field) => {
+                Some((*field, values.iter().map(|value| value.text.clone()).collect()))
+            }
+            _ => None,
+        })
+    }
+
     pub(super) fn texts(&self, label: Label) -> Vec<String> {
         self.values(label).iter().map(|value| value.text.clone()).collect()
     }
@@ -120,7 +153,7 @@ impl LabelledText {
     /// The names under a label: several on the line of the label, or one per item of a list.
     pub(super) fn names(&self, label: Label) -> Vec<(u64, String)> {
         let mut names = Vec::new();
-        for LabelValue { line, text, is_inline } in self.values(label) {
+        for LabelValue { line, text, is_inline, .. } in self.values(label) {
             let parts = if *is_inline { split_list(text) } else { vec![text.clone()] };
             names.extend(parts.iter().map(|part| (*line, without_backquotes(part))));
         }
@@ -217,7 +250,8 @@ pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> La
             labelled.lines.insert(number, label);
             let entry = labelled.values.entry(label).or_default();
             if !rest.is_empty() {
-                entry.push(LabelValue { line: number, text: rest.to_owned(), is_inline: true });
+                let text = rest.to_owned();
+                entry.push(LabelValue { line: number, text, is_inline: true, checkbox: None });
             }
             continue;
         }
@@ -243,8 +277,9 @@ pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> La
                 last.text.push_str(content);
             }
             _ => {
-                let text = strip_checkbox(item).1.trim().to_owned();
-                entry.push(LabelValue { line: number, text, is_inline: false });
+                let (checkbox, text) = strip_checkbox(item);
+                let text = text.trim().to_owned();
+                entry.push(LabelValue { line: number, text, is_inline: false, checkbox });
             }
         }
     }

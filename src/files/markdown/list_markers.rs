@@ -5,8 +5,26 @@
 pub(super) enum Checkbox {
     Open,
     Done,
-    /// `[-]` or `[~]`, which means dropped in some tools and started in others.
-    Other,
+    /// Another mark, such as `[-]` or `[~]`, which means dropped in some tools and started in
+    /// others.
+    Other(char),
+}
+
+/// Marks of a ticked box.
+const TICKS: &[char] = &['x', 'X', '\u{2713}', '\u{2714}', '\u{2705}', '\u{2611}', '\u{221a}'];
+
+/// Marks of a box that is neither open nor ticked. Letters and digits make references, not boxes.
+const OTHER_MARKS: &[char] = &['-', '~', '>', '<', '/', '!', '?', '*', '+', '.', '=', '|', '\\'];
+
+/// Symbols that are boxes themselves.
+const OPEN_BOXES: &[char] = &['\u{2610}', '\u{2b1c}', '\u{1f532}', '\u{25fb}'];
+const TICKED_BOXES: &[char] = &['\u{2611}'];
+/// Symbols that are ticked boxes where the text also has open ones.
+const TICK_SYMBOLS: &[char] = &['\u{2705}', '\u{2714}', '\u{2713}'];
+
+/// Whether a text draws open boxes, so that its ticks are boxes as well.
+pub(super) fn draws_boxes(text: &str) -> bool {
+    text.contains(OPEN_BOXES)
 }
 
 /// Removes the bullet or number before a line.
@@ -24,21 +42,84 @@ pub(super) fn strip_marker(line: &str) -> &str {
     }
 }
 
+/// A checkbox before a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ParsedBox<'a> {
+    pub(super) checkbox: Checkbox,
+    /// Whether a star marks the task as optional: `[ ]*`.
+    pub(super) is_optional: bool,
+    pub(super) rest: &'a str,
+}
+
+/// Parses the checkbox before a text: `[ ]`, `[x]`, `[ x ]`, `[]`, `[ ]*`, or a symbol.
+pub(super) fn parse_checkbox(text: &str, draws_boxes: bool) -> Option<ParsedBox<'_>> {
+    let is_end = |rest: &str| rest.is_empty() || rest.starts_with(char::is_whitespace);
+    let symbol = text.chars().next()?;
+    let checkbox = match symbol {
+        '[' => return parse_bracket(text),
+        _ if OPEN_BOXES.contains(&symbol) => Checkbox::Open,
+        _ if TICKED_BOXES.contains(&symbol) => Checkbox::Done,
+        _ if draws_boxes && TICK_SYMBOLS.contains(&symbol) => Checkbox::Done,
+        _ => return None,
+    };
+    let rest = text.get(symbol.len_utf8()..)?.trim_start_matches('\u{fe0f}');
+    is_end(rest).then(|| ParsedBox { checkbox, is_optional: false, rest: rest.trim_start() })
+}
+
+fn parse_bracket(text: &str) -> Option<ParsedBox<'_>> {
+    let (inner, rest) = text.strip_prefix('[')?.split_once(']')?;
+    let inner = inner.trim().trim_end_matches('\u{fe0f}');
+    let mut chars = inner.chars();
+    let checkbox = match (chars.next(), chars.next()) {
+        (None, _) => Checkbox::Open,
+        (Some(mark), None) if TICKS.contains(&mark) => Checkbox::Done,
+        (Some(mark), None) if OTHER_MARKS.contains(&mark) || u32::from(mark) > 0x2000 => {
+            Checkbox::Other(mark)
+        }
+        _ => return None,
+    };
+    let (is_optional, rest) = match rest.strip_prefix('*') {
+        Some(rest) if !rest.starts_with('*') => (true, rest),
+        _ => (false, rest),
+    };
+    let is_end = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    is_end.then(|| ParsedBox { checkbox, is_optional, rest: rest.trim_start() })
+}
+
 /// Removes the checkbox before a text.
 pub(super) fn strip_checkbox(text: &str) -> (Option<Checkbox>, &str) {
-    let mark = |text: &str| {
-        Some(match text {
-            "[ ]" => Checkbox::Open,
-            "[x]" | "[X]" => Checkbox::Done,
-            "[-]" | "[~]" => Checkbox::Other,
-            _ => return None,
-        })
-    };
-    let (found, rest) = (text.get(..3).and_then(mark), text.get(3..).unwrap_or_default());
-    match found {
-        Some(check) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
-            (Some(check), rest.trim_start())
+    match parse_checkbox(text, false) {
+        Some(parsed) => (Some(parsed.checkbox), parsed.rest),
+        None => (None, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_are_read_in_every_spelling() {
+        for (text, checkbox, is_optional) in [
+            ("[ ] do", Checkbox::Open, false),
+            ("[] do", Checkbox::Open, false),
+            ("[ ]* do", Checkbox::Open, true),
+            ("[x]* do", Checkbox::Done, true),
+            ("[ x ] do", Checkbox::Done, false),
+            ("[x ] do", Checkbox::Done, false),
+            ("[\u{2713}] do", Checkbox::Done, false),
+            ("[-] do", Checkbox::Other('-'), false),
+            ("[>] do", Checkbox::Other('>'), false),
+            ("\u{2610} do", Checkbox::Open, false),
+            ("\u{2611}\u{fe0f} do", Checkbox::Done, false),
+        ] {
+            let expected = ParsedBox { checkbox, is_optional, rest: "do" };
+            assert_eq!(parse_checkbox(text, false), Some(expected), "{text}");
         }
-        _ => (None, text),
+        for text in ["[1] do", "[a](b) do", "[x](y)", "[P] do", "[link] x", "x [ ]", "\u{2705} do"]
+        {
+            assert_eq!(parse_checkbox(text, false), None, "{text}");
+        }
+        assert!(parse_checkbox("\u{2705} do", true).is_some());
     }
 }

@@ -16,8 +16,14 @@ mod list_markers;
 mod plan;
 mod recognize;
 mod remaining_text;
+mod spelling;
+mod surrounding;
+mod tables;
 mod task_ids;
 mod tasks;
+mod waves;
 
 pub(super) use plan::parse;
 pub(super) use recognize::is_markdown;
+pub(super) use surrounding::{first_title, has_checkboxes, report_unread, section_texts};
+pub(super) use tables::tables;

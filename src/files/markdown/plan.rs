@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::document::Document;
-use super::labels::{Label, is_acceptance_title};
+use super::labels::Label;
 use super::list_markers::Checkbox;
-use super::remaining_text::RemainingText;
+use super::spelling::in_common_spelling;
+use super::surrounding;
 use super::task_ids::{self, IdStyle};
-use super::tasks::{Task, TaskSelection, is_tasks_title, normalized_title, select_tasks};
-use crate::files::draft::{Concurrency, ImplicitOrder, PlanDraft, StepSource, tool_extra};
+use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
+use super::waves::{self, Waves};
+use crate::files::draft::{Concurrency, ImplicitOrder, PlanDraft, StepSource, success_criterion};
 use crate::files::plan_file::PlanFormat;
+use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG};
 use crate::plan::{Criterion, Phase, Step};
 
-/// The key of this format in `extra`.
-const EXTRA: &str = "markdown";
-
-/// Reads a Markdown text, if it has a task.
-pub(crate) fn parse(name: &str, text: &str) -> Option<PlanDraft> {
-    let text = text.replace("\r\n", "\n");
+/// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks.
+pub(crate) fn parse(name: &str, text: &str, is_prose_allowed: bool) -> Option<PlanDraft> {
+    let text = in_common_spelling(text);
     let document = Document::new(&text);
-    let selection = select_tasks(&document)?;
+    let selection = select_tasks(&document, is_prose_allowed)?;
     Some(build_plan(name, &document, selection))
 }
 
@@ -29,20 +29,31 @@ fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection)
     let is_spec_kit = selection.id_style == IdStyle::SpecKit;
     let format = if is_spec_kit { PlanFormat::SpecKit } else { PlanFormat::Markdown };
     let phases = Phases::find(document, &selection);
-    assign_ids(&mut selection.tasks, &phases);
+    let mut draft = PlanDraft::new(format);
+    let repeated = assign_ids(&mut selection.tasks, &phases);
+    for (id, name, line) in repeated {
+        draft.add_correction(CorrectionKind::RepeatedId, &id, &name, Some(line));
+    }
     let mut builder = PlanBuilder {
         name,
         id_style: selection.id_style,
-        draft: PlanDraft::new(format),
-        ids: BTreeMap::new(),
+        draft,
+        names: BTreeMap::new(),
         sequence: Vec::new(),
+        blocked: BTreeMap::new(),
         uses_order: false,
+        waves: waves::dependencies(document.text),
     };
-    builder.index_names(&selection.tasks);
+    for task in &selection.tasks {
+        builder.index_names(task, phases.of(task));
+    }
+    for task in &selection.tasks {
+        builder.index_blocked(task, phases.of(task));
+    }
     let mut order = ImplicitOrder::new();
     let mut phase = None;
     for task in &selection.tasks {
-        let task_phase = phases.by_section.get(&task.section).cloned();
+        let task_phase = phases.of(task).map(str::to_owned);
         if task_phase != phase {
             phase.clone_from(&task_phase);
             order.end_phase();
@@ -56,15 +67,13 @@ fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection)
         draft.add_note(None, message);
     }
     draft.plan_file.plan.barriers = order.barriers;
+    draft
+        .plan_file
+        .plan
+        .barriers
+        .extend(builder.waves.map(|waves| waves.barriers).unwrap_or_default());
     draft.plan_file.plan.phases = phases.list;
-    for (line, count) in selection.other_checkboxes.values() {
-        let message = match count {
-            1 => "1 checkbox is not a task: it is kept with the plan".to_owned(),
-            many => format!("{many} checkboxes are not tasks: they are kept with the plan"),
-        };
-        draft.add_note(Some(*line), format!("{message}; add an id to make one a step"));
-    }
-    read_surrounding_text(&mut draft, document, &selection);
+    surrounding::read(&mut draft, document, &selection);
     draft
 }
 
@@ -76,7 +85,23 @@ struct Phases {
 }
 
 impl Phases {
+    /// The id of the phase of a task.
+    fn of(&self, task: &Task) -> Option<&str> {
+        match task.item_phase {
+            Some(at) => self.list.get(at).map(|phase| phase.id.as_str()),
+            None => self.by_section.get(&task.section).map(String::as_str),
+        }
+    }
+
     fn find(document: &Document<'_>, selection: &TaskSelection) -> Self {
+        if !selection.item_phases.is_empty() {
+            let phase = |(at, title): (usize, &String)| Phase {
+                id: at.saturating_add(1).to_string(),
+                title: title.clone(),
+            };
+            let list = selection.item_phases.iter().enumerate().map(phase).collect();
+            return Self { list, by_section: BTreeMap::new() };
+        }
         let sections: BTreeSet<usize> = selection.tasks.iter().map(|task| task.section).collect();
         let chains: Vec<Vec<usize>> = sections.iter().map(|at| document.ancestors(*at)).collect();
         // A section around all tasks does not separate them.
@@ -142,33 +167,71 @@ fn phase_ids(titles: &[&str]) -> Vec<String> {
     (1..=titles.len()).map(|position| position.to_string()).collect()
 }
 
-/// Gives a position as id to tasks without one, within the phase if there are several.
-fn assign_ids(tasks: &mut [Task], phases: &Phases) {
+/// Gives a position as id to tasks without one, within the phase if there are several, and makes the
+/// ids unique. Numbers that begin anew in a phase get the id of the phase as a prefix; any other
+/// repeated id gets `-2`, `-3`. Returns the tasks with other ids than in the file.
+fn assign_ids(tasks: &mut [Task], phases: &Phases) -> Vec<(String, String, u64)> {
     let is_single_phase = phases.list.len() <= 1;
-    let ids: BTreeSet<&String> = tasks.iter().filter_map(|task| task.id.as_ref()).collect();
-    // The numbers of steps under headings may restart; then positions replace them.
-    let are_unique = ids.len() == tasks.len() || tasks.iter().any(|task| task.checkbox.is_some());
+    let phase_of = |task: &Task| phases.of(task).map(str::to_owned).filter(|_| !is_single_phase);
+    let is_number = |id: &str| id.chars().all(|c| c.is_ascii_digit());
+    let mut first_phases: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut begins_anew = false;
+    for task in tasks.iter() {
+        if let Some(id) = task.id.as_ref().filter(|id| is_number(id)) {
+            let phase = phase_of(task);
+            let first = first_phases.entry(id.clone()).or_insert_with(|| phase.clone());
+            begins_anew |= *first != phase;
+        }
+    }
     let mut counts: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    for task in tasks {
-        let phase = phases.by_section.get(&task.section).cloned().filter(|_| !is_single_phase);
+    let mut unique = UniqueIds::default();
+    let mut repeated = Vec::new();
+    for task in tasks.iter_mut() {
+        let phase = phase_of(task);
         let count = counts.entry(phase.clone()).or_default();
         *count = count.saturating_add(1);
-        if task.id.is_none() || !are_unique {
-            task.id = Some(match phase {
-                Some(phase) => format!("{phase}.{count}"),
-                None => count.to_string(),
-            });
-        }
-        assign_subtask_ids(task);
+        let id = match (&task.id, &phase) {
+            (Some(id), Some(phase)) if begins_anew && is_number(id) => format!("{phase}.{id}"),
+            (Some(id), _) => id.clone(),
+            (None, Some(phase)) => format!("{phase}.{count}"),
+            (None, None) => count.to_string(),
+        };
+        unique.assign(task, id, &mut repeated);
     }
+    repeated
 }
 
-fn assign_subtask_ids(task: &mut Task) {
-    for (position, subtask) in (1_usize..).zip(&mut task.subtasks) {
-        if subtask.id.is_none() {
-            subtask.id = task.id.as_ref().map(|id| format!("{id}.{position}"));
+#[derive(Default)]
+struct UniqueIds {
+    taken: BTreeSet<String>,
+    uses: BTreeMap<String, usize>,
+}
+
+impl UniqueIds {
+    fn assign(&mut self, task: &mut Task, id: String, repeated: &mut Vec<(String, String, u64)>) {
+        let uses = self.uses.entry(id.clone()).or_default();
+        *uses = uses.saturating_add(1);
+        let mut found = id.clone();
+        while !self.taken.insert(found.clone()) {
+            *uses = uses.saturating_add(usize::from(*uses == 1));
+            found = format!("{id}-{uses}");
+            *uses = uses.saturating_add(1);
         }
-        assign_subtask_ids(subtask);
+        if let Some(written) = task.id.as_ref().filter(|written| **written != found) {
+            repeated.push((found.clone(), written.clone(), task.line));
+        }
+        task.written = task.id.replace(found.clone());
+        for (position, subtask) in (1_usize..).zip(&mut task.subtasks) {
+            let inner = match &subtask.id {
+                // The id of a subtask may be only its number in the task.
+                Some(id) if self.taken.contains(id) && id.chars().all(|c| c.is_ascii_digit()) => {
+                    format!("{found}.{id}")
+                }
+                Some(id) => id.clone(),
+                None => format!("{found}.{position}"),
+            };
+            self.assign(subtask, inner, repeated);
+        }
     }
 }
 
@@ -177,26 +240,53 @@ struct PlanBuilder<'a> {
     name: &'a str,
     id_style: IdStyle,
     draft: PlanDraft,
-    /// Ids of tasks by lower-case id or title.
-    ids: BTreeMap<String, String>,
+    /// The tasks of each name in lower case, in the order of the text: phase and id.
+    names: BTreeMap<String, Vec<(Option<String>, String)>>,
     /// All ids in the order of the text.
     sequence: Vec<String>,
+    /// The tasks that say of themselves that they block another one, by the id of that one.
+    blocked: BTreeMap<String, Vec<String>>,
     /// Whether a task without dependencies follows the order.
     uses_order: bool,
+    /// The waves that the file puts its tasks into.
+    waves: Option<Waves>,
 }
 
 impl PlanBuilder<'_> {
-    fn index_names(&mut self, tasks: &[Task]) {
-        for task in tasks {
-            let id = task.id.clone().unwrap_or_default();
-            self.ids.insert(id.to_lowercase(), id.clone());
-            self.sequence.push(id);
-            self.index_names(&task.subtasks);
+    fn index_names(&mut self, task: &Task, phase: Option<&str>) {
+        let id = task.id.clone().unwrap_or_default();
+        let title = title_of(&task.text).to_lowercase();
+        let mut names = vec![id.to_lowercase()];
+        names.extend(task.written.as_ref().map(|written| written.to_lowercase()));
+        names.push(title);
+        names.dedup();
+        for name in names.into_iter().filter(|name| !name.is_empty()) {
+            self.names.entry(name).or_default().push((phase.map(str::to_owned), id.clone()));
         }
-        for task in tasks {
-            let id = task.id.clone().unwrap_or_default();
-            self.ids.entry(title_of(&task.text).to_lowercase()).or_insert(id);
+        self.sequence.push(id);
+        for subtask in &task.subtasks {
+            self.index_names(subtask, phase);
         }
+    }
+
+    /// Notes the tasks that a task blocks.
+    fn index_blocked(&mut self, task: &Task, phase: Option<&str>) {
+        let id = task.id.clone().unwrap_or_default();
+        for name in task_ids::inline_blocked(&task.text, self.id_style) {
+            if let Some(found) = self.named(&name.to_lowercase(), phase) {
+                self.blocked.entry(found).or_default().push(id.clone());
+            }
+        }
+        for subtask in &task.subtasks {
+            self.index_blocked(subtask, phase);
+        }
+    }
+
+    /// The id of the task with a name: the one of the same phase, or else the first one.
+    fn named(&self, name: &str, phase: Option<&str>) -> Option<String> {
+        let found = self.names.get(name)?;
+        let own = found.iter().find(|(each, _)| each.as_deref() == phase);
+        own.or_else(|| found.first()).map(|(_, id)| id.clone())
     }
 
     /// Adds a task after its subtasks.
@@ -208,38 +298,52 @@ impl PlanBuilder<'_> {
         for subtask in &task.subtasks {
             self.add_task(subtask, phase, &mut subtask_order);
         }
-        let (written, unknown) = self.read_dependencies(task);
-        let after = match written {
+        let (written, unknown) = self.read_dependencies(task, phase);
+        let mut after = written.clone().unwrap_or_default();
+        let inferred = match written {
             Some(names) if task.subtasks.is_empty() => {
-                order.add_with_dependencies(&id, concurrency, names)
+                let all = order.add_with_dependencies(&id, concurrency, names.clone());
+                all.into_iter().skip(names.len()).collect()
             }
             None if task.subtasks.is_empty() => {
                 self.uses_order = true;
                 order.add(&id, concurrency)
             }
-            written => {
-                let mut after = order.add_parent(&id, concurrency, subtask_order);
-                let written = written.unwrap_or_default().into_iter();
-                after.extend(written.filter(|name| !after.contains(name)).collect::<Vec<_>>());
-                after
-            }
+            _ => order.add_parent(&id, concurrency, subtask_order),
         };
-        if task.checkbox == Some(Checkbox::Done) {
-            let source = format!("{}: line {}: [x]", self.name, task.line);
-            self.draft.plan_file.done.insert(id.clone(), source);
-        } else if task.checkbox == Some(Checkbox::Other) {
-            self.draft.plan_file.statuses.insert(id.clone(), "[-]".to_owned());
+        let inferred = match self.waves.as_ref().and_then(|waves| waves.before.get(&id)) {
+            Some(before) => before.clone(),
+            None => inferred,
+        };
+        after.extend(self.blocked.get(&id).cloned().unwrap_or_default());
+        self.read_marks(&id, task);
+        let mut step = step(task, phase, after, &unknown);
+        step.outputs.dedup();
+        self.draft.add_step(step, StepSource::Line(task.line), inferred);
+    }
+
+    fn read_marks(&mut self, id: &str, task: &Task) {
+        if let Some(Checkbox::Other(mark)) = task.checkbox {
+            self.draft.plan_file.statuses.insert(id.to_owned(), format!("[{mark}]"));
+        }
+        if task.is_done() {
+            let mark =
+                if task.checkbox == Some(Checkbox::Done) { "[x]" } else { "all parts are ticked" };
+            let source = format!("{}: line {}: {mark}", self.name, task.line);
+            self.draft.plan_file.done.insert(id.to_owned(), source);
         }
         if let Some(status) = task.labelled.texts(Label::Status).first() {
             let source = format!("{}: line {}: status {status}", self.name, task.line);
-            self.draft.set_status(&id, status, source);
+            self.draft.set_status(id, status, source);
         }
-        let step = step(task, phase, after, &unknown);
-        self.draft.add_step(step, StepSource::Line(task.line));
     }
 
     /// The written dependencies of a task, if there are any, and the unknown names among them.
-    fn read_dependencies(&mut self, task: &Task) -> (Option<Vec<String>>, Vec<String>) {
+    fn read_dependencies(
+        &mut self,
+        task: &Task,
+        phase: Option<&str>,
+    ) -> (Option<Vec<String>>, Vec<String>) {
         let inline = task_ids::inline_dependencies(&task.text, self.id_style);
         let labelled = task.labelled.names(Label::After);
         let is_written = !inline.is_empty() || !task.labelled.values(Label::After).is_empty();
@@ -247,7 +351,7 @@ impl PlanBuilder<'_> {
         let inline = inline.into_iter().map(|name| (task.line, name));
         for (line, name) in inline.chain(labelled) {
             for part in name.split(" and ") {
-                if let Some(ids) = self.resolve(part) {
+                if let Some(ids) = self.resolve(part, phase) {
                     found.extend(ids);
                 } else {
                     let message = format!(
@@ -264,33 +368,35 @@ impl PlanBuilder<'_> {
     }
 
     /// The ids of the tasks that a name or range refers to. A name that looks like an id is kept; if
-    /// there is no such task, the plan is invalid.
-    fn resolve(&self, name: &str) -> Option<Vec<String>> {
+    /// there is no such task, the dependency is dropped and reported.
+    fn resolve(&self, name: &str, phase: Option<&str>) -> Option<Vec<String>> {
         let name = name.split('(').next().unwrap_or_default();
         let name = name.trim_matches(|c: char| c.is_whitespace() || "#*`.:_[]".contains(c));
         let lower = name.to_lowercase();
-        if let Some(id) = self.ids.get(&lower) {
-            return Some(vec![id.clone()]);
+        if let Some(id) = self.named(&lower, phase) {
+            return Some(vec![id]);
         }
         let keywords = ["steps ", "step ", "tasks ", "task ", "phase "];
         let bare =
             keywords.iter().find_map(|word| lower.strip_prefix(word)).unwrap_or(&lower).trim();
         let bare = bare.trim_start_matches('#');
         let bare = bare.split([':', ' ']).next().unwrap_or_default();
-        if let Some(id) = self.ids.get(bare) {
-            return Some(vec![id.clone()]);
+        if let Some(id) = self.named(bare, phase) {
+            return Some(vec![id]);
         }
         if let Some((first, last)) = bare.split_once(['-', '\u{2013}']) {
             let position = |name: &str| {
-                let id = self.ids.get(name)?;
-                self.sequence.iter().position(|each| each == id)
+                let id = self.named(name, phase)?;
+                self.sequence.iter().position(|each| *each == id)
             };
             if let (Some(first), Some(last)) = (position(first), position(last)) {
                 return self.sequence.get(first..=last).map(<[String]>::to_vec);
             }
         }
-        let upper = name.split([':', ' ']).next().unwrap_or_default();
-        task_ids::is_id(upper, self.id_style).then(|| vec![upper.to_owned()])
+        let first = name.split([':', ' ']).next().unwrap_or_default();
+        let mut names = [first, bare].into_iter();
+        let found = names.find(|name| task_ids::is_id(name, self.id_style));
+        found.map(|name| vec![name.to_owned()])
     }
 }
 
@@ -312,98 +418,66 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         paragraphs.push(format!("Depends on: {}", unknown.join(", ")));
     }
     let title = title_of(&task.text);
+    let mut step = Step {
+        id: task.id.clone().unwrap_or_default(),
+        title: title.to_owned(),
+        phase: phase.map(str::to_owned),
+        after,
+        ..Step::default()
+    };
+    let mut words = Vec::new();
+    for (field, values) in labelled.typed() {
+        let values = values.into_iter().map(Value::String).collect::<Vec<_>>();
+        for value in values {
+            words.extend(field.set(&mut step, &value));
+        }
+    }
+    paragraphs.extend(Some(words.join("\n")).filter(|words| !words.is_empty()));
+    for text in labelled.texts(Label::Success) {
+        let (criterion, name) = success_criterion(&text);
+        step.acceptance.push(criterion);
+        step.outputs.extend(name);
+    }
+    if let Some(word) = labelled.texts(Label::Priority).first() {
+        match priority(word) {
+            Some(priority) => step.priority = priority,
+            None => paragraphs.push(format!("Priority: {word}")),
+        }
+    }
     let is_plain = paragraphs.is_empty() && title == task.text;
     if !task.text.is_empty() {
         paragraphs.insert(0, task.text.clone());
     }
-    let criteria = labelled.texts(Label::Acceptance).into_iter().chain(task.criteria.clone());
+    let criteria = task.criteria.iter().map(|(_, text)| text.clone());
+    let criteria = labelled.texts(Label::Acceptance).into_iter().chain(criteria);
+    step.acceptance.extend(criteria.filter(|text| !text.trim().is_empty()).map(Criterion::Text));
     let files = labelled.paths();
     paragraphs.extend(files.iter().filter_map(|(_, words)| words.clone()));
+    step.changes = files.into_iter().map(|(path, _)| path).collect::<Vec<_>>().into();
     let names = |label: Label| -> Vec<String> {
         labelled.names(label).into_iter().map(|(_, name)| name).collect()
     };
-    Step {
-        id: task.id.clone().unwrap_or_default(),
-        title: if is_plain { String::new() } else { title.to_owned() },
-        goal: paragraphs.join("\n\n"),
-        phase: phase.map(str::to_owned),
-        owner: names(Label::Owner).into_iter().next(),
-        after,
-        tools: names(Label::Tools).into(),
-        tags: task.tags.clone().into(),
-        changes: files.into_iter().map(|(path, _)| path).collect::<Vec<_>>().into(),
-        acceptance: criteria.filter(|text| !text.trim().is_empty()).map(Criterion::Text).collect(),
-        ..Step::default()
+    step.owner = names(Label::Owner).into_iter().next();
+    step.tools = names(Label::Tools).into();
+    let mut tags = task.tags.clone();
+    tags.extend(Some(OPTIONAL_TAG.to_owned()).filter(|_| task.is_optional));
+    step.tags = tags.into();
+    step.goal = paragraphs.join("\n\n");
+    if is_plain {
+        step.title.clear();
     }
+    step
 }
 
-/// Reads the text around the tasks: known sections are fields of the plan, the rest is its context.
-fn read_surrounding_text(
-    draft: &mut PlanDraft,
-    document: &Document<'_>,
-    selection: &TaskSelection,
-) {
-    let is_spec_kit = draft.plan_file.format == PlanFormat::SpecKit;
-    let plan = &mut draft.plan_file.plan;
-    let mut remaining = RemainingText::new(document);
-    for task in &selection.tasks {
-        remaining.take(task.range.clone());
-    }
-    let mut top_sections = document.sections.iter().filter(|section| section.level == 1);
-    if let (Some(section), None) = (top_sections.next(), top_sections.next()) {
-        plan.title.clone_from(&section.title);
-        remaining.take(section.range.start..section.body);
-    }
-    let mut fields = Map::new();
-    if let Some(front) = document.front_matter.clone() {
-        let text = document.slice(front.clone());
-        fields.insert("front_matter".to_owned(), Value::String(text.trim_end().to_owned()));
-        remaining.take(front);
-    }
-    plan.extra = tool_extra(EXTRA, fields);
-    for (at, section) in document.sections.iter().enumerate().skip(1) {
-        let range = section.range.start..document.subtree_end(at);
-        if remaining.overlaps_taken(range.clone()) {
-            continue;
-        }
-        let text = || document.slice(section.body..range.end).trim().to_owned();
-        let items = || remaining.only_items(at, range.clone());
-        let is_taken = match normalized_title(&section.title).as_str() {
-            "outcome" => fill(&mut plan.outcome, text),
-            "goal" | "objective" => fill(&mut plan.goal, text),
-            "risks" | "risks and mitigations" => fill_list(&mut plan.risks, items()),
-            "open questions" | "questions" => fill_list(&mut plan.open_questions, items()),
-            title if is_acceptance_title(title) && !is_spec_kit => {
-                let items = items().filter(|_| plan.test_criteria.is_empty());
-                let items = items.map(|items| items.into_iter().map(Criterion::Text).collect());
-                items.is_some_and(|items| {
-                    plan.test_criteria = items;
-                    true
-                })
-            }
-            _ => false,
-        };
-        if is_taken {
-            remaining.take(range);
-        }
-    }
-    plan.context = remaining.into_text();
-}
-
-/// Sets a text that is still empty. Returns whether it was set.
-fn fill(field: &mut String, text: impl Fn() -> String) -> bool {
-    let is_free = field.is_empty();
-    if is_free {
-        *field = text();
-    }
-    is_free && !field.is_empty()
-}
-
-fn fill_list(field: &mut Vec<String>, items: Option<Vec<String>>) -> bool {
-    let is_free = field.is_empty();
-    match items {
-        Some(items) if is_free && !items.is_empty() => *field = items,
-        _ => return false,
-    }
-    true
+/// The priority of a word such as `P0` or `high`.
+fn priority(word: &str) -> Option<i32> {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    Some(match word.as_str() {
+        "critical" | "urgent" | "highest" | "p0" => 20,
+        "high" | "p1" => 10,
+        "medium" | "normal" | "p2" => 0,
+        "low" | "p3" => -10,
+        "lowest" | "p4" => -20,
+        _ => return None,
+    })
 }

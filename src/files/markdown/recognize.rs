@@ -1,6 +1,7 @@
 //! Tells Markdown from YAML.
 
 use super::list_markers::{strip_checkbox, strip_marker};
+use super::spelling::step_lines;
 
 /// Fields of a plan that Markdown does not set at the start of a line, outside of code.
 const PLAN_FIELDS: &[&str] = &[
@@ -11,6 +12,9 @@ const PLAN_FIELDS: &[&str] = &[
 /// Whether a text other than JSON is Markdown.
 pub(crate) fn is_markdown(text: &str) -> bool {
     let text = without_front_matter(text);
+    if step_lines(text) >= 2 {
+        return true;
+    }
     let mut is_code = false;
     let mut is_found = false;
     for line in text.lines() {
@@ -41,9 +45,10 @@ fn is_markdown_line(line: &str) -> bool {
     let heading = line.trim_start_matches('#');
     let level = line.len().saturating_sub(heading.len());
     let item = strip_marker(line);
+    let is_item = item.len() < line.trim_start().len();
     (1..=6).contains(&level) && heading.starts_with([' ', '\t'])
         || strip_checkbox(item).0.is_some()
-        || (item.len() < line.len() && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        || (is_item && line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn without_front_matter(text: &str) -> &str {

@@ -95,7 +95,10 @@ pub(super) fn is_id(word: &str, style: IdStyle) -> bool {
         IdStyle::Any => {
             let number = digits.trim_start_matches(['-', '_']);
             let number = number.strip_suffix(|c: char| c.is_ascii_lowercase()).unwrap_or(number);
-            let is_upper = word.chars().take(letters).all(|c| c.is_ascii_uppercase());
+            // One small letter makes an id such as `t12`; `v2` is a version.
+            let is_small =
+                letters == 1 && word.starts_with(|c: char| c.is_ascii_lowercase() && c != 'v');
+            let is_upper = is_small || word.chars().take(letters).all(|c| c.is_ascii_uppercase());
             letters <= 10
                 && is_upper
                 && number.starts_with(is_digit)
@@ -112,11 +115,24 @@ pub(super) fn is_id(word: &str, style: IdStyle) -> bool {
 pub(super) fn inline_dependencies(text: &str, style: IdStyle) -> Vec<String> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
-    for words in ["depends on", "depends:", "blocked by", "(after ", "[after "] {
-        for (at, _) in lower.match_indices(words) {
-            let rest = text.get(at.saturating_add(words.len())..).unwrap_or_default();
-            found.extend(id_references(rest, style));
-        }
+    for words in
+        ["depends on", "depends:", "depends-on:", "blocked by", "blocked-by:", "(after ", "[after "]
+    {
+        found.extend(references_after(words, text, &lower, style));
+    }
+    found
+}
+
+/// The tasks that a task blocks: the ids after `blocks:`.
+pub(super) fn inline_blocked(text: &str, style: IdStyle) -> Vec<String> {
+    references_after("blocks:", text, &text.to_ascii_lowercase(), style)
+}
+
+fn references_after(words: &str, text: &str, lower: &str, style: IdStyle) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in lower.match_indices(words) {
+        let rest = text.get(at.saturating_add(words.len())..).unwrap_or_default();
+        found.extend(id_references(rest, style));
     }
     found
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::document::{Document, Item, Section};
-use super::labels::{Label, LabelledText, is_acceptance_title, read_labels};
+use super::labels::{Label, LabelledText, is_acceptance_title, is_criteria_title, read_labels};
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
+use super::spelling::step_lines;
 use super::task_ids::{IdStyle, split_head};
 
 /// The tasks of a text.
@@ -13,15 +14,20 @@ pub(super) struct TaskSelection {
     pub(super) tasks: Vec<Task>,
     pub(super) id_style: IdStyle,
     /// Checkboxes that are not tasks, by section: the line of the first one, and their number.
-    pub(super) other_checkboxes: BTreeMap<usize, (u64, u64)>,
+    pub(super) other_checkboxes: BTreeMap<usize, (u64, usize)>,
+    /// The titles of phases that are items of a list.
+    pub(super) item_phases: Vec<String>,
 }
 
 /// A task of the text.
 pub(super) struct Task {
     /// The written id; tasks without one get it later.
     pub(super) id: Option<String>,
+    /// The id in the text, once `id` is final.
+    pub(super) written: Option<String>,
     pub(super) line: u64,
     pub(super) checkbox: Option<Checkbox>,
+    pub(super) is_optional: bool,
     /// The text without id and tags.
     pub(super) text: String,
     pub(super) tags: Vec<String>,
@@ -30,8 +36,29 @@ pub(super) struct Task {
     pub(super) range: Range<usize>,
     pub(super) labelled: LabelledText,
     /// The checkboxes inside that are not tasks.
-    pub(super) criteria: Vec<String>,
+    pub(super) criteria: Vec<(Checkbox, String)>,
     pub(super) subtasks: Vec<Task>,
+    /// The index of its phase, if the phases are items of a list.
+    pub(super) item_phase: Option<usize>,
+}
+
+impl Task {
+    /// Whether the task is ticked, or has parts or criteria that all are.
+    pub(super) fn is_done(&self) -> bool {
+        if self.checkbox == Some(Checkbox::Done) {
+            return true;
+        }
+        if matches!(self.checkbox, Some(Checkbox::Other(_))) {
+            return false;
+        }
+        let labelled = self.labelled.values(Label::Acceptance).iter().map(|it| it.checkbox);
+        let criteria = self.criteria.iter().map(|(checkbox, _)| Some(*checkbox));
+        let boxes: Vec<Checkbox> = criteria.chain(labelled).flatten().collect();
+        let is_any = !boxes.is_empty() || !self.subtasks.is_empty();
+        is_any
+            && boxes.iter().all(|checkbox| *checkbox == Checkbox::Done)
+            && self.subtasks.iter().all(Self::is_done)
+    }
 }
 
 /// Titles of sections whose items are never tasks.
@@ -66,9 +93,31 @@ const TASK_TITLES: &[&str] = &[
     "implementation",
     "implementation plan",
     "implementation steps",
+    "implementation tasks",
+    "implementation order",
+    "execution order",
+    "execution plan",
+    "execution steps",
+    "plan of action",
     "action items",
     "work items",
     "milestones",
+    "roadmap",
+];
+
+/// Sections of a plan that are no tasks, whatever their items look like.
+const FIELD_TITLES: &[&str] = &[
+    "summary",
+    "overview",
+    "files to modify",
+    "files to change",
+    "files to create",
+    "new files to create",
+    "new files",
+    "dependency changes",
+    "dependencies",
+    "risks and assumptions",
+    "risks / open questions",
 ];
 
 /// The title of a section for comparison: lower case, without number and punctuation.
@@ -83,10 +132,38 @@ pub(super) fn is_tasks_title(title: &str) -> bool {
     TASK_TITLES.contains(&normalized_title(title).as_str())
 }
 
-/// Selects the tasks of a text, if there are any.
-pub(super) fn select_tasks(document: &Document<'_>) -> Option<TaskSelection> {
+/// Selects the tasks of a text, if there are any. `is_prose_allowed`: numbered items anywhere are
+/// tasks.
+pub(super) fn select_tasks(
+    document: &Document<'_>,
+    is_prose_allowed: bool,
+) -> Option<TaskSelection> {
     let selector = TaskSelector::new(document);
-    selector.checkboxes().or_else(|| selector.headings()).or_else(|| selector.items())
+    let (boxed, sure) = (selector.boxed_headings(), selector.headings(Certainty::Sure));
+    let count = |selection: &Option<TaskSelection>| {
+        selection.as_ref().map_or(0, |selection| selection.tasks.len())
+    };
+    if count(&boxed) >= 2 && count(&boxed) >= count(&sure) {
+        return boxed;
+    }
+    let (checkboxes, phases) = (selector.checkboxes(), selector.phase_items());
+    if phases.is_some() && count(&phases) >= count(&checkboxes) {
+        return phases;
+    }
+    checkboxes
+        .or(phases)
+        .or(sure)
+        .or_else(|| selector.titled_numbers())
+        .or_else(|| selector.headings(Certainty::Unsure))
+        .or_else(|| selector.items(is_prose_allowed))
+        .or(boxed)
+}
+
+/// Whether headings surely are steps, or only may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    Sure,
+    Unsure,
 }
 
 struct TaskSelector<'a> {
@@ -131,9 +208,22 @@ impl<'a> TaskSelector<'a> {
         if with_id > 0 && (is_usual || with_id == all) { IdStyle::Any } else { IdStyle::None }
     }
 
-    /// Whether a section, or one around it, has criteria instead of tasks.
+    /// Whether a section, or one around it, has criteria instead of tasks. Tests and validation are
+    /// criteria inside of a step; elsewhere they are work.
     fn is_checklist(&self, section: usize) -> bool {
-        self.titles(section).any(|title| is_acceptance_title(&title) || title.contains("checklist"))
+        let is_checklist = |title: &str| is_criteria_title(title) || title.contains("checklist");
+        self.titles(section).any(|title| is_checklist(&title))
+            || (self.titles(section).any(|title| is_acceptance_title(&title))
+                && self.is_in_step(section))
+    }
+
+    /// Whether a section is below the heading of a step.
+    fn is_in_step(&self, section: usize) -> bool {
+        let above = self.document.ancestors(section);
+        let titles = above.iter().filter_map(|at| self.document.sections.get(*at));
+        titles
+            .into_iter()
+            .any(|section| StepTitle::parse(&section.title).is_some_and(|step| step.is_step))
     }
 
     /// The titles of a section and of those around it.
@@ -161,8 +251,7 @@ impl<'a> TaskSelector<'a> {
                 self.collect(item, index, &mut selection.tasks, &mut other_lines);
             }
             if let Some(first) = other_lines.iter().min() {
-                let count = u64::try_from(other_lines.len()).unwrap_or(u64::MAX);
-                selection.other_checkboxes.insert(index, (*first, count));
+                selection.other_checkboxes.insert(index, (*first, other_lines.len()));
             }
         }
         (!selection.tasks.is_empty()).then_some(selection)
@@ -173,6 +262,7 @@ impl<'a> TaskSelector<'a> {
             tasks: Vec::new(),
             id_style: self.id_style,
             other_checkboxes: BTreeMap::new(),
+            item_phases: Vec::new(),
         }
     }
 
@@ -186,7 +276,9 @@ impl<'a> TaskSelector<'a> {
     ) {
         let has_id =
             self.id_style == IdStyle::None || split_head(&item.head, self.id_style).id.is_some();
-        if item.checkbox.is_some() && has_id {
+        // Among numbered tasks, a box without a number is still a task; in spec-kit it is not.
+        let is_task = has_id || (self.id_style == IdStyle::Any && !self.is_checklist(section));
+        if item.checkbox.is_some() && is_task {
             tasks.push(self.task(item, section));
         } else if item.checkbox.is_some() {
             other_lines.push(item.line);
@@ -222,14 +314,17 @@ impl<'a> TaskSelector<'a> {
             } else {
                 let text = document.slice(inner.range.clone());
                 let text = strip_checkbox(strip_marker(text)).1;
-                criteria.push(text.trim().to_owned());
+                let checkbox = inner.checkbox.unwrap_or(Checkbox::Open);
+                criteria.push((checkbox, text.trim().to_owned()));
             }
         }
         let head = split_head(&item.head, self.id_style);
         Task {
             id: head.id,
+            written: None,
             line: item.line,
             checkbox: item.checkbox,
+            is_optional: item.is_optional,
             text: head.text.to_owned(),
             tags: head.tags.iter().map(|tag| (*tag).to_owned()).collect(),
             section,
@@ -241,6 +336,7 @@ impl<'a> TaskSelector<'a> {
             },
             criteria,
             subtasks,
+            item_phase: None,
         }
     }
 
@@ -250,16 +346,114 @@ impl<'a> TaskSelector<'a> {
         Task { id: item.number.map(|number| number.to_string()), ..task }
     }
 
+    /// Selects headings with checkboxes. Checkboxes and headings below one are its subtasks.
+    fn boxed_headings(&self) -> Option<TaskSelection> {
+        let mut selection = self.empty_selection();
+        let sections = &self.document.sections;
+        let checkbox = |at: usize| {
+            let section = sections.get(at).filter(|section| section.level > 0);
+            section.and_then(|section| strip_checkbox(&section.title).0)
+        };
+        for at in (0..sections.len()).filter(|at| checkbox(*at).is_some()) {
+            let above = self.document.ancestors(at);
+            let mut outer = above.iter().take(above.len().saturating_sub(1));
+            if !outer.any(|above| checkbox(*above).is_some()) {
+                selection.tasks.extend(self.boxed_task(at));
+            }
+        }
+        (!selection.tasks.is_empty()).then_some(selection)
+    }
+
+    fn boxed_task(&self, at: usize) -> Option<Task> {
+        let mut task = self.section_task(at)?;
+        let sections = &self.document.sections;
+        let mut taken: Vec<Range<usize>> = Vec::new();
+        let mut inner = at;
+        let mut other_lines = Vec::new();
+        while let Some(section) = sections.get(inner).filter(|it| it.range.start < task.range.end) {
+            let is_boxed = inner > at && strip_checkbox(&section.title).0.is_some();
+            if is_boxed {
+                let subtask = self.boxed_task(inner)?;
+                let end = subtask.range.end;
+                taken.push(subtask.range.clone());
+                task.subtasks.push(subtask);
+                while sections.get(inner).is_some_and(|section| section.range.start < end) {
+                    inner = inner.saturating_add(1);
+                }
+                continue;
+            }
+            for item in section.items.iter().filter(|_| !self.is_checklist(inner)) {
+                let before = task.subtasks.len();
+                self.collect(item, inner, &mut task.subtasks, &mut other_lines);
+                if task.subtasks.len() > before {
+                    taken.push(item.range.clone());
+                }
+            }
+            inner = inner.saturating_add(1);
+        }
+        let lines = self.document.lines_of(sections.get(at)?.body..task.range.end);
+        let first = |range: &Range<usize>| self.document.line(range.start);
+        let last = |range: &Range<usize>| self.document.line(range.end.saturating_sub(1));
+        let spans: Vec<(u64, u64)> = taken.iter().map(|it| (first(it), last(it))).collect();
+        let is_free =
+            |line: u64| !spans.iter().any(|(first, last)| (*first..=*last).contains(&line));
+        task.labelled = read_labels(lines.filter(|(line, _)| is_free(*line)));
+        Some(task)
+    }
+
+    /// Selects the actions of phases that are numbered items: `1. **Phase 1: name**`, each with a
+    /// list of actions.
+    fn phase_items(&self) -> Option<TaskSelection> {
+        let mut selection = self.empty_selection();
+        for (at, section) in self.document.sections.iter().enumerate() {
+            let is_phase = |item: &Item| {
+                item.number.is_some()
+                    && StepTitle::parse(phase_title(&item.head).0)
+                        .is_some_and(|title| title.is_phase)
+            };
+            if !section.items.iter().any(|item| is_phase(item) && !item.items.is_empty()) {
+                continue;
+            }
+            for item in section.items.iter().filter(|item| is_phase(item)) {
+                let phase = selection.item_phases.len();
+                let (title, _) = phase_title(&item.head);
+                let name = StepTitle::parse(title).map_or(title, |title| title.text);
+                let rest = item.head.replacen(title, name, 1).replace("**", "");
+                selection.item_phases.push(rest.trim().to_owned());
+                let actions: Vec<&Item> = item.items.iter().collect();
+                let mut tasks: Vec<Task> =
+                    actions.iter().map(|action| self.task(action, at)).collect();
+                if tasks.is_empty() {
+                    tasks.push(Task { id: None, ..self.task(item, at) });
+                }
+                if let Some(first) = tasks.first_mut() {
+                    // The text of the phase is taken with its first action.
+                    first.range = item.range.clone();
+                }
+                selection
+                    .tasks
+                    .extend(tasks.into_iter().map(|task| Task { item_phase: Some(phase), ..task }));
+            }
+        }
+        (!selection.tasks.is_empty()).then_some(selection)
+    }
+
     /// Selects headings: `Step 1: text`, or all headings below `Steps`.
-    fn headings(&self) -> Option<TaskSelection> {
+    fn headings(&self, certainty: Certainty) -> Option<TaskSelection> {
         let sections = &self.document.sections;
         let is_below_tasks = |section: &Section| {
             let parent = section.parent.and_then(|at| sections.get(at));
             parent.is_some_and(|parent| is_tasks_title(&parent.title))
         };
+        let is_field = |section: &Section| {
+            let title = normalized_title(&section.title);
+            FIELD_TITLES.contains(&title.as_str())
+                || NON_TASK_TITLES.contains(&title.as_str())
+                || is_criteria_title(&title)
+        };
         let mut levels: BTreeMap<u8, (bool, usize)> = BTreeMap::new();
         for section in sections.iter().filter(|section| section.level > 0) {
-            let step = StepTitle::parse(&section.title);
+            let step = StepTitle::parse(&section.title).filter(|_| !is_field(section));
             if step.is_some() || is_below_tasks(section) {
                 let level = levels.entry(section.level).or_default();
                 level.0 |= step.is_some_and(|step| step.is_step) || is_below_tasks(section);
@@ -267,11 +461,12 @@ impl<'a> TaskSelector<'a> {
             }
         }
         let (level, (is_sure, count)) = levels.into_iter().max_by_key(|(_, count)| *count)?;
-        if !is_sure && count < 2 {
+        if (certainty == Certainty::Sure) != is_sure || !is_sure && count < 2 {
             return None;
         }
         let is_step = |section: &Section| {
             section.level == level
+                && !is_field(section)
                 && (StepTitle::parse(&section.title).is_some() || is_below_tasks(section))
         };
         let steps: Vec<usize> =
@@ -287,7 +482,7 @@ impl<'a> TaskSelector<'a> {
             return Some(with_ids(selection));
         }
         let tasks = steps.into_iter().filter_map(|at| self.section_task(at)).collect();
-        Some(TaskSelection { tasks, id_style: IdStyle::Any, other_checkboxes: BTreeMap::new() })
+        Some(TaskSelection { tasks, id_style: IdStyle::Any, ..self.empty_selection() })
     }
 
     fn has_labels(&self, section: usize) -> bool {
@@ -303,11 +498,13 @@ impl<'a> TaskSelector<'a> {
         let end = self.document.subtree_end(at);
         let (checkbox, title) = strip_checkbox(&section.title);
         let step = StepTitle::parse(title);
-        let text = step.as_ref().map_or(title, |step| step.text);
+        let text = step.as_ref().map_or_else(|| without_word(title), |step| step.text);
         Some(Task {
             id: step.as_ref().map(|step| step.number.to_owned()),
+            written: None,
             line: section.line,
             checkbox,
+            is_optional: false,
             text: if text.is_empty() { title.to_owned() } else { text.to_owned() },
             tags: Vec::new(),
             section: section.parent.unwrap_or(0),
@@ -315,37 +512,93 @@ impl<'a> TaskSelector<'a> {
             labelled: read_labels(self.document.lines_of(section.body..end)),
             criteria: Vec::new(),
             subtasks: Vec::new(),
+            item_phase: None,
         })
     }
 
-    /// Selects numbered items, or else all items below a heading such as `Tasks`.
-    fn items(&self) -> Option<TaskSelection> {
-        let sections = (0..).zip(&self.document.sections);
-        let sections: Vec<(usize, &Section)> = sections
-            .filter(|(at, _)| {
-                !self.is_checklist(*at)
-                    && !self.titles(*at).any(|title| NON_TASK_TITLES.contains(&title.as_str()))
-            })
-            .collect();
-        let is_titled =
-            |at: usize| self.titles(at).any(|title| TASK_TITLES.contains(&title.as_str()));
-        let is_numbered = |item: &&Item| item.number.is_some();
-        let select = |is_wanted: &dyn Fn(usize, &Item) -> bool| {
-            let mut selection = self.empty_selection();
-            for (at, section) in &sections {
-                let items = section.items.iter().filter(|item| is_wanted(*at, item));
-                selection.tasks.extend(items.map(|item| self.numbered_task(item, *at)));
-            }
-            (!selection.tasks.is_empty()).then(|| with_ids(selection))
+    /// The sections that may have tasks.
+    fn task_sections(&self) -> impl Iterator<Item = (usize, &'a Section)> {
+        (0..).zip(&self.document.sections).filter(|(at, _)| {
+            !self.is_checklist(*at)
+                && !self.titles(*at).any(|title| {
+                    NON_TASK_TITLES.contains(&title.as_str())
+                        || FIELD_TITLES.contains(&title.as_str())
+                })
+        })
+    }
+
+    fn is_titled(&self, at: usize) -> bool {
+        self.titles(at).any(|title| {
+            TASK_TITLES.contains(&title.as_str())
+                || title.strip_prefix("plan").is_some_and(|rest| rest.starts_with([':', ' ']))
+        })
+    }
+
+    fn select(&self, is_wanted: impl Fn(usize, &Item) -> bool) -> Option<TaskSelection> {
+        let mut selection = self.empty_selection();
+        for (at, section) in self.task_sections() {
+            let items = section.items.iter().filter(|item| is_wanted(at, item));
+            selection.tasks.extend(items.map(|item| self.numbered_task(item, at)));
+        }
+        (!selection.tasks.is_empty()).then(|| with_ids(selection))
+    }
+
+    /// Selects numbered items below a heading such as `Tasks`.
+    fn titled_numbers(&self) -> Option<TaskSelection> {
+        self.select(|at, item| self.is_titled(at) && item.number.is_some())
+    }
+
+    /// Selects numbered items that have labels, or numbered items anywhere if the caller says so,
+    /// or else all items below a heading such as `Tasks`.
+    fn items(&self, is_prose_allowed: bool) -> Option<TaskSelection> {
+        let is_labelled = |item: &Item| {
+            let labelled = read_labels(self.document.lines_of(item.body.clone()));
+            let labels =
+                [Label::Tools, Label::Changes, Label::Acceptance, Label::Success, Label::Owner];
+            labels.iter().any(|label| !labelled.values(*label).is_empty())
         };
-        select(&|at, item| is_titled(at) && is_numbered(&item))
-            .or_else(|| select(&|_, item| is_numbered(&item)))
-            .or_else(|| select(&|at, _| is_titled(at)))
+        let all = || self.task_sections().flat_map(|(_, section)| &section.items);
+        let is_plan = is_prose_allowed
+            || self.is_only_lists()
+            || all().any(|item| item.number.is_some() && is_labelled(item))
+            || step_lines(self.document.text) >= 2;
+        self.select(|_, item| is_plan && item.number.is_some())
+            .or_else(|| self.select(|at, _| self.is_titled(at)))
+    }
+}
+
+impl TaskSelector<'_> {
+    /// Whether the text has nothing but headings and lists.
+    fn is_only_lists(&self) -> bool {
+        let mut sections = self.document.sections.iter();
+        sections.all(|section| {
+            let mut from = section.body;
+            let mut is_blank = true;
+            for item in &section.items {
+                is_blank &= self.document.slice(from..item.range.start).trim().is_empty();
+                from = item.range.end;
+            }
+            is_blank && self.document.slice(from..section.range.end).trim().is_empty()
+        })
+    }
+}
+
+/// The title of a step without the word before a colon: `Step: text`.
+fn without_word(title: &str) -> &str {
+    let words = ["Step:", "Task:", "Story:"];
+    words.iter().find_map(|word| title.strip_prefix(word)).map_or(title, str::trim_start)
+}
+
+/// The bold words at the start of an item, or else the whole text, and the words after them.
+fn phase_title(head: &str) -> (&str, &str) {
+    match head.strip_prefix("**").and_then(|rest| rest.split_once("**")) {
+        Some((title, rest)) => (title.trim_end_matches(':'), rest),
+        None => (head, ""),
     }
 }
 
 /// Sets the ids of items without checkboxes: those in the text if all items have one, or else the
-/// numbers of the items if they are unique.
+/// numbers of the items.
 fn with_ids(mut selection: TaskSelection) -> TaskSelection {
     let written: Option<Vec<(String, String)>> = selection
         .tasks
@@ -360,11 +613,6 @@ fn with_ids(mut selection: TaskSelection) -> TaskSelection {
             (task.id, task.text) = (Some(id), text);
         }
     }
-    let ids: BTreeSet<&String> =
-        selection.tasks.iter().filter_map(|task| task.id.as_ref()).collect();
-    if ids.len() < selection.tasks.len() {
-        selection.tasks.iter_mut().for_each(|task| task.id = None);
-    }
     selection.id_style = IdStyle::Any;
     selection
 }
@@ -375,6 +623,7 @@ struct StepTitle<'a> {
     text: &'a str,
     /// Whether the title has the word step or task, and not, for example, phase.
     is_step: bool,
+    is_phase: bool,
 }
 
 impl<'a> StepTitle<'a> {
@@ -392,7 +641,8 @@ impl<'a> StepTitle<'a> {
             return None;
         }
         let text = after.trim_start_matches([':', ')', '-', '\u{2013}', '\u{2014}', ' ']);
-        let is_step = ["step", "task"].contains(&word.to_lowercase().as_str());
-        Some(Self { number: id, text: text.trim(), is_step })
+        let word = word.to_lowercase();
+        let is_step = ["step", "task", "story"].contains(&word.as_str());
+        Some(Self { number: id, text: text.trim(), is_step, is_phase: word == "phase" })
     }
 }

@@ -72,7 +72,8 @@ impl JsonCheck {
         if self.errors.len() < ERRORS_MAX {
             let (line, place) = (self.lines.line(path), path.to_owned());
             let message = message.to_owned();
-            self.errors.push(Diagnostic { severity: Severity::Problem, line, place, message });
+            let severity = Severity::Problem;
+            self.errors.push(Diagnostic { severity, line, column: None, place, message });
         }
     }
 }

@@ -1,64 +1,98 @@
-//! The names that tools use for each field of a task, the most specific first.
+//! The names that tools use for each field of a task, the most specific first. One spelling stands
+//! for all: `dependsOn` is also `depends_on` and `Depends on`.
 
-pub(super) const IDS: &[&str] =
-    &["id", "taskId", "task_id", "key", "number", "step_number", "stepNumber"];
+pub(super) const IDS: &[&str] = &["id", "taskId", "key", "issueKey", "number", "stepNumber"];
 pub(super) const TITLES: &[&str] =
     &["title", "name", "summary", "subject", "content", "task", "story", "step", "text"];
-pub(super) const GOALS: &[&str] =
-    &["description", "goal", "details", "instructions", "action", "prompt", "body", "objective"];
+pub(super) const GOALS: &[&str] = &[
+    "description",
+    "details",
+    "design",
+    "instructions",
+    "implementationGuide",
+    "implementationPlan",
+    "action",
+    "prompt",
+    "body",
+    "objective",
+    "goal",
+];
 pub(super) const CRITERIA: &[&str] = &[
     "acceptanceCriteria",
-    "acceptance_criteria",
     "acceptance",
     "criteria",
     "successCriteria",
-    "success_criteria",
+    "verificationCriteria",
     "testCriteria",
-    "test_criteria",
     "validation",
     "validations",
     "verification",
+    "verify",
     "testStrategy",
-    "test_strategy",
-    "definition_of_done",
     "definitionOfDone",
-    "done_when",
     "doneWhen",
 ];
 pub(super) const DEPENDENCIES: &[&str] = &[
     "dependsOn",
-    "depends_on",
     "dependencies",
     "deps",
     "blockedBy",
-    "blocked_by",
+    "isBlockedBy",
+    "inwardIssueLinkBlocks",
+    "waitsFor",
     "after",
     "requires",
     "prerequisites",
     "needs",
 ];
+/// Fields with the tasks that wait for this one.
+pub(super) const BLOCKED: &[&str] = &["blocks", "isBlocking", "outwardIssueLinkBlocks", "unblocks"];
+/// Fields with the task around this one.
+pub(super) const PARENTS: &[&str] = &["parent", "parentId", "parentTaskId", "parentIssue"];
+/// Fields with the ids of the tasks inside this one.
+pub(super) const CHILDREN: &[&str] = &["children", "subtaskIds", "childIds"];
 pub(super) const CHANGES: &[&str] = &[
-    "files_to_modify",
     "filesToModify",
-    "files_to_change",
-    "files_to_create",
+    "filesToChange",
     "filesToCreate",
+    "filesModified",
+    "relatedFiles",
     "files",
     "changes",
+    "changedFiles",
     "paths",
 ];
+pub(super) const OWNERS: &[&str] = &["owner", "assignee", "assignees", "agent", "role"];
+pub(super) const TAGS: &[&str] = &["tags", "labels"];
+pub(super) const PHASES: &[&str] = &["phase", "milestone", "sprint", "wave"];
 pub(super) const STATUSES: &[&str] = &["status", "state"];
 pub(super) const FLAGS: &[&str] =
     &["passes", "done", "completed", "complete", "finished", "checked"];
+/// Names for the target of a dependency that is an object.
+pub(super) const TARGETS: &[&str] = &[
+    "dependsOnId",
+    "dependsOn",
+    "targetId",
+    "target",
+    "taskId",
+    "task",
+    "id",
+    "key",
+    "ref",
+    "name",
+    "title",
+];
+/// Names for the type of a dependency.
+pub(super) const EDGE_TYPES: &[&str] = &["type", "depType", "dependencyType", "kind", "relation"];
+/// Fields that tools update during the work.
 pub(super) const PROGRESS: &[&str] = &[
     "completionNotes",
-    "completion_notes",
     "completedAt",
-    "completed_at",
     "startedAt",
-    "started_at",
     "updatedAt",
-    "updated_at",
+    "updated",
+    "updatedDate",
     "lastModified",
     "attempts",
+    "activeForm",
 ];

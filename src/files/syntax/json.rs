@@ -1,6 +1,9 @@
 //! Strict JSON.
 
-use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::messages::plain_message;
@@ -24,4 +27,82 @@ pub(crate) fn json_error_at(line: u64, error: &serde_json::Error) -> ReadError {
     let message = message.strip_suffix(&place).unwrap_or(&message);
     let column = u64::try_from(error.column()).unwrap_or(u64::MAX);
     ReadError::at(line, column, &plain_message(message))
+}
+
+/// The paths of the fields that an object of a well-formed text has more than once.
+pub(crate) fn duplicate_keys(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let seed = Duplicates { path: String::new(), found: &mut found };
+    // A malformed text has been reported before.
+    drop(seed.deserialize(&mut deserializer));
+    found
+}
+
+struct Duplicates<'a> {
+    path: String,
+    found: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Duplicates<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Duplicates<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        for index in 0_usize.. {
+            let path = format!("{}[{index}]", self.path);
+            if list.next_element_seed(Duplicates { path, found: &mut *self.found })?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut names = BTreeSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let is_first = self.path.is_empty();
+            let path = if is_first { name.clone() } else { format!("{}.{name}", self.path) };
+            if !names.insert(name) {
+                self.found.push(path.clone());
+            }
+            map.next_value_seed(Duplicates { path, found: &mut *self.found })?;
+        }
+        Ok(())
+    }
 }

@@ -6,6 +6,7 @@ mod default_ledger;
 mod folder;
 mod json_value;
 mod ledger;
+mod plan_file;
 mod run;
 mod wait;
 mod words;
@@ -20,6 +21,7 @@ pub(crate) use ledger::{
     AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, environment, environment_for,
     open_ledger,
 };
+pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};

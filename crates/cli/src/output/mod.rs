@@ -37,6 +37,7 @@ pub(crate) use print::{
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
+
 pub(crate) use render::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plan_ledger::internals::files;
 use plan_ledger::internals::ledger::SegmentSizes;
 use plan_ledger::internals::plan::ResolvedOutcome;
 use plan_ledger::internals::sim::SimDisk;
@@ -42,7 +41,7 @@ const ATTEMPTS_NEEDED: u32 = 3;
 
 /// Runs the drill with every crash.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
-    let plan = files::read(&args.plan).map_err(Failure::of_input)?.plan;
+    let plan = args.read.read(&args.plan)?.plan;
     let drill = Drill { plan, args };
     let failed = |what: String| Failure::Rejected(format!("the run without a crash: {what}"));
     let (first, images) =

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use plan_ledger::internals::files;
 use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, State, StepNumber, state_hash,
 };
@@ -76,7 +75,7 @@ const KILL_AT: u32 = 37;
 /// # Errors
 /// `Usage` if the plan cannot be run or has no such step.
 fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
-    let plan = files::read(&args.plan).map_err(Failure::of_input)?.plan;
+    let plan = args.read.read(&args.plan)?.plan;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {
@@ -180,6 +179,7 @@ impl DrillFolder {
         Command::new(&binary)
             .arg("run")
             .arg(&args.plan)
+            .args(args.read.words())
             .arg("--ledger")
             .arg(self.ledger(ledger))
             .arg("--tally")

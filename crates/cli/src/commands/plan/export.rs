@@ -8,9 +8,11 @@ use clap::Args;
 
 use plan_ledger::plan_hash;
 
+use crate::commands::read_report::read_report_text;
+use crate::options::ReadPlanArgs;
 use crate::output::{Code, Failure, print_message, print_raw};
 
-use super::forms::{FORMS, FormChoice, converted, count_of, read, write_new};
+use super::forms::{FORMS, FormChoice, converted, count_of, write_new};
 
 fn help() -> String {
     format!(
@@ -29,16 +31,18 @@ pub(super) struct PlanExportArgs {
     /// The form of the result
     #[arg(long, value_name = "FORM", default_value = "yaml")]
     format: FormChoice,
-    /// In a file with several tagged plans, the plan with this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
+    #[command(flatten)]
+    read: ReadPlanArgs,
     /// Write the result to this file, which must not exist
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
 }
 
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
-    let imported = read(&args.file, args.tag.as_deref())?;
+    let imported = args.read.read(&args.file)?;
+    if !imported.report.is_empty() {
+        read_report_text(&args.file, &imported).iter().for_each(|line| print_message(line));
+    }
     let text = converted(&args.file, &imported, args.format)?;
     match &args.output {
         None => print_raw(&text)?,

@@ -1,14 +1,17 @@
 //! `ledger plan lint`: errors and likely mistakes in a plan file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
+use plan_ledger::internals::files::{Diagnostic, LintReport, Severity};
 use plan_ledger::{ContentHash, plan_hash};
 
+use crate::commands::read_report::ReadLine;
+use crate::options::ReadPlanArgs;
 use crate::output::{Code, Failure, print_line, print_result, print_text};
 
 use super::forms::{FORMS, count_of};
@@ -31,19 +34,23 @@ pub(super) struct PlanLintArgs {
     /// End with exit code 1 if there is a warning
     #[arg(long)]
     strict: bool,
-    /// In a file with several tagged plans, the plan with this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
+    #[command(flatten)]
+    read: ReadPlanArgs,
     /// Print JSON Lines
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
-    let report = files::lint(&args.file, args.tag.as_deref());
-    let LintReport { plan_file: imported, diagnostics } = report.map_err(Failure::of_input)?;
-    for diagnostic in &diagnostics {
-        print_diagnostic(&args.file, diagnostic, args.json)?;
+    let LintReport { plan_file: imported, diagnostics } = args.read.lint(&args.file)?;
+    if args.json {
+        for diagnostic in &diagnostics {
+            print_line(&json_of(diagnostic))?;
+        }
+    } else {
+        for line in lines_of(&args.file, &diagnostics) {
+            print_text(&line)?;
+        }
     }
     let count =
         |severity: Severity| diagnostics.iter().filter(|each| each.severity == severity).count();
@@ -63,26 +70,69 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
         print_result(args.json, &line, &format!("{found}: the plan cannot be run"))?;
         return Ok(Code::Usage);
     };
+    if args.json && !imported.format.is_native() {
+        print_line(&ReadLine::from(&imported))?;
+    }
     let steps = count_of(imported.plan.steps.len(), "step");
     let found = count_of(warnings, "warning");
-    let text = format!("{}: {steps}, {found}; hash {}", imported.format, hash.short());
+    let mut text = format!("{}: {steps}, {found}; hash {}", imported.format, hash.short());
+    if !imported.format.is_native() {
+        text = format!("{}\n{text}", imported.read_summary());
+    }
     print_result(args.json, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
 }
 
-fn print_diagnostic(file: &Path, diagnostic: &Diagnostic, as_json: bool) -> Result<(), Failure> {
-    let Diagnostic { severity, line, place, message } = diagnostic;
-    if as_json {
-        let found = DiagnosticJson { line: *line, message, place };
-        return print_line(&match severity {
-            Severity::Problem => DiagnosticLine::Problem(found),
-            Severity::Warning => DiagnosticLine::Warning(found),
-            Severity::Note => DiagnosticLine::Note(found),
+fn json_of(diagnostic: &Diagnostic) -> DiagnosticLine<'_> {
+    let Diagnostic { severity, line, column, place, message } = diagnostic;
+    let found = DiagnosticJson { column: *column, line: *line, message, place };
+    match severity {
+        Severity::Problem => DiagnosticLine::Problem(found),
+        Severity::Warning => DiagnosticLine::Warning(found),
+        Severity::Note => DiagnosticLine::Note(found),
+    }
+}
+
+/// How many places with the same warning are enough to show it once.
+const SAME_MAX: usize = 3;
+
+/// The diagnostics as lines, `file:line:column: severity: place: message`. A message that many
+/// places have is shown once, with their number.
+fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
+    let key = |diagnostic: &Diagnostic| {
+        let field = diagnostic.place.rsplit_once(").").map_or("", |(_, field)| field).to_owned();
+        (diagnostic.severity, field, diagnostic.message.clone())
+    };
+    let mut counts: BTreeMap<(Severity, String, String), usize> = BTreeMap::new();
+    for diagnostic in diagnostics {
+        *counts.entry(key(diagnostic)).or_default() += 1;
+    }
+    let mut shown = BTreeSet::new();
+    let mut lines = Vec::new();
+    for diagnostic in diagnostics {
+        let key = key(diagnostic);
+        let count = counts.get(&key).copied().unwrap_or(1);
+        let is_collapsed = count > SAME_MAX && diagnostic.severity != Severity::Problem;
+        let (severity, field, message) = key.clone();
+        if is_collapsed && !shown.insert(key) {
+            continue;
+        }
+        let mut place = file.display().to_string();
+        for number in [diagnostic.line, diagnostic.column].into_iter().flatten() {
+            place.push_str(&format!(":{number}"));
+        }
+        let word =
+            if severity == Severity::Problem { "error".to_owned() } else { severity.to_string() };
+        lines.push(if is_collapsed {
+            let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+            format!("{place}: {word}: {field}{message} ({count} places, this is the first)\n")
+        } else if diagnostic.place.is_empty() {
+            format!("{place}: {word}: {message}\n")
+        } else {
+            format!("{place}: {word}: {}: {message}\n", diagnostic.place)
         });
     }
-    let line = line.map_or_else(String::new, |line| format!("{line}:"));
-    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
-    print_text(&format!("{}:{line} {severity}: {place}{message}\n", file.display()))
+    lines
 }
 
 /// The result of a check, the last line.
@@ -117,6 +167,8 @@ pub(crate) enum DiagnosticLine<'a> {
 /// The place and the text of a diagnostic.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DiagnosticJson<'a> {
+    /// The column in the line.
+    column: Option<u64>,
     /// The line in the file.
     line: Option<u64>,
     /// The text, for people.

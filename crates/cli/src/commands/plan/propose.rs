@@ -1,14 +1,13 @@
 //! `ledger plan propose`: starts a run of a plan, or proposes the next version of a run's plan.
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use plan_ledger::internals::files;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
-use crate::options::{LedgerArgs, parse_text_policy, parse_words};
+use crate::commands::read_report::read_report_text;
+use crate::options::{LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::ProposeRequest;
 
@@ -50,6 +49,8 @@ pub(super) struct PlanProposeArgs {
     /// tools]
     #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
     text: Option<TextPolicy>,
+    #[command(flatten)]
+    read: ReadPlanArgs,
     /// A new run stops dispatching after the first final failure of a step
     #[arg(long)]
     fail_fast: bool,
@@ -57,12 +58,10 @@ pub(super) struct PlanProposeArgs {
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
-    let read = if is_stdin {
-        files::read_from("standard input", io::stdin().lock())
-    } else {
-        files::read(&args.plan)
-    };
-    let imported = read.map_err(Failure::of_input)?;
+    let imported = if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
+    if !imported.report.is_empty() {
+        read_report_text(&args.plan, &imported).iter().for_each(|line| print_message(line));
+    }
     if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
         let file = args.plan.display();
         print_message(&format!(

@@ -7,9 +7,11 @@ use clap::Args;
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::{Step, plan_hash};
 
-use crate::output::{Code, Failure, print_raw, print_text};
+use crate::commands::read_report::read_report_text;
+use crate::options::ReadPlanArgs;
+use crate::output::{Code, Failure, print_message, print_raw, print_text};
 
-use super::forms::{FORMS, FormChoice, converted, count_of, read};
+use super::forms::{FORMS, FormChoice, converted, count_of};
 
 fn help() -> String {
     format!(
@@ -28,16 +30,18 @@ pub(super) struct PlanShowArgs {
     /// Print it in this form instead
     #[arg(long, value_name = "FORM")]
     format: Option<FormChoice>,
-    /// In a file with several tagged plans, the plan with this tag
-    #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
+    #[command(flatten)]
+    read: ReadPlanArgs,
     /// The same as --format json: one document
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
-    let imported = read(&args.file, args.tag.as_deref())?;
+    let imported = args.read.read(&args.file)?;
+    if !imported.report.is_empty() {
+        read_report_text(&args.file, &imported).iter().for_each(|line| print_message(line));
+    }
     let form = args.format.or(args.json.then_some(FormChoice::Json));
     match form {
         None => print_text(&overview(&imported))?,

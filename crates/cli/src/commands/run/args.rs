@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::TextPolicy;
 
-use crate::options::{default_ledger, parse_text_policy};
+use crate::options::{ReadPlanArgs, default_ledger, parse_text_policy};
 
 use super::helpers::HelperArgs;
 
@@ -72,6 +72,8 @@ pub(crate) struct RunArgs {
     pub(super) wait: bool,
     #[command(flatten)]
     pub(super) helpers: HelperArgs,
+    #[command(flatten)]
+    pub(super) read: ReadPlanArgs,
     /// Print progress as JSON Lines on standard output
     #[arg(long)]
     pub(super) json: bool,

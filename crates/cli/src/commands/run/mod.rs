@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{self, PlanFile};
+use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::plan::{NameKind, RunOverview};
 use plan_ledger::{
     Clock, Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus,
@@ -24,6 +24,7 @@ use plan_ledger::{
 };
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
+use crate::commands::read_report::{ReadLine, read_report_text};
 use crate::json::line_text;
 use crate::options::environment;
 use crate::output::{
@@ -41,7 +42,7 @@ use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let imported = files::read(&args.plan).map_err(Failure::of_input)?;
+    let imported = args.read.read(&args.plan)?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
     let environment = environment();
@@ -52,6 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
     keep_runner(&name, args, &environment);
+    report_read(&reporter, &imported, args);
     let mut next = prepare(&ledger, &name, &imported, args)?;
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
@@ -225,6 +227,18 @@ fn report_opened(reporter: &RunReporter, report: &OpenReport) {
     report.notes.iter().for_each(|note| print_message(note));
     let OpenReport { created, verdict, notes, last_seq, .. } = report;
     reporter.print_if_json(&OpenedLine { created: *created, last_seq: *last_seq, notes, verdict });
+}
+
+/// Reports what was read of a file of another tool, before a step is dispatched. What was not read
+/// is reported even to a quiet audience.
+fn report_read(reporter: &RunReporter, imported: &PlanFile, args: &RunArgs) {
+    if imported.format.is_native() {
+        return;
+    }
+    if !args.quiet || !imported.report.is_empty() {
+        read_report_text(&args.plan, imported).iter().for_each(|line| print_message(line));
+    }
+    reporter.print_if_json(&ReadLine::from(imported));
 }
 
 /// The result of opening the ledger, the first line.

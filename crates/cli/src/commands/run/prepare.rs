@@ -46,7 +46,13 @@ pub(super) fn prepare(
         ));
     }
     let hash = plan_hash(&imported.plan);
-    let is_same = run.active_version().is_some_and(|version| version.hash == hash);
+    let is_exact = run.active_version().is_some_and(|version| version.hash == hash);
+    let is_same = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
+    if is_same && !is_exact {
+        print_message(&format!(
+            "run {name}: the text around the tasks has changed; the run continues with its plan"
+        ));
+    }
     // A version that waits for approval is not proposed again.
     let is_proposed = !is_same && run.newest_proposal().is_some_and(|(_, each)| each.hash == hash);
     if !is_same && !is_proposed && is_superseded(run, hash) && !args.replan {
@@ -128,6 +134,19 @@ fn current(ledger: &Ledger, run: RunId) -> Result<PreparedRun, Failure> {
         Some(RunStatus::Ended(ending)) => PreparedRun::Ended(ending),
         _ => PreparedRun::Active(run),
     })
+}
+
+/// Whether the file of another tool has the same tasks as the plan of the run. Its tool may write
+/// into the text around the tasks while the work continues.
+fn is_same_work(active: Option<Plan>, imported: &PlanFile) -> bool {
+    let tasks = |mut plan: Plan| {
+        plan.context.clear();
+        plan.extra.clear();
+        plan.steps.iter_mut().for_each(|step| step.extra.clear());
+        plan_hash(&plan)
+    };
+    !imported.format.is_native()
+        && active.is_some_and(|active| tasks(active) == tasks(imported.plan.clone()))
 }
 
 /// Whether a plan is an earlier version of the run, and a planner made all later ones.

@@ -1,0 +1,387 @@
+//! Fields of a step that other tools write in words: how often it may be retried, what must hold
+//! before it, what it does to the world, what triggers it.
+//!
+//! A condition is taken over only if it is an expression, or `NAME exists`. Words that have no such
+//! meaning stay words: they are added to the goal, so that the worker reads them.
+
+use serde_json::Value;
+
+use crate::plan::{
+    Criterion, Fallback, Gate, Idempotence, OnTimeout, RetryPolicy, Step, expression_problem,
+};
+
+/// A field of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StepField {
+    Inputs,
+    Outputs,
+    Preconditions,
+    Condition,
+    SideEffects,
+    Idempotent,
+    Retry,
+    Fallback,
+    Timeout,
+    FailureClass,
+}
+
+impl StepField {
+    /// All fields.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Inputs,
+        Self::Outputs,
+        Self::Preconditions,
+        Self::Condition,
+        Self::SideEffects,
+        Self::Idempotent,
+        Self::Retry,
+        Self::Fallback,
+        Self::Timeout,
+        Self::FailureClass,
+    ];
+
+    /// The fields that a label in a text can set. Words such as `Output` mean other things there.
+    pub(crate) fn is_label(self) -> bool {
+        !matches!(self, Self::Inputs | Self::Outputs)
+    }
+
+    /// The names that tools use, in words.
+    pub(crate) fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Inputs => &["inputs"],
+            Self::Outputs => &["outputs"],
+            Self::Preconditions => &["preconditions", "precondition"],
+            Self::Condition => &["condition", "trigger"],
+            Self::SideEffects => &["side effects", "side effect"],
+            Self::Idempotent => &["idempotent"],
+            Self::Retry => &["retry", "retries", "retry policy"],
+            Self::Fallback => &["fallback"],
+            Self::Timeout => &["timeout"],
+            Self::FailureClass => &["failure class"],
+        }
+    }
+
+    /// The label in a note.
+    fn label(self) -> &'static str {
+        match self {
+            Self::Inputs => "Inputs",
+            Self::Outputs => "Outputs",
+            Self::Preconditions => "Precondition",
+            Self::Condition => "Trigger",
+            Self::SideEffects => "Side effects",
+            Self::Idempotent => "Idempotent",
+            Self::Retry => "Retry",
+            Self::Fallback => "Fallback",
+            Self::Timeout => "Timeout",
+            Self::FailureClass => "Failure class",
+        }
+    }
+
+    /// Sets the field of a step. Returns the words that have no typed meaning.
+    pub(crate) fn set(self, step: &mut Step, value: &Value) -> Vec<String> {
+        let unset = match self {
+            Self::Inputs => names_or_rest(value, &mut step.inputs),
+            Self::Outputs => names_or_rest(value, &mut step.outputs),
+            Self::SideEffects => {
+                step.side_effects.change(|list| list.extend(texts(value)));
+                Vec::new()
+            }
+            Self::Preconditions => {
+                let mut unset = Vec::new();
+                for text in texts(value) {
+                    match expression(&text) {
+                        Some(found) => step.preconditions.change(|list| list.push(found)),
+                        None => unset.push(text),
+                    }
+                }
+                unset
+            }
+            Self::Condition => one(value, |text| {
+                step.condition = Some(expression(text)?);
+                Some(())
+            }),
+            Self::Idempotent => set_idempotent(step, value),
+            Self::Retry => set_retry(step, value),
+            Self::Timeout => set_timeout(step, value),
+            // The class of a failure is known when it happens; the expected one is information.
+            Self::FailureClass => texts(value),
+            Self::Fallback => match serde_json::from_value::<Fallback>(value.clone()) {
+                Ok(fallback) => {
+                    step.fallback = Some(Box::new(fallback));
+                    Vec::new()
+                }
+                Err(_) => texts(value),
+            },
+        };
+        unset.into_iter().map(|text| format!("{}: {text}", self.label())).collect()
+    }
+}
+
+/// Applies a text; returns it if it could not be applied.
+fn one(value: &Value, mut apply: impl FnMut(&str) -> Option<()>) -> Vec<String> {
+    let texts = texts(value);
+    match texts.as_slice() {
+        [text] if apply(text).is_some() => Vec::new(),
+        _ => texts,
+    }
+}
+
+/// The texts of a value. One text may be written as a list, `[a, b]`.
+fn texts(value: &Value) -> Vec<String> {
+    let all: Vec<String> = match value {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items.iter().flat_map(texts).collect(),
+        Value::String(text) => {
+            let text = text.trim().trim_matches('`');
+            match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+                Some(inner) => inner.split(',').map(unquoted).collect(),
+                None => vec![text.to_owned()],
+            }
+        }
+        other => vec![other.to_string()],
+    };
+    let is_none = |text: &str| ["", "none", "n/a", "-"].contains(&text.to_lowercase().as_str());
+    all.into_iter().filter(|text| !is_none(text)).collect()
+}
+
+fn unquoted(text: &str) -> String {
+    text.trim().trim_matches(['"', '\'', '`']).to_owned()
+}
+
+/// Takes the names of variables; the rest are words.
+fn names_or_rest(value: &Value, names: &mut Vec<String>) -> Vec<String> {
+    let mut unset = Vec::new();
+    let split = |text: &String| -> Vec<String> {
+        if matches!(value, Value::String(_)) {
+            text.split(',').map(unquoted).collect()
+        } else {
+            vec![unquoted(text)]
+        }
+    };
+    for name in texts(value).iter().flat_map(split).filter(|name| !name.is_empty()) {
+        if is_name(&name) && !names.contains(&name) {
+            names.push(name);
+        } else if !is_name(&name) {
+            unset.push(name);
+        }
+    }
+    unset
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The expression that a text means: the text itself if it compares something, or `NAME exists`.
+fn expression(text: &str) -> Option<String> {
+    let text = text.trim().trim_matches('`').trim();
+    for word in [" exists", " is set", " is present"] {
+        if let Some(name) = text.strip_suffix(word).filter(|name| is_name(name)) {
+            return Some(format!("has(variables.{name})"));
+        }
+    }
+    let compares = ["==", "!=", ">=", "<=", " in ", "&&", "||", "has(", " > ", " < "];
+    let is_plain = compares.iter().any(|word| text.contains(word)) || text == "true";
+    (is_plain && !is_interval(text) && expression_problem(text).is_none()).then(|| text.to_owned())
+}
+
+/// Whether a text means an interval, `score in [300, 850]`, which an expression does not.
+fn is_interval(text: &str) -> bool {
+    let Some((_, list)) = text.split_once(" in [") else { return false };
+    let items: Vec<&str> = list.trim_end_matches(']').split(',').map(str::trim).collect();
+    items.len() == 2 && items.iter().all(|item| item.parse::<f64>().is_ok())
+}
+
+/// The criterion that a success signal means, and the variable that it is about. A comparison of
+/// one name with constants is evaluated over the output; anything else is text.
+pub(crate) fn success_criterion(text: &str) -> (Criterion, Option<String>) {
+    let text = text.trim();
+    let name: String =
+        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let rest = text.get(name.len()..).unwrap_or_default();
+    let compares = ["==", "!=", ">=", "<=", "in ", "> ", "< "];
+    let is_about = is_name(&name)
+        && rest.starts_with(' ')
+        && compares.iter().any(|word| rest.trim_start().starts_with(word));
+    if !is_about {
+        return (Criterion::Text(text.to_owned()), None);
+    }
+    let constants = rest.trim_start().trim_start_matches(['=', '!', '<', '>']);
+    let is_constant = ["in [", "\"", "'", "true", "false"]
+        .iter()
+        .any(|start| constants.trim_start().starts_with(start))
+        || constants.trim().parse::<f64>().is_ok();
+    let cel = format!("output.{text}");
+    if is_constant && expression(text).is_some() && expression_problem(&cel).is_none() {
+        (Criterion::Cel(cel), Some(name))
+    } else {
+        (Criterion::Text(text.to_owned()), Some(name))
+    }
+}
+
+fn set_idempotent(step: &mut Step, value: &Value) -> Vec<String> {
+    let word = match value {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        other => other.as_str().unwrap_or_default().trim().to_lowercase(),
+    };
+    let first = word.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+    let needs_key = word.contains("key") && !word.contains("no key");
+    step.idempotent = Some(match first {
+        "with_key" => Idempotence::WithKey,
+        // `no (idempotency key required)`: with the key it may be repeated.
+        "no" | "false" | "yes" | "true" if needs_key => Idempotence::WithKey,
+        "no" | "false" => Idempotence::No,
+        "yes" | "true" => Idempotence::Yes,
+        _ => return texts(value),
+    });
+    Vec::new()
+}
+
+fn set_retry(step: &mut Step, value: &Value) -> Vec<String> {
+    let mut policy = RetryPolicy::default();
+    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    match value {
+        Value::Number(_) => {
+            let Some(count) = number(value).filter(|count| *count > 0) else { return texts(value) };
+            policy.max_attempts = count;
+        }
+        Value::Object(fields) => {
+            let get = |names: &[&str]| names.iter().find_map(|name| fields.get(*name));
+            let attempts =
+                get(&["max_attempts", "maxAttempts", "attempts", "max"]).and_then(number);
+            if let Some(count) = attempts.filter(|count| *count > 0) {
+                policy.max_attempts = count;
+            }
+            match get(&["backoff", "backoff_seconds", "backoffSeconds", "delay"]) {
+                Some(Value::Number(seconds)) => {
+                    let seconds = seconds.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+                    policy.backoff_seconds = seconds.unwrap_or_default();
+                }
+                Some(Value::String(word)) => set_backoff(&mut policy, word),
+                _ => {}
+            }
+        }
+        Value::String(text) => {
+            let Some(count) = text.split_whitespace().find_map(|word| word.parse::<u32>().ok())
+            else {
+                return texts(value);
+            };
+            policy.max_attempts = count.max(1);
+            set_backoff(&mut policy, text);
+        }
+        _ => return texts(value),
+    }
+    step.retry = Some(Box::new(policy));
+    Vec::new()
+}
+
+/// Reads `5s backoff` or `exponential backoff`.
+fn set_backoff(policy: &mut RetryPolicy, text: &str) {
+    let text = text.to_lowercase();
+    if text.contains("exponential") {
+        policy.backoff_seconds = 1;
+        policy.backoff_percent = Some(200);
+    }
+    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let seconds =
+        words.iter().find_map(|word| duration(word)).and_then(|it| u32::try_from(it).ok());
+    if let Some(seconds) = seconds {
+        policy.backoff_seconds = seconds;
+    }
+}
+
+/// Reads `30m` or `48h -> escalate to manager`.
+fn set_timeout(step: &mut Step, value: &Value) -> Vec<String> {
+    let text = value.as_str().unwrap_or_default();
+    let (time, then) = match text.split_once("->").or_else(|| text.split_once('\u{2192}')) {
+        Some((time, then)) => (time, then.trim()),
+        None => (text, ""),
+    };
+    let Some(seconds) = duration(time.trim()).filter(|seconds| *seconds > 0) else {
+        return texts(value);
+    };
+    let then = then.to_lowercase();
+    if let Some(person) = then.strip_prefix("escalate to ") {
+        let question = if step.title.is_empty() { step.id.clone() } else { step.title.clone() };
+        let gate = step.gate.get_or_insert_with(|| Box::new(Gate { question, ..Gate::default() }));
+        gate.deadline_seconds = Some(seconds);
+        gate.on_timeout = Some(OnTimeout::EscalateTo(person.trim().to_owned()));
+        return Vec::new();
+    }
+    step.timeout_seconds = u32::try_from(seconds).ok();
+    if then.is_empty() { Vec::new() } else { texts(value) }
+}
+
+/// A duration such as `5s`, `30 min` or `48h`, in seconds.
+fn duration(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(end);
+    let factor = match unit.trim().trim_end_matches('.') {
+        "s" | "sec" | "secs" | "second" | "seconds" => 1,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3600,
+        "d" | "day" | "days" => 86400,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(field: StepField, value: &Value) -> (Step, Vec<String>) {
+        let mut step = Step { id: "review".into(), ..Step::default() };
+        let notes = field.set(&mut step, value);
+        (step, notes)
+    }
+
+    #[test]
+    fn words_become_typed_fields() {
+        let (step, _) = set(StepField::Retry, &json!("2 attempts, 5s backoff"));
+        let retry = step.retry.unwrap();
+        assert_eq!((retry.max_attempts, retry.backoff_seconds), (2, 5));
+        let (step, _) =
+            set(StepField::Retry, &json!({"max_attempts": 3, "backoff": "exponential"}));
+        assert_eq!(step.retry.unwrap().backoff_percent, Some(200));
+        let (step, _) = set(StepField::Timeout, &json!("48h -> escalate to manager"));
+        let gate = step.gate.unwrap();
+        assert_eq!(gate.deadline_seconds, Some(172_800));
+        assert_eq!(gate.on_timeout, Some(OnTimeout::EscalateTo("manager".into())));
+        for (value, expected) in [
+            (json!(true), Idempotence::Yes),
+            (json!(false), Idempotence::No),
+            (json!("no (a key is required)"), Idempotence::WithKey),
+            (json!("true (only reads)"), Idempotence::Yes),
+        ] {
+            assert_eq!(set(StepField::Idempotent, &value).0.idempotent, Some(expected));
+        }
+        let (step, _) = set(StepField::SideEffects, &json!("[send mail, write table]"));
+        assert_eq!(*step.side_effects, ["send mail", "write table"]);
+    }
+
+    #[test]
+    fn only_expressions_become_conditions() {
+        let (step, notes) =
+            set(StepField::Preconditions, &json!(["x exists", "y == true", "all is well"]));
+        assert_eq!(*step.preconditions, ["has(variables.x)", "y == true"]);
+        assert_eq!(notes, ["Precondition: all is well"]);
+        let (step, notes) = set(StepField::Condition, &json!("flag == \"review\""));
+        assert_eq!((step.condition.as_deref(), notes.len()), (Some("flag == \"review\""), 0));
+        assert_eq!(set(StepField::Condition, &json!("score in [1, 9]")).1.len(), 1);
+    }
+
+    #[test]
+    fn success_signals_compare_the_output_or_stay_text() {
+        let of = |text: &str| success_criterion(text);
+        assert_eq!(of("ok == true").0, Criterion::Cel("output.ok == true".into()));
+        assert_eq!(of("a in [\"x\", \"y\"]").1.as_deref(), Some("a"));
+        assert_eq!(of("score in [300, 850]").0, Criterion::Text("score in [300, 850]".into()));
+        assert_eq!(of("it works == well").1, None);
+        assert_eq!(of("all tests pass"), (Criterion::Text("all tests pass".into()), None));
+    }
+}

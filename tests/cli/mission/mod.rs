@@ -1,0 +1,5 @@
+//! The examples that people print in texts about plans, typed as they are printed, one test for
+//! each claim.
+
+mod generated_files;
+mod plan_files;
