@@ -1,6 +1,6 @@
-//! Findings about single records.
+//! Findings about single records, and about the clock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::log::{FindingClass, LogReader, LoggedRecord, VerifyFinding};
 
@@ -26,4 +26,16 @@ fn segment_of<P>(reader: &LogReader, record: &LoggedRecord<P>) -> PathBuf {
     let mut own =
         segments.filter(|each| each.header.as_ref().is_ok_and(|header| is_own(header.ordinal)));
     own.next().map(|segment| segment.path).unwrap_or_default()
+}
+
+/// The finding that the wall clock and the ledger's time differ.
+pub(crate) fn about_clock(dir: &Path, what: String) -> VerifyFinding {
+    VerifyFinding {
+        class: FindingClass::Warning,
+        path: dir.join("HEAD"),
+        offset: 0,
+        end: 0,
+        missing: None,
+        what,
+    }
 }

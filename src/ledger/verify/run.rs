@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Result;
 use crate::ledger::blobs::{self, ReferencedBlobs};
 use crate::ledger::codec::event::kind_of;
-use crate::ledger::environment::Environment;
+use crate::ledger::environment::{Environment, LedgerTime};
 use crate::log::{
     self, BlobId, ChainCheck, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord,
     VerifyOptions, is_missing,
@@ -15,7 +15,7 @@ use crate::log::{
 
 use super::files::SnapshotVerifier;
 use super::report::{VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest};
-use super::{anchors, archive, derived, expected_hashes};
+use super::{anchors, archive, derived, expected_hashes, findings};
 
 /// Verify a ledger.
 ///
@@ -68,6 +68,10 @@ fn verify_once(
     let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };
     if report.is_stopped() {
         return Ok(report);
+    }
+    let clocks = LedgerTime::of(&LogReader::open(&environment.storage, dir)?, environment);
+    if let Some(what) = clocks.difference() {
+        report.log.add_findings([findings::about_clock(dir, what)]);
     }
     let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
     let retention: Vec<_> = noted.retention.into_values().collect();

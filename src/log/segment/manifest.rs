@@ -177,6 +177,7 @@ pub fn archive_head(header: &SegmentHeader, next: &SegmentHeader) -> Vec<u8> {
         data_end: next.prev_data_end,
         chain: next.prev_chain,
         state: HeadState::Clean,
+        clock: None,
     }
     .encode();
     let bytes = slot.repeat(2);

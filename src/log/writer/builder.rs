@@ -243,6 +243,7 @@ impl LogBuilder {
             data_end: self.end(),
             chain: self.ack.chain,
             state: HeadState::Clean,
+            clock: None,
         };
         HeadFile::create(storage, &self.staging, &head)?;
         // Everything is durable. The log is valid without the seals.

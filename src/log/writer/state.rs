@@ -378,6 +378,7 @@ pub(crate) fn head_content(
         data_end: position.end,
         chain: position.ack.chain,
         state,
+        clock: None,
     }
 }
 

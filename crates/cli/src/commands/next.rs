@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::ledger::{time_of, time_text};
 use plan_ledger::{RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::options::{LedgerArgs, environment};
@@ -60,7 +60,7 @@ pub(crate) struct NextLine<'a> {
 
 fn show(args: &NextArgs, state: &State) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.as_deref())?;
-    let now = environment().clock.now().max(state.time);
+    let now = time_of(args.ledger.dir(), &environment(), state.time)?;
     let next = next_action(state, run, args.ledger.dir(), now);
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
