@@ -157,6 +157,7 @@ mod tests {
 
     fn args() -> DrillArgs {
         DrillArgs {
+            read: crate::options::ReadPlanArgs::default(),
             plan: PathBuf::from("p.yaml"),
             kill_at: None,
             max_parallel: 4,
