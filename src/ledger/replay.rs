@@ -1,7 +1,7 @@
 //! Folds a whole log, damaged or not, into a state, and reports the records that could not be used.
 //!
-//! [`fold`] reads from the first record and continues after damage if a snapshot bridges it;
-//! [`fold_recent`] starts at the newest valid snapshot and reads less.
+//! [`LedgerView::fold`] reads from the first record and continues after damage if a snapshot bridges
+//! it; [`LedgerView::fold_recent`] starts at the newest valid snapshot and reads less.
 //!
 //! Invariants:
 //! - The state is the one after the last record before any damage, unless a snapshot replaces the
@@ -18,11 +18,12 @@ use crate::log::{
 };
 use crate::plan::State;
 
-use super::codec::event::decode;
+use super::projection::{apply_owned_record, decode_record};
 use super::snapshot::load::{load, load_validated};
 use super::snapshot::store;
+use super::view::LedgerView;
 
-/// How many snapshots [`fold_recent`] tries, newest first, before it reads everything. A damaged
+/// How many snapshots [`LedgerView::fold_recent`] tries, newest first, before it reads everything. A damaged
 /// base affects itself and at most 16 deltas, so that is 16 + 1, and one more.
 const SNAPSHOTS_TRIED_MAX: usize = 18;
 
@@ -75,94 +76,68 @@ pub struct Fold {
     has_missing_records: bool,
 }
 
-/// Fold all valid records up to record `seq`. `observe` is called after each durable record.
-///
-/// # Errors
-/// `Io`. Damage is not an error here.
-pub(crate) fn fold(reader: &LogReader, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
-    let mut fold = Fold::new(State::default(), FoldOrigin::Start);
-    fold.begin(reader, seq);
-    // Listed when the first damage is found.
-    let mut snapshots = None;
-    let is_head_present = reader.head_names_present_segment();
-    let mut walk = reader.walk(1);
-    while let Some(item) = walk.next_ref() {
-        match item? {
-            LogItem::DerivedDamage(damage) => fold.derived.push(damage),
-            LogItem::Damage(damage) if damage.first_seq > seq => break,
-            LogItem::Damage(damage) => {
-                fold.has_missing_records |= fold.is_affected_by(&damage);
-                fold.damage.push(damage);
-            }
-            LogItem::OpenEnd { .. } => {}
-            LogItem::Record(record, _) if record.seq > seq => break,
-            LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
-                fold.records += 1;
-                fold.unacknowledged += 1;
-            }
-            LogItem::Record(record, status) => {
-                fold.add(record, status);
-                if fold.has_missing_records {
-                    let names = snapshots.get_or_insert_with(|| fold.list_snapshots(reader));
-                    fold.resume_from_snapshot(reader, names);
-                }
-                if observe(&fold, status).is_break() {
-                    break;
-                }
-            }
-        }
+impl LedgerView {
+    /// Fold all valid records up to record `seq`, and report the damage. After damage the fold
+    /// continues from the next valid snapshot, which replaces the missing records.
+    ///
+    /// # Errors
+    /// `Io`. Damage is not an error here.
+    pub fn fold(&self, seq: u64) -> Result<Fold> {
+        self.fold_with(seq, &mut |_, _| ControlFlow::Continue(()))
     }
-    Ok(fold)
-}
 
-/// The result of [`fold`] from the newest valid snapshot on: earlier records are not read, and damage
-/// among them is not found. If segments are damaged or missing, or there is damage after the snapshot,
-/// the whole log is read.
-///
-/// # Errors
-/// `Io`. Damage is not an error here.
-pub(crate) fn fold_recent(reader: &LogReader) -> Result<Fold> {
-    if reader.first_seq() == 1 && reader.head_names_present_segment() && reader.segments_intact()? {
-        let names = store::names::<State>(reader).unwrap_or_default();
-        for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
-            let Ok((state, header)) = load::<State>(reader, name) else {
-                continue;
-            };
-            if let Some(fold) = fold_after(reader, state, &header)? {
-                return Ok(fold);
+    /// As [`LedgerView::fold`]. `observe` is called with the fold after each durable record; if it
+    /// returns `Break`, the fold stops. Its state is the one after that record, unless the record
+    /// comes after damage.
+    ///
+    /// # Errors
+    /// As [`LedgerView::fold`].
+    pub fn fold_with(&self, seq: u64, observe: FoldObserver<'_>) -> Result<Fold> {
+        let mut fold = Fold::new(State::default(), FoldOrigin::Start);
+        fold.begin(&self.reader, seq);
+        fold.read(&self.reader, 1, seq, observe)?;
+        Ok(fold)
+    }
+
+    /// As [`LedgerView::fold`], from the newest valid snapshot on: earlier records are not read, and
+    /// damage among them is not found. If segments are damaged or missing, or there is damage after the
+    /// snapshot, the whole log is read.
+    ///
+    /// # Errors
+    /// `Io`. Damage is not an error here.
+    pub fn fold_recent(&self) -> Result<Fold> {
+        if self.reader.first_seq() == 1
+            && self.reader.head_names_present_segment()
+            && self.reader.segments_intact()?
+        {
+            let names = store::names::<State>(&self.reader).unwrap_or_default();
+            for name in names.iter().rev().take(SNAPSHOTS_TRIED_MAX) {
+                let Ok((state, header)) = load::<State>(&self.reader, name) else {
+                    continue;
+                };
+                if let Some(fold) = fold_after(&self.reader, state, &header)? {
+                    return Ok(fold);
+                }
             }
         }
+        self.fold(u64::MAX)
     }
-    fold(reader, u64::MAX, &mut |_, _| ControlFlow::Continue(()))
 }
 
 /// Fold the records after a snapshot; `None` if anything is wrong there.
 fn fold_after(reader: &LogReader, state: State, header: &SnapshotHeader) -> Result<Option<Fold>> {
     let mut fold = Fold::new(state, FoldOrigin::Snapshot(header.seq));
-    fold.records = header.seq;
-    let mut walk = reader.walk(header.seq);
-    while let Some(item) = walk.next_ref() {
-        match item? {
-            LogItem::Record(record, _) if record.seq <= header.seq => {
-                record.copy_into(&mut fold.last);
-            }
-            LogItem::Record(_, RecordStatus::Unacknowledged) => {
-                fold.records += 1;
-                fold.unacknowledged += 1;
-            }
-            LogItem::Record(record, RecordStatus::Durable) => {
-                let note = SnapshotNote::from_record(&record);
-                if note.is_some_and(|note| note.contradicts(header)) {
-                    return Ok(None);
-                }
-                fold.add(record, RecordStatus::Durable);
-            }
-            LogItem::DerivedDamage(damage) => fold.derived.push(damage),
-            LogItem::OpenEnd { .. } => {}
-            LogItem::Damage(_) | LogItem::Record(_, RecordStatus::AfterDamage) => return Ok(None),
-        }
-    }
-    Ok(Some(fold).filter(|fold| fold.unreadable.is_none() && fold.state.runs.fault().is_none()))
+    // The records before that of the snapshot are counted, but not read.
+    fold.records = header.seq.saturating_sub(1);
+    let mut is_usable = true;
+    fold.read(reader, header.seq, u64::MAX, &mut |fold, status| {
+        let note = fold.last.as_ref().and_then(SnapshotNote::from_record);
+        let is_contradicted = note.is_some_and(|note| note.contradicts(header));
+        is_usable = status == RecordStatus::Durable && !is_contradicted;
+        if is_usable { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    is_usable &= fold.damage.is_empty() && fold.unreadable.is_none();
+    Ok(Some(fold).filter(|fold| is_usable && fold.state.runs.fault().is_none()))
 }
 
 impl Fold {
@@ -210,11 +185,11 @@ impl Fold {
         if reader.first_seq() == 1 {
             return;
         }
-        let (oldest, ignored) = store::oldest_state(reader, seq);
+        let (first, ignored) = store::first_state(reader, seq);
         self.ignored_snapshots.extend(ignored.iter().map(ToString::to_string));
-        if let Some((state, header)) = oldest {
+        if let Some((state, at)) = first {
             self.state = state;
-            self.origin = FoldOrigin::Anchor(header.seq);
+            self.origin = FoldOrigin::Anchor(at);
             return;
         }
         let first = reader.first_seq();
@@ -224,6 +199,46 @@ impl Fold {
             self.unreadable = Some(what.clone());
         }
         self.origin = FoldOrigin::Missing(what);
+    }
+
+    /// Fold the records from `from` to `seq`.
+    fn read(
+        &mut self,
+        reader: &LogReader,
+        from: u64,
+        seq: u64,
+        observe: FoldObserver<'_>,
+    ) -> Result<()> {
+        // Listed when the first damage is found.
+        let mut snapshots = None;
+        let is_head_present = reader.head_names_present_segment();
+        let mut walk = reader.walk(from).up_to(seq);
+        while let Some(item) = walk.next_ref() {
+            match item? {
+                LogItem::DerivedDamage(damage) => self.derived.push(damage),
+                LogItem::Damage(damage) if damage.first_seq > seq => break,
+                LogItem::Damage(damage) => {
+                    self.has_missing_records |= self.is_affected_by(&damage);
+                    self.damage.push(damage);
+                }
+                LogItem::OpenEnd { .. } => {}
+                LogItem::Record(_, RecordStatus::Unacknowledged) if is_head_present => {
+                    self.records += 1;
+                    self.unacknowledged += 1;
+                }
+                LogItem::Record(record, status) => {
+                    self.add(record, status);
+                    if self.has_missing_records {
+                        let names = snapshots.get_or_insert_with(|| self.list_snapshots(reader));
+                        self.resume_from_snapshot(reader, names);
+                    }
+                    if observe(self, status).is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether the damage affects the state, since it is after the origin.
@@ -254,9 +269,8 @@ impl Fold {
         if self.has_missing_records {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {
-            match decode(&record) {
-                Ok(Some(event)) => self.state.apply_owned(record.seq, record.time, event),
-                Ok(None) => self.state.skip_record(record.seq, record.time),
+            match decode_record(&record) {
+                Ok(record) => apply_owned_record(&mut self.state, record),
                 Err(error) => self.unreadable = Some(error.to_string()),
             }
         }

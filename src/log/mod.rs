@@ -47,7 +47,7 @@ pub use notes::{
 pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 pub use prune::PruneSet;
 pub use reader::{
-    FilteredWalk, LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,
+    LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,
     UnacknowledgedTail, Walk,
 };
 pub use record::{Ack, Damage, DerivedDamage, LogItem, LoggedRecord, RecordStatus, StreamRule};

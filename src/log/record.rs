@@ -39,7 +39,8 @@ pub struct LoggedRecord<P = Vec<u8>> {
 }
 
 impl<P> LoggedRecord<P> {
-    fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
+    #[inline]
+    pub(crate) fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
         let Self { seq, time, kind, codec, schema, batch_left, payload, .. } = self;
         let Self { chain, segment, offset, size, .. } = self;
         let payload = change(payload);
@@ -182,7 +183,7 @@ pub struct StreamRule {
     /// in every footer, so that an index is never used with another rule. 0 means no streams.
     pub id: u32,
     /// The stream of a record.
-    pub stream_of: fn(&LoggedRecord) -> Option<u64>,
+    pub stream_of: fn(&LoggedRecord<&[u8]>) -> Option<u64>,
 }
 
 impl StreamRule {
@@ -191,7 +192,7 @@ impl StreamRule {
 
     /// The stream of a record, if it belongs to one.
     #[must_use]
-    pub fn stream(&self, record: &LoggedRecord) -> Option<u64> {
+    pub fn stream(&self, record: &LoggedRecord<&[u8]>) -> Option<u64> {
         if self.id == 0 { None } else { (self.stream_of)(record) }
     }
 }

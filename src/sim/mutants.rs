@@ -3,7 +3,7 @@
 //! Each mutant is one line marked `mutant!` in the code under test, and violates one guarantee.
 //! Most reproduce a bug that lost data in another storage engine. The lines are empty in every
 //! build except one with `--cfg mutants`; there, the environment variable [`CHOICE`] enables at
-//! most one of them, which the processes that a test starts inherit. `tests/integration/mutants.rs`
+//! most one of them, which the processes that a test starts inherit. `tests/cli/mutants.rs`
 //! runs the tests against each.
 //!
 //! Invariant: a mutant acts in one place of the code, or in two that compensate each other. A

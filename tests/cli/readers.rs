@@ -13,7 +13,7 @@ use plan_ledger::internals::storage::{
 };
 
 use super::lab::{at, dir, kill, mix, reader, record, whole};
-use super::sealed_segments::{STREAMS, with_streams};
+use super::sealed_segments::{STREAMS, stream_of, with_streams};
 
 /// A log with several sealed and fenced segments, records of five kinds and some streams.
 fn random_log(seed: u64) -> (SimDisk, Vec<LoggedRecord>) {
@@ -152,7 +152,7 @@ fn check(reader: &LogReader, original: &[LoggedRecord], story: &str) {
         }
         for stream in (0..64).step_by(7) {
             let is_of = |record: &LoggedRecord| {
-                STREAMS.stream(record) == Some(stream) && record.seq >= from
+                stream_of(&record.payload) == Some(stream) && record.seq >= from
             };
             let selected = split(reader.walk_of_stream(stream, STREAMS, from));
             compare(selected, &all, original, is_of, &format!("{story}: stream {stream}"));

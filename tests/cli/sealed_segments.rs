@@ -21,10 +21,13 @@ use super::lab::{
 };
 
 /// Every record belongs to a stream, given by its first byte, or to none.
-pub(crate) const STREAMS: StreamRule = StreamRule {
-    id: 7,
-    stream_of: |record| record.payload.first().map(|byte| u64::from(byte / 4)),
-};
+pub(crate) const STREAMS: StreamRule =
+    StreamRule { id: 7, stream_of: |record| stream_of(record.payload) };
+
+/// The stream of a payload.
+pub(crate) fn stream_of(payload: &[u8]) -> Option<u64> {
+    payload.first().map(|byte| u64::from(byte / 4))
+}
 
 pub(crate) fn with_streams(disk: &SimDisk) -> LogOptions {
     LogOptions { stream_rule: STREAMS, ..options(disk) }
@@ -109,7 +112,7 @@ fn rotation_seals_the_predecessor() {
     let places: Vec<_> = own.iter().map(|record| record.offset).collect();
     assert!(index.of_kind(1).eq(places.iter().copied()) && index.of_kind(2).count() == 0);
     for stream in 0..64 {
-        let of = own.iter().filter(|record| STREAMS.stream(record) == Some(stream));
+        let of = own.iter().filter(|record| stream_of(&record.payload) == Some(stream));
         assert!(index.of_stream(stream).eq(of.map(|record| record.offset)), "stream {stream}");
     }
     for seek in index.seeks() {
@@ -291,7 +294,7 @@ fn wrong_index_costs_no_record() {
         let mut builder = IndexBuilder::default();
         for record in own() {
             let (seq, offset) = lie(record.seq, record.offset);
-            builder.push(seq, offset, record.kind, STREAMS.stream(record));
+            builder.push(seq, offset, record.kind, stream_of(&record.payload));
         }
         let forged = builder.finish(footer.data_end).unwrap();
         assert_eq!(u64::try_from(forged.len()).unwrap(), footer.index_length);

@@ -14,7 +14,6 @@ mod commands;
 mod help;
 mod json;
 mod json_lines;
-mod last_runner;
 mod options;
 mod output;
 pub mod protocol;

@@ -11,7 +11,7 @@ use super::event::decode;
 /// Stream rule 1: the stream's number is the run's.
 pub const RUN_STREAMS: StreamRule = StreamRule { id: 1, stream_of: run_of };
 
-fn run_of(record: &LoggedRecord) -> Option<u64> {
+fn run_of(record: &LoggedRecord<&[u8]>) -> Option<u64> {
     // A record that cannot be decoded belongs to no run; a fold reports why.
     let event = decode(record).ok()??;
     event.run().map(|run| u64::from(run.0))

@@ -7,13 +7,13 @@ use crate::ledger::blobs::CollectedBlobs;
 use crate::ledger::history::compare::RunComparison;
 use crate::ledger::history::metrics::RunMetrics;
 use crate::ledger::history::trace::Trace;
-use crate::ledger::history::{compare, metrics, trace};
 use crate::ledger::projection::{Projection, RecordedEvent, decode_record};
 use crate::ledger::retention::prune;
 use crate::ledger::retention::prune::{PruneReport, RetentionLimit};
 use crate::ledger::snapshot::state_hash::state_hash;
 use crate::ledger::snapshot::store::Snapshot;
 use crate::ledger::transaction::{fork, time_travel};
+use crate::ledger::view::LedgerView;
 use crate::log::{Ack, ArchiveReference};
 use crate::plan::{ContentHash, Json, Output, Run, RunId, State, Timestamp};
 
@@ -99,13 +99,17 @@ impl Ledger {
         fork::current_run(&self.engine, run)
     }
 
+    fn view(&self) -> Result<LedgerView> {
+        Ok(LedgerView { reader: self.engine.reader()? })
+    }
+
     /// Every record of a run, with the fields that it changed.
     ///
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if its first records were pruned; `Corrupt` and
     /// `Io`.
     pub fn trace(&self, run: RunId) -> Result<Trace> {
-        trace::trace(&self.engine.reader()?, run)
+        self.view()?.trace(run)
     }
 
     /// The differences between two runs.
@@ -113,7 +117,7 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::trace`].
     pub fn compare(&self, one: RunId, other: RunId) -> Result<RunComparison> {
-        compare::compare(&self.engine.reader()?, [one, other])
+        self.view()?.compare(one, other)
     }
 
     /// The metrics of a run.
@@ -122,7 +126,7 @@ impl Ledger {
     /// `Rejected` if there is no such run; `Pruned` if some of its records were pruned and there is
     /// no snapshot of the metrics; `Corrupt` and `Io`.
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
-        metrics::metrics_of(&self.engine.reader()?, run)
+        self.view()?.metrics(run)
     }
 
     /// The value of an output, wherever it is stored.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::projection::{apply_owned_record, decode_record};
 use crate::ledger::snapshot::store::{self, out_of_range};
-use crate::log::LogReader;
+use crate::ledger::view::LedgerView;
 use crate::plan::{RunId, State};
 
 use super::run_diff::{ComparedRun, ValueChange, differences, ledger_fields};
@@ -29,34 +29,37 @@ pub struct ChangedField {
     pub by: Vec<u64>,
 }
 
-/// See [`crate::LedgerView::changes`].
-pub(crate) fn changes(
-    reader: &LogReader,
-    from: u64,
-    to: u64,
-) -> Result<(Vec<ChangedField>, State)> {
-    if from > to {
-        let message = format!("expected a record from {from} on, found {to}");
-        return Err(Error::new(ErrorKind::OutOfRange, message));
-    }
-    let mut state = match from {
-        0 => State::default(),
-        _ => store::project_at::<State>(reader, from)?.value,
-    };
-    let mut tracker = ChangeTracker::new(&state);
-    for record in reader.records_to(from.saturating_add(1), to) {
-        let record = decode_record(&record?)?;
-        let run = record.event.as_ref().and_then(crate::plan::Event::run);
-        if let Some(run) = run {
-            tracker.begin(&state, run);
+impl LedgerView {
+    /// The fields that changed between two records, in the order of runs and fields; and the state after
+    /// the second.
+    ///
+    /// # Errors
+    /// `OutOfRange` if there is no such record, or the second comes first; as [`LedgerView::state_at`];
+    /// `Corrupt` for damage between the two.
+    pub fn changes(&self, from: u64, to: u64) -> Result<(Vec<ChangedField>, State)> {
+        if from > to {
+            let message = format!("expected a record from {from} on, found {to}");
+            return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        apply_owned_record(&mut state, record);
-        tracker.update(&state, run, state.seq);
+        let mut state = match from {
+            0 => State::default(),
+            _ => store::project_at::<State>(&self.reader, from)?.value,
+        };
+        let mut tracker = ChangeTracker::new(&state);
+        for record in self.reader.records_to(from.saturating_add(1), to) {
+            let record = decode_record(&record?)?;
+            let run = record.event.as_ref().and_then(crate::plan::Event::run);
+            if let Some(run) = run {
+                tracker.begin(&state, run);
+            }
+            apply_owned_record(&mut state, record);
+            tracker.update(&state, run, state.seq);
+        }
+        if state.seq < to {
+            return Err(out_of_range(&self.reader, state.seq, to));
+        }
+        Ok((tracker.finish(&state), state))
     }
-    if state.seq < to {
-        return Err(out_of_range(reader, state.seq, to));
-    }
-    Ok((tracker.finish(&state), state))
 }
 
 /// Collects the changes, record by record.

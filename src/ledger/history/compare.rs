@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::ledger::codec::hash::output_hash;
-use crate::log::LogReader;
+use crate::ledger::view::LedgerView;
 use crate::plan::{
     AttemptToken, CompactPlan, ContentHash, Cost, Event, FailureClass, Json, LostCause, Outcome,
     PlanDiff, Receipt, Run, RunId, RunStatus, StepEvent, StepRecord, StepStatus, diff,
@@ -123,29 +123,34 @@ pub struct StepDifference {
     pub cost: Pair<Cost>,
 }
 
-/// See [`crate::Ledger::compare`].
-pub(crate) fn compare(reader: &LogReader, runs: Pair<RunId>) -> Result<RunComparison> {
-    let [one, other] = runs;
-    let (one, other) = (Lineage::of(reader, one)?, Lineage::of(reader, other)?);
-    let outcomes = [RunOutcomes::of(&one), RunOutcomes::of(&other)];
-    let attempts = attempts(&outcomes);
-    let states = [&one.run, &other.run];
-    let plans = states.map(|run| run.plan().map(CompactPlan::decode).unwrap_or_default());
-    let [before, after] = &plans;
-    Ok(RunComparison {
-        runs,
-        status: states.map(|run| run.status),
-        divergence: divergence(&outcomes, &attempts),
-        steps: steps(states, &outcomes),
-        attempts,
-        variables: variables(states),
-        versions: versions(&outcomes),
-        plan: diff(before, after),
-        spent: states.map(|run| {
-            let before = run.fork.as_ref().map(|fork| fork.spent).unwrap_or_default();
-            run.account.spent.plus(before)
-        }),
-    })
+impl LedgerView {
+    /// The differences between two runs.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::compare`].
+    pub fn compare(&self, one: RunId, other: RunId) -> Result<RunComparison> {
+        let runs = [one, other];
+        let (one, other) = (Lineage::of(&self.reader, one)?, Lineage::of(&self.reader, other)?);
+        let outcomes = [RunOutcomes::of(&one), RunOutcomes::of(&other)];
+        let attempts = attempts(&outcomes);
+        let states = [&one.run, &other.run];
+        let plans = states.map(|run| run.plan().map(CompactPlan::decode).unwrap_or_default());
+        let [before, after] = &plans;
+        Ok(RunComparison {
+            runs,
+            status: states.map(|run| run.status),
+            divergence: divergence(&outcomes, &attempts),
+            steps: steps(states, &outcomes),
+            attempts,
+            variables: variables(states),
+            versions: versions(&outcomes),
+            plan: diff(before, after),
+            spent: states.map(|run| {
+                let before = run.fork.as_ref().map(|fork| fork.spent).unwrap_or_default();
+                run.account.spent.plus(before)
+            }),
+        })
+    }
 }
 
 /// The outcomes in a run's records.

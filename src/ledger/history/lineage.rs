@@ -52,13 +52,18 @@ impl Lineage {
 pub(crate) fn complete_from(reader: &LogReader, id: RunId) -> Result<(u64, State)> {
     let (first, before) = foldable_from(reader)?;
     if before.runs.contains_key(&id) || before.summaries.contains_key(&id) {
-        let message = format!(
-            "run {id} began before record {first}, and its earlier records were pruned; look for them \
-             in an archive"
-        );
-        return Err(Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first));
+        return Err(pruned_run(reader, id, first));
     }
     Ok((first, before))
+}
+
+/// The error for a run that began before record `first`, the first one that can be used.
+pub(crate) fn pruned_run(reader: &LogReader, id: RunId, first: u64) -> Error {
+    let message = format!(
+        "run {id} began before record {first}, and its earlier records were pruned; look for them in \
+         an archive"
+    );
+    Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
 }
 
 /// The first record from which the log can be folded, and the state before it.

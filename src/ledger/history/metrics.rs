@@ -9,18 +9,20 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::ledger::codec::hash::output_hash;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values::{put, take};
 use crate::ledger::projection::{Projection, ProjectionOwner, RecordedEvent, decode_record};
 use crate::ledger::snapshot::store;
+use crate::ledger::view::LedgerView;
 use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
     Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
     Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord, Timestamp,
 };
 
+use super::lineage::pruned_run;
 use super::run::run_of;
 
 /// The field of a step's `extra` with the author's estimate of its duration, in seconds.
@@ -303,10 +305,15 @@ impl Projection for Metrics {
     }
 }
 
-/// The metrics of a run; see [`crate::Ledger::metrics`].
-pub(crate) fn metrics_of(reader: &LogReader, run: RunId) -> Result<RunMetrics> {
-    let found = run_of(reader, run)?;
-    Ok(count_run(reader, run)?.of(&found))
+impl LedgerView {
+    /// The metrics of a run.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::metrics`].
+    pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
+        let found = run_of(&self.reader, run)?;
+        Ok(count_run(&self.reader, run)?.of(&found))
+    }
 }
 
 /// The counters of a run: from a snapshot of all metrics if there is one, or else from the records
@@ -333,7 +340,7 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
             LogItem::Record(record, _) => match decode_record(&record) {
                 Ok(record) => {
                     if std::mem::take(&mut is_first) && !begins_run(&record) {
-                        return Err(pruned_run(reader, run));
+                        return Err(pruned_run(reader, run, reader.first_seq()));
                     }
                     counted.apply(&record);
                 }
@@ -344,16 +351,7 @@ fn count_records_of(reader: &LogReader, run: RunId) -> Result<Option<Metrics>> {
         }
     }
     // A run without any record was pruned.
-    if is_first { Err(pruned_run(reader, run)) } else { Ok(Some(counted)) }
-}
-
-fn pruned_run(reader: &LogReader, run: RunId) -> Error {
-    let first = reader.first_seq();
-    let message = format!(
-        "run {run} began before record {first}, and its earlier records were pruned; look for them in \
-         an archive"
-    );
-    Error::new(ErrorKind::Pruned, message).at_path(reader.dir()).at_seq(first)
+    if is_first { Err(pruned_run(reader, run, reader.first_seq())) } else { Ok(Some(counted)) }
 }
 
 /// Whether this record begins a run.

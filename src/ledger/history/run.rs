@@ -6,8 +6,19 @@
 use crate::error::Result;
 use crate::ledger::snapshot::load::expect_valid;
 use crate::ledger::snapshot::store;
+use crate::ledger::view::LedgerView;
 use crate::log::LogReader;
 use crate::plan::{Rejection, Run, RunId, State};
+
+impl LedgerView {
+    /// A full run, as [`crate::Ledger::run`] returns it, after the last durable record.
+    ///
+    /// # Errors
+    /// `Rejected` with `NoSuchRun`; `Corrupt` for damage.
+    pub fn run(&self, run: RunId) -> Result<Run> {
+        run_of(&self.reader, run)
+    }
+}
 
 /// A run from a state or, if that has only a summary, from the state at the record that ended the
 /// run.

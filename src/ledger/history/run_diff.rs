@@ -3,13 +3,12 @@
 //!
 //! Invariant: applying all reported changes in order leads from an empty run to its current state.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::plan::{AttemptToken, Run, State, StepState};
+use crate::plan::{Run, State, StepState};
 
 /// The change of a field.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,14 +25,16 @@ pub struct ValueChange {
 /// The last compared state of a run, as values.
 #[derive(Debug, Clone)]
 pub(crate) struct ComparedRun {
-    scalars: Value,
-    lists: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    /// The fields that are not maps, then each map.
+    fields: Vec<Value>,
     steps: Vec<StepState>,
 }
 
 impl Default for ComparedRun {
     fn default() -> Self {
-        Self { scalars: json!({}), lists: BTreeMap::new(), steps: Vec::new() }
+        // The maps of an empty run exist, so that each of their entries is a change.
+        let maps = MAPS.map(|name| json!({ (name): {} }));
+        Self { fields: [json!({})].into_iter().chain(maps).collect(), steps: Vec::new() }
     }
 }
 
@@ -41,16 +42,11 @@ impl ComparedRun {
     /// The changes since the previous call.
     pub(crate) fn update(&mut self, run: &Run) -> Vec<ValueChange> {
         let mut changes = Vec::new();
-        let scalars = scalars(run);
-        compare(&[], Some(&self.scalars), Some(&scalars), &mut changes);
-        self.scalars = scalars;
-        for (name, after) in lists(run) {
-            let before = self.lists.insert(name, after.clone()).unwrap_or_default();
-            for key in before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))) {
-                let path = [name.to_owned(), key.clone()];
-                compare(&path, before.get(key), after.get(key), &mut changes);
-            }
+        let fields = fields(run);
+        for (before, after) in self.fields.iter().zip(&fields) {
+            compare(&[], Some(before), Some(after), &mut changes);
         }
+        self.fields = fields;
         for (place, step) in run.steps.iter().enumerate() {
             if self.steps.get(place) == Some(step) {
                 continue;
@@ -72,9 +68,13 @@ fn value(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
 
-/// The fields that are not maps.
-fn scalars(run: &Run) -> Value {
-    json!({
+/// The fields that are maps.
+const MAPS: [&str; 6] =
+    ["barriers", "variables", "questions", "effects", "plan_verdicts", "estimates"];
+
+/// The compared fields: those that are not maps, then each map.
+fn fields(run: &Run) -> Vec<Value> {
+    let scalars = json!({
         "name": run.name,
         "status": value(&run.status),
         "pause": value(&run.pause),
@@ -91,25 +91,17 @@ fn scalars(run: &Run) -> Value {
             "hash": version.hash.to_string(),
             "review": value(&version.review),
         })).collect::<Vec<_>>(),
-    })
-}
-
-/// The fields that are maps.
-fn lists(run: &Run) -> [(&'static str, BTreeMap<String, Value>); 6] {
-    fn list<K, V: Serialize>(
-        of: &BTreeMap<K, V>,
-        name: impl Fn(&K) -> String,
-    ) -> BTreeMap<String, Value> {
-        of.iter().map(|(key, each)| (name(key), value(each))).collect()
-    }
-    [
-        ("barriers", list(&run.barriers, String::clone)),
-        ("variables", list(&run.variables, String::clone)),
-        ("questions", list(&run.questions, |id| id.0.to_string())),
-        ("effects", list(&run.effects, String::clone)),
-        ("plan_verdicts", list(&run.plan_verdicts, u32::to_string)),
-        ("estimates", list(&run.estimates, AttemptToken::to_string)),
-    ]
+    });
+    let maps = [
+        value(&run.barriers),
+        value(&run.variables),
+        value(&run.questions),
+        value(&run.effects),
+        value(&run.plan_verdicts),
+        value(&run.estimates),
+    ];
+    let maps = MAPS.into_iter().zip(maps).map(|(name, map)| json!({ (name): map }));
+    [scalars].into_iter().chain(maps).collect()
 }
 
 fn compare(

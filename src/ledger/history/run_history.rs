@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Result;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::projection::{RecordedEvent, apply_owned_record, decode_record};
-use crate::log::{Damage, LogItem, LogReader, LoggedRecord, RecordStatus};
+use crate::ledger::view::LedgerView;
+use crate::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use crate::plan::{Cost, Event, Run, RunId, State, StepEvent, StepNumber, StepStatus, Timestamp};
 
 use super::cost::{CostReport, StepCost};
@@ -54,47 +55,56 @@ pub struct ProgressPoint {
     pub steps: u64,
 }
 
-/// The records of a run, up to record `last`; see [`crate::LedgerView::run_history`].
-pub(crate) fn run_history(reader: &LogReader, run: RunId, last: u64) -> Result<RunHistory> {
-    let since = reader.first_seq();
-    // The records of a log that cannot be folded can still be shown.
-    let before = foldable_from(reader).ok();
-    let before =
-        CostReport::starting_from(before.as_ref().and_then(|(_, state)| state.runs.get(&run)));
-    let (records, damage, unreadable) = (Vec::new(), Vec::new(), Vec::new());
-    let mut found = RunHistory { since, records, damage, unreadable, before };
-    for item in reader.walk_of_stream(u64::from(run.0), RUN_STREAMS, since).up_to(last) {
-        match item? {
-            LogItem::Record(_, RecordStatus::Unacknowledged)
-                if reader.head_names_present_segment() => {}
-            LogItem::Record(record, _) => found.add(&record),
-            LogItem::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
-            LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
+impl LedgerView {
+    /// The records of a run, up to record `last`.
+    ///
+    /// # Errors
+    /// `Io`. Damage is not an error here.
+    pub fn run_history(&self, run: RunId, last: u64) -> Result<RunHistory> {
+        let since = self.reader.first_seq();
+        // The records of a log that cannot be folded can still be shown.
+        let before = foldable_from(&self.reader).ok();
+        let before =
+            CostReport::starting_from(before.as_ref().and_then(|(_, state)| state.runs.get(&run)));
+        let (records, damage, unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = RunHistory { since, records, damage, unreadable, before };
+        for item in self.reader.walk_of_stream(u64::from(run.0), RUN_STREAMS, since).up_to(last) {
+            match item? {
+                LogItem::Record(_, RecordStatus::Unacknowledged)
+                    if self.reader.head_names_present_segment() => {}
+                LogItem::Record(record, _) => found.add(&record),
+                LogItem::Damage(damage) if damage.first_seq <= last => found.damage.push(damage),
+                LogItem::Damage(_) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
+            }
         }
+        Ok(found)
     }
-    Ok(found)
-}
 
-/// See [`crate::LedgerView::state_of_run`].
-pub(crate) fn state_of_run(reader: &LogReader, run: RunId, seq: u64) -> Result<Option<State>> {
-    let found = run_history(reader, run, seq)?;
-    let mut state = State::default();
-    let is_complete = found.is_complete();
-    found.records.into_iter().for_each(|record| apply_owned_record(&mut state, record));
-    Ok(Some(state).filter(|state| is_complete && state.runs.contains_key(&run)))
-}
+    /// The state after record `seq` with this run only, without other runs and the ledger's caps.
+    /// `None` if some record of the run cannot be read; [`LedgerView::state_at`] then reports the
+    /// reason.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn state_of_run(&self, run: RunId, seq: u64) -> Result<Option<State>> {
+        let found = self.run_history(run, seq)?;
+        let mut state = State::default();
+        let is_complete = found.is_complete();
+        found.records.into_iter().for_each(|record| apply_owned_record(&mut state, record));
+        Ok(Some(state).filter(|state| is_complete && state.runs.contains_key(&run)))
+    }
 
-/// The records of a step, oldest first; see [`crate::LedgerView::step_records`].
-pub(crate) fn step_records(
-    reader: &LogReader,
-    run: &Run,
-    step: StepNumber,
-) -> Result<Vec<LoggedRecord>> {
-    let last = run.step(step).map_or(0, |step| step.last_seq);
-    let mut found =
-        step_events(reader, last).map(|each| Ok(each?.0)).collect::<Result<Vec<_>>>()?;
-    found.reverse();
-    Ok(found)
+    /// The records of a step, oldest first. Pruned records are omitted.
+    ///
+    /// # Errors
+    /// `Corrupt` for damage in them; `Io`.
+    pub fn step_records(&self, run: &Run, step: StepNumber) -> Result<Vec<LoggedRecord>> {
+        let last = run.step(step).map_or(0, |step| step.last_seq);
+        let mut found =
+            step_events(&self.reader, last).map(|each| Ok(each?.0)).collect::<Result<Vec<_>>>()?;
+        found.reverse();
+        Ok(found)
+    }
 }
 
 impl RunHistory {

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::projection::{RecordedEvent, apply_record, decode_record};
 use crate::ledger::snapshot::store;
+use crate::ledger::view::LedgerView;
 use crate::log::LogReader;
 use crate::plan::{Event, PlanDiff, Rejection, Run, RunId, State, StepNumber, Timestamp, diff};
 
@@ -54,25 +55,33 @@ pub struct TracedRecord {
     pub replan: Option<PlanDiff>,
 }
 
-/// See [`crate::Ledger::trace`].
-pub(crate) fn trace(reader: &LogReader, id: RunId) -> Result<Trace> {
-    let (begin, state) = complete_from(reader, id)?;
-    let (state, first) = state_before(reader, id, begin, state)?;
-    let mut tracer = Tracer::new(id, state);
-    tracer.follow(reader, first)?;
-    if tracer.records.is_empty() {
-        return Err(Rejection::NoSuchRun.into());
-    }
-    Ok(Trace { records: tracer.records, costs: tracer.costs.steps })
-}
-
-/// See [`crate::LedgerView::partial_trace`].
-pub(crate) fn partial_trace(reader: &LogReader, id: RunId) -> Result<PartialTrace> {
-    match trace_rest(reader, id) {
-        Err(error) if error.is_corrupt() || error.kind() == ErrorKind::Unsupported => {
-            Ok(PartialTrace { after: 0, records: Vec::new(), cut: Some(error) })
+impl LedgerView {
+    /// Every record of a run, with the fields that it changed.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::trace`].
+    pub fn trace(&self, id: RunId) -> Result<Trace> {
+        let (begin, state) = complete_from(&self.reader, id)?;
+        let (state, first) = state_before(&self.reader, id, begin, state)?;
+        let mut tracer = Tracer::new(id, state);
+        tracer.follow(&self.reader, first)?;
+        if tracer.records.is_empty() {
+            return Err(Rejection::NoSuchRun.into());
         }
-        other => other,
+        Ok(Trace { records: tracer.records, costs: tracer.costs.steps })
+    }
+
+    /// The trace of a run in a log that was pruned or is damaged.
+    ///
+    /// # Errors
+    /// `Rejected` if there is no such run; `Io`.
+    pub fn partial_trace(&self, id: RunId) -> Result<PartialTrace> {
+        match trace_rest(&self.reader, id) {
+            Err(error) if error.is_corrupt() || error.kind() == ErrorKind::Unsupported => {
+                Ok(PartialTrace { after: 0, records: Vec::new(), cut: Some(error) })
+            }
+            other => other,
+        }
     }
 }
 

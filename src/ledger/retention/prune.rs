@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
+use crate::ledger::view::LedgerView;
 use crate::log::{
     Anchor, ArchiveReference, KEY_WINDOW, KIND_BATCH_KEY, LogItem, LogReader, LoggedRetentionNote,
     PruneSet, RecordStatus, RetentionNote,
@@ -120,9 +121,9 @@ pub(crate) fn prune(
         // If the interrupted prune cannot be finished, the note of this prune replaces its note.
         let _ = log.remove_pruned(interrupted);
     }
-    let reader = log.reader()?;
-    let preview = preview(&reader, limit)?;
-    let folder = reader.dir().join("snap");
+    let view = LedgerView { reader: log.reader()? };
+    let preview = view.preview_prune(limit)?;
+    let folder = view.log().dir().join("snap");
     engine
         .environment
         .storage
@@ -144,23 +145,28 @@ pub(crate) fn prune(
     Ok(PruneReport { preview, note_seq, removal })
 }
 
-/// Preview a prune; see [`crate::LedgerView::preview_prune`].
-pub(crate) fn preview(reader: &LogReader, limit: RetentionLimit) -> Result<PrunePreview> {
-    let prefix = SegmentPrefix::of(reader, limit)?;
-    let last_seq = prefix.next.prev_last_seq;
-    expect_no_keys(reader, last_seq)?;
-    let anchors = anchors(reader, last_seq)?;
-    Ok(PrunePreview {
-        first_seq: reader.first_seq(),
-        last_seq,
-        last_ordinal: prefix.next.ordinal.saturating_sub(1),
-        chain: prefix.next.prev_chain,
-        bytes: prefix.segments.iter().map(|(_, _, length)| length).sum(),
-        segments: prefix.segments.into_iter().map(|(path, _, _)| path).collect(),
-        anchors,
-        snapshots: reader.stale_snapshots(last_seq)?,
-        open_runs: prefix.open_runs,
-    })
+impl LedgerView {
+    /// The files that a prune would remove now. This writes nothing and takes no lock.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::prune`].
+    pub fn preview_prune(&self, limit: RetentionLimit) -> Result<PrunePreview> {
+        let prefix = SegmentPrefix::of(&self.reader, limit)?;
+        let last_seq = prefix.next.prev_last_seq;
+        expect_no_keys(&self.reader, last_seq)?;
+        let anchors = anchors(&self.reader, last_seq)?;
+        Ok(PrunePreview {
+            first_seq: self.reader.first_seq(),
+            last_seq,
+            last_ordinal: prefix.next.ordinal.saturating_sub(1),
+            chain: prefix.next.prev_chain,
+            bytes: prefix.segments.iter().map(|(_, _, length)| length).sum(),
+            segments: prefix.segments.into_iter().map(|(path, _, _)| path).collect(),
+            anchors,
+            snapshots: self.reader.stale_snapshots(last_seq)?,
+            open_runs: prefix.open_runs,
+        })
+    }
 }
 
 fn rejected(reader: &LogReader, message: String) -> Error {
@@ -310,7 +316,10 @@ struct AnchorSearch<'a> {
 
 impl AnchorSearch<'_> {
     fn run(&mut self) -> Result<()> {
-        let mut state = self.begin()?;
+        let (first, mut ignored) = store::first_state(self.reader, u64::MAX);
+        let Some((mut state, _)) = first else {
+            return Err(ignored.pop().unwrap_or_else(|| self.reader.pruned(1)));
+        };
         self.compare(&state);
         for record in self.reader.records(state.seq.saturating_add(1)) {
             if self.found.len() == 2 || self.names.iter().all(|name| name.seq <= state.seq) {
@@ -320,27 +329,6 @@ impl AnchorSearch<'_> {
             self.compare(&state);
         }
         Ok(())
-    }
-
-    /// The state with which the fold begins: the empty one, or that of an earlier anchor.
-    fn begin(&self) -> Result<State> {
-        if self.reader.first_seq() == 1 {
-            return Ok(State::default());
-        }
-        let anchors = self.reader.retention().map(|it| it.note.anchors.clone());
-        let mut why = None;
-        for anchor in anchors.unwrap_or_default() {
-            let loaded = self.reader.check_anchor(&anchor).and_then(|()| match anchor.name() {
-                Some(name) => load_validated::<State>(self.reader, &name).map(Some),
-                None => Ok(None),
-            });
-            match loaded {
-                Ok(Some((state, _))) => return Ok(state),
-                Ok(None) => {}
-                Err(error) => why = Some(error),
-            }
-        }
-        Err(why.unwrap_or_else(|| self.reader.pruned(1)))
     }
 
     /// If a candidate at the current record has the state of the fold, add it as an anchor.

@@ -338,12 +338,12 @@ pub(crate) fn make<P: Projection>(
     Ok((Snapshot { seq, state_hash, path }, note, projected.ignored))
 }
 
-/// The state from which a fold of a pruned log begins: that of its oldest valid snapshot up to record
-/// `seq`; and the errors of older ones.
-pub(crate) fn oldest_state(
-    reader: &LogReader,
-    seq: u64,
-) -> (Option<(State, SnapshotHeader)>, Vec<Error>) {
+/// The state with which a fold of the log up to record `seq` begins, and its record: the empty one,
+/// or that of the oldest valid snapshot of a pruned log; and the errors of older snapshots.
+pub(crate) fn first_state(reader: &LogReader, seq: u64) -> (Option<(State, u64)>, Vec<Error>) {
+    if reader.first_seq() == 1 {
+        return (Some((State::default(), 0)), Vec::new());
+    }
     let mut ignored = Vec::new();
     let names = names::<State>(reader).unwrap_or_else(|error| {
         ignored.push(error);
@@ -351,7 +351,7 @@ pub(crate) fn oldest_state(
     });
     for name in names.iter().filter(|name| name.seq <= seq) {
         match load_validated::<State>(reader, name) {
-            Ok(loaded) => return (Some(loaded), ignored),
+            Ok((state, header)) => return (Some((state, header.seq)), ignored),
             Err(error) => ignored.push(error),
         }
     }

@@ -130,12 +130,7 @@ impl Iterator for DamagedLogReader<'_> {
 
 /// The range that replaces an intact record in the new ledger.
 pub(crate) fn excluded(reader: &LogReader, record: &LoggedRecord, what: String) -> Damage {
-    let of = |header: &crate::format::SegmentHeader| header.ordinal == record.segment;
-    let path = reader
-        .segments()
-        .into_iter()
-        .find(|segment| segment.header.as_ref().is_ok_and(of))
-        .map_or_else(|| folder(reader), |segment| segment.path);
+    let path = reader.segment_path(record.segment);
     let (offset, end) = (record.offset, record.offset.saturating_add(record.size));
     let (first_seq, last_seq) = (record.seq, record.seq);
     Damage { path, offset, end, first_seq, last_seq, what }

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Chain;
 use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
-use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail};
+use crate::ledger::view::LedgerView;
+use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail, uid_text};
 
 use super::lines::{self, FORMAT, Line, PIECE, VERSION};
 
@@ -38,43 +39,51 @@ pub struct ExportReport {
     pub missing: Vec<Error>,
 }
 
-/// Write an export; see [`crate::LedgerView::export`].
-pub(crate) fn export(
-    log: &LogReader,
-    from: u64,
-    to: Option<u64>,
-    describe: DescribeRecord<'_>,
-    out: &mut dyn Write,
-) -> Result<ExportReport> {
-    let mut export = Export {
-        out,
-        done: ExportReport {
-            first_seq: from,
-            last_seq: from.saturating_sub(1),
-            chain: Chain::GENESIS,
-            unexported: None,
-            blobs: 0,
-            missing: Vec::new(),
-        },
-        named: BTreeSet::new(),
-        batch_left: 0,
-    };
-    export.records(log, to, describe)?;
-    export.blobs(log)?;
-    let done = export.done;
-    let missing = u64::try_from(done.missing.len()).unwrap_or(u64::MAX);
-    line(
-        out,
-        &Line::End {
-            records: (done.last_seq + 1).saturating_sub(done.first_seq),
-            last_seq: done.last_seq,
-            chain: done.chain.to_string(),
-            blobs: done.blobs,
-            blobs_missing: missing,
-        },
-    )?;
-    out.flush().map_err(cannot_write)?;
-    Ok(done)
+impl LedgerView {
+    /// Write records `from` to `to` (by default the last durable one), and the blobs that they
+    /// reference, as JSON Lines. `describe` adds a description of each record.
+    ///
+    /// # Errors
+    /// `OutOfRange` past the last durable record, or if `to` is in the middle of a batch; `Pruned`
+    /// for pruned records; `Corrupt` at the first damage, with its location; `Ambiguous` if the
+    /// durable end of the log is unknown and needed; `Io` for the ledger or for `out`.
+    pub fn export(
+        &self,
+        from: u64,
+        to: Option<u64>,
+        describe: DescribeRecord<'_>,
+        out: &mut dyn Write,
+    ) -> Result<ExportReport> {
+        let mut export = Export {
+            out,
+            done: ExportReport {
+                first_seq: from,
+                last_seq: from.saturating_sub(1),
+                chain: Chain::GENESIS,
+                unexported: None,
+                blobs: 0,
+                missing: Vec::new(),
+            },
+            named: BTreeSet::new(),
+            batch_left: 0,
+        };
+        export.records(&self.reader, to, describe)?;
+        export.blobs(&self.reader)?;
+        let done = export.done;
+        let missing = u64::try_from(done.missing.len()).unwrap_or(u64::MAX);
+        line(
+            out,
+            &Line::End {
+                records: (done.last_seq + 1).saturating_sub(done.first_seq),
+                last_seq: done.last_seq,
+                chain: done.chain.to_string(),
+                blobs: done.blobs,
+                blobs_missing: missing,
+            },
+        )?;
+        out.flush().map_err(cannot_write)?;
+        Ok(done)
+    }
 }
 
 struct Export<'a> {
@@ -137,8 +146,8 @@ impl Export<'_> {
             &Line::Header {
                 format: FORMAT.to_owned(),
                 version: VERSION,
-                ledger: lines::hex(&header.ledger),
-                genesis: lines::hex(&header.genesis),
+                ledger: uid_text(&header.ledger),
+                genesis: uid_text(&header.genesis),
                 first_seq: self.done.first_seq,
                 chain_before: self.done.chain.to_string(),
             },

@@ -192,7 +192,7 @@ impl Input<'_> {
         let bytes = self.bytes(length, None)?;
         let found = store.put(&bytes)?;
         if found.hash != hash {
-            let (expected, found) = (lines::hex(&hash), found.hex());
+            let (expected, found) = (Chain(hash).to_string(), found.hex());
             let what = format!("the blob was changed: expected blake3 {expected}, found {found}");
             return Err(self.wrong(&what));
         }

@@ -88,10 +88,6 @@ pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
     STANDARD.decode(text).map_err(|error| format!("base64: {error}"))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The bytes of exactly `2 * N` lower-case hexadecimal digits.
 pub(crate) fn bytes<const N: usize>(text: &str) -> Result<[u8; N], String> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));

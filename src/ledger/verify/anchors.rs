@@ -8,7 +8,6 @@ use crate::log::{
     Anchor, FindingClass, LogReader, LoggedRecord, LoggedRetentionNote, VerifyFinding,
 };
 
-use super::findings::at_record;
 use super::report::VerifyReport;
 
 /// Compare the retention notes with the records that the log still has.
@@ -18,8 +17,9 @@ pub(crate) fn check_retention_notes(
     report: &mut VerifyReport,
 ) -> Result<()> {
     for record in notes {
-        let finding =
-            |what: &str| at_record(reader, record, format!("record {}: {what}", record.seq));
+        let finding = |what: &str| {
+            VerifyFinding::at_record(reader, record, &format!("record {}: {what}", record.seq))
+        };
         let Some(LoggedRetentionNote { note, .. }) = LoggedRetentionNote::from_record(record)
         else {
             report.log.add_findings([finding("intact retention note with invalid content")]);

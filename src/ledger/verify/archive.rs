@@ -103,13 +103,8 @@ pub(crate) fn check(
         wrong.push((dir.join(name), 0, "the manifest does not name this file".to_owned()));
     }
     wrong.extend(disagreements(reader, manifest).map(|what| (dir.join(MANIFEST_NAME), 0, what)));
-    report.log.add_findings(wrong.into_iter().map(|(path, end, what)| VerifyFinding {
-        class: FindingClass::Damage,
-        path,
-        offset: 0,
-        end,
-        missing: None,
-        what,
+    report.log.add_findings(wrong.into_iter().map(|(path, end, what): (_, _, String)| {
+        VerifyFinding::new(FindingClass::Damage, path, 0..end, &what)
     }));
     Ok(())
 }

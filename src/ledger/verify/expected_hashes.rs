@@ -8,7 +8,6 @@ use crate::ledger::projection::Projection as _;
 use crate::log::{LogReader, LoggedRecord, SnapshotNote, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
-use super::findings::at_record;
 use super::report::VerifyReport;
 
 /// The state hash that a note or a snapshot states for a record.
@@ -28,7 +27,11 @@ pub(crate) fn from_notes<'a>(
     let mut hashes = Vec::new();
     for record in notes {
         report.notes += 1;
-        let place = at_record(reader, record, format!("record {}: the snapshot note", record.seq));
+        let place = VerifyFinding::at_record(
+            reader,
+            record,
+            &format!("record {}: the snapshot note", record.seq),
+        );
         let expected = SnapshotNote::from_record(record);
         let expected = expected.filter(|expected| expected.seq > 0 && expected.seq < record.seq);
         let Some(expected) = expected else {

@@ -61,7 +61,7 @@ impl SnapshotVerifier<'_> {
     pub(crate) fn pruned_finding(&self, name: &SnapshotName) -> VerifyFinding {
         let what =
             "the record of this snapshot was pruned, so the snapshot is useless; it may be deleted";
-        finding(FindingClass::Warning, self.path(name), 0..0, what.to_owned())
+        VerifyFinding::new(FindingClass::Warning, self.path(name), 0..0, what)
     }
 
     pub(crate) fn check(&self, name: &SnapshotName) -> SnapshotCheck {
@@ -74,7 +74,7 @@ impl SnapshotVerifier<'_> {
         let class = if is_anchor { FindingClass::Damage } else { FindingClass::DerivedDamage };
         match load::check(self.reader, name) {
             Ok(header) => {
-                let place = finding(class, path.clone(), 0..HEADER, "the snapshot".to_owned());
+                let place = VerifyFinding::new(class, path.clone(), 0..HEADER, "the snapshot");
                 let expected = ExpectedStateHash { place, expected: SnapshotNote::of(&header) };
                 // A writer appends the note after it made the snapshot.
                 let is_noted =
@@ -85,13 +85,13 @@ impl SnapshotVerifier<'_> {
                 let what =
                     format!("{}, so the snapshot is not used; it may be deleted", load::UNNOTED);
                 let class = FindingClass::Warning;
-                SnapshotCheck::Unnoted(expected, finding(class, path, 0..HEADER, what))
+                SnapshotCheck::Unnoted(expected, VerifyFinding::new(class, path, 0..HEADER, &what))
             }
             Err(_) if self.is_ahead(name) => {
                 let what = "the record of this snapshot is after the durable end in HEAD, so it is \
                             not used before the next opening";
                 let class = FindingClass::Warning;
-                SnapshotCheck::Bad(finding(class, path, 0..HEADER, what.to_owned()))
+                SnapshotCheck::Bad(VerifyFinding::new(class, path, 0..HEADER, what))
             }
             Err(error) => match self.length_of(&path) {
                 // A writer may have removed it after making a newer snapshot.
@@ -134,7 +134,7 @@ fn bad_snapshot(class: FindingClass, path: PathBuf, length: u64, error: &Error) 
     };
     let is_newer = error.kind() == ErrorKind::Unsupported;
     let class = if is_newer { FindingClass::NewerFormat } else { class };
-    finding(class, path, range, error.message().to_owned())
+    VerifyFinding::new(class, path, range, error.message())
 }
 
 /// The finding about a blob that a record references, unless it is intact. A lost blob is damage,
@@ -151,18 +151,9 @@ pub(crate) fn blob_finding(
     let missing = log.manifest().map(|manifest| manifest.missing_blobs.as_slice());
     let was_missing = missing.unwrap_or_default().contains(&blob.id.hex());
     let class = if was_missing { FindingClass::Warning } else { FindingClass::Damage };
-    Some(finding(class, blob.path.clone(), 0..length, what))
+    Some(VerifyFinding::new(class, blob.path.clone(), 0..length, &what))
 }
 
 pub(crate) fn unknown_file(path: PathBuf) -> VerifyFinding {
-    finding(FindingClass::Warning, path, 0..0, "unknown file, ignored".to_owned())
-}
-
-fn finding(
-    class: FindingClass,
-    path: PathBuf,
-    range: std::ops::Range<u64>,
-    what: String,
-) -> VerifyFinding {
-    VerifyFinding { class, path, offset: range.start, end: range.end, missing: None, what }
+    VerifyFinding::new(FindingClass::Warning, path, 0..0, "unknown file, ignored")
 }

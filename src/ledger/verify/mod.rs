@@ -11,7 +11,6 @@ pub(crate) mod archive;
 pub(crate) mod derived;
 pub(crate) mod expected_hashes;
 pub(crate) mod files;
-pub(crate) mod findings;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;

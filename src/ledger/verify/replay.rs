@@ -9,8 +9,6 @@ use crate::ledger::snapshot::store;
 use crate::log::{LogItem, LogReader, ProgressCounter, RecordStatus, VerifyFinding};
 use crate::plan::{ContentHash, State};
 
-use super::findings::at_record;
-
 /// The result of the fold.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayResult {
@@ -36,7 +34,10 @@ pub(crate) fn replay(
     progress: &ProgressCounter<'_>,
 ) -> Result<ReplayResult> {
     let mut replayed = ReplayResult::default();
-    let Some(mut state) = first_state(reader) else { return Ok(replayed) };
+    // A pruned log without a usable snapshot has no first state; the check of snapshots reports why.
+    let Some((mut state, _)) = store::first_state(reader, u64::MAX).0 else {
+        return Ok(replayed);
+    };
     let mut wanted = wanted.into_iter().peekable();
     let mut record_hashes = |state: &State, hashes: &mut BTreeMap<u64, ContentHash>| {
         while let Some(seq) = wanted.next_if(|seq| *seq <= state.seq) {
@@ -61,7 +62,8 @@ pub(crate) fn replay(
             Err(error) => {
                 // A record of a newer program was already reported.
                 let is_new = error.kind() != ErrorKind::Unsupported;
-                replayed.fault = is_new.then(|| at_record(reader, &record, error.to_string()));
+                replayed.fault =
+                    is_new.then(|| VerifyFinding::at_record(reader, &record, &error.to_string()));
                 break;
             }
         }
@@ -77,13 +79,4 @@ pub(crate) fn replay(
     progress.advance(done);
     replayed.state = Some((state.seq, state_hash(&state)));
     Ok(replayed)
-}
-
-/// The state before the first record; `None` for a pruned log without a usable snapshot.
-fn first_state(reader: &LogReader) -> Option<State> {
-    if reader.first_seq() == 1 {
-        return Some(State::default());
-    }
-    // The check of snapshots reports bad ones.
-    Some(store::oldest_state(reader, u64::MAX).0?.0)
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{Codec, NewRecord};
+use crate::format::NewRecord;
 
-use super::kinds::KIND_GAP;
+use super::kinds::{KIND_GAP, note_record};
 
 /// The placeholder for a record that was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,9 +43,7 @@ impl GapNote {
     /// The record that holds the note.
     #[must_use]
     pub fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_GAP, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_GAP, self)
     }
 
     /// The note in a payload, if it is valid.

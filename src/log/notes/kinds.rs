@@ -1,4 +1,8 @@
-//! The kinds of the records that the log writes about itself.
+//! The kinds of the records that the log writes about itself, and the JSON form of notes.
+
+use serde::Serialize;
+
+use crate::format::{Codec, NewRecord};
 
 /// A recovery note: what a fence discarded and kept.
 pub const KIND_RECOVERY_NOTE: u16 = 0x8001;
@@ -14,3 +18,10 @@ pub const KIND_SNAPSHOT_NOTE: u16 = 0x8004;
 
 /// A gap note: in a salvaged ledger, the placeholder for a lost record.
 pub const KIND_GAP: u16 = 0x8005;
+
+/// The record that holds a note, in canonical JSON.
+pub(crate) fn note_record(kind: u16, note: &impl Serialize) -> NewRecord {
+    let payload = serde_json_canonicalizer::to_vec(note)
+        .expect("strings and integers always have a canonical form");
+    NewRecord { kind, codec: Codec::Json, schema: 1, payload }
+}

@@ -14,6 +14,5 @@ pub use kinds::{
     KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
 };
 pub use recovery::{DiscardedRange, RecoveryNote, RewrittenRecords};
-pub(crate) use retention::retention_in;
 pub use retention::{Anchor, ArchiveReference, LoggedRetentionNote, RetentionNote};
 pub use snapshot::SnapshotNote;

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{Codec, NewRecord};
+use crate::format::NewRecord;
 
-use super::kinds::KIND_RECOVERY_NOTE;
+use super::kinds::{KIND_RECOVERY_NOTE, note_record};
 
 /// What a fence found and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +48,7 @@ pub struct RewrittenRecords {
 impl RecoveryNote {
     /// The record that holds the note.
     pub(crate) fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_RECOVERY_NOTE, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_RECOVERY_NOTE, self)
     }
 
     /// The note in a payload, if it is valid.

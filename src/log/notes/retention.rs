@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::{Chain, Codec, NewRecord, RecordHeader, SnapshotHeader, SnapshotName};
+use crate::format::{Chain, Codec, NewRecord, SnapshotHeader, SnapshotName};
 use crate::log::bytes::parse_hash;
 use crate::log::record::LoggedRecord;
 
-use super::kinds::KIND_RETENTION_NOTE;
+use super::kinds::{KIND_RETENTION_NOTE, note_record};
 
 /// The projection whose snapshots can be anchors.
 const STATE: &str = "state";
@@ -91,9 +91,7 @@ impl RetentionNote {
     /// The record that holds the note.
     #[must_use]
     pub fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_RETENTION_NOTE, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_RETENTION_NOTE, self)
     }
 
     /// The chain value of the last pruned record; `None` if it is not valid.
@@ -124,17 +122,12 @@ impl RetentionNote {
 impl LoggedRetentionNote {
     /// The note in a record, if it is one that this version knows and that is valid.
     #[must_use]
-    pub fn from_record(record: &LoggedRecord) -> Option<Self> {
-        let LoggedRecord { seq, kind, codec, schema, payload, .. } = record;
-        Self::decode(*seq, (*kind, *codec, *schema), payload)
-    }
-
-    pub(crate) fn decode(seq: u64, what: (u16, Codec, u16), payload: &[u8]) -> Option<Self> {
-        if what != (KIND_RETENTION_NOTE, Codec::Json, 1) {
+    pub fn from_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Option<Self> {
+        if (record.kind, record.codec, record.schema) != (KIND_RETENTION_NOTE, Codec::Json, 1) {
             return None;
         }
-        let note: RetentionNote = serde_json::from_slice(payload).ok()?;
-        note.is_valid(seq).then_some(Self { seq, note })
+        let note: RetentionNote = serde_json::from_slice(record.payload.as_ref()).ok()?;
+        note.is_valid(record.seq).then_some(Self { seq: record.seq, note })
     }
 
     /// Whether the file is an anchor of this note.
@@ -143,9 +136,4 @@ impl LoggedRetentionNote {
         let file = name.to_string();
         self.note.anchors.iter().any(|anchor| anchor.file == file)
     }
-}
-
-pub(crate) fn retention_in(header: &RecordHeader, payload: &[u8]) -> Option<LoggedRetentionNote> {
-    let what = (header.kind, header.codec, header.schema);
-    LoggedRetentionNote::decode(header.stamp.seq, what, payload)
 }

@@ -6,7 +6,7 @@ use crate::format::{Codec, NewRecord, SnapshotHeader};
 use crate::log::bytes::hex;
 use crate::log::record::LoggedRecord;
 
-use super::kinds::KIND_SNAPSHOT_NOTE;
+use super::kinds::{KIND_SNAPSHOT_NOTE, note_record};
 
 /// The state of a projection at a record, as computed by the program that wrote the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +40,7 @@ impl SnapshotNote {
     /// The record that holds the note.
     #[must_use]
     pub fn record(&self) -> NewRecord {
-        let payload = serde_json_canonicalizer::to_vec(self)
-            .expect("strings and integers always have a canonical form");
-        NewRecord { kind: KIND_SNAPSHOT_NOTE, codec: Codec::Json, schema: 1, payload }
+        note_record(KIND_SNAPSHOT_NOTE, self)
     }
 
     /// The note in a record, if it is one that this version knows.

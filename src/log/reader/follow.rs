@@ -18,12 +18,21 @@ use crate::format::{Chain, Head, SegmentHeader, SegmentName};
 use crate::log::errors::damaged;
 use crate::log::folder::{LedgerPaths, check_folder, read_head};
 use crate::log::record::{LogItem, LoggedRecord};
-use crate::log::segment::{FramePosition, Scan, SegmentBytes, logged, read_header};
+use crate::log::segment::{FramePosition, Scan, SegmentBytes, read_header};
 use crate::storage::{Access, EntryKind, Storage};
 
 use super::log_reader::LogReader;
 use super::seek::seek;
 use super::sequence::{SegmentSequence, SequenceItem};
+
+impl LogReader {
+    /// Wait for records as they become durable, from record `from` on, while a writer in this or
+    /// another process appends.
+    #[must_use]
+    pub fn follow(&self, from: u64) -> LogFollower {
+        LogFollower::new(self, from)
+    }
+}
 
 /// Pause between two polls of HEAD; doubled up to the maximum while nothing changes.
 const PAUSE_MIN: Duration = Duration::from_micros(100);
@@ -204,10 +213,18 @@ impl LogFollower {
         }
         let mut cursor = segment.cursor()?;
         seek(&reader, &segment, &mut cursor, self.next_seq)?;
-        let at = cursor.resume_point().at;
-        let mut position =
-            FollowPosition { header, path: segment.path.to_owned(), at, scan: None, next: None };
-        if head.ordinal > position.header.ordinal {
+        self.move_to(header, segment.path.to_owned(), cursor.resume_point().at)
+    }
+
+    /// Continue at a position.
+    fn move_to(
+        &mut self,
+        header: SegmentHeader,
+        path: PathBuf,
+        at: FramePosition,
+    ) -> Result<PollResult> {
+        let mut position = FollowPosition { header, path, at, scan: None, next: None };
+        if self.head.as_ref().is_some_and(|head| head.ordinal > position.header.ordinal) {
             position.next = Some(successor(&*self.storage, &self.paths, &position)?);
         }
         self.position = Some(position);
@@ -233,7 +250,7 @@ impl LogFollower {
 
     /// Continue in the successor of the current segment.
     fn switch_segment(&mut self, header: SegmentHeader) -> Result<PollResult> {
-        let Some(position) = &mut self.position else { return Ok(PollResult::Changed) };
+        let Some(position) = &self.position else { return Ok(PollResult::Changed) };
         let at = FramePosition::start(&header);
         if at.next_seq > position.at.next_seq {
             let what = "acknowledged records are missing at the end of the segment";
@@ -245,14 +262,7 @@ impl LogFollower {
             return Err(log_replaced(&position.path, position.at));
         }
         let path = self.paths.segment(header.name());
-        let mut next_position = FollowPosition { header, path, at, scan: None, next: None };
-        if let Some(head) = &self.head
-            && head.ordinal > next_position.header.ordinal
-        {
-            next_position.next = Some(successor(&*self.storage, &self.paths, &next_position)?);
-        }
-        *position = next_position;
-        Ok(PollResult::Changed)
+        self.move_to(header, path, at)
     }
 }
 
@@ -291,7 +301,7 @@ impl FollowPosition {
             .next(&mut self.at)
             .map_err(|error| Error::io("read a record", &self.path, error).at_offset(at.offset))?;
         match found {
-            Ok(found) => Ok(logged(found.into_owned(), self.header.ordinal)),
+            Ok(found) => Ok(found.into_owned()),
             Err(fault) => Err(damaged(&self.path, at.offset, at.next_seq, fault.describe())),
         }
     }

@@ -82,20 +82,35 @@ impl LogReader {
     ) -> Result<Self> {
         let head_slots = read_head(&**storage, paths)?;
         let segments = Segments::list(&**storage, paths, known)?;
-        let (storage, resume_cache) = (storage.clone(), ResumeCache::default());
-        let (paths, snapshot_list, manifest) = (paths.clone(), SnapshotListCache::default(), None);
-        let chain_check = ChainCheck::Recompute;
-        Ok(Self {
-            storage,
-            paths,
+        Ok(Self { access, ..Self::new(storage, paths, segments, head_slots) })
+    }
+
+    fn archive(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Result<Self> {
+        let manifest = ArchiveManifest::read(&**storage, paths.dir())?;
+        let head_slots = read_head(&**storage, paths)?;
+        let head = head_slots.newest().map(|(_, head)| head);
+        let segments = Segments::of_archive(&**storage, paths, &manifest, head)?;
+        let manifest = Some(manifest.into());
+        Ok(Self { manifest, ..Self::new(storage, paths, segments, head_slots) })
+    }
+
+    fn new(
+        storage: &Arc<dyn Storage>,
+        paths: &LedgerPaths,
+        segments: Segments,
+        head_slots: HeadSlots,
+    ) -> Self {
+        Self {
+            storage: storage.clone(),
+            paths: paths.clone(),
             segments,
             head_slots,
-            access,
-            resume_cache,
-            snapshot_list,
-            chain_check,
-            manifest,
-        })
+            access: SegmentAccess::Windowed,
+            resume_cache: ResumeCache::default(),
+            snapshot_list: SnapshotListCache::default(),
+            chain_check: ChainCheck::Recompute,
+            manifest: None,
+        }
     }
 
     /// The ledger of the newest valid segment.
@@ -108,28 +123,6 @@ impl LogReader {
     #[must_use]
     pub fn with_chain_check(self, chain_check: ChainCheck) -> Self {
         Self { chain_check, ..self }
-    }
-
-    fn archive(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Result<Self> {
-        let manifest = ArchiveManifest::read(&**storage, paths.dir())?;
-        let head_slots = read_head(&**storage, paths)?;
-        let head = head_slots.newest().map(|(_, head)| head);
-        let segments = Segments::of_archive(&**storage, paths, &manifest, head)?;
-        let (storage, resume_cache) = (storage.clone(), ResumeCache::default());
-        let (paths, snapshot_list) = (paths.clone(), SnapshotListCache::default());
-        let (chain_check, manifest) = (ChainCheck::Recompute, Some(manifest.into()));
-        let access = SegmentAccess::Windowed;
-        Ok(Self {
-            storage,
-            paths,
-            segments,
-            head_slots,
-            access,
-            resume_cache,
-            snapshot_list,
-            chain_check,
-            manifest,
-        })
     }
 
     /// The newest valid slot of HEAD.
@@ -169,6 +162,15 @@ impl LogReader {
         self.segments.list.iter().map(summary).collect()
     }
 
+    /// The file of the segment with an ordinal; the folder if there is none.
+    pub(crate) fn segment_path(&self, ordinal: u64) -> PathBuf {
+        let is_own = |entry: &&SegmentEntry| {
+            valid_segment(entry).is_some_and(|segment| segment.header.ordinal == ordinal)
+        };
+        let own = self.segments.list.iter().find(is_own).map(|(_, path, _)| path);
+        own.unwrap_or(&self.segments.folder).clone()
+    }
+
     /// Unknown files in the log's folder.
     #[must_use]
     pub fn unknown_files(&self) -> &[String] {
@@ -178,9 +180,7 @@ impl LogReader {
     /// The ledger's blobs.
     #[must_use]
     pub fn blobs(&self) -> BlobReader {
-        // The ledger's folder is the parent of the log's.
-        let dir = self.segments.folder.parent().unwrap_or(Path::new(""));
-        BlobReader::new(&self.storage, &LedgerPaths::new(dir))
+        BlobReader::new(&self.storage, &self.paths)
     }
 
     /// The first record of the log: 1, unless earlier records were pruned or are in another
@@ -232,7 +232,7 @@ impl LogReader {
     /// The ledger's folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        self.segments.folder.parent().unwrap_or(&self.segments.folder)
+        self.paths.dir()
     }
 
     /// The ledger's uid and that of its genesis, if any segment is readable.

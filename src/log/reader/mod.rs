@@ -2,9 +2,9 @@
 //! following a writer.
 //!
 //! [`LogReader`] holds HEAD and all headers. [`SegmentSequence`] visits the segments in order and
-//! reports missing ones; [`Walk`] yields their records. All methods are in `api`.
+//! reports missing ones; [`Walk`] yields their records. Each module adds its methods to `LogReader`.
 
-mod api;
+mod filter;
 mod follow;
 mod log_reader;
 mod open_segment;
@@ -12,7 +12,6 @@ mod records;
 mod reverse;
 mod seek;
 mod segment_info;
-mod select;
 mod sequence;
 mod snapshots;
 mod unacknowledged_tail;
@@ -23,7 +22,6 @@ pub(crate) use log_reader::SegmentAccess;
 pub use log_reader::{LogReader, SegmentSummary};
 pub use reverse::ReverseWalk;
 pub use segment_info::{SegmentInfo, SegmentState};
-pub use select::FilteredWalk;
 pub(crate) use sequence::{SegmentSequence, SequenceItem};
 pub use unacknowledged_tail::UnacknowledgedTail;
 pub use walk::Walk;

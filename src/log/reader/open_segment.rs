@@ -14,6 +14,7 @@ use crate::log::folder::DATA_START;
 use crate::log::record::{Anomaly, Damage, DerivedDamage, LogItem, RecordStatus};
 use crate::log::segment::{
     DurableEnd, EndSource, Predecessor, Scan, SealState, Segment, SegmentBytes, SegmentCursor,
+    read_index,
 };
 use crate::storage::{Access, StorageFile, read_sectors};
 
@@ -108,9 +109,7 @@ impl OpenSegment<'_> {
             (before.unwrap_or(Predecessor::Unknown), next_seq)
         })
     }
-}
 
-impl OpenSegment<'_> {
     /// What is wrong with the footer or index, if anything.
     pub(crate) fn derived(&self) -> Result<Option<DerivedDamage>> {
         match &self.seal {
@@ -169,11 +168,8 @@ impl OpenSegment<'_> {
     /// footer.
     pub(crate) fn index(&self) -> Result<Option<std::result::Result<Index, DerivedDamage>>> {
         let SealState::Sealed(footer) = &self.seal else { return Ok(None) };
-        // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
-        let length = usize::try_from(footer.index_length).unwrap_or(0);
-        let bytes = self.read(footer.data_end, length).map_err(|error| self.index_error(error))?;
-        let index =
-            bytes.ok_or(IndexFault::Unreadable).and_then(|bytes| Index::decode(bytes, footer));
+        let index = self.file().and_then(|file| read_index(&*file, footer));
+        let index = index.map_err(|error| self.index_error(error))?;
         Ok(Some(index.map_err(|fault| self.damaged_index(footer, fault))))
     }
 

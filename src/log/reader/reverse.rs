@@ -18,30 +18,33 @@ use super::open_segment::OpenSegment;
 use super::seek::resume_points;
 use super::sequence::{SegmentSequence, SequenceItem};
 
+impl LogReader {
+    /// Everything up to record `from`, newest first: the items of [`LogReader::walk`] in reverse
+    /// order. In a damaged log the two may differ in which intact records are
+    /// [`RecordStatus::AfterDamage`](crate::log::RecordStatus::AfterDamage).
+    #[must_use]
+    pub fn walk_reverse(&self, from: u64) -> ReverseWalk<'_> {
+        ReverseWalk::new(self, from)
+    }
+}
+
 /// The items of a log, newest first.
 #[derive(Debug)]
 pub struct ReverseWalk<'a> {
     reader: &'a LogReader,
     from: u64,
     /// Segments and anomalies still to come, the newest last; `None` before the first step.
-    pending_segments: Option<Vec<ReverseItem<'a>>>,
+    pending_segments: Option<Vec<SequenceItem<'a>>>,
     current: Option<Blocks<'a>>,
     /// Items to yield, the newest last.
     ready: Vec<LogItem>,
     is_done: bool,
 }
 
-/// An element of the list of segments.
-#[derive(Debug)]
-enum ReverseItem<'a> {
-    Anomaly(Anomaly),
-    Segment(Box<OpenSegment<'a>>),
-}
-
 /// A segment that is read block by block, the last block first.
 #[derive(Debug)]
 struct Blocks<'a> {
-    segment: Box<OpenSegment<'a>>,
+    segment: OpenSegment<'a>,
     points: Arc<[ResumePoint]>,
     /// Number of resume points still to come.
     left: usize,
@@ -59,12 +62,11 @@ impl<'a> ReverseWalk<'a> {
     }
 
     /// Read all headers from the first one on; otherwise a gap in the sequence would go unnoticed.
-    fn list_segments(reader: &'a LogReader, from: u64) -> Result<Vec<ReverseItem<'a>>> {
+    fn list_segments(reader: &'a LogReader, from: u64) -> Result<Vec<SequenceItem<'a>>> {
         let mut sequence = SegmentSequence::new(reader, 0);
         let mut items = Vec::new();
         while let Some(next) = sequence.next().transpose()? {
             match next {
-                SequenceItem::Anomaly(item) => items.push(ReverseItem::Anomaly(item)),
                 SequenceItem::Segment(segment) => {
                     let (before, next_seq) = match segment.expected_end() {
                         Some(ending) => ending,
@@ -75,9 +77,10 @@ impl<'a> ReverseWalk<'a> {
                     };
                     sequence.advance(before, next_seq);
                     if segment.segment.header.base_seq <= from {
-                        items.push(ReverseItem::Segment(Box::new(segment)));
+                        items.push(SequenceItem::Segment(segment));
                     }
                 }
+                anomaly @ SequenceItem::Anomaly(_) => items.push(anomaly),
             }
         }
         Ok(items)
@@ -90,8 +93,8 @@ impl<'a> ReverseWalk<'a> {
         }
         match self.pending_segments.as_mut().and_then(Vec::pop) {
             None => return Ok(None),
-            Some(ReverseItem::Anomaly(item)) => self.ready.push(item.into_item()),
-            Some(ReverseItem::Segment(segment)) => {
+            Some(SequenceItem::Anomaly(item)) => self.ready.push(item.into_item()),
+            Some(SequenceItem::Segment(segment)) => {
                 self.current = Some(Blocks::new(self.reader, segment, self.from)?);
             }
         }
@@ -129,7 +132,7 @@ fn read_to_end(segment: &OpenSegment<'_>) -> Result<SegmentCursor> {
 }
 
 impl<'a> Blocks<'a> {
-    fn new(reader: &LogReader, segment: Box<OpenSegment<'a>>, from: u64) -> Result<Self> {
+    fn new(reader: &LogReader, segment: OpenSegment<'a>, from: u64) -> Result<Self> {
         let points = resume_points(reader, &segment, from)?;
         let left = points.partition_point(|point| point.at.next_seq <= from);
         // Records after `from` are not read, but a block may only end where a record begins.

@@ -37,49 +37,56 @@ pub enum SegmentState {
     Damaged(DerivedDamage),
 }
 
-pub(crate) fn segment_infos(reader: &LogReader) -> Result<Vec<SegmentInfo>> {
-    let summaries = reader.segments().into_iter().zip(&reader.segments.list);
-    summaries.map(|(summary, entry)| segment_info(reader, summary, entry)).collect()
-}
-
-pub(crate) fn segments_intact(reader: &LogReader) -> Result<bool> {
-    let mut sequence = SegmentSequence::new(reader, 0);
-    while let Some(item) = sequence.next().transpose()? {
-        let SequenceItem::Segment(segment) = item else { return Ok(false) };
-        let Some((end, next_seq)) = segment.expected_end() else { return Ok(false) };
-        if segment.damaged_header().is_some() {
-            return Ok(false);
-        }
-        sequence.advance(end, next_seq);
+impl LogReader {
+    /// All segments in order, according to their headers, their footers and HEAD.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn segment_infos(&self) -> Result<Vec<SegmentInfo>> {
+        let summaries = self.segments().into_iter().zip(&self.segments.list);
+        summaries.map(|(summary, entry)| self.segment_info(summary, entry)).collect()
     }
-    Ok(true)
-}
 
-fn segment_info(
-    reader: &LogReader,
-    summary: SegmentSummary,
-    entry: &SegmentEntry,
-) -> Result<SegmentInfo> {
-    let Some(segment) = valid_segment(entry) else {
-        return Ok(SegmentInfo { summary, state: SegmentState::Unknown, end: None });
-    };
-    let header = &segment.header;
-    let next = reader.segments.successor(header);
-    let head = reader.head().filter(|head| head.segment == header.segment);
-    let state = match reader.segments.seal_state(&*reader.storage, &entry.1, segment)? {
-        SealState::Never => SegmentState::Fenced,
-        SealState::NotYet if next.is_some() => SegmentState::Full,
-        SealState::NotYet => SegmentState::Active,
-        SealState::Sealed(footer) => SegmentState::Sealed(footer),
-        SealState::Damaged(damage) => SegmentState::Damaged(damage),
-    };
-    let end = match (next, &state, head) {
-        (Some(next), ..) => Some((next.prev_data_end, next.prev_last_seq)),
-        (_, SegmentState::Sealed(footer), _) => Some((footer.data_end, footer.last_seq)),
-        (.., Some(head)) => Some((head.data_end, head.durable_seq)),
-        (None, _, None) => {
-            Some((header.born_end, header.born_last)).filter(|(end, _)| *end > DATA_START)
+    /// Whether every segment is present, with a valid header that continues the one before. Records
+    /// are not read.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn segments_intact(&self) -> Result<bool> {
+        let mut sequence = SegmentSequence::new(self, 0);
+        while let Some(item) = sequence.next().transpose()? {
+            let SequenceItem::Segment(segment) = item else { return Ok(false) };
+            let Some((end, next_seq)) = segment.expected_end() else { return Ok(false) };
+            if segment.damaged_header().is_some() {
+                return Ok(false);
+            }
+            sequence.advance(end, next_seq);
         }
-    };
-    Ok(SegmentInfo { summary, state, end })
+        Ok(true)
+    }
+
+    fn segment_info(&self, summary: SegmentSummary, entry: &SegmentEntry) -> Result<SegmentInfo> {
+        let Some(segment) = valid_segment(entry) else {
+            return Ok(SegmentInfo { summary, state: SegmentState::Unknown, end: None });
+        };
+        let header = &segment.header;
+        let next = self.segments.successor(header);
+        let head = self.head().filter(|head| head.segment == header.segment);
+        let state = match self.segments.seal_state(&*self.storage, &entry.1, segment)? {
+            SealState::Never => SegmentState::Fenced,
+            SealState::NotYet if next.is_some() => SegmentState::Full,
+            SealState::NotYet => SegmentState::Active,
+            SealState::Sealed(footer) => SegmentState::Sealed(footer),
+            SealState::Damaged(damage) => SegmentState::Damaged(damage),
+        };
+        let end = match (next, &state, head) {
+            (Some(next), ..) => Some((next.prev_data_end, next.prev_last_seq)),
+            (_, SegmentState::Sealed(footer), _) => Some((footer.data_end, footer.last_seq)),
+            (.., Some(head)) => Some((head.data_end, head.durable_seq)),
+            (None, _, None) => {
+                Some((header.born_end, header.born_last)).filter(|(end, _)| *end > DATA_START)
+            }
+        };
+        Ok(SegmentInfo { summary, state, end })
+    }
 }

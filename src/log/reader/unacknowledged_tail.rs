@@ -10,7 +10,6 @@ use crate::log::folder::read_head;
 use crate::log::record::{LogItem, RecordStatus};
 
 use super::log_reader::LogReader;
-use super::walk::Walk;
 
 /// Complete records after the last durable one. According to HEAD they were not acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,34 +20,39 @@ pub struct UnacknowledgedTail {
     pub last: u64,
 }
 
-pub(crate) fn unacknowledged_tail(
-    reader: &LogReader,
-    last: u64,
-) -> Result<Option<UnacknowledgedTail>> {
-    let (mut tail, mut proven) = (None, 0);
-    let mut walk = Walk::new(reader, last.saturating_add(1));
-    while let Some(item) = walk.next_ref() {
-        match item? {
-            LogItem::Record(record, RecordStatus::Unacknowledged) => {
-                let seq = record.seq;
-                let first = tail.map_or(seq, |tail: UnacknowledgedTail| tail.first);
-                tail = Some(UnacknowledgedTail { first, last: seq });
-                proven = walk.durable_before().max(proven);
+impl LogReader {
+    /// The complete records after `last`, the last record that is served as durable. `None` if
+    /// there are none, or if a writer has made them durable since this reader was opened.
+    ///
+    /// # Errors
+    /// `Ambiguous` if HEAD is missing, damaged or stale, so that acknowledged records may be among
+    /// them; `Corrupt` if bytes there are damaged; `Io`.
+    pub fn unacknowledged_tail(&self, last: u64) -> Result<Option<UnacknowledgedTail>> {
+        let (mut tail, mut proven) = (None, 0);
+        let mut walk = self.walk(last.saturating_add(1));
+        while let Some(item) = walk.next_ref() {
+            match item? {
+                LogItem::Record(record, RecordStatus::Unacknowledged) => {
+                    let seq = record.seq;
+                    let first = tail.map_or(seq, |tail: UnacknowledgedTail| tail.first);
+                    tail = Some(UnacknowledgedTail { first, last: seq });
+                    proven = walk.durable_before().max(proven);
+                }
+                LogItem::Damage(damage) => return Err(damage.into_error()),
+                LogItem::Record(..) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
             }
-            LogItem::Damage(damage) => return Err(damage.into_error()),
-            LogItem::Record(..) | LogItem::DerivedDamage(_) | LogItem::OpenEnd { .. } => {}
         }
+        if !self.head_names_present_segment() {
+            return Err(ambiguous(self, &invalid_head(tail)));
+        }
+        let Some(tail) = tail else { return Ok(None) };
+        let head_slots = read_head(&*self.storage, &self.paths)?;
+        let now = head_slots.newest().map_or(0, |(_, head)| head.durable_seq).max(last);
+        if proven > now {
+            return Err(ambiguous(self, &stale_head(now, proven, tail)));
+        }
+        Ok(Some(tail).filter(|tail| tail.last > now))
     }
-    if !reader.head_names_present_segment() {
-        return Err(ambiguous(reader, &invalid_head(tail)));
-    }
-    let Some(tail) = tail else { return Ok(None) };
-    let head_slots = read_head(&*reader.storage, &reader.paths)?;
-    let now = head_slots.newest().map_or(0, |(_, head)| head.durable_seq).max(last);
-    if proven > now {
-        return Err(ambiguous(reader, &stale_head(now, proven, tail)));
-    }
-    Ok(Some(tail).filter(|tail| tail.last > now))
 }
 
 fn ambiguous(reader: &LogReader, message: &str) -> Error {

@@ -9,10 +9,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FrameFault, HeadSlots, HeadState};
 use crate::log::folder::{LedgerPaths, check_folder, check_writable, read_head};
 use crate::log::notes::DiscardedRange;
-use crate::log::segment::{Scan, Segment, SegmentBytes, Segments};
-use crate::storage::{Access, Storage};
+use crate::log::segment::{Segment, Segments};
+use crate::storage::Storage;
 
-use super::evidence::{Tail, examine, with_head, with_length};
+use super::evidence::{Tail, examine};
 use super::table::{Evidence, EvidenceBit, RecoveryRow, TailVerdict, classify};
 
 /// The end of a log, and the verdict about it.
@@ -109,20 +109,11 @@ fn examine_once(
         Err(error) => return Ok(unlinked(error)),
     };
     let header = &newest.header;
-    let path = paths.segment(header.name());
-    let open = || storage.open(&path, Access::Read);
-    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
-    let (file, second) = (open()?, open()?);
-    let mut scan = Scan::new(SegmentBytes::windowed(second), header, header.prealloc_len);
-    let mut tail = examine(&mut scan, header, head_slots)
-        .map_err(|error| Error::io("read the segment", &path, error))?;
-    tail.evidence = with_length(tail.evidence, newest, &*file)
-        .map_err(|error| Error::io("read the footer", &path, error))?;
-    tail.evidence = with_head(tail.evidence, &segments, head_slots);
+    let tail = examine(storage, paths, &segments, newest, head_slots, |_| Ok(()))?;
     let row = classify(tail.evidence);
     let outcome = refuse(paths, newest, &tail, row).map(|()| row.verdict);
     let end = TailSummary {
-        path,
+        path: paths.segment(header.name()),
         ordinal: header.ordinal,
         offset: tail.end.offset,
         seq: tail.end.next_seq,

@@ -3,14 +3,18 @@
 use std::io;
 use std::ops::Range;
 
+use crate::error::{Error, Result};
 use crate::format::{
-    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement,
-    RecordHeader, SEEK_STEP, SegmentHeader, frame_size, looks_torn, peek_payload_length,
+    Chain, ContentHasher, FrameFault, Head, HeadSlots, HeadState, HeadSync, Placement, SEEK_STEP,
+    SegmentHeader, frame_size, looks_torn, peek_payload_length,
 };
-use crate::log::folder::DATA_START;
-use crate::log::notes::{DiscardedRange, LoggedRetentionNote, retention_in};
-use crate::log::segment::{FramePosition, Scan, Segment, Segments, read_footer};
-use crate::storage::StorageFile;
+use crate::log::folder::{DATA_START, LedgerPaths};
+use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
+use crate::log::record::LoggedRecord;
+use crate::log::segment::{
+    ByteSurvey, FramePosition, Scan, Segment, SegmentBytes, Segments, read_footer,
+};
+use crate::storage::{Access, Storage, StorageFile};
 
 use super::table::{Evidence, EvidenceBit};
 
@@ -69,37 +73,80 @@ fn scan_frames(scan: &mut Scan, start: FramePosition, durable_seq: u64) -> io::R
             Ok(found) => found,
             Err(fault) => return Ok(FrameScan { at, fault, ..result }),
         };
-        if !follows(previous.as_ref(), &found.header) && !mutant!(AdoptedRecordsUnchecked) {
+        if !follows(previous, &found) && !mutant!(AdoptedRecordsUnchecked) {
             return Ok(FrameScan { at: before, fault: FrameFault::Malformed, ..result });
         }
-        previous = Some(found.header);
-        if found.header.stamp.batch_left == 0 || mutant!(PartialBatchAccepted) {
-            (result.batch_end, result.time) = (at, found.header.stamp.time);
-            result.retention = retention_in(&found.header, found.payload).or(result.retention);
+        previous = Some((found.time, found.batch_left));
+        if found.batch_left == 0 || mutant!(PartialBatchAccepted) {
+            (result.batch_end, result.time) = (at, found.time);
+            result.retention = LoggedRetentionNote::from_record(&found).or(result.retention);
             let is_far = |last: &FramePosition| at.offset - last.offset >= SEEK_STEP;
             result
                 .resume_points
                 .extend(result.resume_points.last().is_none_or(is_far).then_some(at));
         }
-        if found.header.stamp.seq == durable_seq {
+        if found.seq == durable_seq {
             result.durable_end = Some(at);
         }
     }
 }
 
-/// Whether an intact record obeys the rules that neither checksum nor link covers.
-fn follows(previous: Option<&RecordHeader>, header: &RecordHeader) -> bool {
-    header.kind != 0
-        && header.schema != 0
-        && previous.is_none_or(|RecordHeader { stamp, .. }| {
-            let is_next = stamp.batch_left.checked_sub(1);
-            stamp.time <= header.stamp.time
-                && is_next.is_none_or(|left| left == header.stamp.batch_left)
+/// Whether an intact record obeys the rules that neither checksum nor link covers. `previous` has
+/// the time of the record before it, and how many records of its batch remained.
+fn follows(previous: Option<(u64, u16)>, record: &LoggedRecord<&[u8]>) -> bool {
+    record.kind != 0
+        && record.schema != 0
+        && previous.is_none_or(|(time, batch_left)| {
+            let left = batch_left.checked_sub(1);
+            time <= record.time && left.is_none_or(|left| left == record.batch_left)
         })
 }
 
-/// Scan the newest segment and collect the observations about its end.
+/// Gather the evidence about the end of the log from its newest segment, whose file `prepare` gets
+/// first. The file is opened for reading only: a sealed segment without a successor is damage, and
+/// cannot be opened for writing.
 pub(crate) fn examine(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    segments: &Segments,
+    newest: &Segment,
+    head_slots: &HeadSlots,
+    prepare: impl FnOnce(&dyn StorageFile) -> io::Result<()>,
+) -> Result<Tail> {
+    let header = &newest.header;
+    let path = paths.segment(header.name());
+    let open = || storage.open(&path, Access::Read);
+    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
+    let file = open()?;
+    prepare(&*file).map_err(|error| Error::io("sync the segment", &path, error))?;
+    let mut scan = Scan::new(SegmentBytes::windowed(open()?), header, header.prealloc_len);
+    let mut tail = scan_newest(&mut scan, header, head_slots)
+        .map_err(|error| Error::io("read the segment", &path, error))?;
+    if let Some(bit) =
+        length_fault(newest, &*file).map_err(|error| Error::io("read the footer", &path, error))?
+    {
+        tail.evidence = tail.evidence.with(bit);
+    }
+    if head_slots.newest().is_some_and(|(_, head)| segments.contradicts(head)) {
+        tail.evidence = tail.evidence.with(EvidenceBit::HeadDisagrees);
+    }
+    Ok(tail)
+}
+
+/// What is wrong with the newest segment's length: it has its preallocated length until it is
+/// sealed, and it is sealed only if it has a successor.
+fn length_fault(newest: &Segment, file: &dyn StorageFile) -> io::Result<Option<EvidenceBit>> {
+    let header = &newest.header;
+    if newest.length == header.prealloc_len {
+        return Ok(None);
+    }
+    let footer = read_footer(file, newest.length)?.ok();
+    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
+    Ok(Some(if is_sealed { EvidenceBit::SegmentMissing } else { EvidenceBit::StructureInvalid }))
+}
+
+/// Scan the newest segment and collect the observations about its end.
+fn scan_newest(
     scan: &mut Scan,
     header: &SegmentHeader,
     head_slots: &HeadSlots,
@@ -178,36 +225,6 @@ fn is_slot_lost(head_slots: &HeadSlots, is_at_end: bool) -> bool {
     !(is_at_end && head.state == HeadState::Clean)
 }
 
-/// Add the observation about the newest segment's length: it has its preallocated length until it
-/// is sealed, and it is sealed only if it has a successor.
-pub(crate) fn with_length(
-    evidence: Evidence,
-    newest: &Segment,
-    file: &dyn StorageFile,
-) -> io::Result<Evidence> {
-    let header = &newest.header;
-    if newest.length == header.prealloc_len {
-        return Ok(evidence);
-    }
-    let footer = read_footer(file, newest.length)?.ok();
-    let is_sealed = footer.is_some_and(|footer| footer.header().as_ref() == Ok(header));
-    Ok(evidence.with(if is_sealed {
-        EvidenceBit::SegmentMissing
-    } else {
-        EvidenceBit::StructureInvalid
-    }))
-}
-
-/// Add whether HEAD contradicts a segment that has a successor.
-pub(crate) fn with_head(
-    evidence: Evidence,
-    segments: &Segments,
-    head_slots: &HeadSlots,
-) -> Evidence {
-    let disagrees = head_slots.newest().is_some_and(|(_, head)| segments.contradicts(head));
-    if disagrees { evidence.with(EvidenceBit::HeadDisagrees) } else { evidence }
-}
-
 /// The durable end in this segment: a sequence number and an offset.
 fn watermark(header: &SegmentHeader, head_here: Option<&Head>) -> (u64, u64) {
     let born = (header.born_last.max(header.base_seq.saturating_sub(1)), header.born_end);
@@ -226,26 +243,12 @@ struct TailScan {
 
 /// Read everything from `from` to the end of the segment; `fault` is the first invalid frame.
 fn scan_tail(scan: &mut Scan, from: u64, fault: u64) -> io::Result<TailScan> {
-    const STEP: usize = 64 * 1024;
-    let (mut offset, mut last) = (from, None);
-    let mut unreadable: Vec<Range<u64>> = Vec::new();
-    while offset < scan.end {
-        let room = usize::try_from(scan.end - offset).unwrap_or(STEP);
-        let bytes = scan.source.at(offset, room.min(STEP))?;
-        if bytes.is_empty() {
-            break;
-        }
-        if let Some(place) = last_nonzero(bytes) {
-            last = Some(offset + u64::try_from(place).map_err(io::Error::other)?);
-        }
-        let count = bytes.len();
-        unreadable.extend(scan.source.unreadable_in(offset, count));
-        offset += u64::try_from(count).map_err(io::Error::other)?;
-    }
+    let ByteSurvey { nonzero, mut unreadable } = scan.source.survey(from, scan.end)?;
+    let last = nonzero.map_or(from, |nonzero| nonzero.end);
     let has_read_error = unreadable.iter().any(|range| range.end > fault);
-    let is_zero_from_fault = last.is_none_or(|last| last < fault) && !has_read_error;
+    let is_zero_from_fault = last <= fault && !has_read_error;
     let mut discarded = Vec::new();
-    let (mut start, last) = (from, last.map_or(from, |last| last + 1));
+    let mut start = from;
     // Unreadable bytes are a gap between two ranges.
     unreadable.push(last..u64::MAX);
     for gap in unreadable {
@@ -271,14 +274,6 @@ fn discarded_range(scan: &mut Scan, range: Range<u64>) -> io::Result<DiscardedRa
     }
     let (blake3, length) = (Chain(hasher.finish()).to_string(), range.end - range.start);
     Ok(DiscardedRange { offset: range.start, length, blake3 })
-}
-
-/// Index of the last byte that is not zero. Whole pages of zeros are skipped at once.
-fn last_nonzero(bytes: &[u8]) -> Option<usize> {
-    const ZEROS: [u8; 4096] = [0; 4096];
-    let (number, page) =
-        bytes.chunks(ZEROS.len()).enumerate().rfind(|(_, page)| !ZEROS.starts_with(page))?;
-    Some(number * ZEROS.len() + page.iter().rposition(|byte| *byte != 0)?)
 }
 
 /// Whether the bytes at the first invalid frame contain a sector that was never written.

@@ -7,30 +7,22 @@
 //! - The segment is as large as necessary, and is written in chunks: memory does not depend on its
 //!   size.
 
-use std::path::Path;
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    Chain, ChainKey, HeadState, NewRecord, Placement, SegmentHeader, SegmentReason, Stamp,
-    encode_frame, frame_size,
-};
-use crate::log::bytes::{len_u64, to_u64};
+use crate::format::{Chain, HeadState, NewRecord, SegmentHeader, SegmentReason, frame_size};
+use crate::log::bytes::to_u64;
 use crate::log::errors::damaged;
 use crate::log::folder::{DATA_START, LedgerPaths};
 use crate::log::notes::{RecoveryNote, RewrittenRecords};
 use crate::log::options::{SegmentSizes, UidSource};
-use crate::log::record::Ack;
+use crate::log::record::{Ack, LoggedRecord};
 use crate::log::segment::{
-    ActiveSegment, CreateError, PublishGuard, Scan, SegmentBytes, WritePosition,
-    create_segment_with, low_bits, open_segment, write,
+    ActiveSegment, CreateError, PublishGuard, Scan, SegmentBytes, SegmentWriter, WritePosition,
+    next_header, open_segment,
 };
-use crate::storage::{Storage, StorageFile};
+use crate::storage::Storage;
 
 use super::evidence::Tail;
 use super::table::{RecoveryRow, TailVerdict};
-
-/// Size of a write in bytes, or of one frame if that is larger.
-const CHUNK: usize = 1 << 20;
 
 /// Space after the content of the smallest fence: on a full disk, what makes room must be able to
 /// append its note.
@@ -96,14 +88,9 @@ impl Fence<'_> {
         let note = self.note(survivors).record();
         // The survivors take as much space as before, followed by the note.
         let size = batch_end.offset - durable.offset + to_u64(frame_size(note.payload.len()));
+        let last =
+            Ack { seq: durable.next_seq - 1, chain: durable.chain.unwrap_or(Chain::GENESIS) };
         let header = SegmentHeader {
-            segment: uids.next(),
-            ordinal: self.before.ordinal + 1,
-            base_seq: durable.next_seq,
-            prev_chain: durable.chain.unwrap_or(Chain::GENESIS),
-            prev_segment: self.before.segment,
-            prev_data_end: durable.offset,
-            prev_last_seq: durable.next_seq - 1,
             writer_epoch: epoch,
             created: time,
             prealloc_len: size_for(size),
@@ -113,25 +100,18 @@ impl Fence<'_> {
             },
             born_last: batch_end.next_seq,
             born_end: DATA_START + size,
-            ..self.before.clone()
+            ..next_header(self.before, uids.next(), last, durable.offset)
         };
-        let mut ack = Ack { seq: header.prev_last_seq, chain: header.prev_chain };
-        let file = create_segment_with(
-            self.storage,
-            self.paths,
-            &header,
-            self.publish_guard,
-            |file, path| {
-                let mut frames = FrameWriter::new(&header, ack, file, path);
-                self.rewrite_survivors(&mut frames)?;
-                frames.push(&note, time, 0)?;
-                ack = frames.ack;
-                frames.flush()
-            },
-        )
-        .map_err(CreateError::into_error)?;
-        let position = WritePosition { ack, end: header.born_end, time };
-        Ok(FenceResult { active: ActiveSegment { header, file: file.into() }, position, survivors })
+        let mut segment = SegmentWriter::create(self.storage, self.paths, header)?;
+        self.rewrite_survivors(&mut segment)
+            .and_then(|()| push(&mut segment, &note, time, 0))
+            .inspect_err(|_| segment.discard(self.storage))?;
+        let published = segment.publish(self.storage, self.paths, self.publish_guard);
+        published.map_err(CreateError::into_error)?;
+        let position = WritePosition { ack: segment.ack(), end: segment.end(), time };
+        let header = segment.header.clone();
+        let active = ActiveSegment { header, file: segment.into_file().into() };
+        Ok(FenceResult { active, position, survivors })
     }
 
     fn note(&self, survivors: Option<RewrittenRecords>) -> RecoveryNote {
@@ -151,7 +131,7 @@ impl Fence<'_> {
 
     /// Rewrite the survivors with the same seq, time and payload, and so with the same chain
     /// values.
-    fn rewrite_survivors(&self, frames: &mut FrameWriter<'_>) -> Result<()> {
+    fn rewrite_survivors(&self, segment: &mut SegmentWriter) -> Result<()> {
         let (path, file) = open_segment(self.storage, self.paths, self.before)?;
         let mut scan =
             Scan::new(SegmentBytes::windowed(file), self.before, self.before.prealloc_len);
@@ -161,62 +141,16 @@ impl Fence<'_> {
                 .next(&mut at)
                 .map_err(|error| Error::io("read a record", &path, error).at_offset(at.offset))?
                 .map_err(|fault| damaged(&path, at.offset, at.next_seq, fault.describe()))?;
-            let stamp = found.header.stamp;
-            let record = NewRecord {
-                kind: found.header.kind,
-                codec: found.header.codec,
-                schema: found.header.schema,
-                payload: found.payload.to_vec(),
-            };
-            frames.push(&record, stamp.time, stamp.batch_left)?;
+            let LoggedRecord { time, kind, codec, schema, batch_left, payload, .. } = found;
+            let record = NewRecord { kind, codec, schema, payload: payload.to_vec() };
+            push(segment, &record, time, batch_left)?;
         }
         Ok(())
     }
 }
 
-/// Writes consecutive frames in chunks.
-struct FrameWriter<'a> {
-    header: &'a SegmentHeader,
-    key: ChainKey,
-    file: &'a dyn StorageFile,
-    path: &'a Path,
-    bytes: Vec<u8>,
-    /// Offset of `bytes` in the file.
-    start: u64,
-    ack: Ack,
-}
-
-impl<'a> FrameWriter<'a> {
-    fn new(header: &'a SegmentHeader, ack: Ack, file: &'a dyn StorageFile, path: &'a Path) -> Self {
-        let key = ChainKey::new(&header.genesis);
-        Self { header, key, file, path, bytes: Vec::new(), start: DATA_START, ack }
-    }
-
-    fn push(&mut self, record: &NewRecord, time: u64, batch_left: u16) -> Result<()> {
-        let seq = self.ack.seq + 1;
-        let stamp = Stamp {
-            seq,
-            time,
-            ordinal: low_bits(self.header.ordinal),
-            inflight: u32::try_from(seq - self.header.prev_last_seq).unwrap_or(u32::MAX),
-            batch_left,
-        };
-        let offset = self.start + len_u64(&self.bytes);
-        let placement = Placement { segment: self.header.segment, offset };
-        let previous = self.ack.chain;
-        let chain = encode_frame(&mut self.bytes, record, stamp, placement, &self.key, &previous);
-        self.ack = Ack { seq, chain };
-        if self.bytes.len() >= CHUNK {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Write the buffered frames, and return where they end.
-    fn flush(&mut self) -> Result<u64> {
-        write(self.file, self.path, &self.bytes, self.start)?;
-        self.start += len_u64(&self.bytes);
-        self.bytes.clear();
-        Ok(self.start)
-    }
+/// Add a record. None of the segment's records is durable before all are.
+fn push(segment: &mut SegmentWriter, record: &NewRecord, time: u64, batch_left: u16) -> Result<()> {
+    let inflight = segment.ack().seq + 1 - segment.header.prev_last_seq;
+    segment.push(record, time, u32::try_from(inflight).unwrap_or(u32::MAX), batch_left)
 }

@@ -13,6 +13,6 @@ mod table;
 pub(crate) use action::RecoveryAction;
 pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
-pub(crate) use evidence::{Tail, examine, with_head, with_length};
+pub(crate) use evidence::examine;
 pub(crate) use fence::Fence;
 pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict, classify};

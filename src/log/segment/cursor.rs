@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, FrameFault, SegmentHeader};
 use crate::log::record::{Anomaly, Damage, LogItem, LoggedRecord, RecordStatus};
 
-use super::scan::{FramePosition, Scan, ScannedFrame, logged};
+use super::scan::{FramePosition, Scan};
 
 /// The acknowledged end of a segment.
 #[derive(Debug, Clone, Copy)]
@@ -129,12 +129,10 @@ impl SegmentCursor {
         Ok(true)
     }
 
-    /// The frame at an offset, if it is intact and follows from the bytes before it.
-    pub(crate) fn frame_at_index_offset(
-        &mut self,
-        offset: u64,
-    ) -> io::Result<std::result::Result<ScannedFrame, FrameFault>> {
-        self.scan.frame_at_index_offset(offset)
+    /// Make the record at an offset the current one, if it is intact and follows from the bytes
+    /// before it. The position stays.
+    pub(crate) fn jump(&mut self, offset: u64) -> io::Result<std::result::Result<(), FrameFault>> {
+        self.scan.jump(offset)
     }
 
     /// The next item that begins before `stop`; `None` at the end.
@@ -153,13 +151,12 @@ impl SegmentCursor {
     /// The record of the last step. Its payload is borrowed from the read buffer.
     #[inline]
     pub(crate) fn current(&self) -> LoggedRecord<&[u8]> {
-        logged(self.scan.current(), self.scan.ordinal())
+        self.scan.current()
     }
 
     /// The record up to which everything was durable when the current one was written.
     pub(crate) fn durable_before(&self) -> u64 {
-        let stamp = self.scan.current().header.stamp;
-        stamp.seq.saturating_sub(u64::from(stamp.inflight))
+        self.scan.durable_before()
     }
 
     /// Sequence number of the next record.
@@ -188,7 +185,7 @@ impl SegmentCursor {
         if is_estimated {
             let found = self.find(|seq, _| seq > next && seq <= last_seq)?;
             return Ok(match found {
-                Some(found) => Some(self.skip(fault, found.offset, found.header.stamp.seq)),
+                Some(found) => Some(self.skip(fault, found.offset, found.next_seq)),
                 None => self.end(),
             });
         }
@@ -196,7 +193,7 @@ impl SegmentCursor {
             let limit = self.durable_end.end;
             let found = self.find(|seq, _| seq > next)?.filter(|found| found.offset < limit);
             let (end, seq) = found.map_or((limit, last_seq.saturating_add(1).max(next)), |found| {
-                (found.offset, found.header.stamp.seq)
+                (found.offset, found.next_seq)
             });
             return Ok(Some(self.skip(fault, end, seq)));
         }
@@ -225,7 +222,7 @@ impl SegmentCursor {
         self.scan.source.refresh();
         Ok(Some(match self.advance_record()? {
             Ok(status) => CursorStep::Record(status),
-            Err(fault) => self.skip(fault, found.offset, found.header.stamp.seq),
+            Err(fault) => self.skip(fault, found.offset, found.next_seq),
         }))
     }
 
@@ -242,7 +239,7 @@ impl SegmentCursor {
     }
 
     /// The first intact frame after the position whose seq and inflight match.
-    fn find(&mut self, wanted: impl Fn(u64, u32) -> bool) -> Result<Option<ScannedFrame>> {
+    fn find(&mut self, wanted: impl Fn(u64, u32) -> bool) -> Result<Option<FramePosition>> {
         self.scan
             .find(self.at.offset + 64, |frame| wanted(frame.stamp.seq, frame.stamp.inflight))
             .map_err(|error| self.unreadable(error))

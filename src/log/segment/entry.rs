@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE, SegmentHeader, SegmentName};
-use crate::storage::{Access, Storage, read_sectors};
+use crate::log::folder::LedgerPaths;
+use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
 use super::footer::read_replica;
 
@@ -24,6 +25,18 @@ pub(crate) type SegmentEntry = (SegmentName, PathBuf, std::result::Result<Segmen
 /// The segment in a file, if its header matches the file name.
 pub(crate) fn valid_segment((name, _, read): &SegmentEntry) -> Option<&Segment> {
     read.as_ref().ok().filter(|segment| segment.header.name() == *name)
+}
+
+/// Open a segment's file for writing.
+pub(crate) fn open_segment(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    header: &SegmentHeader,
+) -> Result<(PathBuf, Box<dyn StorageFile>)> {
+    let path = paths.segment(header.name());
+    let file = storage.open(&path, Access::ReadWrite);
+    let file = file.map_err(|error| Error::io("open the segment", &path, error))?;
+    Ok((path, file))
 }
 
 pub(crate) fn read_header(

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    FOOTER_SIZE, Footer, FooterFault, SegmentHeader, SegmentReason, is_sealed_length,
+    FOOTER_SIZE, Footer, FooterFault, Index, IndexFault, SegmentHeader, SegmentReason,
+    is_sealed_length,
 };
 use crate::log::record::DerivedDamage;
 use crate::storage::{Access, Storage, StorageFile, read_sectors};
@@ -45,6 +46,21 @@ pub(crate) fn read_footer(
         return Ok(Err(FooterFault::Unreadable));
     }
     Ok(Footer::decode(bytes.get(..read.count).unwrap_or_default(), offset))
+}
+
+/// The index of a sealed segment, after a check of its checksum.
+pub(crate) fn read_index(
+    file: &dyn StorageFile,
+    footer: &Footer,
+) -> io::Result<std::result::Result<Index, IndexFault>> {
+    // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
+    let mut bytes = vec![0; usize::try_from(footer.index_length).unwrap_or(0)];
+    let read = read_sectors(file, &mut bytes, footer.data_end)?;
+    if !read.unreadable.is_empty() {
+        return Ok(Err(IndexFault::Unreadable));
+    }
+    bytes.truncate(read.count);
+    Ok(Index::decode(bytes, footer))
 }
 
 /// The footer's size as a length on disk.

@@ -184,8 +184,12 @@ impl Segments {
     }
 }
 
+/// Added to the report of segments that are missing before the first one.
+pub(crate) const NO_NOTE: &str = ", and no readable retention note says that it was pruned";
+
 impl Segments {
-    /// What is wrong with a segment's place in the sequence, if anything.
+    /// What is wrong with a segment's place after another one, or at the start of the log, if
+    /// anything.
     pub(crate) fn link_problem(
         &self,
         name: SegmentName,
@@ -193,48 +197,40 @@ impl Segments {
         previous: Option<&Segment>,
         segment: &Segment,
     ) -> Option<String> {
-        link_problem(name, ordinal, previous.ok_or(&self.start), segment)
+        let header = &segment.header;
+        if header.name() != name {
+            return Some(format!(
+                "the file is named {name}, but its header says {}",
+                header.name()
+            ));
+        }
+        mutant!(MissingSegmentSkipped => return None);
+        if header.ordinal != ordinal {
+            let note = if previous.is_none() { NO_NOTE } else { "" };
+            return Some(format!(
+                "segment {ordinal} is missing{note}: expected it here, found segment {}",
+                header.ordinal
+            ));
+        }
+        let Some(Segment { header: previous, .. }) = previous else {
+            return self.start.problem(header);
+        };
+        mutant!(StaleSegmentAccepted => return None);
+        let is_next = header.ledger == previous.ledger
+            && header.genesis == previous.genesis
+            && header.prev_segment == previous.segment
+            && Some(header.base_seq) == header.prev_last_seq.checked_add(1)
+            && header.base_seq >= previous.base_seq
+            && header.writer_epoch >= previous.writer_epoch
+            && header.prev_data_end >= previous.born_end.max(DATA_START)
+            && header.prev_data_end <= previous.prealloc_len;
+        (!is_next).then(|| {
+            format!(
+                "the segment does not follow from segment {}: its links differ",
+                previous.ordinal
+            )
+        })
     }
-}
-
-/// Added to the report of segments that are missing before the first one.
-pub(crate) const NO_NOTE: &str = ", and no readable retention note says that it was pruned";
-
-/// What is wrong with a segment's place after another one, or at the start of the log, if anything.
-fn link_problem(
-    name: SegmentName,
-    ordinal: u64,
-    previous: std::result::Result<&Segment, &LogStart>,
-    segment: &Segment,
-) -> Option<String> {
-    let header = &segment.header;
-    if header.name() != name {
-        return Some(format!("the file is named {name}, but its header says {}", header.name()));
-    }
-    mutant!(MissingSegmentSkipped => return None);
-    if header.ordinal != ordinal {
-        let note = if previous.is_err() { NO_NOTE } else { "" };
-        return Some(format!(
-            "segment {ordinal} is missing{note}: expected it here, found segment {}",
-            header.ordinal
-        ));
-    }
-    let previous = match previous {
-        Ok(segment) => &segment.header,
-        Err(beginning) => return beginning.problem(header),
-    };
-    mutant!(StaleSegmentAccepted => return None);
-    let is_next = header.ledger == previous.ledger
-        && header.genesis == previous.genesis
-        && header.prev_segment == previous.segment
-        && Some(header.base_seq) == header.prev_last_seq.checked_add(1)
-        && header.base_seq >= previous.base_seq
-        && header.writer_epoch >= previous.writer_epoch
-        && header.prev_data_end >= previous.born_end.max(DATA_START)
-        && header.prev_data_end <= previous.prealloc_len;
-    (!is_next).then(|| {
-        format!("the segment does not follow from segment {}: its links differ", previous.ordinal)
-    })
 }
 
 /// What is wrong with the length of a segment that has a successor, if anything.

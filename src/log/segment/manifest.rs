@@ -13,9 +13,11 @@ use crate::format::{
 };
 use crate::log::bytes::{hex, parse_hash};
 use crate::log::folder::MANIFEST_NAME;
+use crate::log::record::Ack;
 use crate::storage::{Access, Storage, read_sectors};
 
 use super::entry::{SegmentEntry, valid_segment};
+use super::header::{head_content, next_header};
 use super::start::LogStart;
 
 /// The format that a manifest names.
@@ -140,15 +142,10 @@ impl ArchiveManifest {
         let is_told = (header.ordinal, head.durable_seq, head.chain.to_string())
             == (self.last_ordinal, self.last_seq, self.chain.clone());
         let is_sealed = is_sealed_length(last.length, header.prealloc_len);
+        let last = Ack { seq: self.last_seq, chain: head.chain };
         is_told.then(|| SegmentHeader {
-            ordinal: header.ordinal.saturating_add(1),
-            base_seq: self.last_seq.saturating_add(1),
-            prev_chain: head.chain,
-            prev_segment: header.segment,
-            prev_data_end: head.data_end,
-            prev_last_seq: self.last_seq,
             reason: if is_sealed { SegmentReason::Rotate } else { SegmentReason::FenceAfterCrash },
-            ..header.clone()
+            ..next_header(header, header.segment, last, head.data_end)
         })
     }
 }
@@ -166,20 +163,10 @@ fn format_of(bytes: &[u8]) -> Option<String> {
 /// where its successor `next` says.
 #[must_use]
 pub fn archive_head(header: &SegmentHeader, next: &SegmentHeader) -> Vec<u8> {
-    let slot = Head {
-        ledger: header.ledger,
-        generation: 1,
-        writer_epoch: header.writer_epoch,
-        mode: HeadSync::Interval,
-        durable_seq: next.prev_last_seq,
-        ordinal: header.ordinal,
-        segment: header.segment,
-        data_end: next.prev_data_end,
-        chain: next.prev_chain,
-        state: HeadState::Clean,
-    }
-    .encode();
-    let bytes = slot.repeat(2);
+    let last = Ack { seq: next.prev_last_seq, chain: next.prev_chain };
+    let (epoch, end, mode) = (header.writer_epoch, next.prev_data_end, HeadSync::Interval);
+    let head = head_content(header, epoch, last, end, mode, HeadState::Clean);
+    let bytes = Head { generation: 1, ..head }.encode().repeat(2);
     debug_assert_eq!(bytes.len(), HEAD_SIZE);
     bytes
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::format::{
-    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, RecordHeader,
+    Chain, ChainKey, ChainLookahead, CheckedFrame, CheckedHeader, FrameFault, Record, RecordHeader,
     SegmentHeader, SegmentSeed, frame_size,
 };
 use crate::log::bytes::to_u64;
@@ -67,6 +67,27 @@ impl SegmentBytes {
         let end = offset.saturating_add(to_u64(count));
         let clip = |range: &Range<u64>| range.start.max(offset)..range.end.min(end);
         self.unreadable.iter().map(clip).filter(|range| !range.is_empty()).collect()
+    }
+
+    /// Which bytes from `from` to `end` are not zero, and which cannot be read.
+    pub(crate) fn survey(&mut self, from: u64, end: u64) -> io::Result<ByteSurvey> {
+        let mut survey = ByteSurvey::default();
+        let mut offset = from;
+        while offset < end {
+            let room = usize::try_from(end - offset).unwrap_or(WINDOW).min(WINDOW);
+            let bytes = self.at(offset, room)?;
+            if bytes.is_empty() {
+                break;
+            }
+            if let Some(found) = nonzero(bytes) {
+                let start = survey.nonzero.map_or(offset + to_u64(found.start), |all| all.start);
+                survey.nonzero = Some(start..offset + to_u64(found.end));
+            }
+            let count = bytes.len();
+            survey.unreadable.extend(self.unreadable_in(offset, count));
+            offset += to_u64(count);
+        }
+        Ok(survey)
     }
 
     /// Bring bytes into memory.
@@ -160,6 +181,27 @@ impl SegmentBytes {
     }
 }
 
+/// What a range of bytes holds.
+#[derive(Debug, Default)]
+pub(crate) struct ByteSurvey {
+    /// From the first byte that is not zero to the end of the last one.
+    pub(crate) nonzero: Option<Range<u64>>,
+    /// In order.
+    pub(crate) unreadable: Vec<Range<u64>>,
+}
+
+/// From the first byte that is not zero to the end of the last one. Whole pages of zeros are skipped
+/// at once.
+fn nonzero(bytes: &[u8]) -> Option<Range<usize>> {
+    let mut pages = bytes.chunks(ZEROS.len()).enumerate();
+    let is_used = |(_, page): &(usize, &[u8])| !ZEROS.starts_with(page);
+    let (first, page) = pages.find(is_used)?;
+    let start = page.iter().position(|byte| *byte != 0)?;
+    let (last, page) = pages.rfind(is_used).unwrap_or((first, page));
+    let end = page.iter().rposition(|byte| *byte != 0)? + 1;
+    Some(first * ZEROS.len() + start..last * ZEROS.len() + end)
+}
+
 /// A position between two frames of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FramePosition {
@@ -179,35 +221,18 @@ impl FramePosition {
     }
 }
 
-/// A valid frame at its expected position.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ScannedFrame<P = Vec<u8>> {
-    pub(crate) header: RecordHeader,
-    pub(crate) payload: P,
-    pub(crate) chain: Chain,
-    pub(crate) offset: u64,
-    pub(crate) size: u64,
-}
-
-impl<P> ScannedFrame<P> {
-    /// Where it ends.
-    fn end(&self) -> u64 {
-        self.offset + self.size
-    }
-}
-
-impl ScannedFrame<&[u8]> {
-    /// The frame with an owned payload.
-    pub(crate) fn into_owned(self) -> ScannedFrame {
-        let Self { header, payload, chain, offset, size } = self;
-        ScannedFrame { header, payload: payload.to_vec(), chain, offset, size }
-    }
-}
-
-/// The length of a payload that stays in the read buffer until something else is read.
-#[derive(Debug, Clone, Copy)]
+/// A payload that stays in the read buffer until something else is read.
+#[derive(Debug, Clone)]
 struct HeldPayload {
     length: usize,
+    /// How many records were not durable when the frame was written, this one included.
+    inflight: u32,
+}
+
+impl HeldPayload {
+    fn of(header: &RecordHeader, payload: &[u8]) -> Self {
+        Self { length: payload.len(), inflight: header.stamp.inflight }
+    }
 }
 
 /// Whether the links of the chain are recomputed.
@@ -232,9 +257,9 @@ pub(crate) struct Scan {
     pub(crate) chain_check: ChainCheck,
     /// Links computed ahead, and the value of `fills` for the bytes that they cover.
     ahead: (ChainLookahead, u64),
-    /// The last frame. It is stored and read in place: passing it by value copies it at each call,
+    /// The last record. It is stored and read in place: passing it by value copies it at each call,
     /// which costs as much as checking it.
-    current: Option<ScannedFrame<HeldPayload>>,
+    current: Option<LoggedRecord<HeldPayload>>,
     /// Its payload, if the source is mapped.
     copied: Vec<u8>,
 }
@@ -249,10 +274,6 @@ impl Scan {
         Self { source, seeds, ordinal, key, prev_chain, end, chain_check, ahead, current, copied }
     }
 
-    pub(crate) fn ordinal(&self) -> u64 {
-        self.ordinal
-    }
-
     /// Advance over the frame at a position, or return why there is none.
     pub(crate) fn advance(&mut self, at: &mut FramePosition) -> io::Result<Result<(), FrameFault>> {
         let (key, seq) = (self.key, at.next_seq);
@@ -265,16 +286,22 @@ impl Scan {
             _ if frame.header().stamp.seq == seq => Ok(()),
             _ => Err(FrameFault::Seq),
         };
-        let found =
-            match self.frame(at.offset, prove, |payload| HeldPayload { length: payload.len() })? {
-                Ok(found) => found,
-                Err(fault) => return Ok(Err(fault)),
-            };
+        let found = match self.record(at.offset, prove, HeldPayload::of)? {
+            Ok(found) => found,
+            Err(fault) => return Ok(Err(fault)),
+        };
         // No writer reaches the last sequence number, so a header with it is not a writer's.
         let Some(next_seq) = seq.checked_add(1) else { return Ok(Err(FrameFault::Seq)) };
-        at.offset = found.end();
+        at.offset = found.offset + found.size;
         at.next_seq = next_seq;
         at.chain = Some(found.chain);
+        self.hold(found);
+        Ok(Ok(()))
+    }
+
+    /// Make a record the last one.
+    #[inline]
+    fn hold(&mut self, found: LoggedRecord<HeldPayload>) {
         if self.source.is_mapped() {
             // A payload in a map is copied before it is interpreted.
             let bytes = self.source.held(found.offset + HEADER_SIZE, found.payload.length);
@@ -282,32 +309,37 @@ impl Scan {
             self.copied.extend_from_slice(bytes.unwrap_or_default());
         }
         self.current = Some(found);
-        Ok(Ok(()))
     }
 
-    /// Advance over the frame at a position and return it.
+    /// Advance over the frame at a position and return its record.
     pub(crate) fn next(
         &mut self,
         at: &mut FramePosition,
-    ) -> io::Result<Result<ScannedFrame<&[u8]>, FrameFault>> {
+    ) -> io::Result<Result<LoggedRecord<&[u8]>, FrameFault>> {
         let passed = self.advance(at)?;
         Ok(passed.map(|()| self.current()))
     }
 
-    /// The last frame, if nothing else was read since.
+    /// The last record, if nothing else was read since.
     #[inline]
-    pub(crate) fn current(&self) -> ScannedFrame<&[u8]> {
+    pub(crate) fn current(&self) -> LoggedRecord<&[u8]> {
         let found = self.current.as_ref().and_then(|passed| {
-            let ScannedFrame { header, payload: HeldPayload { length }, chain, offset, size } =
-                *passed;
+            let length = passed.payload.length;
             let payload = if self.source.is_mapped() {
                 self.copied.get(..length)
             } else {
-                self.source.held(offset + HEADER_SIZE, length)
+                self.source.held(passed.offset + HEADER_SIZE, length)
             };
-            Some(ScannedFrame { header, payload: payload?, chain, offset, size })
+            let payload = payload?;
+            Some(passed.clone().with(|_| payload))
         });
         found.expect("the current frame is in memory until something else is read")
+    }
+
+    /// The record up to which everything was durable when the last one was written; 0 without one.
+    pub(crate) fn durable_before(&self) -> u64 {
+        let last = self.current.as_ref();
+        last.map_or(0, |last| last.seq.saturating_sub(u64::from(last.payload.inflight)))
     }
 
     /// The link that the frame at an offset must have after a chain value, if its bytes are in
@@ -319,7 +351,9 @@ impl Scan {
             ahead.clear();
             *fill = fills;
         }
-        if ahead.is_empty() && self.current.is_some_and(|passed| passed.end() == offset) {
+        if ahead.is_empty()
+            && self.current.as_ref().is_some_and(|last| last.offset + last.size == offset)
+        {
             let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
             let bytes = self.source.in_window(offset)?;
             ahead.fill(bytes.get(..room).unwrap_or(bytes), offset, previous, &self.key);
@@ -327,12 +361,13 @@ impl Scan {
         ahead.take(offset, previous)
     }
 
-    /// The first frame at or after `offset` that passes its CRCs and that `wanted` accepts.
+    /// The position of the first frame at or after `offset` that passes its CRCs and that `wanted`
+    /// accepts.
     pub(crate) fn find(
         &mut self,
         offset: u64,
         wanted: impl Fn(&RecordHeader) -> bool,
-    ) -> io::Result<Option<ScannedFrame>> {
+    ) -> io::Result<Option<FramePosition>> {
         let mut at = offset.next_multiple_of(FRAME_STEP);
         while at < self.end {
             // Whole pages of zeros are skipped at once.
@@ -344,27 +379,24 @@ impl Scan {
             let prove = |frame: &CheckedFrame<'_>| {
                 if wanted(frame.header()) { Ok(()) } else { Err(FrameFault::Seq) }
             };
-            let found = self.frame(at, prove, <[u8]>::to_vec)?;
-            match found {
-                Ok(found) => return Ok(Some(found)),
-                Err(_) => at += FRAME_STEP,
+            if let Ok(found) = self.record(at, prove, |_, _| ())? {
+                return Ok(Some(FramePosition { offset: at, next_seq: found.seq, chain: None }));
             }
+            at += FRAME_STEP;
         }
         Ok(None)
     }
 
-    /// The frame at an offset from an index. It may have any sequence number, but must be intact
+    /// Jump over the record at an offset from an index. It may have any sequence number, but must be intact
     /// and follow from the chain value in the bytes before it.
-    pub(crate) fn frame_at_index_offset(
-        &mut self,
-        offset: u64,
-    ) -> io::Result<Result<ScannedFrame, FrameFault>> {
+    pub(crate) fn jump(&mut self, offset: u64) -> io::Result<Result<(), FrameFault>> {
         let Some(chain) = self.chain_before(offset)? else { return Ok(Err(FrameFault::Truncated)) };
         let key = self.key;
         let prove = |frame: &CheckedFrame<'_>| {
             frame.verify(frame.header().stamp.seq, &key, &chain).map(drop)
         };
-        self.frame(offset, prove, <[u8]>::to_vec)
+        let found = self.record(offset, prove, HeldPayload::of)?;
+        Ok(found.map(|found| self.hold(found)))
     }
 
     /// The chain value of the previous record, as stored in the bytes before an offset.
@@ -381,12 +413,12 @@ impl Scan {
     }
 
     #[inline]
-    fn frame<P>(
+    fn record<P>(
         &mut self,
         offset: u64,
         prove: impl Fn(&CheckedFrame<'_>) -> Result<(), FrameFault>,
-        keep: fn(&[u8]) -> P,
-    ) -> io::Result<Result<ScannedFrame<P>, FrameFault>> {
+        keep: fn(&RecordHeader, &[u8]) -> P,
+    ) -> io::Result<Result<LoggedRecord<P>, FrameFault>> {
         let seed = self.seeds.at(offset);
         let room = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let Some(head) = self.source.readable_at(offset, room.min(frame_size(0)))? else {
@@ -405,10 +437,20 @@ impl Scan {
             Err(fault) => return Ok(Err(fault)),
         };
         Ok(prove(&frame).map(|()| {
-            let record = frame.trust();
-            let size = u64::try_from(frame.size()).unwrap_or(u64::MAX);
-            let payload = keep(record.payload);
-            ScannedFrame { header: record.header, payload, chain: record.chain, offset, size }
+            let Record { header, payload, chain } = frame.trust();
+            LoggedRecord {
+                seq: header.stamp.seq,
+                time: header.stamp.time,
+                kind: header.kind,
+                codec: header.codec,
+                schema: header.schema,
+                batch_left: header.stamp.batch_left,
+                payload: keep(&header, payload),
+                chain,
+                segment: self.ordinal,
+                offset,
+                size: u64::try_from(frame.size()).unwrap_or(u64::MAX),
+            }
         }))
     }
 }
@@ -421,24 +463,6 @@ const CHAIN_SIZE: u64 = 32;
 const FRAME_STEP: u64 = 64;
 const PAGE: u64 = 4096;
 const ZEROS: [u8; 4096] = [0; 4096];
-
-#[inline]
-pub(crate) fn logged<P>(found: ScannedFrame<P>, segment: u64) -> LoggedRecord<P> {
-    let stamp = found.header.stamp;
-    LoggedRecord {
-        seq: stamp.seq,
-        time: stamp.time,
-        kind: found.header.kind,
-        codec: found.header.codec,
-        schema: found.header.schema,
-        batch_left: stamp.batch_left,
-        payload: found.payload,
-        chain: found.chain,
-        segment,
-        offset: found.offset,
-        size: found.size,
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -506,7 +530,7 @@ mod tests {
         write(&*file, &key, 4, 1, chains[3]);
         scan.source.refresh();
         for seq in 4..=6 {
-            assert_eq!(scan.next(&mut at).unwrap().unwrap().header.stamp.seq, seq);
+            assert_eq!(scan.next(&mut at).unwrap().unwrap().seq, seq);
         }
     }
 

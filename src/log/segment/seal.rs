@@ -23,7 +23,7 @@ use crate::storage::{Access, Storage, StorageFile};
 
 use super::entry::valid_segment;
 use super::list::Segments;
-use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes, logged};
+use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes};
 
 /// Seal the segment of `header` if it is not sealed and `next` is its successor by rotation. The
 /// caller has made `next` durable and has synced HEAD since.
@@ -109,13 +109,11 @@ fn derive(
     let (mut times, mut batch_left) = (None, 0);
     while at.offset < next.prev_data_end {
         let Ok(found) = scan.next(&mut at)? else { return Ok(None) };
-        let found = found.into_owned();
-        let size = usize::try_from(found.size).map_err(io::Error::other)?;
-        hasher.update(scan.source.at(found.offset, size)?);
-        let record = logged(found, header.ordinal);
-        index.push(record.seq, record.offset, record.kind, stream_rule.stream(&record));
-        times = Some((times.map_or(record.time, |(first, _)| first), record.time));
-        batch_left = record.batch_left;
+        index.push(found.seq, found.offset, found.kind, stream_rule.stream(&found));
+        times = Some((times.map_or(found.time, |(first, _)| first), found.time));
+        batch_left = found.batch_left;
+        let (offset, size) = (found.offset, usize::try_from(found.size).map_err(io::Error::other)?);
+        hasher.update(scan.source.at(offset, size)?);
     }
     let is_whole = at.offset == next.prev_data_end
         && Some(at.next_seq) == next.prev_last_seq.checked_add(1)

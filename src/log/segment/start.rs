@@ -9,13 +9,13 @@
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::format::{Chain, FrameFault, Index, SegmentHeader, SegmentName, is_sealed_length};
-use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote, retention_in};
-use crate::storage::{Access, Storage, StorageFile, read_sectors};
+use crate::format::{Chain, FrameFault, SegmentHeader, SegmentName, is_sealed_length};
+use crate::log::notes::{KIND_RETENTION_NOTE, LoggedRetentionNote};
+use crate::storage::{Access, Storage, StorageFile};
 
 use super::cursor::Predecessor;
 use super::entry::{Segment, SegmentEntry, valid_segment};
-use super::footer::read_footer;
+use super::footer::{read_footer, read_index};
 use super::scan::{ChainCheck, FramePosition, Scan, SegmentBytes};
 
 /// The required first segment.
@@ -103,14 +103,7 @@ fn may_hold_note(file: &dyn StorageFile, segment: &Segment) -> io::Result<bool> 
     let Some(footer) = footer.filter(|footer| footer.header().as_ref() == Ok(header)) else {
         return Ok(true);
     };
-    // At most `INDEX_LENGTH_MAX` and within the file: the footer was checked.
-    let mut bytes = vec![0; usize::try_from(footer.index_length).unwrap_or(0)];
-    let read = read_sectors(file, &mut bytes, footer.data_end)?;
-    if !read.unreadable.is_empty() {
-        return Ok(true);
-    }
-    bytes.truncate(read.count);
-    let index = Index::decode(bytes, &footer).ok();
+    let index = read_index(file, &footer)?.ok();
     Ok(index.is_none_or(|index| index.of_kind(KIND_RETENTION_NOTE).next().is_some()))
 }
 
@@ -126,18 +119,13 @@ fn last_note(
     let mut last = None;
     loop {
         match scan.next(&mut at)? {
-            Ok(found) => {
-                last = retention_in(&found.header, found.payload).or(last);
-            }
+            Ok(found) => last = LoggedRetentionNote::from_record(&found).or(last),
             Err(FrameFault::Empty) if is_newest => return Ok(last),
             Err(_) => {
                 let due = at.next_seq;
                 match scan.find(at.offset + 64, |frame| frame.stamp.seq >= due)? {
                     None => return Ok(last),
-                    Some(found) => {
-                        let next_seq = found.header.stamp.seq;
-                        at = FramePosition { offset: found.offset, next_seq, chain: None };
-                    }
+                    Some(found) => at = found,
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::format::Chain;
+use crate::log::bytes::parse_hash;
 use crate::log::record::Ack;
 
 /// A chain value that must be in the log, optionally at a certain record.
@@ -72,15 +73,8 @@ impl FromStr for ExpectedChain {
             Some((seq, hash)) => (Some(seq.parse().map_err(|_| wrong())?), hash),
             None => (None, text),
         };
-        if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(wrong());
-        }
-        let mut chain = [0; 32];
-        for (place, byte) in chain.iter_mut().enumerate() {
-            let digits = hash.get(2 * place..2 * place + 2).ok_or_else(wrong)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
-        Ok(Self { seq, chain: Chain(chain) })
+        let chain = parse_hash(&hash.to_ascii_lowercase()).map(Chain).ok_or_else(wrong)?;
+        Ok(Self { seq, chain })
     }
 }
 

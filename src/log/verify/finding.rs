@@ -1,11 +1,12 @@
 //! A finding of a verification: what is wrong, where, and which records are lost.
 
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::log::record::{Damage, DerivedDamage};
+use crate::log::reader::LogReader;
+use crate::log::record::{Damage, DerivedDamage, LoggedRecord};
 
 /// The class of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +40,27 @@ pub struct VerifyFinding {
 }
 
 impl VerifyFinding {
+    /// A finding in a range of bytes that no record is missing because of.
+    #[must_use]
+    pub fn new(class: FindingClass, path: PathBuf, bytes: Range<u64>, what: &str) -> Self {
+        let (offset, end, what) = (bytes.start, bytes.end, what.to_owned());
+        Self { class, path, offset, end, missing: None, what }
+    }
+
+    /// Damage in an intact record.
+    #[must_use]
+    pub fn at_record<P>(reader: &LogReader, record: &LoggedRecord<P>, what: &str) -> Self {
+        let bytes = record.offset..record.offset.saturating_add(record.size);
+        Self::new(FindingClass::Damage, reader.segment_path(record.segment), bytes, what)
+    }
+
     /// The finding for an error that names a place.
     #[must_use]
     pub fn of_error(class: FindingClass, error: &Error) -> Self {
         let location = error.location();
         let offset = location.offset.unwrap_or(0);
-        Self {
-            class,
-            path: location.path.clone().unwrap_or_default(),
-            offset,
-            end: offset,
-            missing: None,
-            what: error.to_string(),
-        }
+        let path = location.path.clone().unwrap_or_default();
+        Self::new(class, path, offset..offset, &error.to_string())
     }
 }
 
@@ -66,7 +75,7 @@ impl From<Damage> for VerifyFinding {
 impl From<DerivedDamage> for VerifyFinding {
     fn from(damage: DerivedDamage) -> Self {
         let DerivedDamage { path, offset, end, what } = damage;
-        Self { class: FindingClass::DerivedDamage, path, offset, end, missing: None, what }
+        Self::new(FindingClass::DerivedDamage, path, offset..end, &what)
     }
 }
 

@@ -17,28 +17,17 @@ pub(crate) fn findings(
     reader: &LogReader,
 ) -> Result<Vec<VerifyFinding>> {
     let path = LedgerPaths::new(dir).head();
-    let finding = |class, offset, end, what: &str| VerifyFinding {
-        class,
-        path: path.clone(),
-        offset,
-        end,
-        missing: None,
-        what: what.to_owned(),
-    };
+    let finding =
+        |range, what: &str| VerifyFinding::new(FindingClass::Damage, path.clone(), range, what);
     let Some(read) = read(storage, &path)? else {
-        return Ok(vec![finding(
-            FindingClass::Damage,
-            0,
-            0,
-            "HEAD is missing, so the durable end is unknown",
-        )]);
+        return Ok(vec![finding(0..0, "HEAD is missing, so the durable end is unknown")]);
     };
     let bytes = &read.bytes;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if bytes.len() != HEAD_SIZE {
         let found = if bytes.len() > HEAD_SIZE { "more".to_owned() } else { length.to_string() };
         let what = format!("expected a file of {HEAD_SIZE} bytes, found {found}");
-        return Ok(vec![finding(FindingClass::Damage, 0, length, &what)]);
+        return Ok(vec![finding(0..length, &what)]);
     }
     let head_slots = read.slots();
     let mut findings = Vec::new();
@@ -50,25 +39,18 @@ pub(crate) fn findings(
         }
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        let (class, what) = match head_slots.newest() {
-            Some(_) if !is_readable => {
-                (FindingClass::Damage, "the storage cannot read the slot; the other slot is used")
-            }
-            Some(_) => (FindingClass::Damage, "invalid slot; the other slot is used"),
-            None => (FindingClass::Damage, "invalid slot, like the other one"),
+        let what = match head_slots.newest() {
+            Some(_) if !is_readable => "the storage cannot read the slot; the other slot is used",
+            Some(_) => "invalid slot; the other slot is used",
+            None => "invalid slot, like the other one",
         };
-        findings.push(finding(class, offset, end, what));
+        findings.push(finding(offset..end, what));
     }
     if let [Some(one), Some(other)] = &head_slots.slots
         && one.generation == other.generation
         && one != other
     {
-        findings.push(finding(
-            FindingClass::Damage,
-            0,
-            length,
-            "two different slots of one generation",
-        ));
+        findings.push(finding(0..length, "two different slots of one generation"));
     }
     if let Some((slot, head)) = head_slots.newest()
         && reader.head() == Some(head)
@@ -77,7 +59,7 @@ pub(crate) fn findings(
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
         let end = offset.saturating_add(132);
         let what = "it contradicts the header of a later segment";
-        findings.push(finding(FindingClass::Damage, offset, end, what));
+        findings.push(finding(offset..end, what));
     }
     Ok(findings)
 }
@@ -95,12 +77,8 @@ fn read(storage: &dyn Storage, path: &Path) -> Result<Option<HeadBytes>> {
 /// Unknown files in the log's folder.
 pub(crate) fn unknown_files(reader: &LogReader) -> impl Iterator<Item = VerifyFinding> + '_ {
     let folder = &reader.segments.folder;
-    reader.unknown_files().iter().map(move |name| VerifyFinding {
-        class: FindingClass::Warning,
-        path: folder.join(name),
-        offset: 0,
-        end: 0,
-        missing: None,
-        what: "unknown file, ignored".to_owned(),
+    reader.unknown_files().iter().map(move |name| {
+        let what = "unknown file, ignored";
+        VerifyFinding::new(FindingClass::Warning, folder.join(name), 0..0, what)
     })
 }

@@ -46,15 +46,8 @@ pub(crate) struct RangeResult {
     pub(crate) found: FoundRecord,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct RecordStamp {
-    seq: u64,
-    time: u64,
-    batch_left: u16,
-    segment: u64,
-    offset: u64,
-    size: u64,
-}
+/// A record without its payload.
+type RecordStamp = LoggedRecord<()>;
 
 /// Split a log into ranges. The first range includes everything before the first possible boundary.
 pub(crate) fn split(reader: &LogReader) -> Vec<VerifyRange> {
@@ -174,16 +167,14 @@ pub(crate) fn check_boundary(
     before: &RangeResult,
     after: &RangeResult,
 ) -> Option<VerifyFinding> {
-    let ((_, last), (first, _)) = (before.span?, after.span?);
+    let ((_, last), (first, _)) = (before.span.as_ref()?, after.span.as_ref()?);
     let goes_back = last.seq.checked_add(1) == Some(first.seq) && first.time < last.time;
     let what = "the record is intact, but its time is before that of the previous record";
-    goes_back.then(|| record_finding(path_of(reader, first.segment), first, what))
+    goes_back.then(|| record_finding(reader, first, what))
 }
 
-fn record_finding(path: PathBuf, stamp: RecordStamp, what: &str) -> VerifyFinding {
-    let (offset, end) = (stamp.offset, stamp.offset.saturating_add(stamp.size));
-    let what = format!("record {}: {what}", stamp.seq);
-    VerifyFinding { class: FindingClass::Damage, path, offset, end, missing: None, what }
+fn record_finding(reader: &LogReader, record: &RecordStamp, what: &str) -> VerifyFinding {
+    VerifyFinding::at_record(reader, record, &format!("record {}: {what}", record.seq))
 }
 
 impl RangeResult {
@@ -191,7 +182,7 @@ impl RangeResult {
     /// findings, and its last record directly precedes the first one here.
     pub(crate) fn continues(&self, before: &Self) -> bool {
         mutant!(RangeBoundaryUnchecked => return true);
-        let (Some((_, last)), Some((first, _))) = (before.span, self.span) else { return false };
+        let (Some((_, last)), Some((first, _))) = (&before.span, &self.span) else { return false };
         before.findings.is_empty()
             && before.omitted == 0
             && before.reached == Some((first.segment, first.offset))
@@ -228,40 +219,29 @@ impl RangeResult {
         record: &LoggedRecord<&[u8]>,
         status: RecordStatus,
     ) {
-        let stamp = RecordStamp {
-            seq: record.seq,
-            time: record.time,
-            batch_left: record.batch_left,
-            segment: record.segment,
-            offset: record.offset,
-            size: record.size,
-        };
+        let stamp = record.clone().with(|_| ());
         self.counts.records += 1;
         self.counts.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
         self.counts.frame_bytes = self.counts.frame_bytes.saturating_add(record.size);
-        let path = || path_of(shared.reader, record.segment);
-        let previous = self.span.map(|(_, last)| last);
-        for what in rules(previous, stamp, record) {
-            self.add_finding(record_finding(path(), stamp, what));
+        let finding = |what: &str| record_finding(shared.reader, &stamp, what);
+        let previous = self.span.as_ref().map(|(_, last)| last);
+        for what in rules(previous, &stamp) {
+            self.add_finding(finding(what));
         }
         if let Some(error) = (shared.options.check_record)(record) {
             let is_newer = error.kind() == ErrorKind::Unsupported;
             let class = if is_newer { FindingClass::NewerFormat } else { FindingClass::Damage };
-            let finding = record_finding(path(), stamp, "");
-            self.add_finding(VerifyFinding { class, what: error.to_string(), ..finding });
+            self.add_finding(VerifyFinding { class, what: error.to_string(), ..finding("") });
         }
         if let Some(head) = shared.reader.head()
             && head.durable_seq == record.seq
             && head.ordinal == record.segment
             && record.batch_left > 0
         {
-            self.add_finding(record_finding(
-                path(),
-                stamp,
-                "HEAD names it as the last durable record, but it is inside a batch",
-            ));
+            let what = "HEAD names it as the last durable record, but it is inside a batch";
+            self.add_finding(finding(what));
         }
-        let first = self.span.map_or(stamp, |(first, _)| first);
+        let first = self.span.take().map_or_else(|| stamp.clone(), |(first, _)| first);
         self.span = Some((first, stamp));
         self.reached = Some((record.segment, record.offset.saturating_add(record.size)));
         if status != RecordStatus::Unacknowledged {
@@ -292,7 +272,7 @@ impl RangeResult {
     /// The storage cannot read on, so the rest of the range is missing.
     fn unreadable(&mut self, error: &Error, range: &VerifyRange) {
         let finding = VerifyFinding::of_error(FindingClass::Damage, error);
-        let first = self.span.map_or(range.from, |(_, last)| last.seq.saturating_add(1));
+        let first = self.span.as_ref().map_or(range.from, |(_, last)| last.seq.saturating_add(1));
         let last = range.next.as_ref().map(|(_, _, base_seq)| base_seq.saturating_sub(1));
         let missing = last.filter(|last| first <= *last).map(|last| first..=last);
         self.add_finding(VerifyFinding { missing, ..finding });
@@ -300,39 +280,29 @@ impl RangeResult {
 }
 
 /// The rules that an intact record breaks.
-fn rules(
-    previous: Option<RecordStamp>,
-    stamp: RecordStamp,
-    record: &LoggedRecord<&[u8]>,
-) -> Vec<&'static str> {
+fn rules(previous: Option<&RecordStamp>, record: &RecordStamp) -> Vec<&'static str> {
     let mut faults = Vec::new();
     if record.kind == 0 || record.schema == 0 {
         faults.push("the record is intact, but has kind or schema 0");
     }
     // After damage nothing is known about the previous record.
-    let previous = previous.filter(|each| each.seq.checked_add(1) == Some(stamp.seq));
-    faults.extend(previous.into_iter().flat_map(|previous| succession(previous, stamp)));
+    let previous = previous.filter(|each| each.seq.checked_add(1) == Some(record.seq));
+    faults.extend(previous.into_iter().flat_map(|previous| succession(previous, record)));
     faults
 }
 
 /// The rules that an intact record breaks as the successor of another one.
-fn succession(previous: RecordStamp, stamp: RecordStamp) -> Vec<&'static str> {
+fn succession(previous: &RecordStamp, record: &RecordStamp) -> Vec<&'static str> {
     let mut faults = Vec::new();
-    if stamp.time < previous.time {
+    if record.time < previous.time {
         faults.push("the record is intact, but its time is before that of the previous record");
     }
     if let Some(left) = previous.batch_left.checked_sub(1)
-        && (stamp.batch_left != left || stamp.segment != previous.segment)
+        && (record.batch_left != left || record.segment != previous.segment)
     {
         faults.push("the record is intact, but does not continue the batch of the previous record");
     }
     faults
-}
-
-fn path_of(reader: &LogReader, ordinal: u64) -> PathBuf {
-    let segments = reader.segments.list.iter();
-    let own = segments.filter(|entry| entry.0.ordinal == ordinal && valid_segment(entry).is_some());
-    own.map(|(_, path, _)| path.clone()).next().unwrap_or_else(|| reader.segments.folder.clone())
 }
 
 /// Whether a newer program wrote the file.

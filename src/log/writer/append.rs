@@ -7,34 +7,90 @@
 use std::sync::PoisonError;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::HeadState;
+use crate::format::{HeadState, NewRecord};
 use crate::log::errors::fenced;
 use crate::log::notes::BatchKey;
 use crate::log::record::Ack;
 
-use super::batch::{DigestedBatch, Durability, Request, Ticket};
+use super::batch::{Batch, DigestedBatch, Durability, Ticket};
 use super::idempotency::KeyWindow;
+use super::log::Log;
 use super::shared::{SharedWriter, StateGuard};
-use super::state::{BackgroundState, Capacity, FlushState, WriterStatus, head_content};
+use super::state::{BackgroundState, Capacity, FlushState, WriterStatus};
 use super::waiters::{WaitFor, Wakeup};
 
+impl Log {
+    /// Append a batch durably: all of it or nothing. `time` is in microseconds since the Unix
+    /// epoch, and is moved forward if the log is ahead of it.
+    ///
+    /// # Errors
+    /// `TooLarge`, `DiskFull` and `Io`: nothing was written, and the log is still usable.
+    /// `OutcomeUnknown`: a write or sync failed; only opening the log again shows whether the
+    /// records are in it, and this handle refuses everything with `Poisoned`. `Fenced`: the right
+    /// to write is lost; nothing was written, and this handle refuses everything.
+    pub fn append(&self, records: &[NewRecord], time: u64) -> Result<Ack> {
+        let batch = Batch::new(records.to_vec(), time);
+        let (ticket, state) = self.shared.place_batch(&batch)?;
+        self.shared.wait_with(state, &ticket)
+    }
+
+    /// Assign sequence numbers to a batch without waiting until it is durable. If a batch with the
+    /// same key is among the last [`super::KEY_WINDOW`] records, nothing is written and the ticket
+    /// is that of the earlier batch.
+    ///
+    /// # Errors
+    /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
+    /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
+    /// in the log.
+    pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
+        self.shared.place_batch(batch).map(|(ticket, _)| ticket)
+    }
+
+    /// Wait until a batch is durable. If no flush is in progress, this thread writes and syncs
+    /// everything submitted.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown` and `Fenced` as for [`Log::append`]; `OutOfRange` for a ticket of another
+    /// log.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
+    pub fn wait(&self, ticket: Ticket) -> Result<Ack> {
+        self.shared.wait_with(self.shared.enter()?, &ticket)
+    }
+
+    /// Wait until everything submitted so far is durable.
+    ///
+    /// # Errors
+    /// As [`Log::wait`], and `Poisoned`.
+    pub fn flush(&self) -> Result<Ack> {
+        self.shared.flush()
+    }
+
+    /// The ticket of an earlier batch with this key, if it is among the last [`super::KEY_WINDOW`]
+    /// records: the result of submitting it again.
+    ///
+    /// # Errors
+    /// `Corrupt` if these records are damaged, and `Io`.
+    pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
+        self.shared.check_process()?;
+        self.shared.load_keys()?;
+        Ok(self.shared.lock().recent_ticket(Some(key)))
+    }
+
+    /// Find the durable batch with this key: see [`crate::log::LogReader::find_key`].
+    ///
+    /// # Errors
+    /// As [`crate::log::LogReader::find_key`].
+    pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
+        self.reader()?.find_key(key, since_seq)
+    }
+}
+
 impl SharedWriter {
-    /// Assign sequence numbers to a batch.
-    pub(crate) fn submit(&self, request: &Request<'_>) -> Result<Ticket> {
-        self.place_batch(request).map(|(ticket, _)| ticket)
-    }
-
-    /// Assign sequence numbers to a batch, and wait until it is durable.
-    pub(crate) fn append(&self, request: &Request<'_>) -> Result<Ack> {
-        let (ticket, state) = self.place_batch(request)?;
-        self.wait_with(state, &ticket)
-    }
-
-    fn place_batch(&self, request: &Request<'_>) -> Result<(Ticket, StateGuard<'_>)> {
+    fn place_batch(&self, batch: &Batch) -> Result<(Ticket, StateGuard<'_>)> {
         mutant!(NoOp => ());
-        let key_record = request.key_record();
-        let batch = DigestedBatch::new(key_record.as_ref(), request.records)?;
-        if request.key.is_some() {
+        let key_record = batch.key.as_ref().map(BatchKey::record);
+        let digested = DigestedBatch::new(key_record.as_ref(), &batch.records)?;
+        if batch.key.is_some() {
             self.check_process()?;
             self.load_keys()?;
         }
@@ -45,14 +101,14 @@ impl SharedWriter {
                 state = self.wait_for_flush(state, WaitFor::Idle)?;
                 continue;
             }
-            if let Some(landed) = state.recent_ticket(request.key) {
+            if let Some(landed) = state.recent_ticket(batch.key.as_ref()) {
                 return Ok((landed, state));
             }
-            state.check_expected_seq(request)?;
-            if batch.is_empty() {
+            state.check_expected_seq(batch)?;
+            if digested.is_empty() {
                 return Ok((state.empty_ticket(), state));
             }
-            state = match state.capacity_for(batch.size) {
+            state = match state.capacity_for(digested.size) {
                 Capacity::Available => break,
                 _ if state.flush != FlushState::Idle => {
                     self.wait_for_flush(state, WaitFor::Idle)?
@@ -61,14 +117,14 @@ impl SharedWriter {
                     self.check_process()?;
                     self.commit(state, Durability::Sync).map_err(|state| state.append_refusal())?
                 }
-                Capacity::NextSegment => self.rotate(state, batch.size, request.time)?,
+                Capacity::NextSegment => self.rotate(state, digested.size, batch.time)?,
             };
         }
-        let ticket = state.encode(&batch, request, &self.key);
+        let ticket = state.encode(&digested, batch, &self.key);
         if state.background == BackgroundState::Idle {
             self.background_wake.notify_one();
         }
-        if request.durability == Durability::Buffered {
+        if batch.durability == Durability::Buffered {
             state = self.write_out(state, &ticket)?;
         }
         Ok((ticket, state))
@@ -97,11 +153,6 @@ impl SharedWriter {
             };
         }
         Ok(state)
-    }
-
-    /// Wait until a batch is durable; flush it if no leader is doing so.
-    pub(crate) fn wait(&self, ticket: &Ticket) -> Result<Ack> {
-        self.wait_with(self.enter()?, ticket)
     }
 
     fn wait_with<'a>(&'a self, mut state: StateGuard<'a>, ticket: &Ticket) -> Result<Ack> {
@@ -143,14 +194,7 @@ impl SharedWriter {
             let first = state.durable.ack.seq + 1;
             Ticket { first, last: state.encoded.ack }
         };
-        self.wait(&ticket)
-    }
-
-    /// The ticket of an earlier batch with this key, if it is among the last records.
-    pub(crate) fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
-        self.check_process()?;
-        self.load_keys()?;
-        Ok(self.lock().recent_ticket(Some(key)))
+        self.wait_with(self.enter()?, &ticket)
     }
 
     /// Read the keys of the last records, once. No key can have been added before.
@@ -183,8 +227,7 @@ impl SharedWriter {
             let is_healthy = state.status == WriterStatus::Open;
             state.status = WriterStatus::Closed;
             let (header, position) = (&state.active.header, &state.durable);
-            let (epoch, mode) = (self.ownership.epoch, self.options.head_sync);
-            is_healthy.then(|| head_content(header, position, epoch, mode, HeadState::Clean))
+            is_healthy.then(|| self.head_content(header, position, HeadState::Clean))
         };
         flushed?;
         let Some(content) = content else { return Ok(()) };

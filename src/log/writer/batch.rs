@@ -30,17 +30,6 @@ impl Batch {
     pub fn new(records: Vec<NewRecord>, time: u64) -> Self {
         Self { records, time, durability: Durability::Sync, expected_seq: None, key: None }
     }
-
-    pub(crate) fn request(&self) -> Request<'_> {
-        let Self { records, time, durability, expected_seq, key } = self;
-        Request {
-            records,
-            time: *time,
-            durability: *durability,
-            expected_seq: *expected_seq,
-            key: key.as_ref(),
-        }
-    }
 }
 
 /// What `submit` does with a batch before it returns. In both cases the batch is durable only after
@@ -75,22 +64,6 @@ impl Ticket {
     #[must_use]
     pub fn last_seq(&self) -> u64 {
         self.last.seq
-    }
-}
-
-/// A borrowed batch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) records: &'a [NewRecord],
-    pub(crate) time: u64,
-    pub(crate) durability: Durability,
-    pub(crate) expected_seq: Option<u64>,
-    pub(crate) key: Option<&'a BatchKey>,
-}
-
-impl Request<'_> {
-    pub(crate) fn key_record(&self) -> Option<NewRecord> {
-        self.key.map(BatchKey::record)
     }
 }
 

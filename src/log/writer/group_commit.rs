@@ -8,11 +8,11 @@ use std::sync::PoisonError;
 
 use crate::error::Error;
 use crate::format::{Head, HeadState, HeadSync, SegmentHeader};
-use crate::log::segment::WritePosition;
+use crate::log::segment::{WritePosition, head_content};
 
 use super::batch::Durability;
 use super::shared::{SharedWriter, StateGuard};
-use super::state::{FlushState, Group, HeadDurability, WriterState, WriterStatus, head_content};
+use super::state::{FlushState, Group, HeadDurability, WriterState, WriterStatus};
 
 /// HEAD is synced at a commit whose time differs from that of the last sync by at least this many
 /// microseconds. The absolute difference is used, because the clock may be set back.
@@ -182,13 +182,14 @@ impl SharedWriter {
         Ok(HeadDurability::Synced)
     }
 
-    fn head_content(
+    pub(crate) fn head_content(
         &self,
         header: &SegmentHeader,
         position: &WritePosition,
         state: HeadState,
     ) -> Head {
-        head_content(header, position, self.ownership.epoch, self.options.head_sync, state)
+        let (epoch, mode) = (self.ownership.epoch, self.options.head_sync);
+        head_content(header, epoch, position.ack, position.end, mode, state)
     }
 
     /// Sync HEAD while the log is idle. Only the background thread does this; a concurrent append

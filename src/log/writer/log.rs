@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::format::NewRecord;
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::blob::BlobStore;
-use crate::log::notes::{BatchKey, LoggedRetentionNote};
+use crate::log::bytes::lock;
+use crate::log::errors::fenced;
+use crate::log::notes::LoggedRetentionNote;
 use crate::log::options::{BackgroundWork, LogOptions};
-use crate::log::prune::PruneSet;
+use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
 
 use super::background::BackgroundThread;
-use super::batch::{Batch, Durability, Request, Ticket};
 use super::open::{self, RecoveryReport};
 use super::shared::SharedWriter;
 
@@ -24,7 +24,7 @@ use super::shared::SharedWriter;
 /// for the last one.
 #[derive(Debug)]
 pub struct Log {
-    shared: Arc<SharedWriter>,
+    pub(crate) shared: Arc<SharedWriter>,
     /// [`Log::drop`] stops it before it closes the log.
     background: Option<BackgroundThread>,
 }
@@ -79,51 +79,6 @@ impl Log {
         self.shared.lock().encoded.time
     }
 
-    /// Append a batch durably: all of it or nothing. `time` is in microseconds since the Unix
-    /// epoch, and is moved forward if the log is ahead of it.
-    ///
-    /// # Errors
-    /// `TooLarge`, `DiskFull` and `Io`: nothing was written, and the log is still usable.
-    /// `OutcomeUnknown`: a write or sync failed; only opening the log again shows whether the
-    /// records are in it, and this handle refuses everything with `Poisoned`. `Fenced`: the right
-    /// to write is lost; nothing was written, and this handle refuses everything.
-    pub fn append(&self, records: &[NewRecord], time: u64) -> Result<Ack> {
-        let (durability, expected_seq, key) = (Durability::Sync, None, None);
-        let request = Request { records, time, durability, expected_seq, key };
-        self.shared.append(&request)
-    }
-
-    /// Assign sequence numbers to a batch without waiting until it is durable. If a batch with the
-    /// same key is among the last [`super::KEY_WINDOW`] records, nothing is written and the ticket
-    /// is that of the earlier batch.
-    ///
-    /// # Errors
-    /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
-    /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
-    /// in the log.
-    pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
-        self.shared.submit(&batch.request())
-    }
-
-    /// Wait until a batch is durable. If no flush is in progress, this thread writes and syncs
-    /// everything submitted.
-    ///
-    /// # Errors
-    /// `OutcomeUnknown` and `Fenced` as for [`Log::append`]; `OutOfRange` for a ticket of another
-    /// log.
-    #[expect(clippy::needless_pass_by_value, reason = "a ticket is used once")]
-    pub fn wait(&self, ticket: Ticket) -> Result<Ack> {
-        self.shared.wait(&ticket)
-    }
-
-    /// Wait until everything submitted so far is durable.
-    ///
-    /// # Errors
-    /// As [`Log::wait`], and `Poisoned`.
-    pub fn flush(&self) -> Result<Ack> {
-        self.shared.flush()
-    }
-
     /// Check that the log accepts batches.
     ///
     /// # Errors
@@ -140,32 +95,6 @@ impl Log {
     /// `Fenced`.
     pub fn check_process(&self) -> Result<()> {
         self.shared.check_process()
-    }
-
-    /// Check that this handle may change files outside the log: it can still append, and no other
-    /// writer has taken over.
-    ///
-    /// # Errors
-    /// `Poisoned` and `Fenced`.
-    pub fn check_writer(&self) -> Result<()> {
-        self.shared.check_writer()
-    }
-
-    /// The ticket of an earlier batch with this key, if it is among the last [`super::KEY_WINDOW`]
-    /// records: the result of submitting it again.
-    ///
-    /// # Errors
-    /// `Corrupt` if these records are damaged, and `Io`.
-    pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
-        self.shared.recent_ticket(key)
-    }
-
-    /// Find the durable batch with this key: see [`LogReader::find_key`].
-    ///
-    /// # Errors
-    /// As [`LogReader::find_key`].
-    pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
-        self.reader()?.find_key(key, since_seq)
     }
 
     /// Make everything submitted durable and mark the log as cleanly closed.
@@ -186,6 +115,17 @@ impl Log {
         self.shared.reader()
     }
 
+    /// Check that this handle may change files outside the log: it can still append, and no other
+    /// writer has taken over.
+    ///
+    /// # Errors
+    /// `Poisoned` and `Fenced`.
+    pub fn check_writer(&self) -> Result<()> {
+        self.check_process()?;
+        self.check_status()?;
+        self.shared.ownership.check().map_err(|why| fenced(&why))
+    }
+
     /// Remove the segments that a durable retention note covers, and the snapshots that became
     /// useless.
     ///
@@ -193,7 +133,13 @@ impl Log {
     /// `Corrupt` if an anchor or the next segment is invalid: nothing was removed. `Fenced`; `Io`:
     /// the next opening or call continues.
     pub fn remove_pruned(&self, retention: &LoggedRetentionNote) -> Result<PruneSet> {
-        self.shared.remove_pruned(retention)
+        self.check_writer()?;
+        if retention.seq > self.last_durable().seq {
+            let message = format!("the retention note {} is not durable yet", retention.seq);
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+        *lock(&self.shared.retention) = Some(retention.clone());
+        remove_covered(&self.reader()?, retention)
     }
 
     /// The blobs of this log, for its writer. Create one store and share it.

@@ -17,18 +17,17 @@ use crate::log::options::LogOptions;
 use crate::log::prune;
 use crate::log::record::Ack;
 use crate::log::recovery::{
-    Evidence, Fence, RecoveryAction, Tail, TailVerdict, classify, examine, refuse, with_head,
-    with_length,
+    Evidence, Fence, RecoveryAction, TailVerdict, classify, examine, refuse,
 };
 use crate::log::segment::{
-    ActiveSegment, CreateError, ResumeCache, Scan, Segment, SegmentBytes, Segments, WritePosition,
-    create_segment, first_header, open_segment, seal_rotated,
+    ActiveSegment, CreateError, ResumeCache, Segments, WritePosition, create_segment, first_header,
+    head_content, open_segment, seal_rotated,
 };
-use crate::storage::{Access, EntryKind, FilesystemKind, LockGuard, Storage};
+use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
 
 use super::shared::SharedWriter;
 use super::staging;
-use super::state::{WriterState, head_content};
+use super::state::WriterState;
 
 /// The verdict about the end of a log, and the changes that opening made.
 #[derive(Debug, Clone)]
@@ -56,18 +55,9 @@ pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<Share
     let (staging, lock) = staging::begin(&paths, &options)?;
 
     let header = first_header(&options, time);
-    let head = Head {
-        ledger: header.ledger,
-        generation: 1,
-        writer_epoch: header.writer_epoch,
-        mode: options.head_sync,
-        durable_seq: 0,
-        ordinal: 0,
-        segment: header.segment,
-        data_end: DATA_START,
-        chain: Chain::GENESIS,
-        state: HeadState::Clean,
-    };
+    let (epoch, none) = (header.writer_epoch, Ack { seq: 0, chain: Chain::GENESIS });
+    let head = head_content(&header, epoch, none, DATA_START, options.head_sync, HeadState::Clean);
+    let head = Head { generation: 1, ..head };
     create_segment(&*storage, &staging, &header, &|| publish_guard(&*lock, &staging))
         .map_err(CreateError::into_error)
         .and_then(|_| HeadFile::create(&*storage, &staging, &head))
@@ -105,8 +95,8 @@ fn open_locked(
     let segments = Segments::list(&*storage, &paths, None)?;
     let newest = segments.newest_if_linked()?;
     sync_folders(&*storage, &paths)?;
-    let mut tail = examine_newest(&*storage, &paths, newest, &head_slots)?;
-    tail.evidence = with_head(tail.evidence, &segments, &head_slots);
+    // Bytes that are only in the page cache cannot be relied on.
+    let tail = examine(&*storage, &paths, &segments, newest, &head_slots, |file| file.sync())?;
     let row = classify(tail.evidence);
     let action = RecoveryAction::choose(&options, &tail, row);
     if action == RecoveryAction::Refuse {
@@ -153,8 +143,8 @@ fn open_locked(
         (active, position, report.survivors) = (fenced.active, fenced.position, fenced.survivors);
         resume_points = ResumeCache::default();
     }
-    let content =
-        head_content(&active.header, &position, epoch, options.head_sync, HeadState::Open);
+    let WritePosition { ack, end, .. } = position;
+    let content = head_content(&active.header, epoch, ack, end, options.head_sync, HeadState::Open);
     // A writer that took over since the lock was taken may have written to the scanned segment.
     let may_write = || check_lock_file(&*lock, &paths.lock());
     may_write()?;
@@ -229,28 +219,4 @@ fn sync_folders(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
         storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;
     }
     Ok(())
-}
-
-/// Gather the evidence about the newest segment. It is synced first, because bytes that are only in
-/// the page cache cannot be relied on. It is opened for reading only: a sealed segment without a
-/// successor is damage, and cannot be opened for writing.
-fn examine_newest(
-    storage: &dyn Storage,
-    paths: &LedgerPaths,
-    newest: &Segment,
-    head_slots: &crate::format::HeadSlots,
-) -> Result<Tail> {
-    let header = &newest.header;
-    let path = paths.segment(header.name());
-    let open = || storage.open(&path, Access::Read);
-    let open = || open().map_err(|error| Error::io("open the segment", &path, error));
-    let file = open()?;
-    file.sync().map_err(|error| Error::io("sync the segment", &path, error))?;
-    let again = open()?;
-    let mut scan = Scan::new(SegmentBytes::windowed(again), header, header.prealloc_len);
-    let mut tail = examine(&mut scan, header, head_slots)
-        .map_err(|error| Error::io("read the segment", &path, error))?;
-    tail.evidence = with_length(tail.evidence, newest, &*file)
-        .map_err(|error| Error::io("read the footer", &path, error))?;
-    Ok(tail)
 }

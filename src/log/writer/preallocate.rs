@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::format::SegmentHeader;
 use crate::log::errors::fenced;
 use crate::log::folder::DATA_START;
-use crate::log::segment::{CreateError, PreallocatedSegment, create_segment, preallocate_segment};
+use crate::log::segment::{CreateError, SegmentDraft, create_segment};
 use crate::storage::StorageFile;
 
 use super::shared::SharedWriter;
@@ -17,9 +17,9 @@ impl SharedWriter {
         ordinal: u64,
         length: u64,
         keep_going: &dyn Fn() -> bool,
-    ) -> Result<PreallocatedSegment> {
+    ) -> Result<SegmentDraft> {
         self.ownership.check().map_err(|why| fenced(&why))?;
-        preallocate_segment(&*self.options.storage, &self.paths, ordinal, length, keep_going)
+        SegmentDraft::preallocate(&*self.options.storage, &self.paths, ordinal, length, keep_going)
     }
 
     /// Create the segment that `header` describes, from the preallocated one if that has room for
@@ -42,9 +42,10 @@ impl SharedWriter {
             }
         };
         match segment {
-            Some(segment) if segment.length >= DATA_START + needed => {
-                header.prealloc_len = segment.length;
-                segment.publish_as(storage, &self.paths, header, &publish_guard)
+            Some(mut segment) if segment.length() >= DATA_START + needed => {
+                header.prealloc_len = segment.length();
+                segment.publish(storage, &self.paths, header, &publish_guard)?;
+                Ok(segment.into_file())
             }
             too_small => {
                 // Its disk space may be what the larger segment needs.

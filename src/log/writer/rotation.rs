@@ -1,11 +1,12 @@
 //! Rotation: making everything durable and continuing in a new segment.
 
 use crate::error::Result;
-use crate::format::{SegmentHeader, SegmentReason};
+use crate::format::SegmentHeader;
 use crate::log::folder::DATA_START;
 use crate::log::options::BackgroundWork;
-use crate::log::record::Ack;
-use crate::log::segment::{ActiveSegment, ChainCheck, CreateError, WritePosition, seal};
+use crate::log::segment::{
+    ActiveSegment, ChainCheck, CreateError, WritePosition, next_header, seal,
+};
 
 use super::batch::Durability;
 use super::group_commit::{FlushGuard, HeadSyncDue, StopReason};
@@ -95,25 +96,15 @@ impl SharedWriter {
     fn next_header(
         &self,
         previous: &SegmentHeader,
-        WritePosition { ack: Ack { seq, chain }, end, time: last }: &WritePosition,
+        last: &WritePosition,
         needed: u64,
         time: u64,
     ) -> SegmentHeader {
         SegmentHeader {
-            segment: self.options.uids.next(),
-            ordinal: previous.ordinal + 1,
-            base_seq: seq + 1,
-            prev_chain: *chain,
-            prev_segment: previous.segment,
-            prev_data_end: *end,
-            prev_last_seq: *seq,
             writer_epoch: self.ownership.epoch,
-            created: time.max(*last),
+            created: time.max(last.time),
             prealloc_len: self.options.segments.size_for(previous.prealloc_len * 2, needed),
-            reason: SegmentReason::Rotate,
-            born_last: 0,
-            born_end: 0,
-            ..previous.clone()
+            ..next_header(previous, self.options.uids.next(), last.ack, last.end)
         }
     }
 }

@@ -14,13 +14,12 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::ChainKey;
 use crate::log::errors::fenced;
 use crate::log::folder::{FORKED, HeadFile, LedgerPaths, Ownership};
 use crate::log::notes::LoggedRetentionNote;
 use crate::log::options::LogOptions;
-use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::segment::ResumeCache;
 
@@ -134,13 +133,6 @@ impl SharedWriter {
         if self.ownership.is_own_process() { Ok(()) } else { Err(fenced(FORKED)) }
     }
 
-    /// Check this before anything outside the log is removed.
-    pub(crate) fn check_writer(&self) -> Result<()> {
-        self.check_process()?;
-        self.lock().check_status()?;
-        self.ownership.check().map_err(|why| fenced(&why))
-    }
-
     pub(crate) fn reader(&self) -> Result<LogReader> {
         let known = self.retention();
         let (storage, dir) = (&self.options.storage, self.paths.dir());
@@ -155,17 +147,6 @@ impl SharedWriter {
     /// The newest retention note.
     pub(crate) fn retention(&self) -> Option<LoggedRetentionNote> {
         self.retention.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Remove the segments that a durable note covers.
-    pub(crate) fn remove_pruned(&self, retention: &LoggedRetentionNote) -> Result<PruneSet> {
-        self.check_writer()?;
-        if retention.seq > self.lock().durable.ack.seq {
-            let message = format!("the retention note {} is not durable yet", retention.seq);
-            return Err(Error::new(ErrorKind::OutOfRange, message));
-        }
-        *self.retention.lock().unwrap_or_else(PoisonError::into_inner) = Some(retention.clone());
-        remove_covered(&self.reader()?, retention)
     }
 }
 

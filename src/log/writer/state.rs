@@ -13,20 +13,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{
-    ChainKey, Head, HeadState, HeadSync, SegmentHeader, SegmentSeed, Stamp, append_frame,
-    stamp_frame,
-};
+use crate::format::{ChainKey, SegmentHeader, SegmentSeed, Stamp, append_frame, stamp_frame};
 use crate::log::bytes::to_u64;
 use crate::log::errors::{fenced, poisoned};
 use crate::log::folder::DATA_START;
 use crate::log::notes::BatchKey;
 use crate::log::options::SegmentSizes;
 use crate::log::record::Ack;
-use crate::log::segment::{ActiveSegment, PreallocatedSegment, WritePosition, low_bits};
+use crate::log::segment::{ActiveSegment, SegmentDraft, WritePosition, low_bits};
 use crate::storage::StorageFile;
 
-use super::batch::{DigestedBatch, Durability, Request, Ticket};
+use super::batch::{Batch, DigestedBatch, Durability, Ticket};
 use super::idempotency::KeyWindow;
 use super::waiters::{Parker, WaitFor, Waiters, Wakeup};
 
@@ -212,18 +209,18 @@ impl WriterState {
     /// is encoded.
     pub(crate) fn encode(
         &mut self,
-        batch: &DigestedBatch<'_>,
-        request: &Request<'_>,
+        digested: &DigestedBatch<'_>,
+        batch: &Batch,
         key: &ChainKey,
     ) -> Ticket {
         self.buffer.discard_partial_batch();
         let first = self.encoded.ack.seq + 1;
         let mut position = self.encoded;
-        self.caller_time = request.time;
-        position.time = position.time.max(request.time);
-        mutant!(TimestampsGoBackwards => position.time = request.time);
-        let left = (0..batch.records.len()).rev();
-        for (record, left) in batch.records.iter().zip(left) {
+        self.caller_time = batch.time;
+        position.time = position.time.max(batch.time);
+        mutant!(TimestampsGoBackwards => position.time = batch.time);
+        let left = (0..digested.records.len()).rev();
+        for (record, left) in digested.records.iter().zip(left) {
             let stamp = Stamp {
                 seq: position.ack.seq + 1,
                 time: position.time,
@@ -236,12 +233,12 @@ impl WriterState {
             position.ack = Ack { seq: stamp.seq, chain };
             self.buffer.sizes.push(record.frame_size());
         }
-        position.end += batch.size;
+        position.end += digested.size;
         self.buffer.end_batch();
         self.encoded = position;
         self.activity += 1;
         let ticket = Ticket { first, last: position.ack };
-        if let (Some(keys), Some(key)) = (&mut self.keys, request.key) {
+        if let (Some(keys), Some(key)) = (&mut self.keys, &batch.key) {
             keys.add(key.clone(), &ticket);
         }
         ticket
@@ -359,28 +356,6 @@ pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {
     .at_seq(first)
 }
 
-/// The content of HEAD for a position.
-pub(crate) fn head_content(
-    header: &SegmentHeader,
-    position: &WritePosition,
-    epoch: u64,
-    mode: HeadSync,
-    state: HeadState,
-) -> Head {
-    Head {
-        ledger: header.ledger,
-        generation: 0,
-        writer_epoch: epoch,
-        mode,
-        durable_seq: position.ack.seq,
-        ordinal: header.ordinal,
-        segment: header.segment,
-        data_end: position.end,
-        chain: position.ack.chain,
-        state,
-    }
-}
-
 /// The state of the preallocated segment.
 #[derive(Debug)]
 pub(crate) enum NextSegment {
@@ -391,7 +366,7 @@ pub(crate) enum NextSegment {
     /// It could not be created while the segment with this ordinal was active.
     Failed(u64),
     /// A file of zeros.
-    Ready(PreallocatedSegment),
+    Ready(SegmentDraft),
 }
 
 impl WriterState {
@@ -447,9 +422,9 @@ impl WriterState {
         self.keys.as_ref()?.find(key?, self.encoded.ack.seq + 1)
     }
 
-    pub(crate) fn check_expected_seq(&self, request: &Request<'_>) -> Result<()> {
+    pub(crate) fn check_expected_seq(&self, batch: &Batch) -> Result<()> {
         let next = self.encoded.ack.seq + 1;
-        match request.expected_seq {
+        match batch.expected_seq {
             Some(expected) if expected != next => {
                 let message = format!(
                     "batch: expected to start at record {expected}, but {next} is next; read what \

@@ -6,14 +6,16 @@
 //! For events that are not of a step, the codec and the stream follow: that of the run, or none for
 //! events of the ledger. `format/events.md` specifies numbers and payloads.
 
+#![cfg_attr(
+    not(test),
+    expect(clippy::wildcard_imports, reason = "all events of these modules are in the table")
+)]
+
 use serde::Serialize;
 
-#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
 use super::plan_event::*;
 use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
-#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
 use super::run_event::*;
-#[expect(clippy::wildcard_imports, reason = "all of its events are in the table")]
 use super::step_event::*;
 use crate::plan::value::ids::{RunId, StepNumber};
 

@@ -234,7 +234,7 @@ fn texts_to_judge(run: &Run, number: StepNumber) -> Option<Vec<String>> {
     let is_open = |index: &u32| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index));
     let open: Vec<_> = (0..).zip(&criteria).filter(|(index, _)| is_open(index)).collect();
     let texts = open.iter().map(|(_, criterion)| match criterion {
-        Criterion::Text(text) => Some(text.to_string()),
+        Criterion::Text(text) => Some(text.clone()),
         _ => None,
     });
     texts.collect::<Option<Vec<String>>>().filter(|texts| !texts.is_empty())

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use plan_ledger::Run;
-use plan_ledger::internals::plan::closest_name;
+use plan_ledger::internals::plan::{CompactPlan, CompactStep, closest_name};
 
 use crate::json::AnyJson;
 use crate::options::{LedgerArgs, RunOption};
@@ -76,8 +76,8 @@ pub(crate) fn get(args: &GetArgs) -> Result<Code, Failure> {
 
 /// Rejects a name that no step of the plan sets: probably a typing error.
 fn check_declared(run: &Run, name: &str) -> Result<(), Failure> {
-    let steps = run.plan().into_iter().flat_map(|plan| plan.steps());
-    let declared: Vec<&str> = steps.flat_map(|step| step.outputs()).collect();
+    let steps = run.plan().into_iter().flat_map(CompactPlan::steps);
+    let declared: Vec<&str> = steps.flat_map(CompactStep::outputs).collect();
     if declared.contains(&name) {
         return Ok(());
     }

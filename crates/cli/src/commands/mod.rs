@@ -20,6 +20,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod lab;
+pub(crate) mod last_runner;
 pub(crate) mod man;
 pub(crate) mod next;
 pub(crate) mod note;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
-use crate::last_runner::RunnerStatus;
+use crate::commands::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::requests::run_or_only;

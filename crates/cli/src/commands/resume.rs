@@ -8,7 +8,7 @@ use clap::Args;
 
 use plan_ledger::LedgerView;
 
-use crate::last_runner::{LastRunner, RunnerStatus};
+use crate::commands::last_runner::{LastRunner, RunnerStatus};
 use crate::options::{LedgerOption, environment};
 use crate::output::{Code, Failure, escape_control, escape_path, print_message, print_text};
 
@@ -44,7 +44,7 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
             )));
         }
         RunnerStatus::Absent(Some(last)) => last,
-        _ => crate::last_runner::ledger_id(view.log())
+        _ => crate::commands::last_runner::ledger_id(view.log())
             .and_then(|id| LastRunner::of(&id))
             .ok_or_else(|| {
                 Failure::Usage(format!(

@@ -13,8 +13,8 @@ use plan_ledger::internals::log::{Damage, DerivedDamage, LogReader, TailVerdict,
 use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
+use crate::commands::last_runner::RunnerStatus;
 use crate::json::OpeningJson;
-use crate::last_runner::RunnerStatus;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
 use crate::protocol::counted;
 

@@ -15,8 +15,8 @@ use plan_ledger::internals::log::Damage;
 use plan_ledger::internals::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
 
+use crate::commands::last_runner::RunnerStatus;
 use crate::json::TimeJson;
-use crate::last_runner::RunnerStatus;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
 use crate::requests::default_run;
 

@@ -14,7 +14,7 @@ use plan_ledger::{
     StepStatus, Timestamp,
 };
 
-use crate::last_runner::RunnerStatus;
+use crate::commands::last_runner::RunnerStatus;
 use crate::output::{escape_control, pending_commands, shell_command, step_argument};
 use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{Pending, may_hold, pending};

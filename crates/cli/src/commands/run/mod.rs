@@ -23,9 +23,9 @@ use plan_ledger::{
     StepNumber, Timestamp, state_hash,
 };
 
+use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, read_report_text};
 use crate::json::line_text;
-use crate::last_runner::{LastRunner, ledger_id};
 use crate::options::environment;
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,

@@ -16,8 +16,8 @@ use plan_ledger::{
 };
 
 use crate::commands::inspect::next_action::{NextAction, NextActionJson};
+use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
-use crate::last_runner::RunnerStatus;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;

@@ -180,7 +180,8 @@ fn forget_removed_ledgers(folder: &Path) {
     }
 }
 
-/// The arguments without those that count only once, and without the ledger: LEDGER_DIR names it.
+/// The arguments without those that count only once, and without the ledger, which
+/// `LEDGER_DIR` names.
 fn lasting(arguments: Vec<String>) -> Vec<String> {
     const FLAGS: [&str; 2] = ["--replan", "--retry-failed"];
     const WITH_VALUE: [&str; 3] = ["--kill-at", "--ledger", "--reason"];
