@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fmt::Write as _;
 
 use super::diagnostic::Diagnostic;
 use super::read_report::{OPTIONAL_TAG, ReadReport};
@@ -59,16 +60,16 @@ impl PlanFile {
         };
         let optional = self.optional();
         if optional > 0 {
-            text.push_str(&format!(" ({optional} optional)"));
+            let _ = write!(text, " ({optional} optional)");
         }
         for (count, word) in [(self.done.len(), "done"), (self.skipped.len(), "dropped")] {
             if count > 0 {
-                text.push_str(&format!(", {count} {word}"));
+                let _ = write!(text, ", {count} {word}");
             }
         }
         let unread = self.report.unread_text();
         if !unread.is_empty() {
-            text.push_str(&format!("; not read as tasks: {unread}"));
+            let _ = write!(text, "; not read as tasks: {unread}");
         }
         text
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fmt::Write as _;
 
 /// The tag of a step that the file marks as optional.
 pub const OPTIONAL_TAG: &str = "optional";
@@ -85,7 +86,7 @@ impl UnreadPart {
         }
         let mut text = format!("{} {}", self.count, if self.count == 1 { one } else { many });
         if !self.section.is_empty() {
-            text.push_str(&format!(" under \"{}\"", self.section));
+            let _ = write!(text, " under \"{}\"", self.section);
         }
         text
     }
@@ -226,7 +227,7 @@ fn listed<T: fmt::Display>(items: &[T]) -> String {
     let shown: Vec<String> = items.iter().take(SHOWN_MAX).map(ToString::to_string).collect();
     let mut text = shown.join("; ");
     if let Some(rest) = items.len().checked_sub(SHOWN_MAX).filter(|rest| *rest > 0) {
-        text.push_str(&format!("; and {rest} more"));
+        let _ = write!(text, "; and {rest} more");
     }
     text
 }

@@ -9,8 +9,10 @@ mod implicit_order;
 mod plan_draft;
 mod step_fields;
 mod task_status;
+mod unique_ids;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
 pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};
 pub(super) use step_fields::{StepField, success_criterion};
 pub(super) use task_status::TaskStatus;
+pub(super) use unique_ids::UniqueIds;

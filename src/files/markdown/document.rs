@@ -311,7 +311,7 @@ impl DocumentBuilder<'_> {
             Some(parsed) => {
                 item.checkbox = Some(parsed.checkbox);
                 item.is_optional = parsed.is_optional;
-                item.head = parsed.rest.trim().to_owned();
+                parsed.rest.trim().clone_into(&mut item.head);
             }
             None => item.head = head,
         }

@@ -12,7 +12,9 @@ use super::surrounding;
 use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
 use super::waves::{self, Waves};
-use crate::files::draft::{Concurrency, ImplicitOrder, PlanDraft, StepSource, success_criterion};
+use crate::files::draft::{
+    Concurrency, ImplicitOrder, PlanDraft, StepSource, UniqueIds, success_criterion,
+};
 use crate::files::plan_file::PlanFormat;
 use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG};
 use crate::plan::{Criterion, Phase, Step};
@@ -196,42 +198,33 @@ fn assign_ids(tasks: &mut [Task], phases: &Phases) -> Vec<(String, String, u64)>
             (None, Some(phase)) => format!("{phase}.{count}"),
             (None, None) => count.to_string(),
         };
-        unique.assign(task, id, &mut repeated);
+        assign_id(&mut unique, task, &id, &mut repeated);
     }
     repeated
 }
 
-#[derive(Default)]
-struct UniqueIds {
-    taken: BTreeSet<String>,
-    uses: BTreeMap<String, usize>,
-}
-
-impl UniqueIds {
-    fn assign(&mut self, task: &mut Task, id: String, repeated: &mut Vec<(String, String, u64)>) {
-        let uses = self.uses.entry(id.clone()).or_default();
-        *uses = uses.saturating_add(1);
-        let mut found = id.clone();
-        while !self.taken.insert(found.clone()) {
-            *uses = uses.saturating_add(usize::from(*uses == 1));
-            found = format!("{id}-{uses}");
-            *uses = uses.saturating_add(1);
-        }
-        if let Some(written) = task.id.as_ref().filter(|written| **written != found) {
-            repeated.push((found.clone(), written.clone(), task.line));
-        }
-        task.written = task.id.replace(found.clone());
-        for (position, subtask) in (1_usize..).zip(&mut task.subtasks) {
-            let inner = match &subtask.id {
-                // The id of a subtask may be only its number in the task.
-                Some(id) if self.taken.contains(id) && id.chars().all(|c| c.is_ascii_digit()) => {
-                    format!("{found}.{id}")
-                }
-                Some(id) => id.clone(),
-                None => format!("{found}.{position}"),
-            };
-            self.assign(subtask, inner, repeated);
-        }
+/// Gives a task and its subtasks ids of their own.
+fn assign_id(
+    unique: &mut UniqueIds,
+    task: &mut Task,
+    id: &str,
+    repeated: &mut Vec<(String, String, u64)>,
+) {
+    let found = unique.take(id);
+    if let Some(written) = task.id.as_ref().filter(|written| **written != found) {
+        repeated.push((found.clone(), written.clone(), task.line));
+    }
+    task.written = task.id.replace(found.clone());
+    for (position, subtask) in (1_usize..).zip(&mut task.subtasks) {
+        let inner = match &subtask.id {
+            // The id of a subtask may be only its number in the task.
+            Some(id) if unique.contains(id) && id.chars().all(|c| c.is_ascii_digit()) => {
+                format!("{found}.{id}")
+            }
+            Some(id) => id.clone(),
+            None => format!("{found}.{position}"),
+        };
+        assign_id(unique, subtask, &inner, repeated);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Brings the spellings of lists into the one that CommonMark reads. The number of lines and the
+//! Brings the spellings of lists into the one that `CommonMark` reads. The number of lines and the
 //! text of each stay the same.
 //!
 //! - `-[ ] text` has no space after the bullet.
@@ -8,7 +8,7 @@
 use super::labels::parse_label;
 use super::list_markers::parse_checkbox;
 
-/// The text in the spelling of CommonMark.
+/// The text in the spelling of `CommonMark`.
 pub(super) fn in_common_spelling(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut fence: Option<&str> = None;

@@ -173,7 +173,7 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> Option<Parsed<'a>> {
         let first = front.lines().count().saturating_add(1);
         markdown::report_unread(&mut draft, body, first);
         if draft.plan_file.plan.context.is_empty() {
-            draft.plan_file.plan.context = body.trim().to_owned();
+            body.trim().clone_into(&mut draft.plan_file.plan.context);
         }
         return Some(Parsed { draft, text: front.into() });
     }
@@ -190,8 +190,8 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> Option<Parsed<'a>> {
         let mut draft = draft;
         let (before, after) = block.around;
         if draft.plan_file.plan.context.is_empty() && !draft.plan_file.format.is_native() {
-            draft.plan_file.plan.context =
-                [before.trim(), after.trim()].join("\n\n").trim().to_owned();
+            let around = [before.trim(), after.trim()].join("\n\n");
+            around.trim().clone_into(&mut draft.plan_file.plan.context);
         }
         return Some(Parsed { draft, text: block.text.into() });
     }
@@ -237,7 +237,7 @@ fn objects(rows: Vec<(u64, Vec<String>)>) -> Option<Vec<(u64, Value)>> {
         let fields =
             names.iter().zip(row).filter(|(name, value)| !name.is_empty() && !value.is_empty());
         let fields = fields.map(|(name, value)| (name.clone(), Value::String(value)));
-        (line, Value::Object(Map::from_iter(fields)))
+        (line, Value::Object(fields.collect::<Map<_, _>>()))
     };
     Some(rows.map(object).collect())
 }

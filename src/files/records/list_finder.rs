@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::field_names::{CHANGES, CRITERIA, DEPENDENCIES, FLAGS, GOALS, IDS, STATUSES, TITLES};
 use super::record_fields::{RecordFields, field, field_in, id_text, plain_name};
-use crate::files::draft::TaskStatus;
+use crate::files::draft::{TaskStatus, UniqueIds};
 use crate::files::read_report::CorrectionKind;
 
 /// Names of lists of tasks, in order of precedence.
@@ -125,7 +125,7 @@ pub(crate) fn has_foreign_task_fields(value: &Value) -> bool {
 }
 
 /// Finds the list of tasks in a value. `lines` are the lines of the entries of JSON Lines.
-pub(super) fn find<'a>(value: &'a Value, is_lines: bool) -> Option<FoundList<'a>> {
+pub(super) fn find(value: &Value, is_lines: bool) -> Option<FoundList<'_>> {
     let mut level: Vec<(Vec<String>, &Value)> = vec![(Vec::new(), value)];
     for _ in 0..=DEPTH_MAX {
         let lists: Vec<&(Vec<String>, &Value)> =
@@ -234,9 +234,7 @@ fn tasks_of(phase: &Value) -> Option<(&String, &Value)> {
 
 #[derive(Default)]
 struct Lister {
-    taken: BTreeSet<String>,
-    /// How often each id was used.
-    uses: BTreeMap<String, usize>,
+    ids: UniqueIds,
     /// Whether each entry has a line of its own, so that a later one replaces an earlier one.
     is_lines: bool,
     unread: Vec<String>,
@@ -380,13 +378,13 @@ impl Lister {
         let mut full: Vec<String> = ids.iter().map(prefixed).collect();
         // Ids that begin anew in a phase get the id of the phase as a prefix.
         if let (Some(phase), None) = (phase, parent)
-            && full.iter().any(|id| self.taken.contains(id))
+            && full.iter().any(|id| self.ids.contains(id))
         {
             full = full.iter().map(|id| format!("{phase}.{id}")).collect();
         }
         let mut records = Vec::new();
         for (entry, id) in entries.into_iter().zip(full) {
-            let id = self.unique(id);
+            let id = self.ids.take(&id);
             let written = written_id(&entry);
             let Entry { place: path, fields, .. } = entry;
             if let Some(name) = written.as_ref().filter(|name| prefixed(name) != id) {
@@ -424,19 +422,6 @@ impl Lister {
             });
         }
         records
-    }
-
-    /// The id, or the first free one of `id-2`, `id-3`, ...
-    fn unique(&mut self, id: String) -> String {
-        let uses = self.uses.entry(id.clone()).or_default();
-        let mut unique = id.clone();
-        *uses = uses.saturating_add(1);
-        while !self.taken.insert(unique.clone()) {
-            *uses = uses.saturating_add(usize::from(*uses == 1));
-            unique = format!("{id}-{uses}");
-            *uses = uses.saturating_add(1);
-        }
-        unique
     }
 }
 

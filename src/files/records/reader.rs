@@ -75,10 +75,19 @@ struct RecordReader<'a> {
     tasks: Vec<Task<'a>>,
     /// The tasks by each name that a dependency may use, and the rank of such a name.
     index: BTreeMap<String, Vec<(u8, usize)>>,
-    /// Records that are no work, and whether they are open gates.
-    idle: BTreeMap<String, Option<String>>,
+    /// Records that are no work.
+    idle: BTreeMap<String, IdleRecord>,
     /// The question of the open gates before each task.
     blockers: BTreeMap<String, Vec<String>>,
+}
+
+/// A record that is no work.
+#[derive(Clone)]
+enum IdleRecord {
+    /// A gate that is open, with what it waits for.
+    OpenGate(String),
+    /// A deleted record, a template, a message.
+    Other,
 }
 
 /// How a dependency orders the steps.
@@ -142,9 +151,9 @@ impl<'a> RecordReader<'a> {
     /// Adds a record after its subtasks.
     fn add_task(&mut self, record: Record<'a>, depth: usize) {
         let Record { id, written, parent, path, phase, fields, subtasks, subtask_keys } = record;
-        if let Some(question) = self.idle_question(&fields) {
+        if let Some(idle) = self.idle_record(&fields) {
             if let Some(name) = written {
-                self.idle.insert(name, question);
+                self.idle.insert(name, idle);
             }
             let others = self.draft.plan_file.plan.extra.entry(self.mapping.extra.to_owned());
             let others = others.or_insert_with(|| json!({"others": []}));
@@ -178,8 +187,8 @@ impl<'a> RecordReader<'a> {
         });
     }
 
-    /// `Some` for a record that is no work; for an open gate, with what it waits for.
-    fn idle_question(&self, fields: &Map<String, Value>) -> Option<Option<String>> {
+    /// Whether a record is no work.
+    fn idle_record(&self, fields: &Map<String, Value>) -> Option<IdleRecord> {
         if self.mapping.idle_types.is_empty() {
             return None;
         }
@@ -192,9 +201,9 @@ impl<'a> RecordReader<'a> {
         let kind = word("issueType").to_ascii_lowercase();
         let is_idle = self.mapping.idle_types.contains(&kind.as_str());
         if kind == "gate" && !is_deleted && status != "closed" {
-            return Some(Some(word("title").trim().to_owned()));
+            return Some(IdleRecord::OpenGate(word("title").trim().to_owned()));
         }
-        (is_deleted || is_template || is_idle).then_some(None)
+        (is_deleted || is_template || is_idle).then_some(IdleRecord::Other)
     }
 
     /// Indexes the tasks by name. An id takes precedence over a number, and a number over a title.
@@ -383,12 +392,17 @@ impl<'a> RecordReader<'a> {
         if matches!(kind, EdgeKind::Unordered) {
             return;
         }
-        if let Some(question) = self.idle.get(name).cloned() {
+        if let Some(idle) = self.idle.get(name).cloned() {
             let id = self.tasks.get(at).map(|task| task.id.clone()).unwrap_or_default();
-            match question.filter(|_| !matches!(kind, EdgeKind::Parent)) {
+            match (idle, &kind) {
                 // A person opens a gate of the tool.
-                Some(question) => self.blockers.entry(id).or_default().push(question),
-                None => self.correct(CorrectionKind::IdleDependency, at, name),
+                (
+                    IdleRecord::OpenGate(question),
+                    EdgeKind::Blocks | EdgeKind::ConditionalBlocks,
+                ) => {
+                    self.blockers.entry(id).or_default().push(question);
+                }
+                _ => self.correct(CorrectionKind::IdleDependency, at, name),
             }
             return;
         }
@@ -480,7 +494,7 @@ impl<'a> RecordReader<'a> {
                     phase.clone_from(&task.phase);
                     order.end_phase();
                 }
-                implied = self.in_order(at, &tasks, &ids, &mut order, &mut open);
+                implied = in_order(at, &tasks, &ids, &mut order, &mut open);
             }
             written.push(kept);
             inferred.push(implied);
@@ -488,56 +502,6 @@ impl<'a> RecordReader<'a> {
         self.draft.plan_file.plan.barriers = order.barriers;
         for ((task, after), implied) in tasks.iter().zip(written).zip(inferred) {
             self.write_step(task, after, implied);
-        }
-    }
-
-    /// The dependencies of a task by its place in the order. Subtasks come before their task.
-    fn in_order(
-        &self,
-        at: usize,
-        tasks: &[Task<'_>],
-        ids: &BTreeMap<&str, usize>,
-        order: &mut ImplicitOrder,
-        open: &mut BTreeMap<usize, ImplicitOrder>,
-    ) -> Vec<String> {
-        let Some(task) = tasks.get(at) else { return Vec::new() };
-        let is_parallel = |task: &Task<'_>, other: Option<&Task<'_>>| {
-            task.rank.is_some()
-                && other.is_some_and(|other| other.rank == task.rank && other.phase == task.phase)
-        };
-        let concurrency = |at: usize| {
-            let Some(task) = tasks.get(at).filter(|task| task.depth == 0) else {
-                return Concurrency::Sequential;
-            };
-            let mut before = tasks.get(..at).into_iter().flatten().rev();
-            let mut after = tasks.get(at.saturating_add(1)..).into_iter().flatten();
-            let (before, after) =
-                (before.find(|each| each.depth == 0), after.find(|each| each.depth == 0));
-            if is_parallel(task, before) || is_parallel(task, after) {
-                Concurrency::Parallel
-            } else {
-                Concurrency::Sequential
-            }
-        };
-        // The orders of the tasks around this one, from the outermost.
-        let above: Vec<usize> = ancestors(at, tasks, ids).into_iter().rev().collect();
-        for (depth, up) in above.iter().enumerate() {
-            if !open.contains_key(up) {
-                let mode = concurrency(*up);
-                let around = depth.checked_sub(1).and_then(|depth| above.get(depth));
-                let inner = match around.and_then(|around| open.get_mut(around)) {
-                    Some(around) => around.subtasks(mode),
-                    None => order.subtasks(mode),
-                };
-                open.insert(*up, inner);
-            }
-        }
-        let inner = open.remove(&at);
-        let around = above.last().and_then(|up| open.get_mut(up));
-        let own = around.unwrap_or(order);
-        match inner {
-            Some(inner) => own.add_parent(&task.id, concurrency(at), inner),
-            None => own.add(&task.id, concurrency(at)),
         }
     }
 
@@ -596,7 +560,8 @@ impl<'a> RecordReader<'a> {
         let notes = read_step_fields(&mut step, &mut fields);
         step.goal = fields.texts(GOALS).join("\n\n");
         if !notes.is_empty() {
-            step.goal = [step.goal, notes.join("\n")].join("\n\n").trim().to_owned();
+            let goal = [step.goal, notes.join("\n")].join("\n\n");
+            step.goal = goal.trim().into();
         }
         if let Some(questions) = self.blockers.get(&task.id) {
             let question = questions.join("; ");
@@ -674,6 +639,55 @@ impl<'a> RecordReader<'a> {
             let source = format!("{}: all criteria are ticked", self.name);
             self.draft.plan_file.done.insert(id.to_owned(), source);
         }
+    }
+}
+
+/// The dependencies of a task by its place in the order. Subtasks come before their task.
+fn in_order(
+    at: usize,
+    tasks: &[Task<'_>],
+    ids: &BTreeMap<&str, usize>,
+    order: &mut ImplicitOrder,
+    open: &mut BTreeMap<usize, ImplicitOrder>,
+) -> Vec<String> {
+    let Some(task) = tasks.get(at) else { return Vec::new() };
+    let is_parallel = |task: &Task<'_>, other: Option<&Task<'_>>| {
+        task.rank.is_some()
+            && other.is_some_and(|other| other.rank == task.rank && other.phase == task.phase)
+    };
+    let concurrency = |at: usize| {
+        let Some(task) = tasks.get(at).filter(|task| task.depth == 0) else {
+            return Concurrency::Sequential;
+        };
+        let mut before = tasks.get(..at).into_iter().flatten().rev();
+        let mut after = tasks.get(at.saturating_add(1)..).into_iter().flatten();
+        let (before, after) =
+            (before.find(|each| each.depth == 0), after.find(|each| each.depth == 0));
+        if is_parallel(task, before) || is_parallel(task, after) {
+            Concurrency::Parallel
+        } else {
+            Concurrency::Sequential
+        }
+    };
+    // The orders of the tasks around this one, from the outermost.
+    let above: Vec<usize> = ancestors(at, tasks, ids).into_iter().rev().collect();
+    for (depth, up) in above.iter().enumerate() {
+        if !open.contains_key(up) {
+            let mode = concurrency(*up);
+            let around = depth.checked_sub(1).and_then(|depth| above.get(depth));
+            let inner = match around.and_then(|around| open.get_mut(around)) {
+                Some(around) => around.subtasks(mode),
+                None => order.subtasks(mode),
+            };
+            open.insert(*up, inner);
+        }
+    }
+    let inner = open.remove(&at);
+    let around = above.last().and_then(|up| open.get_mut(up));
+    let own = around.unwrap_or(order);
+    match inner {
+        Some(inner) => own.add_parent(&task.id, concurrency(at), inner),
+        None => own.add(&task.id, concurrency(at)),
     }
 }
 

@@ -8,6 +8,8 @@ use serde::Serialize;
 
 use plan_ledger::internals::files::{PlanFile, ReadReport};
 
+use crate::output::print_message;
+
 /// The report of `ledger run` and `ledger plan lint` about a file of another tool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReadLine {
@@ -80,11 +82,11 @@ impl From<&PlanFile> for ReadLine {
     }
 }
 
-/// The report as lines of text: what was read, and each kind of correction.
-pub(crate) fn read_report_text(path: &Path, file: &PlanFile) -> Vec<String> {
+/// Prints what was read, and each kind of correction.
+pub(super) fn print_read_report(path: &Path, file: &PlanFile) {
     let name = path.display();
-    let mut lines = vec![format!("{name}: {}", file.read_summary())];
-    let corrections = file.report.correction_lines();
-    lines.extend(corrections.into_iter().map(|(_, text)| format!("{name}: {text}")));
-    lines
+    print_message(&format!("{name}: {}", file.read_summary()));
+    for (_, text) in file.report.correction_lines() {
+        print_message(&format!("{name}: {text}"));
+    }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use plan_ledger::plan_hash;
 
-use crate::commands::read_report::read_report_text;
+use crate::commands::read_report::print_read_report;
 use crate::options::ReadPlanArgs;
 use crate::output::{Code, Failure, print_message, print_raw};
 
@@ -41,7 +41,7 @@ pub(super) struct PlanExportArgs {
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     let imported = args.read.read(&args.file)?;
     if !imported.report.is_empty() {
-        read_report_text(&args.file, &imported).iter().for_each(|line| print_message(line));
+        print_read_report(&args.file, &imported);
     }
     let text = converted(&args.file, &imported, args.format)?;
     match &args.output {

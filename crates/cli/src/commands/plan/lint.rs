@@ -119,7 +119,7 @@ fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
         }
         let mut place = file.display().to_string();
         for number in [diagnostic.line, diagnostic.column].into_iter().flatten() {
-            place.push_str(&format!(":{number}"));
+            place = format!("{place}:{number}");
         }
         let word =
             if severity == Severity::Problem { "error".to_owned() } else { severity.to_string() };

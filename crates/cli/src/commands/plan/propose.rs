@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
-use crate::commands::read_report::read_report_text;
+use crate::commands::read_report::print_read_report;
 use crate::options::{LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::ProposeRequest;
@@ -60,7 +60,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
     let imported = if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
     if !imported.report.is_empty() {
-        read_report_text(&args.plan, &imported).iter().for_each(|line| print_message(line));
+        print_read_report(&args.plan, &imported);
     }
     if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {
         let file = args.plan.display();

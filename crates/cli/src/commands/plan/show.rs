@@ -7,9 +7,9 @@ use clap::Args;
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::{Step, plan_hash};
 
-use crate::commands::read_report::read_report_text;
+use crate::commands::read_report::print_read_report;
 use crate::options::ReadPlanArgs;
-use crate::output::{Code, Failure, print_message, print_raw, print_text};
+use crate::output::{Code, Failure, print_raw, print_text};
 
 use super::forms::{FORMS, FormChoice, converted, count_of};
 
@@ -40,7 +40,7 @@ pub(super) struct PlanShowArgs {
 pub(super) fn show(args: &PlanShowArgs) -> Result<Code, Failure> {
     let imported = args.read.read(&args.file)?;
     if !imported.report.is_empty() {
-        read_report_text(&args.file, &imported).iter().for_each(|line| print_message(line));
+        print_read_report(&args.file, &imported);
     }
     let form = args.format.or(args.json.then_some(FormChoice::Json));
     match form {

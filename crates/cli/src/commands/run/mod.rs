@@ -24,7 +24,7 @@ use plan_ledger::{
 };
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
-use crate::commands::read_report::{ReadLine, read_report_text};
+use crate::commands::read_report::{ReadLine, print_read_report};
 use crate::json::line_text;
 use crate::options::environment;
 use crate::output::{
@@ -234,7 +234,7 @@ fn report_read(reporter: &RunReporter, imported: &PlanFile, args: &RunArgs) {
         return;
     }
     if !args.quiet || !imported.report.is_empty() {
-        read_report_text(&args.plan, imported).iter().for_each(|line| print_message(line));
+        print_read_report(&args.plan, imported);
     }
     reporter.print_if_json(&ReadLine::from(imported));
 }
