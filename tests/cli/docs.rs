@@ -267,7 +267,7 @@ fn without_varying(line: &str) -> String {
             (r"\|.*\|.*$", "|"),
             (r"\s+", " "),
         ];
-        patterns.map(|(pattern, with)| (Regex::new(pattern).unwrap(), with)).to_vec()
+        Vec::from(patterns.map(|(pattern, with)| (Regex::new(pattern).unwrap(), with)))
     });
     let replace = |text: String, (pattern, with): &(Regex, &str)| {
         pattern.replace_all(&text, *with).into_owned()
