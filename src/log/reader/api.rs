@@ -142,7 +142,7 @@ impl LogReader {
     /// `Pruned` if the log no longer holds record `since_seq`; `Corrupt` if a record is damaged;
     /// `Io`.
     pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
-        records::find_key(self, key.as_bytes(), since_seq)
+        records::find_key(self, &key.payload(), since_seq)
     }
 
     /// Wait for records as they become durable, from record `from` on, while a writer in this or

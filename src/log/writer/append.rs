@@ -45,7 +45,7 @@ impl SharedWriter {
                 state = self.wait_for_flush(state, WaitFor::Idle)?;
                 continue;
             }
-            if let Some(landed) = state.recent_ticket(request.key) {
+            if let Some(landed) = state.recent_ticket(request.key)? {
                 return Ok((landed, state));
             }
             state.check_expected_seq(request)?;
@@ -150,7 +150,7 @@ impl SharedWriter {
     pub(crate) fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
         self.check_process()?;
         self.load_keys()?;
-        Ok(self.lock().recent_ticket(Some(key)))
+        self.lock().recent_ticket(Some(key))
     }
 
     /// Read the keys of the last records, once. No key can have been added before.

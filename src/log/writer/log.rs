@@ -105,7 +105,8 @@ impl Log {
     /// is that of the earlier batch.
     ///
     /// # Errors
-    /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
+    /// As [`Log::append`]; `KeyReused` if the earlier batch was of another request: nothing was written;
+    /// `Conflict` if the batch would not start at the expected sequence
     /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
     /// in the log.
     pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
@@ -162,7 +163,7 @@ impl Log {
     /// records: the result of submitting it again.
     ///
     /// # Errors
-    /// `Corrupt` if these records are damaged, and `Io`.
+    /// `KeyReused` if that batch was of another request; `Corrupt` if these records are damaged, and `Io`.
     pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
         self.shared.recent_ticket(key)
     }
