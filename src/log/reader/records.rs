@@ -137,9 +137,10 @@ impl LogReader {
     /// `Pruned` if the log no longer holds record `since_seq`; `Corrupt` if a record is damaged;
     /// `Io`.
     pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
+        let payload = key.payload();
         for record in self.records(since_seq) {
             let record = record?;
-            if record.kind == KIND_BATCH_KEY && record.payload == key.as_bytes() {
+            if record.kind == KIND_BATCH_KEY && record.payload == payload {
                 return Ok(Some((record.seq, record.seq + u64::from(record.batch_left))));
             }
         }
