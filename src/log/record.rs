@@ -39,23 +39,21 @@ pub struct LoggedRecord<P = Vec<u8>> {
 }
 
 impl<P> LoggedRecord<P> {
+    /// The same record with another payload. A walk calls this for each record.
     #[inline]
-    pub(crate) fn with<Q>(self, change: impl FnOnce(P) -> Q) -> LoggedRecord<Q> {
-        let Self { seq, time, kind, codec, schema, batch_left, payload, .. } = self;
-        let Self { chain, segment, offset, size, .. } = self;
-        let payload = change(payload);
+    pub(crate) fn with_payload<Q>(&self, payload: Q) -> LoggedRecord<Q> {
         LoggedRecord {
-            seq,
-            time,
-            kind,
-            codec,
-            schema,
-            batch_left,
+            seq: self.seq,
+            time: self.time,
+            kind: self.kind,
+            codec: self.codec,
+            schema: self.schema,
+            batch_left: self.batch_left,
             payload,
-            chain,
-            segment,
-            offset,
-            size,
+            chain: self.chain,
+            segment: self.segment,
+            offset: self.offset,
+            size: self.size,
         }
     }
 }
@@ -64,17 +62,15 @@ impl LoggedRecord<&[u8]> {
     /// The record with an owned payload.
     #[must_use]
     pub fn into_owned(self) -> LoggedRecord {
-        self.with(<[u8]>::to_vec)
+        self.with_payload(self.payload.to_vec())
     }
 
     /// Copy the record into a slot, reusing the payload buffer of the record in it.
     pub fn copy_into(self, slot: &mut Option<LoggedRecord>) {
         let mut buffer = slot.take().map(|previous| previous.payload).unwrap_or_default();
-        *slot = Some(self.with(|payload| {
-            buffer.clear();
-            buffer.extend_from_slice(payload);
-            buffer
-        }));
+        buffer.clear();
+        buffer.extend_from_slice(self.payload);
+        *slot = Some(self.with_payload(buffer));
     }
 }
 
@@ -112,9 +108,11 @@ pub enum LogItem<P = Vec<u8>> {
 }
 
 impl<P> LogItem<P> {
-    pub(crate) fn map<Q>(self, change: impl FnOnce(P) -> Q) -> LogItem<Q> {
+    pub(crate) fn map<Q>(self, change: impl FnOnce(&P) -> Q) -> LogItem<Q> {
         match self {
-            Self::Record(record, status) => LogItem::Record(record.with(change), status),
+            Self::Record(record, status) => {
+                LogItem::Record(record.with_payload(change(&record.payload)), status)
+            }
             Self::Damage(damage) => LogItem::Damage(damage),
             Self::DerivedDamage(damage) => LogItem::DerivedDamage(damage),
             Self::OpenEnd { path, offset, fault } => LogItem::OpenEnd { path, offset, fault },
@@ -127,7 +125,7 @@ pub(crate) type Anomaly = LogItem<Infallible>;
 
 impl Anomaly {
     pub(crate) fn into_item<P>(self) -> LogItem<P> {
-        self.map(|payload| match payload {})
+        self.map(|payload| match *payload {})
     }
 }
 

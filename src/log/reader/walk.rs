@@ -270,6 +270,6 @@ impl Iterator for Walk<'_> {
 
     fn next(&mut self) -> Option<Result<LogItem>> {
         let item = self.next_ref()?;
-        Some(item.map(|item| item.map(<[u8]>::to_vec)))
+        Some(item.map(|item| item.map(|payload| payload.to_vec())))
     }
 }

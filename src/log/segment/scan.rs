@@ -331,7 +331,7 @@ impl Scan {
                 self.source.held(passed.offset + HEADER_SIZE, length)
             };
             let payload = payload?;
-            Some(passed.clone().with(|_| payload))
+            Some(passed.with_payload(payload))
         });
         found.expect("the current frame is in memory until something else is read")
     }

@@ -219,7 +219,7 @@ impl RangeResult {
         record: &LoggedRecord<&[u8]>,
         status: RecordStatus,
     ) {
-        let stamp = record.clone().with(|_| ());
+        let stamp = record.with_payload(());
         self.counts.records += 1;
         self.counts.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
         self.counts.frame_bytes = self.counts.frame_bytes.saturating_add(record.size);
