@@ -61,6 +61,8 @@ pub enum ErrorKind {
     /// The batch would not get the expected sequence number. Nothing was written; read the new records
     /// and decide again.
     Conflict,
+    /// The idempotency key was used for another request. Nothing was done; use a new key.
+    KeyReused,
     /// The rules of the plan reject the command; see [`Error::rejection`].
     Rejected,
     /// There is no such record.
@@ -90,6 +92,7 @@ impl ErrorKind {
             Self::TooLarge => "too_large",
             Self::Unencodable => "unencodable",
             Self::Conflict => "conflict",
+            Self::KeyReused => "key_reused",
             Self::Rejected => "rejected",
             Self::OutOfRange => "out_of_range",
             Self::Pruned => "pruned",

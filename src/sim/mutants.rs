@@ -164,6 +164,11 @@ mutants! {
     // The server, the runner and external workers.
     AnswerBeforeDurable, "S answer", "a request is answered before its records are durable";
     RejectionBeforeDurable, "S answer", "a request is rejected by a state that may not be durable";
+    KeyOfAnotherRequestAccepted, "S once", "a key that names another request is answered with that one's success";
+    ClaimThatIsOverAnswered, "S once", "a claim that is over is answered again as if it held";
+    CloseFailureAnswered, "S once", "an act that was done is answered with the failure to close the ledger";
+    LongAnswerWithoutToken, "S answer", "a claim whose answer is too long is answered without its token";
+    SameReceiptRefused, "S receipt", "the receipt of an attempt is refused when it is repeated";
     RequestRetriedWithoutKey, "S once", "a request whose answer was lost is retried without its key";
     RejectedReceiptDispatches, "S receipt", "a rejected receipt still claims the next step";
     LeaseNotRenewed, "S lease", "a worker does not renew its lease while it works";

@@ -379,7 +379,8 @@ fn late_receipt_dispatches_nothing() {
     ledger.record_receipt(held.token, Receipt::default()).unwrap();
     let before = ledger.state().unwrap();
     assert!(!before.runs[&run].lanes.is_empty() && before.in_flight.is_empty());
-    let late = ledger.record_receipt_and_dispatch(held.token, Receipt::default(), "worker");
+    let other = Receipt { duration: 7, ..Receipt::default() };
+    let late = ledger.record_receipt_and_dispatch(held.token, other, "worker");
     assert!(matches!(late.unwrap_err().rejection(), Some(Rejection::StaleToken(_))));
     let after = ledger.state().unwrap();
     assert!(after.in_flight.is_empty(), "a step was dispatched");

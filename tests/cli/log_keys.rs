@@ -26,7 +26,7 @@ fn batch_with_key_is_written_once() {
     assert_eq!(ack.seq, 4, "the key, then two records");
     let records = whole(&log.reader().unwrap());
     assert_eq!((records[1].kind, records[1].batch_left), (KIND_BATCH_KEY, 2));
-    assert_eq!(records[1].payload, b"a");
+    assert_eq!(records[1].payload, [&[0; 32], b"a".as_slice()].concat());
     // Twice before either is durable.
     let (one, two) = (log.submit(&keyed("b", 5)).unwrap(), log.submit(&keyed("b", 7)).unwrap());
     assert_eq!(one, two);
@@ -51,6 +51,33 @@ fn batch_with_key_is_written_once() {
     let alone = Batch { key: Some(key("c")), ..Batch::new(Vec::new(), at(9)) };
     assert_eq!(log.submit(&alone).and_then(|ticket| log.wait(ticket)).unwrap().seq, last + 1);
     assert_eq!(log.find_key(&key("c"), last).unwrap(), Some((last + 1, last + 1)));
+}
+
+/// A key names a request: a batch of another one under it is refused, in the same handle and after
+/// reopening, and writes nothing.
+#[test]
+fn key_of_another_request_is_refused() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let named = |request: &str, number| Batch {
+        key: Some(key("a").for_request(request.as_bytes())),
+        ..keyed("a", number)
+    };
+    let first = log.submit(&named("one", 1)).unwrap();
+    let refused = |log: &Log, batch: &Batch| {
+        let before = log.last_submitted();
+        assert_eq!(log.submit(batch).unwrap_err().kind(), ErrorKind::KeyReused);
+        let key = batch.key.as_ref().unwrap();
+        assert_eq!(log.recent_ticket(key).unwrap_err().kind(), ErrorKind::KeyReused);
+        assert_eq!(log.last_submitted(), before);
+    };
+    refused(&log, &named("two", 5));
+    refused(&log, &keyed("a", 5));
+    assert_eq!(log.submit(&named("one", 5)).unwrap(), first);
+    log.close().unwrap();
+    let (log, _) = open(&disk).unwrap();
+    refused(&log, &named("two", 5));
+    assert_eq!(log.submit(&named("one", 5)).unwrap(), first);
 }
 
 /// Limits: the window has exactly the documented size, and the key counts as a record.

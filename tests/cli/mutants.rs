@@ -65,6 +65,8 @@ const PLANS: &[&str] = &[
 
 /// Modules for mutants of the server and the runner (hazards `S ...`).
 const SERVICE: &[&str] = &[
+    "repeated_requests",
+    "histories",
     "durable_answers",
     "facade",
     "external_workers",

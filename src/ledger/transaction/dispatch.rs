@@ -13,6 +13,7 @@ use crate::plan::{
 use super::commit::status_of_attempt;
 use super::engine::Engine;
 use super::execution::{Transaction, is_full};
+use super::repeated_receipt::EarlierReceipt;
 use super::submitted::Submitted;
 use super::task::{self, Task};
 use super::tick::tick;
@@ -80,7 +81,8 @@ pub(crate) fn record_receipt_and_dispatch(
 }
 
 /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it in
-/// the same commit. `read` reads the result.
+/// the same commit. `read` reads the result. The receipt that the attempt has already is accepted again
+/// without a record.
 pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     engine: &'a Engine,
     key: Option<&BatchKey>,
@@ -89,11 +91,23 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     next_worker: Option<&str>,
     mut read: impl FnMut(&Transaction<'_>) -> T,
 ) -> Submitted<'a, T, E> {
+    let earlier = match earlier_receipt(engine, token) {
+        Ok(earlier) => earlier,
+        Err(error) => return Submitted::failed(engine, error.into()),
+    };
     let command = Command::RecordReceipt { token, receipt };
     engine.submit_command(key, &command, |transaction, command| {
-        transaction.run(command)?;
+        let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
+        let is_in_flight = transaction.state().in_flight.contains_key(&token);
+        let is_repeated = !is_in_flight && earlier.is(&engine.receipts, token, receipt);
+        if !is_repeated {
+            transaction.run(command)?;
+        }
+        if is_in_flight && !transaction.is_repetition() {
+            engine.receipts.add(token, receipt);
+        }
         if let Some(worker) = next_worker
-            && let Some(run) = run_of_receipt(transaction, token)
+            && let Some(run) = run_of_receipt(transaction, token, is_repeated)
         {
             let worker = worker.to_owned();
             // The receipt is recorded whether or not a step can be dispatched.
@@ -103,14 +117,34 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     })
 }
 
+/// The receipt in the log of an attempt that is no longer in flight, unless this process remembers it.
+fn earlier_receipt(engine: &Engine, token: AttemptToken) -> Result<EarlierReceipt> {
+    let run = {
+        let mut shared = engine.lock()?;
+        shared.refresh(&engine.log)?;
+        let state = &shared.state;
+        let is_over = !state.in_flight.contains_key(&token);
+        state.dispatched.get(&token).filter(|_| is_over).map(|(run, _)| *run)
+    };
+    match run.filter(|_| engine.receipts.get(token).is_none()) {
+        Some(run) => EarlierReceipt::find(&engine.reader()?, run, token),
+        None => Ok(EarlierReceipt::NONE),
+    }
+}
+
 /// The run of an attempt whose receipt was recorded; `None` if the receipt was rejected.
-fn run_of_receipt(transaction: &Transaction<'_>, token: AttemptToken) -> Option<RunId> {
+fn run_of_receipt(
+    transaction: &Transaction<'_>,
+    token: AttemptToken,
+    is_repeated: bool,
+) -> Option<RunId> {
     let is_recorded = |(_, event): &(u64, Event)| {
         matches!(event, Event::Step(record)
             if matches!(&record.event, StepEvent::ReceiptRecorded(event) if event.token == token))
     };
-    let is_recorded =
-        transaction.events().iter().any(is_recorded) || mutant!(RejectedReceiptDispatches);
+    let is_recorded = is_repeated
+        || transaction.events().iter().any(is_recorded)
+        || mutant!(RejectedReceiptDispatches);
     let (run, _) = transaction.state().dispatched.get(&token).filter(|_| is_recorded)?;
     Some(*run)
 }

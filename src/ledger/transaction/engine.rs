@@ -23,6 +23,7 @@ use crate::log::{Ack, Batch, BatchKey, Durability, Log, LogReader, Ticket};
 use crate::plan::{Event, State, Timestamp};
 
 use super::planned_files::PlannedFilesCache;
+use super::repeated_receipt::RecentReceipts;
 use super::state_cache::StateCache;
 
 /// An open ledger.
@@ -35,6 +36,7 @@ pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) outputs: OutputStore,
     pub(crate) planned_files: PlannedFilesCache,
+    pub(super) receipts: RecentReceipts,
     /// The ledger's time when it was opened.
     clock: Option<ClockAnchor>,
 }
@@ -112,6 +114,7 @@ impl Engine {
             shared: Mutex::new(SharedState::new(state)),
             environment: environment.clone(),
             planned_files: PlannedFilesCache::default(),
+            receipts: RecentReceipts::default(),
             clock: log.clock(),
             log,
         }

@@ -54,6 +54,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Whether it was already committed under its key, so that its commands are skipped.
+    pub(super) fn is_repetition(&self) -> bool {
+        matches!(self.state, TransactionState::Repeated(_))
+    }
+
     /// The events of this transaction with their sequence numbers.
     #[must_use]
     pub fn events(&self) -> &[(u64, Event)] {

@@ -2,7 +2,8 @@
 //! durable.
 //!
 //! `engine` holds the writer's state; `execution` runs the commands of a transaction, `submit` passes
-//! their events to the log, `submitted` waits for them, `tick` records what is due, and `dispatch` hands steps to workers.
+//! their events to the log, `submitted` waits for them, `tick` records what is due, and `dispatch` hands
+//! steps to workers. `repeated_receipt` knows the receipts that are sent again.
 //! `state_cache` gives readers copies of the state. `crate::plan` makes all decisions.
 
 pub(crate) mod commit;
@@ -12,6 +13,7 @@ pub(crate) mod engine;
 pub(crate) mod execution;
 pub(crate) mod fork;
 pub(crate) mod planned_files;
+mod repeated_receipt;
 pub(crate) mod state_cache;
 mod submit;
 pub(crate) mod submitted;

@@ -59,13 +59,13 @@ impl Ownership {
         if !self.is_own_process() {
             return Err(FORKED.to_owned());
         }
-        match is_in_place(&*self.lock, &self.path) {
+        match again(|| is_in_place(&*self.lock, &self.path)) {
             Ok(true) => {}
             Ok(false) => return Err(REPLACED.to_owned()),
             Err(error) => return Err(format!("LOCK cannot be checked: {error}")),
         }
         let required = self.generations.required();
-        let bytes = HeadBytes::read_once(&*self.head)
+        let bytes = again(|| HeadBytes::read_once(&*self.head))
             .map_err(|error| format!("HEAD cannot be read: {error}"))?;
         mutant!(EpochUnchecked => return Ok(()));
         // What a slot holds that cannot be read is unknown, and a copy could be read.
@@ -114,6 +114,21 @@ impl Ownership {
             )),
         }
     }
+}
+
+/// How often a read of the check is tried. A read that fails once says nothing about another writer,
+/// and the records may be synced already.
+const READ_ATTEMPTS: u32 = 3;
+
+fn again<T>(read: impl Fn() -> std::io::Result<T>) -> std::io::Result<T> {
+    let mut found = read();
+    for _ in 1..READ_ATTEMPTS {
+        if found.is_ok() {
+            break;
+        }
+        found = read();
+    }
+    found
 }
 
 /// Check while opening that the acquired lock still excludes others.

@@ -139,7 +139,7 @@ impl LogReader {
     pub fn find_key(&self, key: &BatchKey, since_seq: u64) -> Result<Option<(u64, u64)>> {
         for record in self.records(since_seq) {
             let record = record?;
-            if record.kind == KIND_BATCH_KEY && record.payload == key.as_bytes() {
+            if record.kind == KIND_BATCH_KEY && record.payload == key.payload() {
                 return Ok(Some((record.seq, record.seq + u64::from(record.batch_left))));
             }
         }

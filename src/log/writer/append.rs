@@ -39,8 +39,8 @@ impl Log {
     /// is that of the earlier batch.
     ///
     /// # Errors
-    /// As [`Log::append`], and `Conflict` if the batch would not start at the expected sequence
-    /// number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
+    /// As [`Log::append`]; `KeyReused` if the earlier batch was of another request, and `Conflict` if the
+    /// batch would not start at the expected sequence number: nothing was written. After any error except `OutcomeUnknown` no part of the batch is
     /// in the log.
     pub fn submit(&self, batch: &Batch) -> Result<Ticket> {
         self.shared.place_batch(batch).map(|(ticket, _)| ticket)
@@ -69,11 +69,12 @@ impl Log {
     /// records: the result of submitting it again.
     ///
     /// # Errors
-    /// `Corrupt` if these records are damaged, and `Io`.
+    /// `KeyReused` if that batch was of another request; `Corrupt` if these records are damaged, and
+    /// `Io`.
     pub fn recent_ticket(&self, key: &BatchKey) -> Result<Option<Ticket>> {
         self.shared.check_process()?;
         self.shared.load_keys()?;
-        Ok(self.shared.lock().recent_ticket(Some(key)))
+        self.shared.lock().recent_ticket(Some(key))
     }
 
     /// Find the durable batch with this key: see [`crate::log::LogReader::find_key`].
@@ -101,7 +102,7 @@ impl SharedWriter {
                 state = self.wait_for_flush(state, WaitFor::Idle)?;
                 continue;
             }
-            if let Some(landed) = state.recent_ticket(batch.key.as_ref()) {
+            if let Some(landed) = state.recent_ticket(batch.key.as_ref())? {
                 return Ok((landed, state));
             }
             state.check_expected_seq(batch)?;

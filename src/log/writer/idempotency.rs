@@ -2,11 +2,12 @@
 //! again.
 //!
 //! A writer looks back over [`KEY_WINDOW`] records; [`LogReader::find_key`] searches further. For a
-//! key in the window it always returns the sequence numbers of the existing batch.
+//! key in the window it always returns the sequence numbers of the existing batch, unless that batch
+//! was of another request: then the key was used twice by mistake, and nothing may be written.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::notes::{BatchKey, KIND_BATCH_KEY};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
@@ -19,9 +20,17 @@ pub const KEY_WINDOW: u64 = 65_536;
 /// The keys among the last records.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWindow {
-    committed: BTreeMap<BatchKey, (u64, Ack)>,
+    committed: BTreeMap<Vec<u8>, CommittedKey>,
     /// Sequence numbers of the keys, oldest first.
-    order: VecDeque<(u64, BatchKey)>,
+    order: VecDeque<(u64, Vec<u8>)>,
+}
+
+/// The batch of a key.
+#[derive(Debug)]
+struct CommittedKey {
+    key: BatchKey,
+    first: u64,
+    last: Ack,
 }
 
 impl KeyWindow {
@@ -35,7 +44,7 @@ impl KeyWindow {
         for record in reader.records(from) {
             let record = record?;
             if record.kind == KIND_BATCH_KEY
-                && let Ok(key) = BatchKey::new(&record.payload)
+                && let Ok(key) = BatchKey::from_payload(&record.payload)
             {
                 open = Some((record.seq, key));
             }
@@ -55,17 +64,37 @@ impl KeyWindow {
             && first + KEY_WINDOW <= ticket.first
         {
             let (first, key) = self.order.pop_front().expect("the front exists");
-            if self.committed.get(&key).is_some_and(|committed| committed.0 == first) {
+            if self.committed.get(&key).is_some_and(|committed| committed.first == first) {
                 self.committed.remove(&key);
             }
         }
-        self.order.push_back((ticket.first, key.clone()));
-        self.committed.insert(key, (ticket.first, ticket.last));
+        let (bytes, first, last) = (key.as_bytes().to_vec(), ticket.first, ticket.last);
+        self.order.push_back((first, bytes.clone()));
+        self.committed.insert(bytes, CommittedKey { key, first, last });
     }
 
     /// The ticket of the batch with this key, if it is among the last records before `next_seq`.
-    pub(crate) fn find(&self, key: &BatchKey, next_seq: u64) -> Option<Ticket> {
-        let (first, last) = *self.committed.get(key)?;
-        (first + KEY_WINDOW >= next_seq).then_some(Ticket { first, last })
+    ///
+    /// # Errors
+    /// `KeyReused` if the batch was of another request.
+    pub(crate) fn find(&self, key: &BatchKey, next_seq: u64) -> Result<Option<Ticket>> {
+        let Some(CommittedKey { key: committed, first, last }) = self
+            .committed
+            .get(key.as_bytes())
+            .filter(|committed| committed.first + KEY_WINDOW >= next_seq)
+        else {
+            return Ok(None);
+        };
+        if committed.request() != key.request() && !mutant!(KeyOfAnotherRequestAccepted) {
+            return Err(reused(*first));
+        }
+        Ok(Some(Ticket { first: *first, last: *last }))
     }
+}
+
+fn reused(first: u64) -> Error {
+    let message = "the idempotency key was used for another request; nothing was done";
+    Error::new(ErrorKind::KeyReused, message)
+        .with_hint("use a new random key for every request")
+        .at_seq(first)
 }

@@ -418,8 +418,9 @@ impl WriterState {
 }
 
 impl WriterState {
-    pub(crate) fn recent_ticket(&self, key: Option<&BatchKey>) -> Option<Ticket> {
-        self.keys.as_ref()?.find(key?, self.encoded.ack.seq + 1)
+    pub(crate) fn recent_ticket(&self, key: Option<&BatchKey>) -> Result<Option<Ticket>> {
+        let (Some(keys), Some(key)) = (&self.keys, key) else { return Ok(None) };
+        keys.find(key, self.encoded.ack.seq + 1)
     }
 
     pub(crate) fn check_expected_seq(&self, batch: &Batch) -> Result<()> {

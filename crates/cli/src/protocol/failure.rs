@@ -126,6 +126,7 @@ pub fn code_of(error: &Error) -> Code {
         ErrorKind::Locked | ErrorKind::Fenced => Code::Locked,
         ErrorKind::Rejected
         | ErrorKind::Conflict
+        | ErrorKind::KeyReused
         | ErrorKind::TooLarge
         | ErrorKind::Unencodable
         | ErrorKind::Unsupported => Code::Rejected,

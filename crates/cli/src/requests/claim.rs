@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::plan::NameKind;
-use plan_ledger::{Command, Error, Micros, Rejection, State, Task};
+use plan_ledger::{Command, Error, Event, Micros, Rejection, State, Task};
 
 use crate::protocol::{Failure, WorkerKind};
 
@@ -59,8 +59,12 @@ impl RequestKind for ClaimRequest {
             let step = self.step.as_ref().map(|step| step_to_change(run, step)).transpose()?;
             Ok(Command::Dispatch { run: run.id, step, worker: self.worker.clone(), lease })
         };
-        let why = match context.execute(&make, Task::dispatched) {
-            Ok(Some(task)) => return Ok(Claimed::Task(Box::new(task), self.worker.clone())),
+        let read = |state: &State, events: &[(u64, Event)]| {
+            let task = Task::dispatched(state, events);
+            task.map(|task| expect_held(state, &task).map(|()| task))
+        };
+        let why = match context.execute(&make, read) {
+            Ok(Some(task)) => return Ok(Claimed::Task(Box::new(task?), self.worker.clone())),
             // The commit paused the run because of its budget, or recorded only consequences of an
             // earlier batch.
             Ok(None) => None,
@@ -83,6 +87,15 @@ impl RequestAnswer for Claimed {
             Self::Nothing(nothing) => nothing.pending(),
         }
     }
+}
+
+/// Rejects the task of an earlier claim under the same key if the attempt is over: the worker no longer
+/// has the step.
+pub(super) fn expect_held(state: &State, task: &Task) -> Result<(), Failure> {
+    if state.in_flight.contains_key(&task.token) || plan_ledger::mutant!(ClaimThatIsOverAnswered) {
+        return Ok(());
+    }
+    Err(Error::from(Rejection::StaleToken(task.token)).into())
 }
 
 /// Rejects names that are reserved for a runner's own workers. When such a runner has died, its

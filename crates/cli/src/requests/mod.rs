@@ -78,6 +78,7 @@ pub use set::{SetAnswer, SetRequest};
 pub use skip::{SkipAnswer, SkipRequest};
 pub use snapshot::{SnapshotAnswer, SnapshotRequest};
 pub use task::TaskAnswer;
+pub(crate) use task::shortened;
 pub use tick::{TickAnswer, TickRequest};
 pub use verdict::VerdictRequest;
 pub use withdraw::{WithdrawAnswer, WithdrawRequest};
@@ -231,14 +232,27 @@ impl Request {
         self.submit(ledger, key).wait().map(|pending| pending.finish(ledger))
     }
 
+    /// The key as the name of this request. Equal requests have equal texts, whichever process wrote
+    /// them.
+    fn name_with(&self, key: &BatchKey) -> Result<BatchKey, Failure> {
+        let text = serde_json::to_vec(self).map_err(|error| {
+            Failure::Usage(format!("the request cannot be written as JSON: {error}"))
+        })?;
+        Ok(key.clone().for_request(&text))
+    }
+
     /// Executes the request without waiting.
     pub(crate) fn submit<'l>(
         &self,
         ledger: &'l Ledger,
         key: Option<&BatchKey>,
     ) -> Submitted<'l, PendingAnswer, Failure> {
+        let key = match key.map(|key| self.name_with(key)).transpose() {
+            Ok(key) => key,
+            Err(failure) => return ledger.submit_nothing().with(Err(failure)),
+        };
         let commits = RefCell::new(ledger.submit_nothing());
-        let outcome = self.run(RequestContext { ledger, key, commits: &commits });
+        let outcome = self.run(RequestContext { ledger, key: key.as_ref(), commits: &commits });
         commits.into_inner().with(outcome)
     }
 }

@@ -18,7 +18,7 @@ use crate::protocol::{Answer, Failure, ReceiptFile};
 
 use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
-use super::claim::check_worker;
+use super::claim::{check_worker, expect_held};
 use super::context::RequestContext;
 use super::find::attempt_of;
 use super::kind::{RequestAnswer, RequestKind};
@@ -91,7 +91,10 @@ impl RequestKind for ReceiptRequest {
                 return Ok(Receipted::Rejected(token, reason.to_owned()));
             }
             let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)? };
-            Ok::<_, Failure>(match Task::dispatched(state, events) {
+            // Under its key a receipt may be answered again after the next claim is over.
+            let next = Task::dispatched(state, events);
+            let next = next.filter(|task| expect_held(state, task).is_ok());
+            Ok::<_, Failure>(match next {
                 _ if self.next.is_none() => Receipted::Recorded(answer),
                 Some(task) => {
                     Receipted::RecordedAndDispatched(answer, Box::new(task), worker.clone())

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Step, Task, Timestamp};
 
-use crate::protocol::{HandOff, title};
+use crate::protocol::{Answer, HandOff, encode, title, too_long};
 
 use super::answer_line::AnswerLine;
 
@@ -48,6 +48,62 @@ impl TaskAnswer {
         Self { hand_off, worker, lease_until_micros: task.lease_until }
     }
 }
+
+/// The members that identify the task; the rest can be read from the ledger.
+const KEPT: [&str; 9] = [
+    "type",
+    "schema",
+    "run",
+    "number",
+    "attempt",
+    "token",
+    "worker",
+    "lease_until_micros",
+    "idempotency_key",
+];
+
+/// An answer that is longer than a message may be, without the values that make it so. A worker still
+/// gets token and lease of its task; `omitted` names the members whose values are left out.
+pub(crate) fn shortened(answer: &Answer) -> Answer {
+    let without_inputs = without(answer, |name| name == "inputs");
+    if encode(&without_inputs).is_ok() {
+        return without_inputs;
+    }
+    let short = without(answer, |name| !KEPT.contains(&name));
+    if encode(&short).is_ok() { short } else { Answer::from(too_long("the answer")) }
+}
+
+/// The answer without the values of some members of its tasks.
+fn without(answer: &Answer, is_omitted: impl Fn(&str) -> bool) -> Answer {
+    let mut answer = answer.clone();
+    for line in &mut answer.lines {
+        let Value::Object(members) = line else { continue };
+        if members.get("type").is_none_or(|word| word != TaskAnswer::WORD) {
+            continue;
+        }
+        let id = members.get("step").and_then(|step| step.get("id")).cloned();
+        let names: Vec<String> = members.keys().filter(|name| is_omitted(name)).cloned().collect();
+        for name in &names {
+            let empty = match members.get(name) {
+                Some(Value::Object(_)) => Value::Object(Map::new()),
+                Some(Value::Array(_)) => Value::Array(Vec::new()),
+                _ => Value::Null,
+            };
+            members.insert(name.clone(), empty);
+        }
+        if let Some(Value::Object(step)) = members.get_mut("step")
+            && let Some(id) = id
+        {
+            step.entry("id").or_insert(id);
+        }
+        members.insert("omitted".to_owned(), names.into());
+        answer.messages.push(OMITTED.to_owned());
+    }
+    answer
+}
+
+const OMITTED: &str = "the task is longer than a message may be, and is shortened: `ledger get` reads \
+                       its inputs, and `ledger inspect` the step";
 
 impl AnswerLine for TaskAnswer {
     const WORD: &'static str = "task";

@@ -12,7 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode, too_long};
+use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode};
+use crate::requests::shortened;
 
 /// How long a client may be idle, and how long it may take to read a response.
 const IDLE_MAX: Duration = Duration::from_secs(60);
@@ -66,7 +67,10 @@ impl ResponseWriter {
     /// Responds to the pending request. This writes the bytes that the socket accepts now.
     pub(super) fn respond(&self, answer: &Answer) {
         let bytes = encode(answer).or_else(|error| match error.kind() {
-            io::ErrorKind::FileTooLarge => encode(&Answer::from(too_long("the answer"))),
+            io::ErrorKind::FileTooLarge => {
+                plan_ledger::mutant!(LongAnswerWithoutToken => return encode(&Answer::from(too_long("the answer"))));
+                encode(&shortened(answer))
+            }
             _ => Err(error),
         });
         // The client cannot send its next request in between, since it has not read this response.
@@ -259,6 +263,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
 
     use super::*;
+    use crate::protocol::too_long;
 
     fn pair() -> (UnixStream, Connection) {
         let (client, ours) = UnixStream::pair().unwrap();

@@ -10,7 +10,7 @@ use plan_ledger::internals::log::{
     GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote, RetentionNote,
     SnapshotNote,
 };
-use plan_ledger::{Event, Note, RunId};
+use plan_ledger::{BatchKey, Event, Note, RunId};
 
 use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
@@ -61,7 +61,10 @@ impl RecordContent {
                 note.unwrap_or_else(|| Self::Unreadable(what.to_owned()))
             }
             Ok(None) if record.kind == Kind::BatchKey.number() => {
-                Self::Key(String::from_utf8_lossy(&record.payload).into_owned())
+                match BatchKey::from_payload(&record.payload) {
+                    Ok(key) => Self::Key(String::from_utf8_lossy(key.as_bytes()).into_owned()),
+                    Err(error) => Self::Unreadable(error.to_string()),
+                }
             }
             Ok(None) if record.kind == Kind::Note.number() => {
                 Note::in_record(record).map_or(Self::Skipped, Self::Note)

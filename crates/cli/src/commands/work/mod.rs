@@ -25,14 +25,16 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use plan_ledger::Receipt;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{Answer, counted};
-use crate::requests::{ClaimRequest, NextStep, Work};
+use crate::requests::{ClaimRequest, NextStep, Work, run_or_only};
+
+use super::read_state::read_state;
 
 use answers::{
     has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,
@@ -82,12 +84,44 @@ impl Worker<'_> {
                         self.release(attempt, Work::NotBegun, reason)?;
                         return Err(failure);
                     }
-                    self.work_on(&task)?
+                    match self.complete(task) {
+                        Ok(task) => self.work_on(&task)?,
+                        Err((attempt, reason)) => {
+                            let answer = self.release(attempt, Work::NotBegun, reason)?;
+                            NextAction::GiveUp(answer, Code::Rejected)
+                        }
+                    }
                 }
                 None if self.check_plan(&answer)? => NextAction::Claim,
                 None => NextAction::End(answer),
             };
         }
+    }
+
+    /// The task with the inputs that its answer had no room for.
+    fn complete(&self, mut task: Value) -> Result<Value, (ClaimedAttempt, String)> {
+        let Some(omitted) = task.get("omitted").cloned() else { return Ok(task) };
+        let attempt = ClaimedAttempt::of(&task, &self.ledger);
+        if omitted != json!(["inputs"]) {
+            return Err((attempt, "its task is longer than a message may be".to_owned()));
+        }
+        let names: Vec<String> = task
+            .pointer("/step/inputs")
+            .and_then(|names| serde_json::from_value(names.clone()).ok())
+            .unwrap_or_default();
+        let run = task.get("run").and_then(Value::as_str).map(str::to_owned);
+        let read = read_state(&self.ledger, |state| {
+            let variables = &run_or_only(state, run.as_deref())?.variables;
+            let value = |name: &String| variables.get(name).map(|it| it.value.value());
+            let inputs = names.iter().map(|name| (name.clone(), value(name).unwrap_or_default()));
+            Ok(inputs.collect::<serde_json::Map<_, _>>())
+        });
+        let inputs = read.map_err(|failure| (attempt, failure.to_string()))?;
+        if let Value::Object(members) = &mut task {
+            members.insert("inputs".to_owned(), Value::Object(inputs));
+            members.remove("omitted");
+        }
+        Ok(task)
     }
 
     /// Runs the command on a task and reports the result.

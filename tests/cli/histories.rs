@@ -1,0 +1,413 @@
+//! Histories of answers: what concurrent clients were told must be true, in the order in which they
+//! were told it. Clients cut connections, send requests again, use keys twice and report twice, while
+//! the server is killed.
+//!
+//! Each claim is a register that one worker holds at a time, and each receipt is recorded at most once.
+//! The checker knows only the requests, the answers and, at the end, the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::internals::sim::sweep;
+use plan_ledger::{Environment, Event, LedgerView};
+use plan_ledger_cli::protocol::Answer;
+use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
+use serde_json::{Value, json};
+
+use crate::command::{Place, start, wait_until};
+use crate::rng::Rng;
+use crate::socket::{ledger, quiet};
+
+/// A request and its answer, with the moments between which it was executed.
+#[derive(Debug, Clone)]
+struct Told {
+    sent: u64,
+    answered: u64,
+    what: What,
+    code: u8,
+    /// The rejection or the kind of the error; empty for a success.
+    why: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    /// A claim under a key, with the token and the step of its answer.
+    Claim { key: String, token: Option<u64>, step: String },
+    /// A receipt with that output.
+    Receipt { token: u64, output: String },
+    /// Any request under a key that another one has used.
+    Reuse,
+}
+
+/// What the log has at the end: the outputs of recorded receipts and of rejected ones, by token.
+#[derive(Debug, Clone, Default)]
+struct Recorded {
+    dispatched: BTreeMap<u64, u32>,
+    receipts: BTreeMap<u64, Vec<String>>,
+    refused: BTreeSet<(u64, String)>,
+}
+
+/// The violations in a history.
+fn violations(history: &[Told], log: &Recorded) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut keys: BTreeMap<u64, &str> = BTreeMap::new();
+    // The first moment at which a client knew of each claim, by step and token.
+    let mut claims: BTreeMap<&str, BTreeMap<u64, u64>> = BTreeMap::new();
+    let mut accepted: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
+    for told in history {
+        match &told.what {
+            What::Claim { key, token: Some(token), step } => {
+                if *keys.entry(*token).or_insert(key) != key {
+                    found.push(format!("claim {token} was given to two clients"));
+                }
+                let known = claims.entry(step).or_default().entry(*token).or_insert(u64::MAX);
+                *known = told.answered.min(*known);
+                if !log.dispatched.contains_key(token) {
+                    found.push(format!("claim {token} is not in the log"));
+                }
+            }
+            What::Receipt { token, output } if told.code == 0 => {
+                let first = accepted.entry(*token).or_insert((output, told.answered));
+                first.1 = first.1.min(told.answered);
+                if first.0 != output {
+                    found.push(format!("two receipts of claim {token} were accepted"));
+                }
+            }
+            What::Reuse if told.why != "key_reused" => {
+                found.push(format!("a key was used for another request: {told:?}"));
+            }
+            _ => {}
+        }
+    }
+    for told in history {
+        match &told.what {
+            What::Receipt { token, output } if told.code != 0 => {
+                let is_definite = told.why == "stale_token";
+                match accepted.get(token) {
+                    Some((first, answered)) if first == output && told.sent > *answered => {
+                        found.push(format!("receipt of {token}: done, then answered as not done"));
+                    }
+                    _ if is_definite
+                        && log.receipts.get(token).is_some_and(|all| all.contains(output)) =>
+                    {
+                        found.push(format!("receipt of {token} is recorded, answered as not done"));
+                    }
+                    _ if is_definite && !log.refused.contains(&(*token, output.clone())) => {
+                        found.push(format!("a late receipt of {token} was not kept"));
+                    }
+                    _ => {}
+                }
+            }
+            // A claim that is sent again after its receipt was accepted is over.
+            What::Claim { token: Some(token), .. } => {
+                if accepted.get(token).is_some_and(|(_, answered)| told.sent > *answered) {
+                    found.push(format!("claim {token} is over and was answered as held"));
+                }
+                // A later claim of the step that was known before.
+                let later = claims.values().find(|of_step| of_step.contains_key(token));
+                let mut later = later.into_iter().flat_map(|of_step| of_step.range(token + 1..));
+                if later.any(|(_, known)| told.sent > *known) {
+                    found.push(format!("claim {token} was answered as held after another one"));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (token, (output, answered)) in &accepted {
+        if log.receipts.get(token).is_none_or(|all| all != &[(*output).to_owned()]) {
+            found.push(format!("the accepted receipt of {token} is not the one in the log"));
+        }
+        let of_step = claims.values().find(|of_step| of_step.contains_key(token));
+        let sent = history.iter().filter(|told| {
+            matches!(&told.what, What::Receipt { token: it, .. } if it == token) && told.code == 0
+        });
+        let sent = sent.map(|told| told.sent).min().unwrap_or(*answered);
+        let mut later = of_step.into_iter().flat_map(|of_step| of_step.range(token + 1..));
+        if later.any(|(_, known)| *known < sent) {
+            found.push(format!("the receipt of {token} was accepted after another claim"));
+        }
+    }
+    found.extend(
+        log.receipts
+            .iter()
+            .filter(|(_, all)| all.len() > 1)
+            .map(|(token, all)| format!("claim {token} has {} receipts in the log", all.len())),
+    );
+    found
+}
+
+/// What the log of a ledger has.
+fn recorded(dir: &Path) -> Recorded {
+    let view = LedgerView::open(dir, &Environment::system()).unwrap();
+    let mut found = Recorded::default();
+    for record in view.log().records(1) {
+        let record = record.unwrap();
+        let event = plan_ledger::internals::ledger::decode(&record).unwrap();
+        let Some(Event::Step(step)) = event else { continue };
+        let output = |receipt: &plan_ledger::Receipt| {
+            let value = receipt.output.inline().unwrap().value();
+            value.as_str().unwrap().to_owned()
+        };
+        match &step.event {
+            StepEvent::Dispatched(_) => drop(found.dispatched.insert(record.seq, step.step.0)),
+            StepEvent::ReceiptRecorded(it) => {
+                found.receipts.entry(it.token.0).or_default().push(output(&it.receipt));
+            }
+            StepEvent::ReceiptRefused(it) => {
+                found.refused.insert((it.token.0, output(&it.receipt)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The clients' common clock and notebook.
+struct Recorder {
+    clock: AtomicU64,
+    told: Mutex<Vec<Told>>,
+    requests: AtomicU64,
+}
+
+/// A client that behaves badly.
+struct Client<'a> {
+    number: u64,
+    sent: u64,
+    dir: &'a Path,
+    rng: Rng,
+    recorder: &'a Recorder,
+    connection: Option<UnixStream>,
+}
+
+impl Client<'_> {
+    fn now(&self) -> u64 {
+        self.recorder.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn key(&mut self) -> String {
+        self.sent += 1;
+        format!("{}-{}", self.number, self.sent)
+    }
+
+    /// Sends a request until it is answered. Now and then the connection is cut before the answer.
+    fn ask(&mut self, request: &Value) -> Answer {
+        let message = format!("{request}\n");
+        loop {
+            let answer = self.try_ask(&message);
+            // A stopped writer answers no more; the next process does.
+            match answer.filter(|answer| !matches!(answer.code, 5 | 7)) {
+                Some(answer) => return answer,
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn try_ask(&mut self, message: &str) -> Option<Answer> {
+        let connect = || UnixStream::connect(self.dir.join(SOCKET_NAME)).ok();
+        let stream = self.connection.take().or_else(connect)?;
+        (&stream).write_all(message.as_bytes()).ok()?;
+        self.recorder.requests.fetch_add(1, Ordering::Relaxed);
+        if self.rng.below(100) < 5 {
+            return None;
+        }
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).ok().filter(|count| *count > 0)?;
+        self.connection = Some(stream);
+        serde_json::from_str(&line).ok()
+    }
+
+    fn tell(&self, sent: u64, what: What, answer: &Answer) {
+        let line = answer.lines.first().cloned().unwrap_or_default();
+        let word = |name: &str| line[name].as_str().map(str::to_owned);
+        let is_error = line["type"] == "error";
+        let why = word("rejection").or_else(|| word("kind")).filter(|_| is_error);
+        let (answered, code) = (self.now(), answer.code);
+        let told = Told { sent, answered, what, code, why: why.unwrap_or_default() };
+        self.recorder.told.lock().unwrap().push(told);
+    }
+
+    fn claim(&mut self, key: &str, lease: u32) -> Option<u64> {
+        let request = json!({ "act": "claim", "run": null, "worker": format!("w{}", self.number),
+            "lease_seconds": lease, "once": key });
+        let sent = self.now();
+        let answer = self.ask(&request);
+        let line = answer.lines.first().cloned().unwrap_or_default();
+        let token = line["token"].as_u64().filter(|_| answer.code == 0);
+        let step = line["step"]["id"].as_str().unwrap_or_default().to_owned();
+        self.tell(sent, What::Claim { key: key.to_owned(), token, step }, &answer);
+        token
+    }
+
+    fn receipt(&mut self, key: &str, token: u64, output: &str) {
+        let receipt = json!({ "outcome": "succeeded", "output": output });
+        let request = json!({ "act": "receipt", "token": token, "receipt": receipt, "once": key });
+        let sent = self.now();
+        let answer = self.ask(&request);
+        self.tell(sent, What::Receipt { token, output: output.to_owned() }, &answer);
+    }
+
+    /// Claims a step and reports it, with everything that can be done wrong.
+    fn work(&mut self) {
+        let key = self.key();
+        let lease = if self.rng.below(100) < 2 { 1 } else { 600 };
+        let Some(token) = self.claim(&key, lease) else {
+            std::thread::sleep(Duration::from_millis(5));
+            return;
+        };
+        if self.rng.below(100) < 20 {
+            self.claim(&key, lease);
+        }
+        if self.rng.below(100) < 20 {
+            let request = json!({ "act": "note", "text": "x", "by": "me", "once": key });
+            let sent = self.now();
+            let answer = self.ask(&request);
+            self.tell(sent, What::Reuse, &answer);
+        }
+        if lease == 1 {
+            // Its lease ends, or not quite.
+            std::thread::sleep(Duration::from_millis(900 + self.rng.below(300)));
+        }
+        let output = format!("{key} output");
+        let report = self.key();
+        self.receipt(&report, token, &output);
+        if self.rng.below(100) < 20 {
+            self.receipt(&report, token, &output);
+        }
+        if self.rng.below(100) < 20 {
+            let again = self.key();
+            self.receipt(&again, token, &output);
+        }
+        if self.rng.below(100) < 10 {
+            let other = self.key();
+            self.receipt(&other, token, &format!("{key} another output"));
+        }
+        if self.rng.below(100) < 20 {
+            self.claim(&key, lease);
+        }
+    }
+}
+
+/// Clients work on the ledger in that folder until they sent so many requests.
+fn clients(dir: &Path, count: u64, requests: u64, seed: u64) -> Recorder {
+    let (clock, told) = (AtomicU64::new(1), Mutex::default());
+    let recorder = Recorder { clock, told, requests: AtomicU64::new(0) };
+    std::thread::scope(|scope| {
+        for number in 0..count {
+            let recorder = &recorder;
+            scope.spawn(move || {
+                let (rng, connection) = (Rng(seed * 1000 + number), None);
+                let mut client = Client { number, sent: 0, dir, rng, recorder, connection };
+                while recorder.requests.load(Ordering::Relaxed) < requests {
+                    client.work();
+                }
+            });
+        }
+    });
+    recorder
+}
+
+#[track_caller]
+fn expect_true(recorder: Recorder, dir: &Path, minimum: usize) -> (Vec<Told>, Recorded) {
+    let (mut history, log) = (recorder.told.into_inner().unwrap(), recorded(dir));
+    history.sort_by_key(|told| told.answered);
+    let count = |is: &dyn Fn(&Told) -> bool| history.iter().filter(|told| is(told)).count();
+    let claims = count(&|told| matches!(told.what, What::Claim { token: Some(_), .. }));
+    let receipts = count(&|told| matches!(told.what, What::Receipt { .. }) && told.code == 0);
+    let reuses = count(&|told| told.what == What::Reuse);
+    let counts = [claims, receipts, reuses];
+    assert!(counts.iter().all(|count| *count >= minimum), "{counts:?}");
+    let found = violations(&history, &log);
+    assert!(found.is_empty(), "{} violations: {:?}", found.len(), &found[..found.len().min(5)]);
+    (history, log)
+}
+
+/// Concurrent clients of one server: every answer is true. Each planted violation is found.
+#[test]
+fn answers_of_a_server_are_true_and_planted_violations_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 4000);
+    let recorder = while_serving(&ledger, &dir, quiet, || clients(&dir, 8, 1500, 1));
+    ledger.close().unwrap();
+    let (history, log) = expect_true(recorder, &dir, 40);
+    let find = |is: &dyn Fn(&Told) -> bool| history.iter().position(is).unwrap();
+    let a_claim = find(&|it| matches!(it.what, What::Claim { token: Some(_), .. }));
+    let accepted = find(&|it| matches!(it.what, What::Receipt { .. }) && it.code == 0);
+    let What::Receipt { token, output } = history[accepted].what.clone() else { unreachable!() };
+    let late = |code: u8, why: &str, output: &str| {
+        let last = u64::MAX - 10;
+        let what = What::Receipt { token, output: output.to_owned() };
+        Told { sent: last, answered: last + 1, what, code, why: why.to_owned() }
+    };
+    let mut to_two = history[a_claim].clone();
+    if let What::Claim { key, .. } = &mut to_two.what {
+        key.push_str(" of another client");
+    }
+    let mut is_over = history
+        .iter()
+        .rev()
+        .find(|it| matches!(it.what, What::Claim { token: Some(it), .. } if it == token))
+        .unwrap()
+        .clone();
+    (is_over.sent, is_over.answered) = (u64::MAX - 1, u64::MAX);
+    let mut reused = history[find(&|it| it.what == What::Reuse)].clone();
+    (reused.code, reused.why) = (0, String::new());
+    for (planted, name) in [
+        (to_two, "was given to two clients"),
+        (is_over, "is over and was answered as held"),
+        (late(6, "stale_token", &output), "done, then answered as not done"),
+        (late(0, "", "another"), "two receipts"),
+        (late(6, "stale_token", "never recorded"), "was not kept"),
+        (reused, "a key was used for another request"),
+    ] {
+        let mut history = history.clone();
+        history.push(planted);
+        let found = violations(&history, &log);
+        assert!(found.iter().any(|it| it.contains(name)), "{name}: {found:?}");
+    }
+    let mut lost = log.clone();
+    lost.receipts.remove(&token);
+    assert!(!violations(&history, &lost).is_empty(), "a lost receipt");
+    let mut twice = log.clone();
+    twice.receipts.get_mut(&token).unwrap().push(output);
+    assert!(!violations(&history, &twice).is_empty(), "a receipt that was recorded twice");
+    let mut undone = log;
+    undone.dispatched.clear();
+    assert!(!violations(&history, &undone).is_empty(), "a claim that was lost");
+}
+
+/// The same while the server is killed again and again.
+#[test]
+fn sweep_answers_are_true_while_the_server_is_killed() {
+    let requests: u64 = sweep(1500, 10_000, 120_000);
+    let place = Place::new();
+    let steps: Vec<String> = (0..requests).map(|number| format!("{{id: s{number}}}")).collect();
+    place.write("plan.yaml", format!("steps: [{}]", steps.join(", ")));
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let (dir, is_over) = (place.path(".ledger"), AtomicBool::new(false));
+    let recorder = std::thread::scope(|scope| {
+        let (place, over) = (&place, &is_over);
+        scope.spawn(move || {
+            let mut round = 0;
+            while !over.load(Ordering::Acquire) {
+                let server = start(&mut place.command(&["serve"]));
+                wait_until("it serves", || server.said("serving") || over.load(Ordering::Acquire));
+                std::thread::sleep(Duration::from_millis(300 + round % 7 * 50));
+                server.kill();
+                round += 1;
+            }
+        });
+        let recorder = clients(&dir, 16, requests, 2);
+        is_over.store(true, Ordering::Release);
+        recorder
+    });
+    expect_true(recorder, &dir, 40);
+    place.ledger("verify .ledger --level replay").code(0);
+}
