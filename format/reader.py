@@ -26,8 +26,9 @@ FOOTER_LAYOUT = "<8s16sQQQQQQIIQQ32s32s208s"
 FOOTER_FIELDS = ("magic uid first_seq last_seq count data_end index_offset index_length index_crc stream_rule time_first "
                  "time_last chain_last data_hash replica")
 INDEX_LAYOUT = "<8sIIII"
-HEAD_LAYOUT = "<8s16sQQQQQ16sQ32sQI"
-HEAD_FIELDS = "magic ledger_uid generation epoch mode durable_seq ordinal uid data_end chain state crc"
+HEAD_LAYOUT = "<8s16sQQQQQ16sQ32sQ16sQQI"
+HEAD_FIELDS = ("magic ledger_uid generation epoch mode durable_seq ordinal uid data_end chain state boot boot_clock boot_time "
+               "crc")
 MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
 STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
 NOTE, RETENTION = 0x8001, 0x8002
@@ -72,8 +73,9 @@ def read_head(root, notes):
     for index in range(2 if len(data) == 2 * SLOT else 0):
         slot = data[index * SLOT:(index + 1) * SLOT]
         head = Head(*struct.unpack_from(HEAD_LAYOUT, slot))
-        if (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(slot[:128]) and zero(slot[132:])
-                and head.mode in MODES and head.state in STATES):
+        if (head.magic == HEAD_MAGIC and head.crc == zlib.crc32(slot[:160]) and zero(slot[164:])
+                and head.mode in MODES and head.state in STATES
+                and (not zero(head.boot) or head.boot_clock == head.boot_time == 0)):
             valid.append(head)
         else:
             notes.append(f"HEAD: slot {index} is damaged; the other one counts")

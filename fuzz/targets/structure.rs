@@ -66,6 +66,7 @@ fn head(fields: &mut Fields<'_>) {
         data_end: fields.u64(),
         chain: Chain(fields.array()),
         state: fields.pick(&[HeadState::Open, HeadState::Clean, HeadState::Poisoned]),
+        clock: None,
     };
     let mut bytes = head.encode();
     assert_eq!(Head::decode(&bytes), Some(head));

@@ -12,6 +12,8 @@ use super::hash::{Chain, crc32};
 pub const HEAD_SLOT_SIZE: usize = 4096;
 /// Size of the file: two slots.
 pub const HEAD_SIZE: usize = 2 * HEAD_SLOT_SIZE;
+/// The bytes of a slot before the reserved ones.
+pub const HEAD_FIELDS_SIZE: usize = at::RESERVED;
 
 const MAGIC: [u8; 8] = *b"PLHEAD\r\n";
 
@@ -27,8 +29,11 @@ mod at {
     pub(super) const DATA_END: usize = 80;
     pub(super) const CHAIN: usize = 88;
     pub(super) const STATE: usize = 120;
-    pub(super) const CRC: usize = 128;
-    pub(super) const RESERVED: usize = 132;
+    pub(super) const BOOT: usize = 128;
+    pub(super) const BOOT_MICROS: usize = 144;
+    pub(super) const BOOT_TIME: usize = 152;
+    pub(super) const CRC: usize = 160;
+    pub(super) const RESERVED: usize = 164;
 }
 
 /// When HEAD itself is synced. The numbers are on disk; they differ in many bits, so that flipped
@@ -73,6 +78,34 @@ impl HeadState {
     }
 }
 
+/// A reading of a boot clock: it advances while a machine is up, and it cannot be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BootTime {
+    /// The boot; not zero. Readings of different boots cannot be compared.
+    pub boot: Uid,
+    /// Microseconds since that boot.
+    pub micros: u64,
+}
+
+/// The ledger's time at a reading of a boot clock. From there it advances with that clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockAnchor {
+    /// The reading.
+    pub at: BootTime,
+    /// The ledger's time, in microseconds since the Unix epoch.
+    pub time: u64,
+}
+
+impl ClockAnchor {
+    /// The ledger's time at a reading; `None` if it is of another boot.
+    #[must_use]
+    pub fn time_at(&self, now: BootTime) -> Option<u64> {
+        let is_same_boot = now.boot == self.at.boot || mutant!(BootIdIgnored);
+        let elapsed = now.micros.saturating_sub(self.at.micros);
+        is_same_boot.then(|| self.time.saturating_add(elapsed))
+    }
+}
+
 /// The content of one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -96,6 +129,8 @@ pub struct Head {
     pub chain: Chain,
     /// State of the writer.
     pub state: HeadState,
+    /// The ledger's time when it was opened; `None` if its writer had no boot clock.
+    pub clock: Option<ClockAnchor>,
 }
 
 impl Head {
@@ -115,6 +150,11 @@ impl Head {
         put(out, at::DATA_END, &self.data_end.to_le_bytes());
         put(out, at::CHAIN, &self.chain.0);
         put(out, at::STATE, &self.state.number().to_le_bytes());
+        if let Some(ClockAnchor { at: BootTime { boot, micros }, time }) = &self.clock {
+            put(out, at::BOOT, boot);
+            put(out, at::BOOT_MICROS, &micros.to_le_bytes());
+            put(out, at::BOOT_TIME, &time.to_le_bytes());
+        }
         let crc = crc32(0, &[bytes.get(..at::CRC).unwrap_or_default()]);
         put(&mut bytes, at::CRC, &crc.to_le_bytes());
         bytes
@@ -146,8 +186,20 @@ impl Head {
             state: [HeadState::Open, HeadState::Clean, HeadState::Poisoned]
                 .into_iter()
                 .find(|each| each.number() == state)?,
+            clock: decode_clock(bytes)?,
         })
     }
+}
+
+/// The clock of a slot. The inner `None` is a slot without one: all of its bytes are zero.
+#[expect(clippy::option_option, reason = "invalid, absent and present are three cases")]
+fn decode_clock(bytes: &[u8]) -> Option<Option<ClockAnchor>> {
+    let boot: Uid = array(bytes, at::BOOT)?;
+    let (micros, time) = (u64_at(bytes, at::BOOT_MICROS), u64_at(bytes, at::BOOT_TIME));
+    if boot == Uid::default() {
+        return (micros == 0 && time == 0).then_some(None);
+    }
+    Some(Some(ClockAnchor { at: BootTime { boot, micros }, time }))
 }
 
 /// Both slots of a HEAD file.
@@ -197,7 +249,27 @@ mod tests {
             data_end: 7,
             chain: Chain([8; 32]),
             state: HeadState::Open,
+            clock: Some(ClockAnchor { at: BootTime { boot: [9; 16], micros: 10 }, time: 11 }),
         }
+    }
+
+    /// Goal: a slot without a clock round-trips, and a reading without its boot is invalid.
+    #[test]
+    fn clock_without_a_boot_is_invalid() {
+        let without = Head { clock: None, ..head() };
+        assert_eq!(Head::decode(&without.encode()), Some(without));
+        let clock = ClockAnchor { at: BootTime { boot: [0; 16], micros: 1 }, time: 0 };
+        assert_eq!(Head::decode(&Head { clock: Some(clock), ..head() }.encode()), None);
+    }
+
+    /// Goal: the ledger's time advances with the boot clock, never goes back, and says nothing after
+    /// another boot.
+    #[test]
+    fn anchor_advances_with_the_boot_clock() {
+        let anchor = head().clock.unwrap();
+        let at = |boot, micros| anchor.time_at(BootTime { boot: [boot; 16], micros });
+        assert_eq!((at(9, 10), at(9, 15), at(9, 3)), (Some(11), Some(16), Some(11)));
+        assert_eq!((at(8, 15), at(9, u64::MAX)), (None, Some(u64::MAX)));
     }
 
     /// Goal: a slot round-trips, and every flipped bit makes it invalid.

@@ -42,7 +42,10 @@ pub use frame::{
     looks_torn, peek_kind, peek_payload_length,
 };
 pub use hash::{Chain, ChainKey, ContentHasher, CrcSeed, Placement, SegmentSeed, content_hash};
-pub use head::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState, HeadSync};
+pub use head::{
+    BootTime, ClockAnchor, HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState,
+    HeadSync,
+};
 pub use index::{
     Index, IndexBuilder, IndexCrc, IndexFault, SEEK_STEP, SeekEntry, index_crc, peek_seek_length,
     read_seeks,

@@ -38,7 +38,9 @@ pub use codec::hash::{bytes_hash, plan_draft, plan_hash};
 pub use codec::kind::Kind;
 pub use codec::note::{NOTE_LENGTH_MAX, Note};
 pub use codec::streams::RUN_STREAMS;
-pub use environment::{Clock, Environment, IdSource, SystemClock, parse_duration, parse_time};
+pub use environment::{
+    Clock, Environment, IdSource, LedgerTime, SystemClock, parse_duration, parse_time, time_of,
+};
 pub use facade::{Claim, ClaimedTask, Ledger, LedgerOptions, OpenQuestion, Reply};
 pub use history::attempts::{EARLIER_ATTEMPTS_MAX, EarlierAttempt, EarlierAttemptEnd};
 pub use history::changes::ChangedField;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{self, Log, TailVerdict};
+use crate::log::{self, ClockContinuation, Log, TailVerdict};
 use crate::plan::State;
 use crate::storage::FilesystemKind;
 
-use super::environment::Environment;
+use super::environment::{Environment, behind_text};
 use super::snapshot::load::UncheckedSnapshot;
 use super::snapshot::prefetch::Prefetch;
 use super::snapshot::scheduler::SnapshotScheduler;
@@ -140,6 +140,9 @@ impl OpenReport {
                 removal.bytes
             )),
             Err(why) => notes.push(format!("an interrupted prune cannot be finished: {why}")),
+        }
+        if let ClockContinuation::Behind(behind) = report.clock {
+            notes.extend(behind_text(behind));
         }
         let verdict = match report.verdict {
             TailVerdict::Clean => "clean",

@@ -38,7 +38,7 @@ mod writer;
 
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub(crate) use errors::is_missing;
-pub use folder::MANIFEST_NAME;
+pub use folder::{MANIFEST_NAME, read_head_slots};
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,
     KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRetentionNote, LostRange,
@@ -65,5 +65,6 @@ pub use verify::{
     parallel_map, root, verify,
 };
 pub use writer::{
-    Batch, ChainOrigin, Durability, KEY_WINDOW, Log, LogBuilder, RecoveryReport, Ticket,
+    Batch, ChainOrigin, ClockContinuation, Durability, KEY_WINDOW, Log, LogBuilder, RecoveryReport,
+    Ticket,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HeadSync, Uid};
+use crate::format::{BootTime, HeadSync, Uid};
 use crate::log::folder::DATA_START;
 use crate::storage::Storage;
 
@@ -119,6 +119,9 @@ pub struct LogOptions {
     /// and where the lock of a file can be taken twice. The user then makes sure that there is no other
     /// writer: two of them would destroy each other's records.
     pub allow_unsafe_locks: bool,
+    /// The reading of the boot clock at the time that is passed with these options; `None` without such
+    /// a clock.
+    pub boot_time: Option<BootTime>,
 }
 
 impl LogOptions {
@@ -136,6 +139,7 @@ impl LogOptions {
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::DEFAULT,
             allow_unsafe_locks: false,
+            boot_time: None,
         }
     }
 }

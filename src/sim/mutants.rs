@@ -103,6 +103,10 @@ mutants! {
     FenceSegmentUnsynced, "H49", "the segment that recovery creates is not synced";
     InflightRecordsUncounted, "H2", "each record claims that all records before it were synced";
     TimestampsGoBackwards, "H65", "a record may have an earlier time than its predecessor";
+    ElapsedTimeIgnored, "P time", "the ledger's time follows the wall clock instead of elapsed time";
+    ElapsedTimeForgotten, "P time", "an opening takes the ledger's time from the wall clock, not from HEAD";
+    BootIdIgnored, "P time", "readings of the boot clock are compared across boots";
+    ClockJumpUnreported, "P time", "a difference between wall clock and ledger's time is not reported";
     // Frames, segments, indexes.
     CrcUnseeded, "H24 H47", "checksums are not seeded with segment and offset";
     LengthOutsideCrc, "H6 H7", "the header checksum does not cover the length";

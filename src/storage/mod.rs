@@ -13,6 +13,7 @@
 //! - After a failed sync, nothing is known about the bytes written since the last successful one, and
 //!   a later successful sync proves nothing about them.
 
+mod boot_clock;
 mod disk;
 mod filesystem_kind;
 mod map;
@@ -20,6 +21,7 @@ mod port;
 mod sectors;
 mod tar;
 
+pub use boot_clock::boot_clock;
 pub use disk::DiskStorage;
 pub use filesystem_kind::FilesystemKind;
 pub use map::Map;

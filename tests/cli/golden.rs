@@ -130,7 +130,10 @@ const HEAD_FIELDS: &[(usize, usize, &str)] = &[
     (80, 8, "data_end"),
     (88, 32, "chain"),
     (120, 8, "state"),
-    (128, 4, "crc32"),
+    (128, 16, "boot id"),
+    (144, 8, "boot clock"),
+    (152, 8, "boot time"),
+    (160, 4, "crc32"),
 ];
 
 const INDEX_HEADER_FIELDS: &[(usize, usize, &str)] = &[

@@ -47,6 +47,7 @@ mod judges_and_planners;
 mod kill_pacing;
 mod lab;
 mod laboratory;
+mod ledger_time;
 mod log_crash;
 mod log_damage;
 mod log_faults;

@@ -250,7 +250,7 @@ fn bits_to_flip(part: Part, range: &Range<u64>, stride: u64) -> Vec<u64> {
     let bits = range.start * 8..range.end * 8;
     let is_field = |bit: u64| match part {
         Part::SegmentHeader => !(208 * 8..4060 * 8).contains(&bit),
-        Part::HeadSlot => bit / 8 % 4096 < 132,
+        Part::HeadSlot => bit / 8 % 4096 < 164,
         Part::Footer => bit - range.start * 8 < 368 * 8 || bit + 64 >= range.end * 8,
         Part::Frames => bit < range.start * 8 + 16_384 || bit + 1024 >= range.end * 8,
         Part::Index | Part::LockText => true,

@@ -149,8 +149,11 @@ impl Ledger {
 
     /// Record everything that is due: expired leases, delays, questions, barriers and wall time,
     /// and consequences of earlier commands that did not fit into their batches. Call it at
-    /// [`State::next_due`] or later. An item is due once the ledger's time has reached it: the time
-    /// of the clock or of the last record, whichever is later.
+    /// [`State::next_due`] or later. An item is due once the ledger's time has reached it. That time
+    /// advances with the boot clock ([`Clock::boot_time`]), so an item is due when its time has passed,
+    /// whatever the wall clock shows; it is never before that of the last record.
+    ///
+    /// [`Clock::boot_time`]: crate::Clock::boot_time
     pub fn tick(&self) -> Result<()> {
         tick::tick(&self.engine)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::ledger::blobs::CollectedBlobs;
+use crate::ledger::environment::Clock;
 use crate::ledger::history::compare::RunComparison;
 use crate::ledger::history::metrics::RunMetrics;
 use crate::ledger::history::trace::Trace;
@@ -48,8 +49,9 @@ impl Ledger {
         self.engine.log.last_durable()
     }
 
-    /// The ledger's time, which all decisions use.
+    /// The ledger's time, which all decisions use. [`Ledger::tick`] says how it advances.
     #[doc(hidden)]
+    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.engine.now()
     }
@@ -164,5 +166,12 @@ impl Ledger {
     /// records, unknown to this writer, that reference a blob. `Io`.
     pub fn collect_blobs(&self) -> Result<CollectedBlobs> {
         self.engine.outputs.collect(&self.engine.log)
+    }
+}
+
+/// The ledger's time, for code that waits until something is due.
+impl Clock for Ledger {
+    fn now(&self) -> Timestamp {
+        self.engine.now()
     }
 }

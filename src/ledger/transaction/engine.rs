@@ -14,9 +14,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::NewRecord;
+use crate::format::{ClockAnchor, NewRecord};
 use crate::ledger::blobs::OutputStore;
-use crate::ledger::environment::Environment;
+use crate::ledger::environment::{Environment, ledger_time};
 use crate::ledger::snapshot::scheduler::SnapshotScheduler;
 use crate::ledger::snapshot::store;
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, LogReader, Ticket};
@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) outputs: OutputStore,
     pub(crate) planned_files: PlannedFilesCache,
+    /// The ledger's time when it was opened.
+    clock: Option<ClockAnchor>,
 }
 
 /// The data that all threads of a ledger share, besides its log.
@@ -110,6 +112,7 @@ impl Engine {
             shared: Mutex::new(SharedState::new(state)),
             environment: environment.clone(),
             planned_files: PlannedFilesCache::default(),
+            clock: log.clock(),
             log,
         }
     }
@@ -154,10 +157,12 @@ impl Engine {
         }
     }
 
-    /// The ledger's time, which all decisions use: the time of the clock, or of the last submitted
-    /// record if that is later. If the clock goes back, an expired lease therefore stays expired.
+    /// The ledger's time, which all decisions use. It advances with the boot clock, and is never before
+    /// the last submitted record: an expired lease stays expired, and a valid one stays valid, if the
+    /// wall clock jumps.
     pub(crate) fn now(&self) -> Timestamp {
-        self.environment.clock.now().max(self.log.last_submitted_time())
+        let last = self.log.last_submitted_time();
+        ledger_time(&*self.environment.clock, self.clock, last)
     }
 
     /// See [`crate::Ledger::state`].

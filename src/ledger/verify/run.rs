@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Result;
 use crate::ledger::blobs::{self, ReferencedBlobs};
 use crate::ledger::codec::event::kind_of;
-use crate::ledger::environment::Environment;
+use crate::ledger::environment::{Environment, LedgerTime};
 use crate::log::{
-    self, BlobId, ChainCheck, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord,
-    VerifyOptions, is_missing,
+    self, BlobId, ChainCheck, FindingClass, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader,
+    LoggedRecord, VerifyFinding, VerifyOptions, is_missing,
 };
 
 use super::files::SnapshotVerifier;
@@ -68,6 +68,15 @@ fn verify_once(
     let mut report = VerifyReport { log, snapshots: 0, notes: 0, blobs: 0, state: None };
     if report.is_stopped() {
         return Ok(report);
+    }
+    let clocks = LedgerTime::of(&LogReader::open(&environment.storage, dir)?, environment);
+    if let Some(what) = clocks.difference() {
+        report.log.add_findings([VerifyFinding::new(
+            FindingClass::Warning,
+            dir.join("HEAD"),
+            0..0,
+            &what,
+        )]);
     }
     let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
     let retention: Vec<_> = noted.retention.into_values().collect();

@@ -4,11 +4,12 @@
 //! A slot is overwritten only while the other one is known to be durable, so a torn write of HEAD
 //! never loses the last durable position.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
+use crate::format::{ClockAnchor, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots};
 use crate::log::bytes::len_u64;
 use crate::storage::{Access, Storage, StorageFile, read_sectors};
 
@@ -18,12 +19,14 @@ use super::paths::LedgerPaths;
 #[derive(Debug)]
 pub(crate) struct HeadFile {
     file: Arc<dyn StorageFile>,
-    path: std::path::PathBuf,
+    path: PathBuf,
     slot: usize,
     generation: u64,
     generations: Arc<HeadGenerations>,
     /// Time of the last sync, as the caller passed it.
     pub(crate) synced_at: u64,
+    /// The ledger's time when it was opened: part of each slot that is written.
+    pub(crate) clock: Option<ClockAnchor>,
 }
 
 /// The generations that this writer left in HEAD. A lower one in the file means that HEAD was
@@ -74,7 +77,7 @@ impl HeadFile {
         Self::create_at(storage, &paths.head(), head)
     }
 
-    fn create_at(storage: &dyn Storage, path: &std::path::Path, head: &Head) -> Result<()> {
+    fn create_at(storage: &dyn Storage, path: &Path, head: &Head) -> Result<()> {
         let io = |what, error| Error::io(what, path, error);
         let file = storage.create(path).map_err(|error| io("create HEAD", error))?;
         let second = Head { generation: head.generation + 1, ..head.clone() };
@@ -117,7 +120,8 @@ impl HeadFile {
         }
         let (file, slot) = (file.into(), 1 - newest);
         let generations = HeadGenerations { written: generation.into(), synced: generation.into() };
-        Ok(Self { file, path, slot, generation, generations: generations.into(), synced_at: 0 })
+        let generations = generations.into();
+        Ok(Self { file, path, slot, generation, generations, synced_at: 0, clock: None })
     }
 
     /// The file, to be read by the ownership check.
@@ -134,6 +138,7 @@ impl HeadFile {
     pub(crate) fn write(&mut self, mut head: Head) -> Result<()> {
         self.generation += 1;
         head.generation = self.generation;
+        head.clock = self.clock;
         let bytes = head.encode();
         let offset = if self.slot == 0 { 0 } else { len_u64(&bytes) };
         self.file.write_at(&bytes, offset).map_err(|error| {
@@ -183,6 +188,14 @@ fn restore_slot(file: &dyn StorageFile, slot: usize, valid: &Head) -> std::io::R
     let offset = if slot == 0 { 0 } else { len_u64(&bytes) };
     file.write_at(&bytes, offset)?;
     file.sync()
+}
+
+/// The current content of HEAD in a ledger's folder. A missing file has no valid slots.
+///
+/// # Errors
+/// `Io`.
+pub fn read_head_slots(storage: &dyn Storage, dir: &Path) -> Result<HeadSlots> {
+    read_head(storage, &LedgerPaths::new(dir))
 }
 
 /// The current content of HEAD. A missing file has no valid slots.

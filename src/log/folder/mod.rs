@@ -4,6 +4,7 @@ mod head;
 mod lock;
 mod paths;
 
+pub use head::read_head_slots;
 pub(crate) use head::{HeadBytes, HeadFile, read_head};
 pub(crate) use lock::{FORKED, Ownership, check_lock_file, take_lock};
 pub use paths::MANIFEST_NAME;

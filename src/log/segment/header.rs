@@ -74,5 +74,6 @@ pub(crate) fn head_content(
         data_end: end,
         chain: last.chain,
         state,
+        clock: None,
     }
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{HEAD_SIZE, HEAD_SLOT_SIZE};
+use crate::format::{HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE};
+use crate::log::bytes::len_u64;
 use crate::log::folder::{HeadBytes, LedgerPaths};
 use crate::log::reader::LogReader;
 use crate::storage::{Access, Storage};
@@ -57,7 +58,7 @@ pub(crate) fn findings(
         && reader.segments.contradicts(head)
     {
         let offset = u64::try_from(slot * HEAD_SLOT_SIZE).unwrap_or(u64::MAX);
-        let end = offset.saturating_add(132);
+        let end = offset.saturating_add(len_u64(&[0; HEAD_FIELDS_SIZE]));
         let what = "it contradicts the header of a later segment";
         findings.push(finding(offset..end, what));
     }

@@ -1,9 +1,10 @@
 //! The public handle of a writer.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::ClockAnchor;
 use crate::log::blob::BlobStore;
 use crate::log::bytes::lock;
 use crate::log::errors::fenced;
@@ -77,6 +78,13 @@ impl Log {
     #[must_use]
     pub fn last_submitted_time(&self) -> u64 {
         self.shared.lock().encoded.time
+    }
+
+    /// The ledger's time when it was opened, at a reading of the boot clock; `None` without such a
+    /// clock.
+    #[must_use]
+    pub fn clock(&self) -> Option<ClockAnchor> {
+        self.shared.head.lock().unwrap_or_else(PoisonError::into_inner).clock
     }
 
     /// Check that the log accepts batches.

@@ -23,4 +23,4 @@ pub use batch::{Batch, Durability, Ticket};
 pub use builder::{ChainOrigin, LogBuilder};
 pub use idempotency::KEY_WINDOW;
 pub use log::Log;
-pub use open::RecoveryReport;
+pub use open::{ClockContinuation, RecoveryReport};

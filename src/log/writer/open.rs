@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::{Chain, Head, HeadState};
+use crate::format::{Chain, ClockAnchor, Head, HeadState};
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_folder, check_lock_file, check_writable,
     is_temporary, read_head, take_lock,
@@ -46,6 +46,20 @@ pub struct RecoveryReport {
     pub filesystem: FilesystemKind,
     /// The files that were removed to complete an interrupted prune, or why it cannot continue.
     pub pruned: std::result::Result<prune::PruneSet, String>,
+    /// How the ledger's time was continued.
+    pub clock: ClockContinuation,
+}
+
+/// How an opening continues the ledger's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockContinuation {
+    /// From HEAD, by the boot clock.
+    Elapsed,
+    /// From the wall clock.
+    Wall,
+    /// From the last record, since the wall clock is this many microseconds behind it. How much time
+    /// has passed since then is unknown, and does not count.
+    Behind(u64),
 }
 
 pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<SharedWriter> {
@@ -111,6 +125,9 @@ fn open_locked(
         Some(_) => Some(HeadFile::open(&*storage, &paths, &head_slots)?),
         None => None,
     };
+    let last = tail.time.max(newest.header.created);
+    let before = head_slots.newest().and_then(|(_, head)| head.clock);
+    let (now, clock_status) = ledger_time(before, &options, time, last);
     let mut report = RecoveryReport {
         verdict: row.verdict,
         evidence: tail.evidence,
@@ -120,10 +137,10 @@ fn open_locked(
         // An unknown file system is accepted.
         filesystem: storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local),
         pruned: Ok(prune::PruneSet::default()),
+        clock: clock_status,
     };
     let end = tail.batch_end;
     let ack = Ack { seq: end.next_seq - 1, chain: end.chain.unwrap_or(Chain::GENESIS) };
-    let last = tail.time.max(newest.header.created);
     let (_, file) = open_segment(&*storage, &paths, &newest.header)?;
     let mut active = ActiveSegment { header: newest.header.clone(), file: file.into() };
     let mut position = WritePosition { ack, end: end.offset, time: last };
@@ -139,12 +156,15 @@ fn open_locked(
             sizes: options.segments,
             publish_guard: &|| publish_guard(&*lock, &paths),
         };
-        let fenced = fence.build(&options.uids, epoch, state, time.max(last))?;
+        let fenced = fence.build(&options.uids, epoch, state, now)?;
         (active, position, report.survivors) = (fenced.active, fenced.position, fenced.survivors);
         resume_points = ResumeCache::default();
     }
     let WritePosition { ack, end, .. } = position;
-    let content = head_content(&active.header, epoch, ack, end, options.head_sync, HeadState::Open);
+    let mut content =
+        head_content(&active.header, epoch, ack, end, options.head_sync, HeadState::Open);
+    let time = now.max(position.time);
+    content.clock = options.boot_time.map(|at| ClockAnchor { at, time });
     // A writer that took over since the lock was taken may have written to the scanned segment.
     let may_write = || check_lock_file(&*lock, &paths.lock());
     may_write()?;
@@ -166,6 +186,23 @@ fn open_locked(
     Ok((shared, report))
 }
 
+/// The ledger's time at opening. It advances with the boot clock while the machine is up; after
+/// another boot it is that of the wall clock, but never before the last record.
+fn ledger_time(
+    before: Option<ClockAnchor>,
+    options: &LogOptions,
+    wall: u64,
+    last: u64,
+) -> (u64, ClockContinuation) {
+    let before = if mutant!(ElapsedTimeForgotten) { None } else { before };
+    let elapsed = before.zip(options.boot_time).and_then(|(anchor, now)| anchor.time_at(now));
+    match elapsed {
+        Some(time) => (time.max(last), ClockContinuation::Elapsed),
+        None if wall < last => (last, ClockContinuation::Behind(last - wall)),
+        None => (wall, ClockContinuation::Wall),
+    }
+}
+
 /// Take over in HEAD as the current writer. The recovered state must survive the next crash, so
 /// HEAD is synced before anything is returned.
 fn take_over(
@@ -181,6 +218,7 @@ fn take_over(
         HeadFile::replace(storage, paths, content)?;
         HeadFile::open(storage, paths, &read_head(storage, paths)?)?
     };
+    head.clock = content.clock;
     head.write_both(content, may_write)?;
     Ok(head)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::ledger::{time_of, time_text};
 use plan_ledger::{LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
@@ -62,7 +62,7 @@ pub(crate) struct NextLine<'a> {
 
 fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.name())?;
-    let now = environment().clock.now().max(state.time);
+    let now = time_of(args.ledger.dir(), &environment(), state.time)?;
     let next = next_action(state, run, Surroundings { dir: args.ledger.dir(), now, runner });
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::format::{HeadState, SegmentHeader};
-use plan_ledger::internals::ledger::Fold;
+use plan_ledger::internals::ledger::{Fold, LedgerTime};
 use plan_ledger::internals::log::{Damage, DerivedDamage, LogReader, TailVerdict, opening_verdict};
 use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
@@ -57,7 +57,9 @@ impl LedgerOverview {
         let view = LedgerView::open(dir, environment)?;
         let (fold, health) = Health::check_while(&view, dir, environment, || view.fold_recent())?;
         let runner = RunnerStatus::of(dir, view.log());
-        Ok(Self { fold: fold?, view, health, now: environment.clock.now(), runner })
+        let fold = fold?;
+        let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
+        Ok(Self { view, fold, health, now, runner })
     }
 
     /// What the next actions depend on.
@@ -149,7 +151,9 @@ impl Health {
             Err(error) if error.kind() == ErrorKind::Io => return Err(error.into()),
             end => end,
         };
-        Ok(Self { end, notes: notes(log) })
+        let mut notes = notes(log);
+        notes.extend(LedgerTime::of(log, environment).difference());
+        Ok(Self { end, notes })
     }
 
     /// Checks the health on another thread while `work` runs, since both read many bytes.

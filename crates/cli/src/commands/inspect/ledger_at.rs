@@ -10,7 +10,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::{Fold, RunHistory, expect_valid};
+use plan_ledger::internals::ledger::{Fold, LedgerTime, RunHistory, expect_valid};
 use plan_ledger::internals::log::Damage;
 use plan_ledger::internals::plan::RunSummary;
 use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, Timestamp};
@@ -79,7 +79,7 @@ impl<'a> LedgerAt<'a> {
         let now = if past.is_some() {
             state.time
         } else {
-            context.environment.clock.now().max(state.time)
+            LedgerTime::of(view.log(), context.environment).now.max(state.time)
         };
         let runner = if past.is_some() {
             RunnerStatus::Unknown
@@ -210,7 +210,8 @@ impl<'a> LedgerAt<'a> {
     /// Prints the record of the state if it is not the newest.
     pub(crate) fn print_past(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let Some(past) = &self.past else { return Ok(()) };
-        let time = moment(self.state.time, self.context.environment.clock.now());
+        let now = LedgerTime::of(self.view.log(), self.context.environment).now;
+        let time = moment(self.state.time, now);
         out.painted(Paint::Notice, &format!("{past}, {time}"))
     }
 

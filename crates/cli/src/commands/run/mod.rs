@@ -19,8 +19,8 @@ use serde::Serialize;
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::plan::{NameKind, RunOverview};
 use plan_ledger::{
-    Clock, Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus,
-    StepNumber, Timestamp, state_hash,
+    Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, StepNumber,
+    Timestamp, state_hash,
 };
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
-        let (code, waiting) = session(&ledger, &*environment.clock, next, request, &mut reporter)?;
+        let (code, waiting) = session(&ledger, next, request, &mut reporter)?;
         // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
             Err(error) if code != Code::Io => return Err(error.into()),
@@ -102,7 +102,6 @@ struct WaitingRun {
 /// the run to wait for.
 fn session(
     ledger: &Ledger,
-    clock: &dyn Clock,
     next: PreparedRun,
     request: RunRequest<'_>,
     reporter: &mut RunReporter,
@@ -114,7 +113,7 @@ fn session(
     };
     // Before other processes are served: they must not claim these steps first.
     take_over_marks(ledger, run, name, marks)?;
-    let work = || drive_run(ledger, clock, run, request, reporter);
+    let work = || drive_run(ledger, run, request, reporter);
     let summary = while_serving(ledger, &args.ledger, print_message, work)?;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;
@@ -176,7 +175,6 @@ fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
 
 fn drive_run(
     ledger: &Ledger,
-    clock: &dyn Clock,
     run: RunId,
     RunRequest { args, marks, .. }: RunRequest<'_>,
     reporter: &mut RunReporter,
@@ -204,7 +202,7 @@ fn drive_run(
     };
     // With --wait, the process waits for deadlines without the lock: see `wait`.
     let options = Options { max_parallel: usize::from(args.max_parallel), marks };
-    Ok(drive(ledger, clock, run, workers.as_mut(), reporter, options)?)
+    Ok(drive(ledger, ledger, run, workers.as_mut(), reporter, options)?)
 }
 
 /// Keeps the command line of this runner for `ledger resume`. Without it, the run works as well.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use plan_ledger::internals::ledger::root;
+use plan_ledger::internals::ledger::{root, time_of};
 use plan_ledger::internals::plan::Timer;
 use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, Timestamp};
 
@@ -38,7 +38,10 @@ pub(super) fn wait_for_change(
 ) -> Result<Option<(Ledger, OpenReport)>, Failure> {
     let mut is_over = false;
     while observer.stop_request() == StopRequest::None {
-        let is_due = until.is_some_and(|until| environment.clock.now() >= until);
+        let is_due = match until {
+            Some(until) => time_of(dir, environment, 0)? >= until,
+            None => false,
+        };
         is_over = is_over || is_due || root(dir, environment)?.seq != seq;
         if is_over {
             match Ledger::open_with(dir, environment) {

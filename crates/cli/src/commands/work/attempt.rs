@@ -36,7 +36,7 @@ impl Worker<'_> {
             task,
             command: &command,
         };
-        let mut lease = Lease::of(task);
+        let mut lease = Lease::of(task, &self.ledger);
         let (signals, client) = (&self.signals, &mut self.heartbeats);
         let ended = scope(|scope| {
             let failed = |error| Error::io("start the heartbeat thread", &self.ledger, error);

@@ -4,14 +4,15 @@
 //! the command's timeout nor a stop request.
 
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, Scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::internals::ledger::SystemClock;
-use plan_ledger::{Clock as _, Micros, Timestamp};
+use plan_ledger::Environment;
+use plan_ledger::internals::ledger::time_of;
 
 use crate::output::{Code, print_message};
 use crate::protocol::Answer;
@@ -21,16 +22,31 @@ use crate::server::Client;
 /// The pause after a renewal that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest time until the end of a lease, so that its end is a valid time.
+const LEFT_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// How long the lease in a line about an attempt still lasts. Its end is in the ledger's time, which is
+/// not that of this machine's clock; from now on a monotonic clock measures it.
+pub(super) fn time_left(line: &Value, ledger: &Path) -> Duration {
+    let Some(until) = line.get("lease_until_micros").and_then(Value::as_u64) else {
+        return LEFT_MAX;
+    };
+    // Without the ledger's time the lease may be over: it is renewed at once.
+    let now = time_of(ledger, &Environment::system(), 0).unwrap_or(until);
+    Duration::from_micros(until.saturating_sub(now)).min(LEFT_MAX)
+}
+
 /// The lease of an attempt.
 pub(super) struct Lease {
-    /// Its last known expiry time.
-    until: Timestamp,
+    /// Its last known end.
+    until: Instant,
     status: LeaseStatus,
+    ledger: PathBuf,
 }
 
 enum LeaseStatus {
     /// The next renewal is due at this time.
-    RenewAt(Timestamp),
+    RenewAt(Instant),
     /// A renewal is in progress.
     Renewing,
     /// The lease is over: the step may be dispatched to another worker.
@@ -65,16 +81,18 @@ impl Heartbeat {
 }
 
 impl Lease {
-    /// The lease in a line about an attempt.
-    pub(super) fn of(line: &Value) -> Self {
-        let until = line.get("lease_until_micros").and_then(Value::as_u64).unwrap_or(u64::MAX);
-        let now = SystemClock.now();
-        let renew_at = now.saturating_add(until.saturating_sub(now) / 2);
-        Self { until, status: LeaseStatus::RenewAt(renew_at) }
+    /// The lease in a line about an attempt of that ledger.
+    pub(super) fn of(line: &Value, ledger: &Path) -> Self {
+        let (now, left) = (Instant::now(), time_left(line, ledger));
+        Self {
+            until: now + left,
+            status: LeaseStatus::RenewAt(now + left / 2),
+            ledger: ledger.to_owned(),
+        }
     }
 
-    /// Its expiry time, in the future or past.
-    pub(super) fn until(&self) -> Timestamp {
+    /// Its end, in the future or past.
+    pub(super) fn until(&self) -> Instant {
         self.until
     }
 
@@ -88,7 +106,7 @@ impl Lease {
     pub(super) fn renew_if_due(&mut self, heartbeat: &Heartbeat) {
         match self.status {
             LeaseStatus::RenewAt(at) => {
-                let is_due = SystemClock.now() >= at && !plan_ledger::mutant!(LeaseNotRenewed);
+                let is_due = Instant::now() >= at && !plan_ledger::mutant!(LeaseNotRenewed);
                 if is_due && heartbeat.requests.send(()).is_ok() {
                     self.status = LeaseStatus::Renewing;
                 }
@@ -117,14 +135,14 @@ impl Lease {
             answer.messages.iter().for_each(|line| print_message(line));
         }
         match code {
-            Code::Success => *self = answer.lines.first().map_or(Self::of(&Value::Null), Self::of),
-            Code::Rejected => *self = Self { until: 0, status: LeaseStatus::Over },
-            // The error is temporary: try again soon.
-            _ => {
-                let pause = Micros::try_from(RETRY_PAUSE.as_micros()).unwrap_or(Micros::MAX);
-                let at = SystemClock.now().saturating_add(pause);
-                self.status = LeaseStatus::RenewAt(at);
+            Code::Success => {
+                *self = Self::of(answer.lines.first().unwrap_or(&Value::Null), &self.ledger);
             }
+            Code::Rejected => {
+                (self.until, self.status) = (Instant::now(), LeaseStatus::Over);
+            }
+            // The error is temporary: try again soon.
+            _ => self.status = LeaseStatus::RenewAt(Instant::now() + RETRY_PAUSE),
         }
     }
 }

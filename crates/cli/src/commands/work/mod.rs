@@ -77,7 +77,8 @@ impl Worker<'_> {
             next = match task_of(&answer) {
                 Some(task) => {
                     if let Err(failure) = self.args.ledger.print(&answer) {
-                        let (attempt, reason) = (ClaimedAttempt::of(&task), failure.to_string());
+                        let (attempt, reason) =
+                            (ClaimedAttempt::of(&task, &self.ledger), failure.to_string());
                         self.release(attempt, Work::NotBegun, reason)?;
                         return Err(failure);
                     }
@@ -91,7 +92,7 @@ impl Worker<'_> {
 
     /// Runs the command on a task and reports the result.
     fn work_on(&mut self, task: &Value) -> Result<NextAction, Failure> {
-        let mut attempt = ClaimedAttempt::of(task);
+        let mut attempt = ClaimedAttempt::of(task, &self.ledger);
         match self.run_attempt(task, &mut attempt) {
             AttemptEnd::Reported(receipt) => self.report_and_continue(task, attempt, &receipt),
             AttemptEnd::Over => {

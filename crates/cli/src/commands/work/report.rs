@@ -3,9 +3,12 @@
 //! If a receipt is not recorded, the worker's files are kept, and a message names their folder. A
 //! receipt that can never be recorded is replaced by a failure, as in `ledger run`.
 
+use std::path::Path;
+use std::time::Instant;
+
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Micros, Receipt, Rejection, Timestamp};
+use plan_ledger::{AttemptToken, ErrorKind, Receipt, Rejection};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, ReceiptFile};
@@ -13,6 +16,7 @@ use crate::requests::{NextStep, ReceiptRequest, ReleaseRequest, Work};
 use crate::runner::{forget_external, unusable};
 
 use super::answers::{error_of, is_final};
+use super::lease::time_left;
 use super::worker::Worker;
 
 /// An attempt that this worker has claimed.
@@ -20,15 +24,14 @@ use super::worker::Worker;
 pub(super) struct ClaimedAttempt {
     pub(super) token: u64,
     /// When its lease ends.
-    pub(super) until: Timestamp,
+    pub(super) until: Instant,
 }
 
 impl ClaimedAttempt {
     /// The attempt in a `task` line.
-    pub(super) fn of(task: &Value) -> Self {
-        let number = |member: &str| task.get(member).and_then(Value::as_u64);
-        let until = number("lease_until_micros").unwrap_or(Micros::MAX);
-        Self { token: number("token").unwrap_or_default(), until }
+    pub(super) fn of(task: &Value, ledger: &Path) -> Self {
+        let token = task.get("token").and_then(Value::as_u64).unwrap_or_default();
+        Self { token, until: Instant::now() + time_left(task, ledger) }
     }
 }
 

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::internals::ledger::SystemClock;
-use plan_ledger::{Clock as _, ErrorKind, Micros, Timestamp};
+use plan_ledger::ErrorKind;
 
 use crate::options::WaitLoop;
 use crate::output::{Code, Failure, print_message};
@@ -26,7 +25,7 @@ use super::worker::Worker;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a verdict is repeated. If it is lost, its command runs again.
-const VERDICT_LIMIT: Micros = 10 * 60 * 1_000_000;
+const VERDICT_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// The reason why a request got no response.
 struct Obstacle {
@@ -38,7 +37,7 @@ impl Worker<'_> {
     /// Sends a request, and repeats it until that time.
     pub(super) fn request_until(
         &mut self,
-        until: Timestamp,
+        until: Instant,
         request: &Request,
         notice: &str,
     ) -> Result<Answer, Failure> {
@@ -50,7 +49,7 @@ impl Worker<'_> {
 
     /// Sends the verdict of a command.
     pub(super) fn send_verdict(&mut self, verdict: VerdictRequest) -> Result<Answer, Failure> {
-        let until = SystemClock.now().saturating_add(VERDICT_LIMIT);
+        let until = Instant::now() + VERDICT_LIMIT;
         self.request_until(until, &verdict.into(), "a verdict is not recorded yet")
     }
 
@@ -73,10 +72,10 @@ fn retry(
     client: &mut Client,
     request: &Request,
     notice: &str,
-    mut may_retry: impl FnMut(&Obstacle, Timestamp) -> bool,
+    mut may_retry: impl FnMut(&Obstacle, Instant) -> bool,
 ) -> Result<Answer, Failure> {
     let mut is_reported = false;
-    let (mut sent_at, mut sent) = (SystemClock.now(), Instant::now());
+    let mut sent_at = Instant::now();
     client.call_until(request, |outcome| {
         let Some(obstacle) = obstacle(outcome).filter(|it| may_retry(it, sent_at)) else {
             return true;
@@ -84,8 +83,8 @@ fn retry(
         if !std::mem::replace(&mut is_reported, true) {
             print_message(&format!("{notice}: {}; retrying", obstacle.message));
         }
-        sleep(PAUSE.saturating_sub(sent.elapsed()));
-        (sent_at, sent) = (SystemClock.now(), Instant::now());
+        sleep(PAUSE.saturating_sub(sent_at.elapsed()));
+        sent_at = Instant::now();
         false
     })
 }

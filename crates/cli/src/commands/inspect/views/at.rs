@@ -7,6 +7,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use plan_ledger::internals::ledger::LedgerTime;
 use plan_ledger::internals::plan::{Account, CapScope};
 use plan_ledger::{ContentHash, Run, RunId, State, StepNumber, state_hash};
 
@@ -229,7 +230,7 @@ impl<'a> RunStateLine<'a> {
 
 fn print(ledger: &LedgerAt<'_>, runs: &[RunId], out: &mut Output<'_>) -> Result<(), Failure> {
     let state = &ledger.state;
-    let now = ledger.context.environment.clock.now();
+    let now = LedgerTime::of(ledger.view.log(), ledger.context.environment).now;
     let text = format!("record {}, {}", state.seq, moment(state.time, now));
     out.painted(Paint::Heading, &text)?;
     if let Ok(Some(record)) = ledger.view.log().record(state.seq) {

@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::format::FrameFault;
-use plan_ledger::internals::ledger::{Kind, RUN_STREAMS, expect_valid, parse_time, time_text};
+use plan_ledger::internals::ledger::{
+    Kind, LedgerTime, RUN_STREAMS, expect_valid, parse_time, time_text,
+};
 use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::internals::plan::parse_number;
 use plan_ledger::{
@@ -54,7 +56,8 @@ pub(crate) fn records(
     args.check()?;
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
-    let filter = Filter::of(args, &view, &health, environment.clock.now())?;
+    let now = LedgerTime::of(view.log(), environment).now;
+    let filter = Filter::of(args, &view, &health, now)?;
     let runs = known_runs(&view)?;
     let mut list = RecordList { runs, ..RecordList::default() };
     for item in items(&view, &filter) {

@@ -3,25 +3,21 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
 use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 use crate::plan::{Micros, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
-use super::codec::streams::RUN_STREAMS;
+use crate::ledger::codec::streams::RUN_STREAMS;
+
+use super::clock::{Clock, SystemClock};
 
 /// The default of [`Environment::blob_threshold`].
 const DEFAULT_BLOB_THRESHOLD: usize = 64 << 10;
 /// The default of [`Environment::snapshot_every`].
 pub(crate) const DEFAULT_SNAPSHOT_INTERVAL: u64 = 65_536;
-
-/// A source of time.
-pub trait Clock: Send + Sync + fmt::Debug {
-    /// Microseconds since the Unix epoch. It may go back; the ledger's own time never does.
-    fn now(&self) -> Timestamp;
-}
 
 /// A source of identifiers.
 pub trait IdSource: Send + Sync + fmt::Debug {
@@ -92,23 +88,9 @@ impl Environment {
             segments: self.segments,
             allow_unsafe_locks: self.allow_unsafe_locks,
             stream_rule: RUN_STREAMS,
+            boot_time: self.clock.boot_time(),
             ..LogOptions::new(self.storage.clone(), uids)
         }
-    }
-}
-
-/// The machine's wall clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "time enters the crate here, and is an argument from here on"
-    )]
-    fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
     }
 }
 

@@ -1,0 +1,39 @@
+//! Sources of time: the wall clock, and the boot clock by which elapsed time is measured.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::format::BootTime;
+use crate::plan::{Micros, Timestamp};
+use crate::storage::boot_clock;
+
+/// A source of time.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Microseconds since the Unix epoch. It may jump; the ledger's own time does not.
+    fn now(&self) -> Timestamp;
+
+    /// The boot clock, by which time that has passed is measured. Without one, [`Clock::now`] measures
+    /// it, and the ledger's time follows its jumps forward.
+    fn boot_time(&self) -> Option<BootTime> {
+        None
+    }
+}
+
+/// The machine's wall clock and boot clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "time enters the crate here, and is an argument from here on"
+    )]
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    }
+
+    fn boot_time(&self) -> Option<BootTime> {
+        boot_clock().map(|(boot, micros)| BootTime { boot, micros })
+    }
+}
