@@ -149,7 +149,7 @@ pub mod internals {
     }
 }
 
-/// Compiles the examples in README.
+/// Compiles the example in the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+#[doc = include_str!("../docs/src/guides/rust.md")]
+struct RustGuide;

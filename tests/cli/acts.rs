@@ -477,7 +477,7 @@ fn one_failed_step_is_tried_again() {
 #[test]
 fn the_readme_works_from_nothing() {
     let readme = include_str!("../../README.md");
-    let (_, section) = readme.split_once("## From Python or shell").unwrap();
+    let (_, section) = readme.split_once("## Your own loop").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let block = |mark: &str| -> Vec<&str> {
         section.split(mark).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
@@ -490,18 +490,19 @@ fn the_readme_works_from_nothing() {
     let run = |program: &str, option: &str, text: &str| {
         let mut command = std::process::Command::new(program);
         command.args([option, text]).current_dir(place.path("")).env("PATH", &path);
+        command.env("LEDGER_DIR", place.path("loop.ledger"));
         start(&mut command).end().code(0)
     };
     run("sh", "-ec", shell[0]);
-    let state = || place.state();
+    let state = || super::command::state_of(&place.path("loop.ledger"));
     if std::process::Command::new("python3").arg("--version").output().is_ok() {
         run("python3", "-c", python[0]).says(&["done"]);
     } else {
         super::command::report_skipped("there is no python3");
-        place.ledger("work release --wait -- true").code(0);
+        place.ledger("work first --ledger loop.ledger --wait -- true").code(0);
     }
     run("sh", "-ec", shell[1]).says(&["3 steps done; the run is done"]);
-    for name in ["release", "again", "once-more"] {
+    for name in ["first", "again", "once-more"] {
         let state = state();
         let run = state.run_named(name).unwrap();
         assert_eq!(ids(run, StepStatus::Accepted).len(), 3, "{name}");

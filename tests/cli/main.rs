@@ -17,6 +17,7 @@ mod damaged_reads;
 mod delta_snapshots;
 mod disk_full;
 mod disk_trace;
+mod docs;
 mod drill;
 mod durable_answers;
 mod export;

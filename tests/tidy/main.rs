@@ -309,14 +309,14 @@ fn the_library_documents_few_names() {
 }
 
 #[test]
-fn the_readme_contains_the_quickstart() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+fn the_rust_guide_contains_the_quickstart() {
+    let guide = fs::read_to_string(root().join("docs/src/guides/rust.md")).unwrap();
     let example = fs::read_to_string(root().join("examples/quickstart.rs")).unwrap();
     let is_shown = |line: &&str| !line.starts_with("#![expect");
     let example: String = example.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
     assert!(
-        readme.contains(&example),
-        "README.md does not contain examples/quickstart.rs as it is"
+        guide.contains(&example),
+        "docs/src/guides/rust.md does not contain examples/quickstart.rs as it is"
     );
 }
 
