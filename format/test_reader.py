@@ -50,9 +50,13 @@ def segment_header(*, ordinal=0, base=1, prev_chain=bytes(32), prev_uid=bytes(16
     return data + le(4, zlib.crc32(data))
 
 
-def slot(seq, end, chain, *, generation=1, ordinal=0, mode=INTERVAL, state=OPEN, uid=None, ledger=LEDGER, epoch=1):
+BOOT = (bytes(range(0x30, 0x40)), 7_000_000, 1_700_000_000_000_000)
+
+
+def slot(seq, end, chain, *, generation=1, ordinal=0, mode=INTERVAL, state=OPEN, uid=None, ledger=LEDGER, epoch=1,
+         boot=BOOT):
     data = (b"PLHEAD\r\n" + ledger + le(8, generation, epoch, mode, seq, ordinal) + (uid or UIDS[ordinal]) + le(8, end)
-            + chain + le(8, state))
+            + chain + le(8, state) + boot[0] + le(8, *boot[1:]))
     return (data + le(4, zlib.crc32(data))).ljust(4096, b"\0")
 
 

@@ -105,6 +105,7 @@ impl Form {
         matches!(self, Self::Lines | Self::Beads | Self::Csv | Self::Table)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each form, all of the same kind")]
     fn write(self, tasks: &[Task]) -> String {
         let id = |index: usize, task: &Task| self.id(if task.repeats_id { 0 } else { index });
         let names = |index: usize, task: &Task| {
@@ -140,7 +141,7 @@ impl Form {
                 let mut text = "# Plan\n\n".to_owned();
                 for (index, task) in all() {
                     let _ = write!(text, "### Task {}: do {index}\n\n", id(index, task));
-                    let _ = write!(text, "- **Status**: {}\n", status(task));
+                    let _ = writeln!(text, "- **Status**: {}", status(task));
                     let names: Vec<String> =
                         names(index, task).iter().map(|name| format!("Task {name}")).collect();
                     let names = if names.is_empty() { "None".to_owned() } else { names.join(", ") };
@@ -186,9 +187,9 @@ impl Form {
                 let mut text = "Id,Title,Status,Depends on\n".to_owned();
                 for (index, task) in all() {
                     let names = names(index, task).join(", ");
-                    let _ = write!(
+                    let _ = writeln!(
                         text,
-                        "{},do {index},{},\"{names}\"\n",
+                        "{},do {index},{},\"{names}\"",
                         id(index, task),
                         status(task)
                     );
@@ -200,9 +201,9 @@ impl Form {
                     "# T\n\n| ID | Task | Status | Depends on |\n|---|---|---|---|\n".to_owned();
                 for (index, task) in all() {
                     let names = names(index, task).join(", ");
-                    let _ = write!(
+                    let _ = writeln!(
                         text,
-                        "| {} | do {index} | {} | {names} |\n",
+                        "| {} | do {index} | {} | {names} |",
                         id(index, task),
                         status(task)
                     );
