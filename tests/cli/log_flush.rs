@@ -293,9 +293,12 @@ impl Fencing {
     fn fence(&self) {
         let refused = OsError::Other(std::io::ErrorKind::PermissionDenied);
         let failure = FaultAction::Error(refused, FaultEffect::Nothing);
-        self.disk.inject(FaultRule::next(failure).of(Operation::Read).on(dir().join("HEAD")));
+        // A read that fails once is tried again.
+        let rule = FaultRule::next(failure).of(Operation::Read).on(dir().join("HEAD"));
+        self.disk.inject(rule.always());
         self.looked.0.open();
         eventually("the log takes no more", || self.log.check_status().is_err());
+        self.disk.clear_faults();
     }
 
     /// Run a call in a thread of its own and send its result.

@@ -11,7 +11,9 @@ use plan_ledger::internals::ledger::{
 use plan_ledger::internals::log::{
     ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
 };
-use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk};
+use plan_ledger::internals::sim::{
+    Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
+};
 use plan_ledger::internals::storage::{Access, Storage as _};
 use plan_ledger::{
     Command, ContentHash, Environment, ErrorKind, FailureClass, Json, Ledger, LedgerView, Outcome,
@@ -1395,4 +1397,34 @@ fn readers_beside_a_prune_go_on() {
             assert!(report.is_ok(), "look {nth}, {level:?}: {report:?}");
         }
     }
+}
+
+/// The same for a prune that removes a file after the log was listed and before the file is opened: here
+/// that call says that the file is gone.
+#[test]
+fn file_that_is_gone_when_it_is_opened_restarts_a_verification() {
+    let pristine = five();
+    let paths: Vec<PathBuf> =
+        reader(&pristine).segments().iter().map(|it| it.path.clone()).collect();
+    let request = VerifyRequest {
+        level: VerifyLevel::Chain,
+        jobs: std::num::NonZeroUsize::MIN,
+        expected: None,
+        watch: &|_| std::ops::ControlFlow::Continue(()),
+    };
+    let undisturbed = verify(&dir(), &quiet(&pristine), request).unwrap();
+    let mut struck = 0;
+    for path in &paths {
+        for nth in 1..8 {
+            let disk = pristine.fork();
+            let gone = OsError::Other(std::io::ErrorKind::NotFound);
+            let rule = FaultRule::next(FaultAction::Error(gone, FaultEffect::Nothing));
+            disk.inject(rule.of(Operation::Open).on(path.clone()).nth(nth));
+            let report = verify(&dir(), &quiet(&disk), request);
+            let report = report.unwrap_or_else(|error| panic!("{} {nth}: {error}", path.display()));
+            assert_eq!(report.log.counts, undisturbed.log.counts, "{} {nth}", path.display());
+            struck += usize::from(disk.pending_rules() == 0);
+        }
+    }
+    assert!(struck > 0);
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
 use crate::format::{HeaderFault, SEGMENT_HEADER_SIZE};
+use crate::log::errors::is_missing;
 use crate::log::reader::LogReader;
 use crate::log::record::{Ack, Damage, LogItem, LoggedRecord, RecordStatus};
 use crate::log::segment::{Segment, SegmentEntry, Segments, valid_segment};
@@ -44,6 +45,8 @@ pub(crate) struct RangeResult {
     /// The position after the last record: ordinal and offset.
     pub(crate) reached: Option<(u64, u64)>,
     pub(crate) found: FoundRecord,
+    /// A file was gone when it was opened: a prune removed it after the log was listed.
+    pub(crate) gone: Option<Error>,
 }
 
 /// A record without its payload.
@@ -147,6 +150,10 @@ pub(crate) fn walk(shared: &VerifyContext<'_>, range: &VerifyRange) -> RangeResu
             Ok(LogItem::DerivedDamage(damage)) => result.add_finding(damage.into()),
             // The bytes after the last record are checked as a whole.
             Ok(LogItem::OpenEnd { .. }) => {}
+            Err(error) if is_missing(&error) => {
+                result.gone = Some(error);
+                break;
+            }
             Err(error) => {
                 result.unreadable(&error, range);
                 break;
@@ -202,6 +209,7 @@ impl RangeResult {
         };
         self.reached = after.reached.or(self.reached);
         self.found.add(after.found);
+        self.gone = self.gone.or(after.gone);
         self
     }
 

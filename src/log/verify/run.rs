@@ -87,7 +87,10 @@ pub fn verify(
     reader.chain_check = options.chain_check;
     let ranges = range::split(&reader);
     let shared = VerifyContext::new(&reader, total_length(&ranges), options);
-    let result = pieces::walk(&shared, &ranges);
+    let mut result = pieces::walk(&shared, &ranges);
+    if let Some(error) = result.iter_mut().flatten().find_map(|range| range.gone.take()) {
+        return Err(error);
+    }
     let is_live = may_be_written(&**storage, &LedgerPaths::new(dir), reader.head_slots())?;
     let opening = match opening_verdict(&**storage, dir) {
         Err(error) if error.kind() == ErrorKind::Io => return Err(error),
@@ -160,7 +163,8 @@ fn reread(
     // is ignored here.
     let options = VerifyOptions { progress: VerifyOptions::DEFAULT.progress, ..options };
     let whole = VerifyContext::new(&reader, range.length, options);
-    Ok(range::walk(&whole, range).findings)
+    let RangeResult { findings, gone, .. } = range::walk(&whole, range);
+    gone.map_or(Ok(findings), Err)
 }
 
 /// The last durable record. Keep it elsewhere to check a later verification against it.

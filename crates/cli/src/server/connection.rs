@@ -68,7 +68,9 @@ impl ResponseWriter {
     pub(super) fn respond(&self, answer: &Answer) {
         let bytes = encode(answer).or_else(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => {
-                plan_ledger::mutant!(LongAnswerWithoutToken => return encode(&Answer::from(too_long("the answer"))));
+                plan_ledger::mutant!(LongAnswerWithoutToken => {
+                    return encode(&Answer::from(crate::protocol::too_long("the answer")));
+                });
                 encode(&shortened(answer))
             }
             _ => Err(error),
