@@ -208,6 +208,9 @@ fn length_of_a_blob_is_not_trusted() {
     log.close().unwrap();
     let after = found(&environment, VerifyLevel::Replay);
     assert_eq!(after.blobs, before.blobs + 1);
-    let [finding] = after.log.findings.as_slice() else { panic!("{:?}", after.log.findings) };
+    // The time of the record is ahead of the clock, which is a finding of its own.
+    let findings: Vec<_> =
+        after.log.findings.iter().filter(|finding| !finding.path.ends_with("HEAD")).collect();
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
     assert!(finding.what.contains("18446744073709551615 bytes: missing"), "{finding:?}");
 }
