@@ -9,7 +9,7 @@ use clap::Args;
 use plan_ledger::LedgerView;
 
 use crate::commands::last_runner::{LastRunner, RunnerStatus};
-use crate::options::{LedgerOption, environment};
+use crate::options::{LEDGER_NAME, LedgerOption, environment};
 use crate::output::{Code, Failure, escape_control, escape_path, print_message, print_text};
 
 const EXAMPLES: &str = "\
@@ -54,25 +54,29 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
                 ))
             })?,
     };
-    let command = escape_control(&last.command());
+    let line = escape_control(&last.command());
     let folder = escape_path(&last.working_dir);
     if args.show {
         print_message(&format!("in {folder}:"));
-        print_text(&format!("{command}\n"))?;
+        print_text(&format!("{line}\n"))?;
         return Ok(Code::Success);
     }
     let found = dir.canonicalize().unwrap_or_default();
     if found != last.ledger && !args.yes {
         let moved = format!("the ledger was at {} then", escape_path(&last.ledger));
-        confirm(&format!("{moved}; in {folder}: {command}"))?;
+        confirm(&format!("{moved}; in {folder}: {line}"))?;
     }
-    print_message(&format!("in {folder}: {command}"));
+    print_message(&format!("in {folder}: {line}"));
     let program = std::env::current_exe().map_err(Failure::Output)?;
-    let error = Command::new(program)
-        .args(&last.arguments)
-        .current_dir(&last.working_dir)
-        .env("LEDGER_DIR", found)
-        .exec();
+    let mut command = Command::new(program);
+    command.args(&last.arguments).current_dir(&last.working_dir);
+    // Where the runner finds the ledger by itself, its messages need not name it.
+    if found == last.working_dir.join(LEDGER_NAME) {
+        command.env_remove("LEDGER_DIR");
+    } else {
+        command.env("LEDGER_DIR", found);
+    }
+    let error = command.exec();
     Err(Failure::Usage(format!("cannot start it in {folder}: {error}")))
 }
 
