@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::code_fence::CodeFence;
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
 use crate::files::draft::StepField;
 
@@ -227,16 +228,10 @@ pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> La
     let mut labelled = LabelledText::default();
     let mut notes: Vec<&str> = Vec::new();
     let mut open: Option<OpenLabel> = None;
-    let mut fence: Option<&str> = None;
+    let mut fence = CodeFence::default();
     for (number, line) in lines {
         let content = line.trim();
-        let mark = ["```", "~~~"].into_iter().find(|mark| content.starts_with(mark));
-        if fence.is_some() || mark.is_some() {
-            fence = match (fence, mark) {
-                (Some(fence), Some(mark)) if fence == mark => None,
-                (None, mark) => mark,
-                (fence, _) => fence,
-            };
+        if fence.contains(content) {
             open = None;
             notes.push(line);
             continue;

@@ -10,6 +10,7 @@
 //!   plan, and all other text is its context, so that no text is lost.
 //! - Tasks without dependencies follow the order of the text.
 
+mod code_fence;
 mod document;
 mod labels;
 mod list_markers;

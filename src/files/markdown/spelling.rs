@@ -5,24 +5,19 @@
 //! - Tabs indent lists.
 //! - `step 1: text` is a numbered item, and the labelled lines after it belong to it.
 
+use super::code_fence::CodeFence;
 use super::labels::parse_label;
 use super::list_markers::parse_checkbox;
 
 /// The text in the spelling of `CommonMark`.
 pub(super) fn in_common_spelling(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
-    let mut fence: Option<&str> = None;
+    let mut fence = CodeFence::default();
     let has_steps = step_lines(text) >= 2;
     let mut is_step_open = false;
     for line in text.lines() {
         let content = line.trim();
-        let mark = ["```", "~~~"].into_iter().find(|mark| content.starts_with(mark));
-        if fence.is_some() || mark.is_some() {
-            fence = match (fence, mark) {
-                (Some(fence), Some(mark)) if fence == mark => None,
-                (None, mark) => mark,
-                (fence, _) => fence,
-            };
+        if fence.contains(content) {
             lines.push(line.to_owned());
             continue;
         }

@@ -18,7 +18,7 @@ use plan_ledger::internals::sim::lab::{
 };
 
 use crate::output::{Code, Failure, print_line, print_text, progress_bar};
-use crate::protocol::counted;
+use crate::protocol::{counted, hex};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -226,10 +226,6 @@ fn inject_faults(args: &LabRunArgs, ops: u32, is_late: &dyn Fn() -> bool) -> Res
         print_text(&faults_text(&faults, ops, seconds))?;
     }
     Ok(Code::Success)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A long life in which all guarantees hold.

@@ -20,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::output::quoted;
+use crate::protocol::hex;
 
 /// A runner that was started on this machine by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,13 +131,7 @@ impl RunnerStatus {
 
 /// The identifier of a ledger, in hexadecimal.
 pub(crate) fn ledger_id(log: &LogReader) -> Option<String> {
-    use std::fmt::Write as _;
-    let (uid, _) = log.uids()?;
-    Some(uid.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a text does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    log.uids().map(|(uid, _)| hex(&uid))
 }
 
 /// The description of the lock holder; `None` if the lock is free.

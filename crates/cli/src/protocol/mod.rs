@@ -17,4 +17,4 @@ pub use hand_off::{
 pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
-pub(crate) use units::{count, counted, size};
+pub(crate) use units::{count, counted, hex, size};

@@ -1,4 +1,6 @@
-//! Numbers and sizes as text for people.
+//! Numbers, sizes and bytes as text.
+
+use std::fmt::Write as _;
 
 /// A number with its digits in groups: `1,204`.
 pub(crate) fn count(number: u64) -> String {
@@ -17,6 +19,15 @@ pub(crate) fn count(number: u64) -> String {
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{} {thing}{ending}", count(number))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 /// A size in bytes with a suitable unit: `12.4 MiB`.

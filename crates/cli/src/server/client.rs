@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
-use crate::protocol::{Answer, Code, Failure, encode, plan_too_long, receive, too_long};
+use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
 use crate::requests::{Repetition, Request};
 
 use super::socket::{ConnectOutcome, connect};
@@ -105,7 +105,7 @@ impl Client {
         request: &Request,
         mut is_final: impl FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        let key = hex(self.environment.ids.next_id());
+        let key = hex(&self.environment.ids.next_id());
         let message = encode_request(request, &key)?;
         // A server may have received the request.
         let mut was_sent = false;
@@ -282,14 +282,6 @@ impl QueueTicket {
         Builder::new().name("wait".to_owned()).spawn(wait).ok()?;
         Some(Self::Waiting(granted))
     }
-}
-
-fn hex(bytes: [u8; 16]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

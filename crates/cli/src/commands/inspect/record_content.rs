@@ -18,8 +18,8 @@ use crate::output::escape_control;
 use super::text::event::{
     event_subject, event_text, gap_text, note_text, pruned_text, recovery_text, snapshot_text,
 };
-use crate::commands::inspect::text::units::hex;
 use crate::output::render::Paint;
+use crate::protocol::hex;
 
 /// The decoded payload of a record.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ use crate::commands::inspect::json::run::status_word;
 use crate::commands::inspect::lookup::text_of;
 use crate::commands::inspect::record_content::{RecordContent, RecordStatusWord, kind_name};
 use crate::commands::inspect::text::event::event_subject;
-use crate::commands::inspect::text::units::hex;
+use crate::protocol::hex;
 
 /// The version of the tables.
 const SCHEMA: u64 = 1;

@@ -1,7 +1,5 @@
 //! Amounts, times and names as people read them.
 
-use std::fmt::Write as _;
-
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::{Micros, Timestamp};
 
@@ -53,15 +51,6 @@ pub(crate) fn moment(time: Timestamp, now: Timestamp) -> String {
 pub(crate) fn seconds(time: Timestamp) -> String {
     let text = time_text(time);
     text.split_once('.').map_or(text.clone(), |(whole, _)| format!("{whole}Z"))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }
 
 #[cfg(test)]

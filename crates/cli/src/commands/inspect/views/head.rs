@@ -10,9 +10,9 @@ use plan_ledger::{HeadSync, LedgerView};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::{Health, holder};
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::hex;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
+use crate::protocol::hex;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -15,9 +15,9 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::{
     RecordContent, RecordLine, content_text, kind_name,
 };
-use crate::commands::inspect::text::units::hex;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
+use crate::protocol::hex;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,10 +11,11 @@ use plan_ledger::internals::log::{SegmentInfo, SegmentState};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::{hex, seconds};
+use crate::commands::inspect::text::units::seconds;
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::protocol::hex;
 use crate::protocol::{count, size};
 
 const EXAMPLES: &str = "\

@@ -13,11 +13,12 @@ use plan_ledger::{Error, ErrorKind, LedgerView};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::output::Output;
-use crate::commands::inspect::text::units::{hex, seconds};
+use crate::commands::inspect::text::units::seconds;
 use crate::commands::verify::default_jobs;
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
+use crate::protocol::hex;
 use crate::protocol::size;
 
 const EXAMPLES: &str = "\

@@ -26,10 +26,11 @@ use crate::commands::inspect::next_action::{NextAction, actions};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::event::fork_text;
 use crate::commands::inspect::text::run::{progress_text, run_status_text, spent_text};
-use crate::commands::inspect::text::units::{hex, moment, words};
+use crate::commands::inspect::text::units::{moment, words};
 use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, escape_path, paused_text};
+use crate::protocol::hex;
 use crate::protocol::{count, counted, size};
 
 pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
