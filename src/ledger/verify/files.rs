@@ -76,10 +76,11 @@ impl SnapshotVerifier<'_> {
             Ok(header) => {
                 let place = VerifyFinding::new(class, path.clone(), 0..HEADER, "the snapshot");
                 let expected = ExpectedStateHash { place, expected: SnapshotNote::of(&header) };
-                // A writer appends the note after it made the snapshot.
-                let is_noted =
-                    self.reader_now().and_then(|reader| reader.is_snapshot_noted(&header));
-                if is_noted.unwrap_or(false) {
+                // A writer appends the note after it made the snapshot, perhaps since the reader was
+                // opened.
+                let is_noted = |reader: &LogReader| reader.is_snapshot_noted(&header);
+                let is_noted_now = || self.reader_now().and_then(|reader| is_noted(&reader));
+                if is_noted(self.reader).unwrap_or(false) || is_noted_now().unwrap_or(false) {
                     return SnapshotCheck::Valid(expected);
                 }
                 let what =

@@ -207,7 +207,9 @@ impl LogReader {
 /// Whether a durable note after a record is the wanted one. A note follows the last record that its
 /// snapshot includes, usually closely.
 fn has_note(reader: &LogReader, seq: u64, is_it: impl Fn(&SnapshotNote) -> bool) -> Result<bool> {
-    for item in reader.walk_of_kind(KIND_SNAPSHOT_NOTE, seq.saturating_add(1)) {
+    let walk = reader.walk_of_kind(KIND_SNAPSHOT_NOTE, seq.saturating_add(1));
+    // The caller reads on from there.
+    for item in walk.with_resume_points() {
         match item? {
             LogItem::Record(_, RecordStatus::Unacknowledged) => return Ok(false),
             LogItem::Record(record, _)

@@ -43,7 +43,7 @@ impl LogReader {
 
     /// A walk for random access: later walks resume from the points that it finds.
     pub(crate) fn walk_with_resume_points(&self, from: u64) -> Walk<'_> {
-        Walk { resume_point_scan: ResumePointScan::BeforeReading, ..Walk::new(self, from) }
+        Walk::new(self, from).with_resume_points()
     }
 }
 
@@ -101,6 +101,11 @@ impl<'a> Walk<'a> {
         Self { last, ..self }
     }
 
+    /// The same walk; later walks resume from the points that it finds.
+    pub(crate) fn with_resume_points(self) -> Self {
+        Self { resume_point_scan: ResumePointScan::BeforeReading, ..self }
+    }
+
     /// Open the next segment; `None` if there is none.
     fn open_next_segment(&mut self) -> Result<Option<()>> {
         match self.sequence.next().transpose()? {
@@ -111,15 +116,15 @@ impl<'a> Walk<'a> {
             }
             Some(SequenceItem::Segment(segment)) => {
                 self.ready.extend(segment.damaged_header());
-                if self.resume_point_scan == ResumePointScan::BeforeReading {
-                    resume_points(self.reader, &segment, self.from)?;
-                }
                 let postings = match &self.filter {
                     Some(filter) => filter.postings(&segment, self.from)?,
                     None => None,
                 };
                 let mut cursor = segment.cursor()?;
                 if postings.is_none() {
+                    if self.resume_point_scan == ResumePointScan::BeforeReading {
+                        resume_points(self.reader, &segment, self.from)?;
+                    }
                     seek(self.reader, &segment, &mut cursor, self.from)?;
                 }
                 self.current = Some(CurrentSegment { segment, cursor, postings });

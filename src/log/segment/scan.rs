@@ -56,7 +56,15 @@ impl SegmentBytes {
     }
 
     /// As [`SegmentBytes::at`]; `None` if some of the bytes cannot be read.
+    #[inline]
     fn readable_at(&mut self, offset: u64, want: usize) -> io::Result<Option<&[u8]>> {
+        // Nearly all frames are in the window.
+        if self.map.is_none()
+            && self.unreadable.is_empty()
+            && let Some(from) = self.place(offset, want)
+        {
+            return Ok(self.window.get(from..from + want));
+        }
         self.load(offset, want)?;
         let is_readable = self.unreadable.is_empty() || self.unreadable_in(offset, want).is_empty();
         Ok(is_readable.then(|| self.loaded(offset, want)))
@@ -133,6 +141,7 @@ impl SegmentBytes {
     }
 
     /// Where bytes start in the window, if it holds all of them.
+    #[inline]
     fn place(&self, offset: u64, want: usize) -> Option<usize> {
         let from = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         (from.checked_add(want)? <= self.filled).then_some(from)
