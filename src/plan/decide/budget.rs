@@ -12,6 +12,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::rejection::Rejection;
+use crate::plan::settle::budget::pause_and_ask;
 use crate::plan::state::State;
 use crate::plan::state::account::Account;
 use crate::plan::state::overview::RunOverview;
@@ -93,9 +94,17 @@ pub(super) fn set_budget(
             if changed == Some(run.id) { limits.unwrap_or_else(planned) } else { run.limits() };
         let of_ledger = if changed.is_none() { limits } else { state.account.limits };
         let both = (of_run, of_ledger.unwrap_or_default());
-        if has_budget(state, run, both, now) {
-            events.extend(resume_events(run, by));
-            events.extend(withdraw_obsolete_request(run));
+        match check_limits(state, run, both, now, Cost::default()) {
+            BudgetCheck::Exhausted(cause) if run.pause.as_ref() == Some(&cause) => {}
+            // Another part is short now: people must be told which.
+            BudgetCheck::Exhausted(cause) => {
+                events.extend(resume_events(run, by));
+                events.extend(pause_and_ask(run, cause));
+            }
+            BudgetCheck::Covered | BudgetCheck::Reserved(_) => {
+                events.extend(resume_events(run, by));
+                events.extend(withdraw_obsolete_request(run));
+            }
         }
     }
     Ok(events)

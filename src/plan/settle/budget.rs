@@ -5,8 +5,16 @@ use crate::plan::event::question::{ABORT, QuestionBody, QuestionSubject, REPLAN}
 use crate::plan::event::run_event::{PauseCause, QuestionAsked, RunPaused};
 use crate::plan::state::run::Run;
 
-/// The events that pause a run and ask about its budget.
+/// The events that pause a run and ask about its budget, without those that it needs no longer.
 pub(crate) fn pause_for_budget(run: &Run, cause: PauseCause) -> Vec<Event> {
+    let is_asked = run.questions.values().any(|each| each.asked.subject == QuestionSubject::Budget);
+    let [paused, asked] = pause_and_ask(run, cause);
+    let paused = run.pause.is_none().then_some(paused);
+    paused.into_iter().chain((!is_asked).then_some(asked)).collect()
+}
+
+/// The events that pause a run and ask about its budget.
+pub(crate) fn pause_and_ask(run: &Run, cause: PauseCause) -> [Event; 2] {
     let what = match &cause {
         PauseCause::RunBudget { part } => format!("the run's budget of {part} is exhausted"),
         PauseCause::LedgerBudget { part } => format!("the ledger's budget of {part} is exhausted"),
@@ -29,12 +37,8 @@ pub(crate) fn pause_for_budget(run: &Run, cause: PauseCause) -> Vec<Event> {
         deadline: None,
         on_timeout: None,
     };
-    let mut events = Vec::new();
-    if run.pause.is_none() {
-        events.push(Event::RunPaused(RunPaused { run: run.id, cause, reason: what }));
-    }
-    if !run.questions.values().any(|each| each.asked.subject == QuestionSubject::Budget) {
-        events.push(Event::QuestionAsked(QuestionAsked { run: run.id, asked }));
-    }
-    events
+    [
+        Event::RunPaused(RunPaused { run: run.id, cause, reason: what }),
+        Event::QuestionAsked(QuestionAsked { run: run.id, asked }),
+    ]
 }
