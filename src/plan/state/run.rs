@@ -407,25 +407,23 @@ impl Run {
         self.links.step_named(id)
     }
 
-    /// Finds a step by its id or by its number, `#37`. A bare `37` is a number too, unless the plan
-    /// has ids that are numbers: there it would name the wrong step after a typing error. The lookup
-    /// of an id searches the active version and then the removed steps, newest first. A word that is
+    /// Finds a step by its id or by its number, `#37`. A bare `37` is a number, too, where no id is
+    /// `37`. The lookup of an id searches the active version and then the removed steps, newest first. A word that is
     /// the id of one step and the number of another is ambiguous, and the result is `None`.
     #[must_use]
     pub fn find_step(&self, word: &str) -> Option<StepNumber> {
-        let bare =
-            || is_number(word).then(|| word.parse().ok())?.filter(|_| !self.has_numeric_id());
-        let number = parse_number(word).or_else(bare).map(StepNumber);
-        let numbered = number.filter(|number| self.step(*number).is_some());
+        let with_number = |number: u32| {
+            let number = StepNumber(number);
+            self.step(number).is_some().then_some(number)
+        };
+        let numbered = parse_number(word).and_then(with_number);
         match (self.step_called(word), numbered) {
             (Some(called), Some(numbered)) if called != numbered => None,
-            (called, numbered) => called.or(numbered),
+            (called, numbered) => called.or(numbered).or_else(|| {
+                let bare = is_number(word).then(|| word.parse().ok())?;
+                bare.and_then(with_number)
+            }),
         }
-    }
-
-    /// Whether the id of some step, removed or not, is a number.
-    fn has_numeric_id(&self) -> bool {
-        self.steps.iter().any(|step| is_number(step.id()))
     }
 
     /// The newest step with this id, removed or not.

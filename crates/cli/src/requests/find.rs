@@ -63,7 +63,7 @@ fn names<'a>(runs: impl Iterator<Item = (RunId, Cow<'a, RunOverview>)>) -> Vec<S
 /// The maximum number of names in a message.
 const NAMES_MAX: usize = 8;
 
-/// The step with this id or number ([`Run::step_meant`]), including removed steps.
+/// The step with this id or number ([`Run::find_step`]), including removed steps.
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     run.find_step(word).ok_or_else(|| {
         let hint = step_hint(run, word);
@@ -85,7 +85,6 @@ pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failur
 
 /// A hint for a word that is not a step's id or number.
 pub(crate) fn step_hint(run: &Run, word: &str) -> String {
-    let bare = word.parse().ok().map(StepNumber).and_then(|number| run.step(number));
     let close = || closest_name(word, run.steps.iter().map(StepState::id));
     if parse_number(word).is_some_and(|number| run.step(StepNumber(number)).is_some()) {
         return format!(
@@ -93,13 +92,10 @@ pub(crate) fn step_hint(run: &Run, word: &str) -> String {
              this step's number"
         );
     }
-    match bare {
-        Some(step) => format!("; step `#{word}` is `{}`", step.id()),
-        None => close().map_or_else(
-            || "; use its id, or its number as in #37".to_owned(),
-            |id| format!("; did you mean `{id}`?"),
-        ),
-    }
+    close().map_or_else(
+        || "; use its id, or its number as in #37".to_owned(),
+        |id| format!("; did you mean `{id}`?"),
+    )
 }
 
 /// The run and the step of an attempt, if the state still has its run.
