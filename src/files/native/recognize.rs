@@ -6,7 +6,8 @@ use serde_json::Value;
 const NATIVE_FIELDS: [&str; 4] = ["barriers", "defaults", "caps", "failure"];
 
 /// Fields that only native steps have.
-const NATIVE_STEP_FIELDS: [&str; 16] = [
+const NATIVE_STEP_FIELDS: [&str; 17] = [
+    "command",
     "after",
     "preconditions",
     "on_false",
