@@ -28,6 +28,8 @@ pub struct AnswerRequest {
     /// One of its options.
     pub answer: String,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The reason.
     #[serde(default)]

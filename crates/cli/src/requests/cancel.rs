@@ -22,6 +22,8 @@ pub struct CancelRequest {
     /// The run's name or number.
     pub run: String,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The reason.
     #[serde(default)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use plan_ledger::internals::plan::CapScope;
 use plan_ledger::{Command, State};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, counted};
 
 use super::answer_line::AnswerLine;
 use super::context::RequestContext;
@@ -23,8 +23,11 @@ pub struct CapRequest {
     /// The attempts that count.
     pub scope: Scope,
     /// How many of them may be in flight at once; null removes the cap.
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 
@@ -82,14 +85,15 @@ impl RequestKind for CapRequest {
             };
             Ok(Command::SetCap { scope, limit: self.limit, by: self.by.clone() })
         };
-        context.execute(&make, |_, _| ())?;
-        let (scope, name) = match &self.scope {
-            Scope::Ledger => (ScopeKind::Ledger, None),
-            Scope::Run(run) => (ScopeKind::Run, Some(run.clone())),
-            Scope::Owner(owner) => (ScopeKind::Owner, Some(owner.clone())),
-            Scope::Tag(tag) => (ScopeKind::Tag, Some(tag.clone())),
-        };
-        Ok(CapAnswer { scope, name, limit: self.limit })
+        context.execute(&make, |state, _| {
+            let (scope, name) = match &self.scope {
+                Scope::Ledger => (ScopeKind::Ledger, None),
+                Scope::Run(run) => (ScopeKind::Run, Some(run_of(state, run)?.name.clone())),
+                Scope::Owner(owner) => (ScopeKind::Owner, Some(owner.clone())),
+                Scope::Tag(tag) => (ScopeKind::Tag, Some(tag.clone())),
+            };
+            Ok(CapAnswer { scope, name, limit: self.limit })
+        })?
     }
 }
 
@@ -110,7 +114,7 @@ impl fmt::Display for CapAnswer {
             write!(f, " {name}")?;
         }
         match self.limit {
-            Some(limit) => write!(f, ": at most {limit} attempts in flight"),
+            Some(limit) => write!(f, ": at most {} in flight", counted(limit.into(), "attempt")),
             None => f.write_str(": no cap"),
         }
     }

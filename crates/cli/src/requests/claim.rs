@@ -33,6 +33,7 @@ pub struct ClaimRequest {
     pub worker: String,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub lease_seconds: Option<u32>,
 }
 

@@ -33,6 +33,8 @@ pub struct JudgeRequest {
     /// Whether the criteria hold.
     pub ruling: Ruling,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The grounds for the verdict.
     #[serde(default)]

@@ -10,6 +10,7 @@ mod answer;
 mod answer_line;
 mod answer_step;
 mod attempt_status;
+mod author;
 mod budget;
 mod cancel;
 mod cap;
@@ -288,6 +289,12 @@ mod tests {
             let same = |name: &str| name.to_ascii_lowercase() == act;
             let (_, rules, answers) = all.iter().find(|(name, ..)| same(name)).unwrap();
             request["x-rules"] = json!(rules);
+            request["properties"]["once"] = json!({
+                "type": "string",
+                "description": "The key of the request: a repetition under it is answered as the first \
+                                was. Any text of the client's choice, of which no other request has the \
+                                same.",
+            });
             request["x-answers"] = json!(answers);
         }
         schema

@@ -28,6 +28,8 @@ pub struct NoteRequest {
     /// The text of the note.
     pub text: String,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 

@@ -27,6 +27,8 @@ pub struct PruneRequest {
     #[serde(default)]
     pub archive: Option<ArchiveReference>,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 

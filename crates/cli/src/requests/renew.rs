@@ -25,6 +25,7 @@ pub struct RenewRequest {
     pub token: u64,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub lease_seconds: Option<u32>,
 }
 

@@ -26,6 +26,8 @@ pub struct RetryRequest {
     #[serde(default)]
     pub step: Option<String>,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 

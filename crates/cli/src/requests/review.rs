@@ -27,6 +27,8 @@ pub struct ReviewRequest {
     /// The decision.
     pub review: Review,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The reason.
     #[serde(default)]

@@ -32,6 +32,8 @@ pub struct SetRequest {
     #[serde(default)]
     pub if_version: Option<u64>,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 

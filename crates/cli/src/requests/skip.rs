@@ -24,6 +24,8 @@ pub struct SkipRequest {
     /// The step's id or number.
     pub step: String,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The reason.
     pub reason: String,

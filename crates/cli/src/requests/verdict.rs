@@ -28,6 +28,8 @@ pub struct VerdictRequest {
     /// Whether it holds.
     pub ruling: Ruling,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
     /// The grounds for the verdict.
     #[serde(default)]
