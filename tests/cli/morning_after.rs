@@ -82,9 +82,35 @@ fn resume_repeats_the_last_run_in_its_folder() {
     let resumed = start(place.command(&["resume"]).current_dir(place.path("below"))).end();
     resumed.code(3).says(&["2 of 4 steps accepted, 1 failed"]);
     assert_eq!(place.tally(), ["build", "build", "publish"]);
+    place.ledger("resume --retry-failed").code(3).says(&["2 of 4 steps accepted, 1 failed"]);
+    assert_eq!(
+        place.ledger("inspect step lint --json").lines()[0]["attempts"].as_array().unwrap().len(),
+        2
+    );
     place.ledger("skip lint --reason known").code(0);
     place.ledger("accept docs").code(0);
     place.ledger("resume").code(0).complains(&["run release is done"]);
+}
+
+/// Story: a rejected command line replaced the one that had started the run, and `resume` repeated the
+/// rejected one. After another plan had run, `resume` no longer knew the killed run.
+#[test]
+fn each_run_is_resumed_with_the_command_line_that_started_it() {
+    let place = killed();
+    place.write("other.yaml", "steps: [{id: other, command: 'echo other >> \"$TALLY\"'}]");
+    place.ledger("run other.yaml --run release").code(6);
+    let shown = place.ledger("resume --show").code(0);
+    shown.says(&["ledger run release.yaml --text judge"]);
+    place.ledger("run other.yaml").code(0);
+    let resume = "ledger resume release";
+    place.ledger("next").code(0).says(&[resume]);
+    for line in ["resume --show", "resume release --show"] {
+        place.ledger(line).code(0).says(&["ledger run release.yaml --text judge"]);
+    }
+    place.ledger("resume other --show").code(0).says(&["ledger run other.yaml"]);
+    place.ledger("resume missing").code(2).complains(&["no run `missing`"]);
+    fs::remove_file(place.path("hold")).unwrap();
+    place.ledger("resume").code(3).says(&["2 of 4 steps accepted, 1 failed"]);
 }
 
 #[test]

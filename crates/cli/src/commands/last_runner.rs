@@ -1,7 +1,7 @@
-//! The last runner of a ledger: its command line, and whether a runner is at work.
+//! The last runners of a ledger: their command lines, and whether a runner is at work.
 //!
-//! `ledger run` keeps its command line in the user's state folder, under the identifier of the ledger.
-//! `ledger resume` starts it again, and `ledger status` names it.
+//! `ledger run` keeps its command line in the user's state folder, under the identifier of the ledger:
+//! one for each run. `ledger resume` starts it again, and `ledger status` names it.
 //!
 //! Invariants:
 //! - No command line is read from a ledger: a ledger that came from elsewhere names no command that
@@ -58,22 +58,22 @@ impl LastRunner {
         })
     }
 
-    /// Keeps this runner as the last one of the ledger.
-    pub(crate) fn keep(&self, ledger: &str) -> io::Result<()> {
+    /// Keeps this runner as the last one of its run. The caller has the lock of the ledger, so no other
+    /// process changes the file.
+    pub(crate) fn keep(self, ledger: &str) -> io::Result<()> {
         let path = record_path(ledger).ok_or(io::ErrorKind::NotFound)?;
         let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
         fs::create_dir_all(folder)?;
         forget_removed_ledgers(folder);
         // A process that is killed leaves the old record or the new one.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        let LastRunners(mut runners) = LastRunners::of(ledger);
+        runners.retain(|other| other.run != self.run);
+        runners.drain(..runners.len().saturating_sub(RUNNERS_MAX - 1));
+        runners.push(self);
+        file.write_all(&serde_json::to_vec_pretty(&LastRunners(runners))?)?;
         file.persist(path)?;
         Ok(())
-    }
-
-    /// The last runner of a ledger that this user started.
-    pub(crate) fn of(ledger: &str) -> Option<Self> {
-        serde_json::from_slice(&fs::read(record_path(ledger)?).ok()?).ok()
     }
 
     /// Its command line, for people.
@@ -87,6 +87,31 @@ impl LastRunner {
     }
 }
 
+/// The runners of a ledger that this user started last: one for each run, the newest last.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastRunners(Vec<LastRunner>);
+
+/// Of so many runs the command lines are kept.
+const RUNNERS_MAX: usize = 64;
+
+impl LastRunners {
+    /// Those of a ledger; empty if there are none, or if their file cannot be read.
+    pub(crate) fn of(ledger: &str) -> Self {
+        let text = record_path(ledger).and_then(|path| fs::read(path).ok());
+        text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    /// The last runner of a run.
+    pub(crate) fn of_run(&self, run: &str) -> Option<&LastRunner> {
+        self.0.iter().find(|runner| runner.run == run)
+    }
+
+    /// The one that was started last.
+    pub(crate) fn newest(&self) -> Option<&LastRunner> {
+        self.0.last()
+    }
+}
+
 /// Whether a runner is at work on a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RunnerStatus {
@@ -95,22 +120,22 @@ pub(crate) enum RunnerStatus {
     /// A runner is at work; the text describes its process.
     AtWork(String),
     /// No runner is at work.
-    Absent(Option<LastRunner>),
+    Absent(LastRunners),
 }
 
 impl RunnerStatus {
     /// The status for a ledger, whose log was opened.
     pub(crate) fn of(dir: &Path, log: &LogReader) -> Self {
-        let last = ledger_id(log).and_then(|id| LastRunner::of(&id));
+        let last = ledger_id(log).map(|id| LastRunners::of(&id)).unwrap_or_default();
         match probe(&dir.join("LOCK")) {
             Err(_) => Self::Unknown,
             Ok(Some(holder)) if holder.contains("(ledger run)") => {
                 Self::AtWork(holder.split(", since").next().unwrap_or_default().to_owned())
             }
             // With `--wait`, a runner releases the lock while it waits for people.
-            Ok(_) => match last {
-                Some(last) if last.is_alive() => Self::AtWork(format!("process {}", last.process)),
-                last => Self::Absent(last),
+            Ok(_) => match last.0.iter().find(|runner| runner.is_alive()) {
+                Some(alive) => Self::AtWork(format!("process {}", alive.process)),
+                None => Self::Absent(last),
             },
         }
     }
@@ -120,12 +145,12 @@ impl RunnerStatus {
         matches!(self, Self::Absent(_))
     }
 
-    /// The last runner, if it can be started again for this run.
-    pub(crate) fn last_of(&self, run: &str) -> Option<&LastRunner> {
-        match self {
-            Self::Absent(last) => last.as_ref().filter(|last| last.run == run),
-            Self::Unknown | Self::AtWork(_) => None,
-        }
+    /// The words after `ledger resume` that start the last runner of a run again; `None` if it is not
+    /// known.
+    pub(crate) fn resume_words<'a>(&self, run: &'a str) -> Option<Vec<&'a str>> {
+        let Self::Absent(last) = self else { return None };
+        last.of_run(run)?;
+        Some(if last.0.len() > 1 { vec![run] } else { Vec::new() })
     }
 }
 
@@ -167,8 +192,9 @@ fn forget_removed_ledgers(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let record = fs::read(&path).ok();
-        let runner = record.and_then(|text| serde_json::from_slice::<LastRunner>(&text).ok());
-        if runner.is_some_and(|runner| !runner.ledger.exists()) {
+        let last = record.and_then(|text| serde_json::from_slice::<LastRunners>(&text).ok());
+        let newest = last.as_ref().and_then(LastRunners::newest);
+        if newest.is_some_and(|runner| !runner.ledger.exists()) {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
         }

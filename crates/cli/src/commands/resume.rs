@@ -1,4 +1,4 @@
-//! `ledger resume`: starts the last runner of a ledger again.
+//! `ledger resume`: starts the last runner of a run again.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::os::unix::process::CommandExt as _;
@@ -8,16 +8,19 @@ use clap::Args;
 
 use plan_ledger::LedgerView;
 
-use crate::commands::last_runner::{LastRunner, RunnerStatus};
+use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::options::{LEDGER_NAME, LedgerOption, environment};
 use crate::output::{Code, Failure, escape_control, escape_path, print_message, print_text};
+use crate::requests::run_of;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger resume                                    continue where the last runner stopped
+  ledger resume night                              the same for this run, where several were started
+  ledger resume --retry-failed                     retry the failed steps as well
   ledger resume --show                             print its command line and do nothing
 
-It repeats the last `ledger run` of this ledger, with its options, in its working folder. The command
+It repeats the last `ledger run` of the run, with its options, in its working folder. The command
 line is kept in your state folder (XDG_STATE_HOME), never in the ledger. If the ledger has moved since,
 it is shown first, and --yes starts it. To start the steps of a paused run, use `ledger unpause`.";
 
@@ -26,9 +29,15 @@ it is shown first, and --yes starts it. To start the steps of a paused run, use 
 pub(crate) struct ResumeArgs {
     #[command(flatten)]
     place: LedgerOption,
+    /// The run's name [default: the only active run, else the one that was started last]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
     /// Print the command line, and do nothing
     #[arg(long)]
     show: bool,
+    /// Retry the failed steps first
+    #[arg(long)]
+    retry_failed: bool,
     /// Start it without asking, even if the ledger has moved
     #[arg(long)]
     yes: bool,
@@ -37,23 +46,20 @@ pub(crate) struct ResumeArgs {
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     let view = LedgerView::open(dir, &environment())?;
-    let last = match RunnerStatus::of(dir, view.log()) {
-        RunnerStatus::AtWork(process) if !args.show => {
-            return Err(Failure::Rejected(format!(
-                "a runner is at work: {process}\nhint: `ledger status` shows what it does"
-            )));
-        }
-        RunnerStatus::Absent(Some(last)) => last,
-        _ => crate::commands::last_runner::ledger_id(view.log())
-            .and_then(|id| LastRunner::of(&id))
-            .ok_or_else(|| {
-                Failure::Usage(format!(
-                    "no earlier runner of {} is known to this user\nhint: start one with `ledger run \
-                     PLAN`, with the options that the earlier one had",
-                    escape_path(dir)
-                ))
-            })?,
-    };
+    if let (RunnerStatus::AtWork(process), false) = (RunnerStatus::of(dir, view.log()), args.show) {
+        return Err(Failure::Rejected(format!(
+            "a runner is at work: {process}\nhint: `ledger status` shows what it does"
+        )));
+    }
+    let known = ledger_id(view.log()).map(|id| LastRunners::of(&id)).unwrap_or_default();
+    let last = choose(&known, args.run.as_deref(), &view)?.ok_or_else(|| {
+        let of = args.run.as_ref().map_or_else(String::new, |run| format!("run {run} in "));
+        Failure::Usage(format!(
+            "no earlier runner of {of}{} is known to this user\nhint: start one with `ledger run PLAN`, \
+             with the options that the earlier one had",
+            escape_path(dir)
+        ))
+    })?;
     let line = escape_control(&last.command());
     let folder = escape_path(&last.working_dir);
     if args.show {
@@ -70,6 +76,9 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let program = std::env::current_exe().map_err(Failure::Output)?;
     let mut command = Command::new(program);
     command.args(&last.arguments).current_dir(&last.working_dir);
+    if args.retry_failed {
+        command.arg("--retry-failed");
+    }
     // Where the runner finds the ledger by itself, its messages need not name it.
     if found == last.working_dir.join(LEDGER_NAME) {
         command.env_remove("LEDGER_DIR");
@@ -78,6 +87,24 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     }
     let error = command.exec();
     Err(Failure::Usage(format!("cannot start it in {folder}: {error}")))
+}
+
+/// The runner that is meant: of the run that is named, else of the only active run, else the newest.
+fn choose<'a>(
+    known: &'a LastRunners,
+    run: Option<&str>,
+    view: &LedgerView,
+) -> Result<Option<&'a LastRunner>, Failure> {
+    let state = view.fold(u64::MAX)?.state;
+    if let Some(name) = run {
+        return Ok(known.of_run(&run_of(&state, name)?.name));
+    }
+    let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
+    let only = match (active.next(), active.next()) {
+        (Some((_, overview)), None) => known.of_run(&overview.name),
+        _ => None,
+    };
+    Ok(only.or_else(|| known.newest()))
 }
 
 /// Asks on a terminal whether to continue.

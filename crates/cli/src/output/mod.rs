@@ -41,7 +41,10 @@ pub(crate) use question::question_subject_text;
 pub(crate) use render::{escape_control, escape_lines, escape_path, is_printable};
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
-pub(crate) use run_text::{pending_commands, pending_text, step_argument, summary_text};
+pub(crate) use run_text::{
+    decision_commands, outcome_commands, pending_commands, pending_text, step_argument,
+    summary_text,
+};
 pub(crate) use shell::{quoted, shell_command};
 pub(crate) use word::phrase;
 

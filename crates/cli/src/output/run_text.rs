@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{BudgetPart, QuestionBody, QuestionSubject, ResolvedOutcome};
+use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 
 use crate::protocol::{StepName, class_word, counted};
@@ -193,12 +193,9 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     let line = |verb: &str, words: &[&str]| shell_command(verb, ledger, words);
     match item {
         Pending::Question { id, step, asked } => {
-            let command = line("answer", &[&id.0.to_string()]);
-            let mut commands = vec![format!("{command} {}", asked.options.join("|"))];
-            if asked.subject == QuestionSubject::Budget {
-                commands.push(line("budget", &[run, "--help"]));
-            }
-            (question(*id, step.as_ref(), asked), commands)
+            let number = id.0.to_string();
+            let answer = |option: &String| line("answer", &[&number, option]);
+            (question(*id, step.as_ref(), asked), asked.options.iter().map(answer).collect())
         }
         Pending::Review { version, hash } => (
             format!("version {version} of the plan ({}) waits for approval", hash.short()),
@@ -217,9 +214,8 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             (replan(trigger, from.as_ref(), reason), vec![withdraw])
         }
         Pending::Decision { step, message } => {
-            let answers = "retry|fail|fallback|replan|escalate|abort";
-            let command = format!("{} {answers}", line("answer", &[run, &step_argument(step)]));
-            (format!("{step} waits for a decision about its failure: {message}"), vec![command])
+            let commands = decision_commands(step, run, ledger);
+            (format!("{step} waits for a decision about its failure: {message}"), commands)
         }
         Pending::Verdicts { step, criteria } => (
             format!("{step} waits for a verdict on: {}", criteria.join("; ")),
@@ -234,9 +230,7 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
                 "the outcome of {step} is unknown: a lost attempt may have done it, and the step \
                  must not be done twice"
             ),
-            ["landed", "did-not-happen"]
-                .map(|finding| line("answer", &[run, &step_argument(step), finding]))
-                .into(),
+            outcome_commands(step, run, ledger),
         ),
         Pending::Held { step, worker, lease_until } => {
             let until = time_text(*lease_until);
@@ -286,13 +280,30 @@ fn replan(trigger: &ReplanTrigger, from: Option<&StepName>, reason: &str) -> Str
 
 /// The command that raises a budget.
 fn budget(part: BudgetPart, run: &[&str], ledger: &Path) -> String {
-    let option = match part {
-        BudgetPart::Money => "--money",
-        BudgetPart::Tokens => "--tokens",
-        BudgetPart::Attempts => "--attempts",
-        BudgetPart::Wall => "--wall",
+    let more = match part {
+        BudgetPart::Money => ["--money", "1.00"],
+        BudgetPart::Tokens => ["--tokens", "100000"],
+        BudgetPart::Attempts => ["--attempts", "10"],
+        BudgetPart::Wall => ["--wall", "1h"],
     };
-    shell_command("budget", ledger, &[run, &[option, "N"]].concat())
+    shell_command("budget raise", ledger, &[run, &more].concat())
+}
+
+/// The commands that decide about the failure of a step, one for each decision.
+pub(crate) fn decision_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
+    let decisions = ["retry", "fail", "fallback", "replan", "escalate", "abort"];
+    answer_commands(step, run, ledger, &decisions)
+}
+
+/// The commands that report the unknown outcome of a step, one for each outcome.
+pub(crate) fn outcome_commands(step: &StepName, run: &str, ledger: &Path) -> Vec<String> {
+    answer_commands(step, run, ledger, &["landed", "did-not-happen"])
+}
+
+fn answer_commands(step: &StepName, run: &str, ledger: &Path, answers: &[&str]) -> Vec<String> {
+    let step = step_argument(step);
+    let command = |answer: &&str| shell_command("answer", ledger, &[run, &step, answer]);
+    answers.iter().map(command).collect()
 }
 
 fn push_list(text: &mut String, items: Vec<String>) {

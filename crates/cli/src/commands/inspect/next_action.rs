@@ -15,7 +15,10 @@ use plan_ledger::{
 };
 
 use crate::commands::last_runner::RunnerStatus;
-use crate::output::{escape_control, pending_commands, shell_command, step_argument};
+use crate::output::{
+    decision_commands, escape_control, outcome_commands, pending_commands, shell_command,
+    step_argument,
+};
 use crate::protocol::{StepName, WorkerKind, counted};
 use crate::runner::{Pending, may_hold, pending};
 
@@ -45,6 +48,11 @@ impl NextAction {
 
     fn with_command(mut self, command: String) -> Self {
         self.commands.push(command);
+        self
+    }
+
+    fn with_commands(mut self, commands: &[String]) -> Self {
+        self.commands.extend(commands.iter().map(|command| escape_control(command)));
         self
     }
 }
@@ -123,8 +131,9 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
             | Pending::Blocked { .. } => return None,
         };
         let (text, commands) = pending_commands(item, &run.name, dir);
-        let commands =
-            commands.first().map(|command| escape_control(command)).into_iter().collect();
+        // Reading the plan is the first of the commands of a review.
+        let count = if matches!(item, Pending::Question { .. }) { commands.len() } else { 1 };
+        let commands = commands.iter().take(count).map(|line| escape_control(line)).collect();
         let step = step.map(|step| step.number);
         Some(NextAction { action, step, text: escape_control(&text), commands })
     };
@@ -144,8 +153,10 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     actions.extend(judge_plan(run, dir));
     let dispatch = dispatch_action(state, run, now);
     // The runner dispatches.
-    actions.extend(dispatch.map(|action| match (action.action, runner.last_of(&run.name)) {
-        ("dispatch", Some(_)) => action.with_command(shell_command("resume", dir, &[])),
+    actions.extend(dispatch.map(|action| match (action.action, runner.resume_words(&run.name)) {
+        ("dispatch", Some(words)) => {
+            action.with_command(escape_control(&shell_command("resume", dir, &words)))
+        }
         _ => action,
     }));
     actions.extend(delayed(run, now));
@@ -180,14 +191,11 @@ pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -
     let verb = if abandoned == 1 { "was" } else { "were" };
     let text = format!("the runner is gone, and {steps} {verb} in flight: start it again");
     let action = NextAction::new("resume", text);
-    match at.runner.last_of(&run.name) {
-        Some(_) => action.with_command(shell_command("resume", at.dir, &[])),
-        None => action.with_command(escape_control(&shell_command(
-            "run",
-            at.dir,
-            &["PLAN", "--run", &run.name],
-        ))),
-    }
+    let command = match at.runner.resume_words(&run.name) {
+        Some(words) => shell_command("resume", at.dir, &words),
+        None => shell_command("run", at.dir, &["PLAN", "--run", &run.name]),
+    };
+    action.with_command(escape_control(&command))
 }
 
 fn failed_steps(run: &Run) -> Vec<StepNumber> {
@@ -291,10 +299,10 @@ pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
         "find out whether the lost attempt of {} did its work, and report the outcome",
         step_name(run, number)
     );
-    let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
+    let step = StepName::of(run, number);
     NextAction::new("answer", text)
         .for_step(number)
-        .with_command(format!("{} landed|did-not-happen", escape_control(&command)))
+        .with_commands(&outcome_commands(&step, &run.name, dir))
 }
 
 /// The action for missing verdicts.
@@ -302,13 +310,10 @@ pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
-        let command = shell_command("answer", dir, &[&run.name, &id_of(run, number)]);
+        let step = StepName::of(run, number);
         return NextAction::new("decide", format!("{name} waits for a decision about its failure"))
             .for_step(number)
-            .with_command(format!(
-                "{} retry|fail|fallback|replan|escalate|abort",
-                escape_control(&command)
-            ));
+            .with_commands(&decision_commands(&step, &run.name, dir));
     }
     let (texts, others) = unjudged_criteria(run, number);
     let command = shell_command("accept", dir, &[&run.name, &id_of(run, number)]);

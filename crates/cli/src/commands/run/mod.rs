@@ -52,9 +52,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let kill_at = args.kill_at.map(StepNumber);
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
-    keep_runner(&name, args, &environment);
     report_read(&reporter, &imported, args);
     let mut next = prepare(&ledger, &name, &imported, args)?;
+    // Only now: a command line that was rejected must not replace the one that started the run.
+    keep_runner(&name, args, &environment);
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
