@@ -1,18 +1,17 @@
 //! How commands name steps and runs: by id or name, or by number as `#37`. A bare number is a step's
-//! number only where no id is a number, and never a run's number. An ambiguous word is rejected.
+//! number where no step has it as its id, and never a run's number. An ambiguous word is rejected.
 
-use super::command::Place;
+use super::command::{Place, start};
 
 /// The status of step `number` (from 1).
 fn status(place: &Place, number: usize) -> String {
     place.state().run_named("plan").unwrap().steps[number - 1].status.to_string()
 }
 
-/// A bare number is a step id and never a step number. A removed step is reported as removed, and
-/// an unknown id that is a valid step number gets a hint. `ledger skip plan 3` used to skip the
-/// third step if no step had the id `3`.
+/// A bare number is the id of a step if some step has it, removed or not, and else a step number. A
+/// removed step is reported as removed.
 #[test]
-fn bare_number_is_a_step_id() {
+fn bare_number_is_a_step_id_before_a_step_number() {
     let first = "steps: [{id: '1.1'}, {id: '1'}, {id: '2'}, {id: '3'}]";
     let place = Place::planned(first);
     place.write("plan.yaml", first.replace(", {id: '3'}", ""));
@@ -26,15 +25,16 @@ fn bare_number_is_a_step_id() {
     place.ledger("answer plan 3 yes --by me").code(6).complains(&["step 4 (3)", "is removed"]);
     place.ledger("accept plan 3 --by me").code(6).complains(&["step 4 (3)", "is removed"]);
     place.ledger("inspect step plan 3").code(0).says(&["#4 3"]);
-    let other = "`#4` is `3`";
-    place.ledger("skip plan 4 --reason x").code(2).complains(&["no step `4`", other]);
-    place.ledger("inspect step plan 4").code(2).complains(&["no step 4", other]);
+    place.ledger("skip plan 4 --reason x").code(2).complains(&["step `4` was removed"]);
+    place.ledger("inspect step plan 4").code(0).says(&["#4 3"]);
+    place.ledger("skip plan 5 --reason x").code(2).complains(&["no step `5`"]);
     assert_eq!(place.state().seq, before);
     place.ledger_with(&["skip", "plan", "#3", "--reason", "x"]).code(0).says(&["step 3 (2)"]);
     assert_eq!([status(&place, 3), status(&place, 4)], ["skipped", "removed"]);
-    let slip = Place::planned("steps: [{id: '10.1'}, {id: '10'}, {id: '20'}]");
-    slip.ledger("skip plan 3 --reason x").code(2).complains(&["`#3` is `20`"]);
-    assert_eq!(status(&slip, 3), "ready");
+    let tens = Place::planned("steps: [{id: '10.1'}, {id: '3'}, {id: '20'}]");
+    tens.ledger("skip plan 3 --reason x").code(0).says(&["step 2 (3)"]);
+    tens.ledger("claim plan --step 1").code(0);
+    assert_eq!([1, 2, 3].map(|number| status(&tens, number)), ["dispatched", "skipped", "ready"]);
 }
 
 /// A word that is the id of one step and the number of another is rejected with both spellings, and
@@ -53,9 +53,9 @@ fn ambiguous_step_word_is_rejected() {
     assert_eq!(status(&place, 1), "failed");
 }
 
-/// Where no id is a number, a bare number is a step number.
+/// Where no step has it as its id, a bare number is a step number.
 #[test]
-fn bare_number_is_a_step_number_where_no_id_is_a_number() {
+fn bare_number_is_a_step_number_where_no_step_has_that_id() {
     let place = Place::planned("steps: [{id: a}, {id: b}, {id: c}]");
     place.ledger("skip plan 2 --reason x").code(0).says(&["step 2 (b)"]);
     assert_eq!(status(&place, 2), "skipped");
@@ -76,4 +76,25 @@ fn bare_number_is_a_run_name() {
     for line in ["pause 2 --by me", "next 2", "inspect queue 2", "inspect records --run 2"] {
         place.ledger(line).code(2).complains(&["no run"]);
     }
+}
+
+/// A run that is named twice is rejected; a variable of the environment is only a default.
+#[test]
+fn run_is_named_once() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    let twice = "the run is named twice";
+    for line in [
+        "next plan --run plan",
+        "skip plan a --run plan --reason x",
+        "inspect step plan a --run plan",
+        "budget plan --run plan",
+        "budget raise plan --run plan --tokens 1",
+    ] {
+        place.ledger(line).code(2).complains(&[twice]);
+    }
+    place.ledger("budget --run plan").code(0).says(&["run plan: budget"]);
+    place.ledger("inspect records --step a").code(0);
+    let mut command = place.command(&["skip", "plan", "a", "--reason", "x"]);
+    start(command.env("LEDGER_RUN", "other")).end().code(0);
+    place.ledger("status plan").code(2).complains(&["`ledger status --run plan` shows the run"]);
 }

@@ -26,7 +26,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{FromArgMatches as _, Parser as _};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
 
 use plan_ledger::Environment;
 
@@ -38,6 +39,9 @@ use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message}
 #[must_use]
 pub fn main() -> ExitCode {
     let parsed = cli::program().try_get_matches();
+    if parsed.as_ref().is_ok_and(names_run_twice) {
+        return fail(&Failure::Usage(options::RUN_TWICE.to_owned()));
+    }
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Without a command, the help says what there is.
@@ -66,6 +70,28 @@ pub fn main() -> ExitCode {
         Ok(code) => code.into(),
         Err(failure) => fail(&failure),
     }
+}
+
+/// Whether a run is named as an argument, `RUN` or `[RUN] ...`, and with `--run`. The parser cannot say
+/// so, since `LEDGER_RUN` gives the option a value, too.
+fn names_run_twice(matches: &ArgMatches) -> bool {
+    let (mut command, mut matches) = (&cli::program(), matches);
+    while let Some((name, inner)) = matches.subcommand() {
+        let Some(found) = command.find_subcommand(name) else { return false };
+        (command, matches) = (found, inner);
+    }
+    let is_option = |arg: &&Arg| arg.get_long() == Some("run") && arg.get_id() == "run";
+    if !command.get_arguments().any(|arg| is_option(&arg))
+        || matches.value_source("run") != Some(ValueSource::CommandLine)
+    {
+        return false;
+    }
+    command.get_positionals().any(|arg| {
+        let given = matches.get_raw(arg.get_id().as_str()).map_or(0, |words| words.len());
+        let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name);
+        let most = arg.get_num_args().map_or(1, |range| range.max_values());
+        name == "RUN" && given > 0 || name.starts_with("[RUN]") && given == most
+    })
 }
 
 /// The message for a command line that cannot be parsed.

@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::internals::plan::Account;
 use plan_ledger::{Cost, Limits, State};
 
-use crate::options::{ByOption, LedgerArgs, parse_money, parse_seconds};
+use crate::options::{ByOption, LedgerArgs, RUN_TWICE, parse_money, parse_seconds};
 use crate::output::{
     Code, Failure, cost_text, limits_text, paused_text, print_message, print_result,
 };
@@ -35,6 +35,9 @@ pub(crate) struct BudgetArgs {
     /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
+    /// The run's name, as an option; LEDGER_RUN is not used here, since a budget may be the ledger's
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
     /// Money in total: 3.00 or $3.00
     #[arg(long, value_name = "MONEY|none", value_parser = parse_money_limit)]
     money: Option<Amount>,
@@ -82,9 +85,9 @@ fn parse_wall_limit(text: &str) -> Result<Amount, String> {
 const RAISE: &str = "raise";
 
 pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
-    let (run, is_raise) = match args.words.as_slice() {
+    let (named, is_raise) = match args.words.as_slice() {
         [raise, rest @ ..] if raise == RAISE && args.amounts().next().is_some() => {
-            (rest.first().cloned(), true)
+            (rest.first(), true)
         }
         [raise, run] if raise == RAISE => {
             let message = format!(
@@ -93,7 +96,7 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             );
             return Err(Failure::Usage(message));
         }
-        [run] => (Some(run.clone()), false),
+        [run] => (Some(run), false),
         [] => (None, false),
         [_, other, ..] => {
             let message = format!(
@@ -102,6 +105,10 @@ pub(crate) fn budget(args: &BudgetArgs) -> Result<Code, Failure> {
             return Err(Failure::Usage(message));
         }
     };
+    if named.is_some() && args.run.is_some() {
+        return Err(Failure::Usage(RUN_TWICE.to_owned()));
+    }
+    let run = named.or(args.run.as_ref()).cloned();
     if let Some(change) = change(args, is_raise)? {
         let by = args.author.by.clone();
         let request = BudgetRequest { run: run.clone(), change, by };
@@ -150,6 +157,7 @@ fn change(args: &BudgetArgs, is_raise: bool) -> Result<Option<BudgetChange>, Fai
 /// The budget of a run or of the ledger.
 struct BudgetStatus {
     owner: String,
+    run: Option<String>,
     account: Account,
     limits: Limits,
     /// The cause of the pause, if the run is paused.
@@ -161,11 +169,12 @@ impl BudgetStatus {
         let Some(name) = run else {
             let (account, owner) = (state.account, "the ledger".to_owned());
             let limits = account.limits.unwrap_or_default();
-            return Ok(Self { owner, account, limits, pause: None });
+            return Ok(Self { owner, run: None, account, limits, pause: None });
         };
         let run = run_of(state, name)?;
         Ok(Self {
-            owner: format!("run {name}"),
+            owner: format!("run {}", run.name),
+            run: Some(run.name.clone()),
             account: run.account,
             limits: run.limits(),
             pause: run.pause.as_ref().map(paused_text),
@@ -174,7 +183,7 @@ impl BudgetStatus {
 }
 
 fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Failure> {
-    let BudgetStatus { owner, account, limits, pause } = BudgetStatus::of(state, run)?;
+    let BudgetStatus { owner, run, account, limits, pause } = BudgetStatus::of(state, run)?;
     let Account { spent, estimated, reserved, attempts, .. } = account;
     let mut text = format!(
         "{owner}: budget {}\n  spent {} in {}; reserved {}",
@@ -195,7 +204,7 @@ fn show(state: &State, run: Option<&str>, args: &BudgetArgs) -> Result<Code, Fai
         is_paused: pause.is_some(),
         limits,
         reserved,
-        run: run.map(str::to_owned),
+        run,
         spent,
     };
     print_result(args.ledger.json, &line, &text)?;

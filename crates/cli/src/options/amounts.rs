@@ -26,9 +26,13 @@ pub(crate) fn parse_money(text: &str) -> Result<u64, String> {
 
 /// Parses a duration: `90s`, `5m`, `2h 30m`, or a number of seconds.
 pub(crate) fn parse_timespan(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
-        format!("expected a duration such as 90s, 5m or 2h 30m, or seconds, found `{text}`")
+    let seconds = || text.parse().ok().and_then(|number| Duration::try_from_secs_f64(number).ok());
+    // Few who type `5M` mean five months.
+    let is_month = text.contains('M');
+    let parsed = seconds().or_else(|| parse_duration(text)).filter(|_| !is_month);
+    parsed.ok_or_else(|| {
+        let hint = if is_month { "; minutes are written as `m`" } else { "" };
+        format!("expected a duration such as 90s, 5m or 2h 30m, or seconds, found `{text}`{hint}")
     })
 }
 
@@ -63,7 +67,7 @@ mod tests {
         assert_eq!(parse_seconds("1.2"), Ok(2));
         assert_eq!(parse_seconds("5m"), Ok(300));
         assert_eq!(parse_seconds("2h 30m"), Ok(9_000));
-        for wrong in ["", "m", "-1", "5 parsecs", "NaN", "inf", "1e300"] {
+        for wrong in ["", "m", "-1", "5M", "5 parsecs", "NaN", "inf", "1e300"] {
             assert!(parse_seconds(wrong).is_err(), "{wrong}");
         }
     }

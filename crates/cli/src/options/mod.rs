@@ -22,7 +22,7 @@ pub(crate) use ledger::{
     open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
-pub(crate) use run::{RunArg, RunOption, StepArg};
+pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
 pub(crate) use worker::{LeaseOption, TokenArg, WorkerOption};

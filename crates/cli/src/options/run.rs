@@ -3,10 +3,14 @@
 
 use clap::Args;
 
+/// The message for a command line that names a run as an argument and as an option.
+pub(crate) const RUN_TWICE: &str =
+    "the run is named twice, as an argument and with `--run`\nhint: leave one of them out";
+
 /// A run by its name, as an option.
 #[derive(Debug, Args)]
 pub(crate) struct RunOption {
-    /// The run's name [default: the only run that is active]
+    /// The run's name [default: the only active run, else the newest]
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     #[arg(value_parser = parse_name)]
     pub(crate) run: Option<String>,
@@ -15,7 +19,7 @@ pub(crate) struct RunOption {
 /// A run by its name, as an argument or as an option.
 #[derive(Debug, Args)]
 pub(crate) struct RunArg {
-    /// The run's name [default: the only run that is active]
+    /// The run's name [default: the only active run, else the newest]
     #[arg(id = "run_name", value_name = "RUN", value_parser = parse_name)]
     name: Option<String>,
     #[command(flatten)]

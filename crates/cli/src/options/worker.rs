@@ -33,5 +33,12 @@ fn parse_lease(text: &str) -> Result<u32, String> {
 pub(crate) struct TokenArg {
     /// The attempt's token, as `claim` printed it
     #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
+    #[arg(value_parser = parse_token)]
     pub(crate) token: u64,
+}
+
+/// Parses a token, `27`, or `@27` as messages write it.
+fn parse_token(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix('@').unwrap_or(text);
+    digits.parse().map_err(|_| format!("expected the number that `claim` printed, found `{text}`"))
 }

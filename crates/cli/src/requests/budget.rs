@@ -26,6 +26,8 @@ pub struct BudgetRequest {
     /// The change: a part that is not named does not change.
     pub change: BudgetChange,
     /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
     pub by: String,
 }
 
@@ -107,7 +109,13 @@ fn changed(limits: Limits, change: &BudgetChange) -> Result<Option<Limits>, Fail
             for (part, by) in parts {
                 let limit = part_of(&mut limits, part)?
                     .as_mut()
-                    .ok_or_else(|| Failure::Rejected(format!("{part} has no limit to raise")))?;
+                    .ok_or_else(|| {
+                        let (word, amount) = words_of(part);
+                        Failure::Rejected(format!(
+                            "there is no limit on {word} to raise\nhint: set one with `--{amount}`, without \
+                             `raise`"
+                        ))
+                    })?;
                 *limit = limit.saturating_add(*by);
             }
         }
@@ -125,6 +133,16 @@ fn part_of<'a>(limits: &'a mut Limits, part: &str) -> Result<&'a mut Option<u64>
             "unknown budget part `{part}`; expected one of: money_micros, tokens, attempts, \
              wall_seconds"
         ))),
+    }
+}
+
+/// A part of a budget, and the option that sets it, for people.
+fn words_of(part: &str) -> (&str, &str) {
+    match part {
+        "money_micros" => ("money", "money 2.00"),
+        "wall_seconds" => ("wall time", "wall 8h"),
+        "attempts" => (part, "attempts 10"),
+        _ => (part, "tokens 50000"),
     }
 }
 

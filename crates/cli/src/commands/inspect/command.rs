@@ -12,8 +12,8 @@ use plan_ledger::{Environment, LedgerView};
 use crate::commands::blobs;
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
 use crate::help;
-use crate::options::{LedgerFolder, environment_for};
-use crate::output::{Code, Failure, escape_path};
+use crate::options::{LedgerFolder, default_ledger, environment_for};
+use crate::output::{Code, Failure, escape_control, escape_path};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
@@ -129,6 +129,7 @@ pub(crate) fn inspect(
     let dir = args.folder.dir()?;
     if args.view.is_none() && !dir.exists() {
         expect_no_view(&dir)?;
+        expect_no_run(&dir, environment)?;
     }
     with_output(&dir, args.json, environment, out, |context, out| match &args.view {
         None | Some(InspectCommand::Summary(_)) => views::summary::summary(context, out),
@@ -184,6 +185,19 @@ fn expect_no_view(dir: &Path) -> Result<(), Failure> {
     Err(Failure::Usage(message))
 }
 
+/// Rejects a folder that does not exist and has the name of a run of the default ledger.
+fn expect_no_run(dir: &Path, environment: &Environment) -> Result<(), Failure> {
+    let Some(word) = dir.to_str().filter(|_| !dir.exists()) else { return Ok(()) };
+    let folded =
+        LedgerView::open(&default_ledger(), environment).and_then(|view| view.fold_recent());
+    if !folded.is_ok_and(|folded| folded.state.find_run(word).is_some()) {
+        return Ok(());
+    }
+    let run = escape_control(word);
+    let message = format!("no ledger at {run}\nhint: `ledger status --run {run}` shows the run");
+    Err(Failure::Usage(message))
+}
+
 /// `ledger status`: prints the views of runs, once or after every change.
 ///
 /// # Errors
@@ -194,6 +208,7 @@ pub(crate) fn status(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
+    expect_no_run(&dir, environment)?;
     let print = |out: &mut dyn Write| {
         with_output(&dir, args.json, environment, out, |context, out| {
             views::view::status(args, context, out)

@@ -34,6 +34,7 @@ use crate::json::OpeningJson;
 use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control, escape_path};
 use crate::protocol::counted;
+use crate::requests::default_run;
 
 /// The names and counts collected during the scan.
 #[derive(Debug, Default)]
@@ -363,8 +364,8 @@ pub(crate) struct RecordsArgs {
     /// Only records of this run, by name or number (#3)
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Only records of this step of the run, by id or number (#37)
-    #[arg(long, value_name = "STEP", requires = "run")]
+    /// Only records of this step, by id or number (#37), of --run or else of the default run
+    #[arg(long, value_name = "STEP")]
     step: Option<String>,
     /// Newest first
     #[arg(long)]
@@ -441,7 +442,11 @@ impl Filter {
         now: Timestamp,
     ) -> Result<Self, Failure> {
         let (since, until) = (time(args.since.as_ref(), now)?, time(args.until.as_ref(), now)?);
-        let run = args.run.as_ref().map(|text| run_of(view, text, health)).transpose()?;
+        let run = match (&args.run, &args.step) {
+            (Some(text), _) => Some(run_of(view, text, health)?),
+            (None, Some(_)) => default_run(&view.fold(u64::MAX)?.state)?,
+            (None, None) => None,
+        };
         let step = match (&args.step, run) {
             (Some(text), Some(run)) => Some(step_in(view, run, text, health)?),
             _ => None,
