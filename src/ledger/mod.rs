@@ -67,6 +67,8 @@ pub use transaction::commit::Commit;
 pub use transaction::execution::Transaction;
 pub use transaction::fork::ForkPoint;
 pub use transaction::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};
+#[doc(hidden)]
+pub use transaction::submit::CommitOptions;
 pub use transaction::submitted::Submitted;
 pub use transaction::task::Task;
 pub use transfer::export::{DescribeRecord, ExportReport};

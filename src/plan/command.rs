@@ -311,3 +311,11 @@ pub struct PlanDraft {
     /// The steps in plan order.
     pub(crate) steps: Vec<HashedStep>,
 }
+
+impl PlanDraft {
+    /// Hash of the whole plan.
+    #[must_use]
+    pub fn hash(&self) -> ContentHash {
+        self.hash
+    }
+}

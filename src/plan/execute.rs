@@ -9,31 +9,56 @@ use crate::plan::event::Event;
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::settle;
 use crate::plan::state::State;
+use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{RunId, Timestamp};
 
-/// Executes a command and returns its events and all their consequences: one atomic batch. The
-/// first event has sequence number `next_seq`, and all have the time `now`, or the time of the
-/// state if that is later.
-///
-/// A rejected command changes nothing. If consequences do not fit into the batch, the next command
-/// of the run settles them. A claim ([`Command::Dispatch`]) and a tick do so before anything else.
-/// If such a claim then dispatches no step, it is not rejected: the caller gets events without a
-/// `Dispatched` event, and claims again.
+/// The events of a command, and whether they include all consequences.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) events: Vec<Event>,
+    /// Otherwise some consequences did not fit into the batch, or into the budget of the commit.
+    pub(crate) is_settled: bool,
+}
+
+/// Executes a command with the whole budget of a commit: see [`execute_within`].
 pub fn execute(
     state: &mut State,
     next_seq: u64,
     now: Timestamp,
     command: &Command,
 ) -> Result<Vec<Event>, Rejection> {
+    let executed = execute_within(state, next_seq, now, command, &mut Evaluator::default())?;
+    Ok(executed.events)
+}
+
+/// Executes a command and returns its events and all their consequences: one atomic batch. The
+/// first event has sequence number `next_seq`, and all have the time `now`, or the time of the
+/// state if that is later.
+///
+/// A rejected command changes nothing. If consequences do not fit into the batch, or need more
+/// evaluations than the budget of the commit covers, the next command of the run settles them. A
+/// claim ([`Command::Dispatch`]) and a tick do so before anything else. If such a claim then
+/// dispatches no step, it is not rejected: the caller gets events without a `Dispatched` event, and
+/// claims again.
+pub(crate) fn execute_within(
+    state: &mut State,
+    next_seq: u64,
+    now: Timestamp,
+    command: &Command,
+    evaluator: &mut Evaluator,
+) -> Result<Executed, Rejection> {
     let now = now.max(state.time);
-    let mut batch = Batch { next_seq, now, events: Vec::new(), runs: BTreeSet::new() };
+    let (events, runs) = (Vec::new(), BTreeSet::new());
+    let mut batch = Batch { next_seq, now, events, runs, evaluator, is_settled: true };
     match command {
         Command::Dispatch { run, .. } => batch.settle(state, *run),
         Command::Tick => batch.settle_rest(state),
         _ => {}
     }
+    // A claim must not miss a consequence: a step that is ready, or one that must stop.
+    let is_cut = !batch.is_settled && matches!(command, Command::Dispatch { .. });
     match decide(state, now, command) {
-        _ if batch.is_full() => {}
+        _ if batch.is_full() || is_cut => {}
         Ok(events) => events.into_iter().for_each(|event| batch.add(state, event)),
         Err(_) if !batch.events.is_empty() => {}
         Err(rejection) => return Err(rejection),
@@ -44,24 +69,30 @@ pub fn execute(
     for run in std::mem::take(&mut batch.runs) {
         batch.settle(state, run);
     }
+    let Batch { events, is_settled, .. } = batch;
     mutant!(ReleaseNotLogged => if matches!(command, Command::ReportLost { .. }) {
-        return Ok(Vec::new());
+        return Ok(Executed { events: Vec::new(), is_settled });
     });
-    mutant!(LeaseExpiryNotLogged => if matches!(command, Command::Tick) { return Ok(Vec::new()) });
-    Ok(batch.events)
+    mutant!(LeaseExpiryNotLogged => if matches!(command, Command::Tick) {
+        return Ok(Executed { events: Vec::new(), is_settled });
+    });
+    Ok(Executed { events, is_settled })
 }
 
 /// Limit for the events of timers, which leaves room for their consequences.
 const MAX_TICK_EVENTS: usize = MAX_BATCH_EVENTS / 2;
 
-struct Batch {
+struct Batch<'a> {
     next_seq: u64,
     now: Timestamp,
     events: Vec<Event>,
     runs: BTreeSet<RunId>,
+    evaluator: &'a mut Evaluator,
+    /// Whether every run that was settled has no consequences left.
+    is_settled: bool,
 }
 
-impl Batch {
+impl Batch<'_> {
     fn add(&mut self, state: &mut State, mut event: Event) {
         if let Event::Step(record) = &mut event {
             let step = state.runs.get(&record.run).and_then(|run| run.step(record.step));
@@ -103,16 +134,16 @@ impl Batch {
         }
     }
 
+    /// Adds the consequences of a run, until none is left or the batch has no room for the next one.
     fn settle(&mut self, state: &mut State, run: RunId) {
         // The limit also stops this loop if a bug makes consequences follow each other without end.
         while !self.is_full() {
-            let follows = settle(state, run);
-            if follows.is_empty() {
-                return;
-            }
-            for event in follows {
-                self.add(state, event);
+            match settle(state, run, self.evaluator) {
+                Ok(follows) if follows.is_empty() => return,
+                Ok(follows) => follows.into_iter().for_each(|event| self.add(state, event)),
+                Err(Exhausted) => break,
             }
         }
+        self.is_settled = false;
     }
 }

@@ -42,6 +42,7 @@ pub use event::step_status::StepStatus;
 pub(crate) use event::table::with_events;
 pub use event::table::{StepEvent, StepRecord};
 pub use execute::execute;
+pub(crate) use execute::{Executed, execute_within};
 pub use explain::explain;
 pub use explain::explanation::{Explanation, StepReasons};
 pub use explain::reason::{BlockReason, BlockingAttempt, BlockingBarrier, BudgetShortage};
@@ -82,6 +83,8 @@ pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
 pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
+pub use value::evaluation_pool::EvaluationPool;
+pub use value::evaluator::{Evaluator, Exhausted};
 #[cfg(feature = "plan-files")]
 pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]

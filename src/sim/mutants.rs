@@ -159,6 +159,7 @@ mutants! {
     IdempotencyKeyPerAttempt, "P key", "a step that promises one key gets a new one per attempt";
     VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
+    EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
     // The server, the runner and external workers.

@@ -20,6 +20,7 @@ mod disk_trace;
 mod docs;
 mod drill;
 mod durable_answers;
+mod evaluations;
 mod export;
 mod external_workers;
 mod facade;

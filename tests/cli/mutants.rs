@@ -55,6 +55,7 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 const PLANS: &[&str] = &[
     "ledger_time",
     "claims",
+    "evaluations",
     "workflows",
     "facade",
     "operator_commands",

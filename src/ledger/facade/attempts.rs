@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use crate::ledger::transaction::commit::{Commit, status_of_attempt, step_of_attempt};
 use crate::ledger::transaction::execution::Transaction;
+use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{cost_correction, dispatch};
 use crate::plan::{
@@ -79,8 +80,9 @@ impl Ledger {
     /// since [`crate::plan::ENDED_KEPT`] other runs have ended after it.
     pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
         let status = |transaction: &Transaction<'_>| status_of_attempt(transaction.state(), token);
+        let options = CommitOptions::default();
         let (commit, status) =
-            self.submit_receipt::<_, Error>(None, token, receipt, None, status).wait_commit()?;
+            self.submit_receipt::<_, Error>(options, token, receipt, None, status).wait_commit()?;
         if commit.rejects_receipt() {
             return Err(Rejection::StaleToken(token).into());
         }

@@ -14,6 +14,7 @@ use crate::ledger::open::OpenReport;
 use crate::ledger::transaction::commit::Commit;
 use crate::ledger::transaction::engine::Engine;
 use crate::ledger::transaction::execution::Transaction;
+use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{dispatch, tick};
@@ -131,7 +132,7 @@ impl Ledger {
         key: Option<&BatchKey>,
         run: impl FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Submitted<'_, T> {
-        self.engine.submit(key, run)
+        self.engine.submit(key.into(), run)
     }
 
     /// Execute a command, and read a value from the state right after it.
@@ -173,10 +174,10 @@ impl Ledger {
     #[doc(hidden)]
     pub fn submit<T, E: From<Error>>(
         &self,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
         run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
-        self.engine.submit(key, run)
+        self.engine.submit(options, run)
     }
 
     /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it
@@ -184,19 +185,32 @@ impl Ledger {
     #[doc(hidden)]
     pub fn submit_receipt<T, E: From<Error>>(
         &self,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
         token: AttemptToken,
         receipt: Receipt,
         next_worker: Option<&str>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Submitted<'_, T, E> {
-        dispatch::submit_receipt(&self.engine, key, token, receipt, next_worker, read)
+        dispatch::submit_receipt(&self.engine, options, token, receipt, next_worker, read)
     }
 
     /// As [`Ledger::tick`], for one batch. The value is whether more is due.
     #[doc(hidden)]
-    pub fn submit_tick(&self) -> Submitted<'_, bool> {
-        tick::submit(&self.engine)
+    pub fn submit_tick(&self, options: CommitOptions<'_>) -> Submitted<'_, bool> {
+        tick::submit(&self.engine, options)
+    }
+
+    /// Whether consequences of earlier commands are not recorded yet: [`Ledger::tick`] records them.
+    #[doc(hidden)]
+    pub fn has_backlog(&self) -> Result<bool> {
+        self.engine.has_backlog()
+    }
+
+    /// Whether a receipt of this attempt comes late, and must be compared with one in the log, which
+    /// takes time.
+    #[doc(hidden)]
+    pub fn must_read_receipt(&self, token: AttemptToken) -> Result<bool> {
+        dispatch::must_read_receipt(&self.engine, token)
     }
 
     /// Read from the state without copying it.

@@ -6,6 +6,7 @@ use crate::plan::{AttemptToken, Command, Cost, Rejection, State};
 
 use super::commit::{Commit, step_of_attempt};
 use super::engine::Engine;
+use super::submit::CommitOptions;
 
 /// See [`crate::Ledger::correct_cost`].
 pub(crate) fn correct_cost(
@@ -28,7 +29,9 @@ pub(crate) fn correct_cost(
             }
             _ => Ok(Command::CorrectCost { token, cost, charged: expected, by: by.to_owned() }),
         };
-        match engine.submit(None, |transaction| transaction.run_with(build)).wait_commit() {
+        let submitted =
+            engine.submit(CommitOptions::default(), |transaction| transaction.run_with(build));
+        match submitted.wait_commit() {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             corrected => return corrected.map(|(commit, ())| commit),
         }

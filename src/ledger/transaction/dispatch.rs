@@ -4,16 +4,16 @@
 //! worker therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::{Error, Result};
-use crate::log::BatchKey;
 use crate::plan::{
     AttemptToken, Command, Event, Receipt, Rejection, RunId, State, StepEvent, StepNumber,
     StepStatus,
 };
 
-use super::commit::status_of_attempt;
+use super::commit::{status_of_attempt, step_of_attempt};
 use super::engine::Engine;
-use super::execution::{Transaction, is_full};
+use super::execution::Transaction;
 use super::repeated_receipt::EarlierReceipt;
+use super::submit::CommitOptions;
 use super::submitted::Submitted;
 use super::task::{self, Task};
 use super::tick::tick;
@@ -72,7 +72,8 @@ pub(crate) fn record_receipt_and_dispatch(
         let (state, events) = (transaction.state(), transaction.events());
         (status_of_attempt(state, token), Task::dispatched(state, events))
     };
-    let submitted = submit_receipt::<_, Error>(engine, None, token, receipt, Some(worker), read);
+    let options = CommitOptions::default();
+    let submitted = submit_receipt::<_, Error>(engine, options, token, receipt, Some(worker), read);
     let (commit, (status, task)) = submitted.wait_commit()?;
     if commit.rejects_receipt() {
         return Err(Rejection::StaleToken(token).into());
@@ -85,7 +86,7 @@ pub(crate) fn record_receipt_and_dispatch(
 /// without a record.
 pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     engine: &'a Engine,
-    key: Option<&BatchKey>,
+    options: CommitOptions<'_>,
     token: AttemptToken,
     receipt: Receipt,
     next_worker: Option<&str>,
@@ -96,7 +97,7 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
         Err(error) => return Submitted::failed(engine, error.into()),
     };
     let command = Command::RecordReceipt { token, receipt };
-    engine.submit_command(key, &command, |transaction, command| {
+    engine.submit_command(options, &command, |transaction, command| {
         let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
         let is_in_flight = transaction.state().in_flight.contains_key(&token);
         let is_repeated = !is_in_flight && earlier.is(&engine.receipts, token, receipt);
@@ -119,17 +120,37 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
 
 /// The receipt in the log of an attempt that is no longer in flight, unless this process remembers it.
 fn earlier_receipt(engine: &Engine, token: AttemptToken) -> Result<EarlierReceipt> {
-    let run = {
-        let mut shared = engine.lock()?;
-        shared.refresh(&engine.log)?;
-        let state = &shared.state;
-        let is_over = !state.in_flight.contains_key(&token);
-        state.dispatched.get(&token).filter(|_| is_over).map(|(run, _)| *run)
-    };
-    match run.filter(|_| engine.receipts.get(token).is_none()) {
-        Some(run) => EarlierReceipt::find(&engine.reader()?, run, token),
+    match unremembered_attempt(engine, token)? {
+        Some(last) => {
+            // A reader sees durable records only, and reads them backwards from the last one.
+            if last > engine.log.last_durable().seq {
+                engine.flush()?;
+            }
+            EarlierReceipt::find(&engine.reader()?, last, token)
+        }
         None => Ok(EarlierReceipt::NONE),
     }
+}
+
+/// Whether a receipt of this attempt comes late, and must be compared with one in the log, which
+/// takes time.
+pub(crate) fn must_read_receipt(engine: &Engine, token: AttemptToken) -> Result<bool> {
+    unremembered_attempt(engine, token).map(|last| last.is_some())
+}
+
+/// The last record of the step of an attempt that is no longer in flight, unless this process
+/// remembers the attempt's receipt.
+fn unremembered_attempt(engine: &Engine, token: AttemptToken) -> Result<Option<u64>> {
+    if engine.receipts.get(token).is_some() {
+        return Ok(None);
+    }
+    let mut shared = engine.lock()?;
+    shared.refresh(&engine.log)?;
+    let state = &shared.state;
+    if state.in_flight.contains_key(&token) {
+        return Ok(None);
+    }
+    Ok(step_of_attempt(state, token).map(|step| step.last_seq))
 }
 
 /// The run of an attempt whose receipt was recorded; `None` if the receipt was rejected.
@@ -158,11 +179,11 @@ fn dispatch<T>(
 ) -> Result<T> {
     loop {
         tick(engine)?;
-        let submitted = engine.submit(None, |transaction| {
+        let submitted = engine.submit(CommitOptions::default(), |transaction| {
             transaction.run_with(build)?;
             let (state, events) = (transaction.state(), transaction.events());
             let task = Task::dispatched(state, events);
-            let must_repeat = task.is_none() && is_full(events.len());
+            let must_repeat = task.is_none() && !transaction.is_settled();
             Ok::<_, Error>((read(state, task), must_repeat))
         });
         let (value, must_repeat) = submitted.wait()?;

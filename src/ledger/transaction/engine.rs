@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) outputs: OutputStore,
     pub(crate) planned_files: PlannedFilesCache,
     pub(super) receipts: RecentReceipts,
+    /// Held by the thread that records what is due.
+    pub(super) ticking: Mutex<()>,
     /// The ledger's time when it was opened.
     clock: Option<ClockAnchor>,
 }
@@ -66,7 +68,8 @@ impl SharedState {
     /// `state` is the fold of all records.
     fn new(state: State) -> Self {
         let freshness = Freshness::Current;
-        Self { state, cache: StateCache::default(), freshness, has_backlog: false }
+        let has_backlog = !state.runs.unsettled().is_empty();
+        Self { state, cache: StateCache::default(), freshness, has_backlog }
     }
 
     /// Fold the state again if it is stale.
@@ -115,6 +118,7 @@ impl Engine {
             environment: environment.clone(),
             planned_files: PlannedFilesCache::default(),
             receipts: RecentReceipts::default(),
+            ticking: Mutex::new(()),
             clock: log.clock(),
             log,
         }
@@ -125,6 +129,11 @@ impl Engine {
         let shared = self.lock()?;
         let now = self.now();
         Ok(shared.has_backlog || shared.state.next_due().is_some_and(|due| due <= now))
+    }
+
+    /// Whether consequences of earlier commands are not recorded yet.
+    pub(crate) fn has_backlog(&self) -> Result<bool> {
+        Ok(self.lock()?.has_backlog)
     }
 
     /// Wait until a batch is durable.

@@ -2,13 +2,16 @@
 //!
 //! Invariants:
 //! - All commands of a transaction are one atomic batch, and no other command is decided in between.
+//! - All of its commands share the budget of evaluations of one commit.
 //! - Under a key that was already committed, a transaction executes nothing: it has the events of
 //!   that commit.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::plan::{Command, Event, MAX_BATCH_EVENTS, State, Timestamp};
+use crate::plan::{
+    Command, Evaluator, Event, Executed, MAX_BATCH_EVENTS, State, Timestamp, execute_within,
+};
 
 /// Commands that are decided on one state and committed together. [`crate::Ledger::transact`]
 /// creates it and passes it to a closure.
@@ -20,7 +23,10 @@ pub struct Transaction<'a> {
     now: Timestamp,
     events: Vec<(u64, Event)>,
     is_executed: bool,
+    /// Whether the consequences of all of its commands are among its events.
+    is_settled: bool,
     has_backlog: bool,
+    evaluator: Evaluator,
 }
 
 #[derive(Debug)]
@@ -34,15 +40,24 @@ enum TransactionState<'a> {
 impl<'a> Transaction<'a> {
     /// A transaction whose first event gets the sequence number `first`. `has_backlog`: some
     /// consequences of earlier commands did not fit into their batches.
-    pub(super) fn new(state: &'a mut State, first: u64, now: Timestamp, has_backlog: bool) -> Self {
+    pub(super) fn new(
+        state: &'a mut State,
+        first: u64,
+        now: Timestamp,
+        has_backlog: bool,
+        evaluator: Evaluator,
+    ) -> Self {
         let (state, events) = (TransactionState::New(state), Vec::new());
-        Self { state, first, now, events, is_executed: false, has_backlog }
+        let (is_executed, is_settled) = (false, true);
+        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator }
     }
 
     /// A transaction that was already committed with these events.
     pub(super) fn repeated(state: &'a State, events: Vec<(u64, Event)>) -> Self {
         let (now, state) = (state.time, TransactionState::Repeated(state));
-        Self { state, first: 0, now, events, is_executed: true, has_backlog: false }
+        let (is_executed, is_settled, has_backlog) = (true, true, false);
+        let evaluator = Evaluator::new(0);
+        Self { state, first: 0, now, events, is_executed, is_settled, has_backlog, evaluator }
     }
 
     /// The state, with the events of this transaction applied.
@@ -96,13 +111,25 @@ impl<'a> Transaction<'a> {
         }
         let command = build(state)?;
         let next = self.first.saturating_add(u64::try_from(self.events.len()).unwrap_or(u64::MAX));
-        let events = crate::plan::execute(state, next, self.now, &command).map_err(Error::from)?;
+        let executed = execute_within(state, next, self.now, &command, &mut self.evaluator);
+        let Executed { events, is_settled } = executed.map_err(Error::from)?;
         // Only a tick settles all runs; other commands keep an existing backlog.
         let keeps_backlog = self.has_backlog && !matches!(*command, Command::Tick);
-        self.has_backlog = keeps_backlog || is_full(events.len());
+        self.has_backlog = keeps_backlog || !is_settled;
+        self.is_settled &= is_settled;
         self.events.extend((next..).zip(events));
         self.is_executed = true;
         Ok(())
+    }
+
+    /// Whether the consequences of all of its commands are among its events.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// The rest of the budget of evaluations.
+    pub(super) fn steps_left(&self) -> u64 {
+        self.evaluator.steps_left()
     }
 
     /// Whether consequences of its commands, or of earlier ones, are not recorded yet.
@@ -114,12 +141,6 @@ impl<'a> Transaction<'a> {
     pub(super) fn into_events(self) -> Option<Vec<(u64, Event)>> {
         self.is_executed.then_some(self.events)
     }
-}
-
-/// Whether a command with this number of events filled its batch, so that consequences may be
-/// missing.
-pub(super) fn is_full(events: usize) -> bool {
-    events >= MAX_BATCH_EVENTS
 }
 
 fn no_room(events: usize) -> Error {

@@ -15,7 +15,7 @@ pub(crate) mod fork;
 pub(crate) mod planned_files;
 mod repeated_receipt;
 pub(crate) mod state_cache;
-mod submit;
+pub(crate) mod submit;
 pub(crate) mod submitted;
 pub(crate) mod task;
 pub(crate) mod tick;

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
-use crate::ledger::codec::event::decode;
 use crate::ledger::codec::hash::hash_of;
-use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values;
+use crate::ledger::history::step_events::step_events;
 use crate::log::LogReader;
-use crate::plan::{AttemptToken, ContentHash, Event, Receipt, RunId, StepEvent};
+use crate::plan::{AttemptToken, ContentHash, Receipt, StepEvent};
 
 /// How many receipts of this process are remembered. An earlier one is durable, and read from the log.
 const REMEMBERED: usize = 4096;
@@ -45,18 +44,20 @@ pub(super) struct EarlierReceipt(Option<ContentHash>);
 impl EarlierReceipt {
     pub(super) const NONE: Self = Self(None);
 
-    /// Find the durable receipt of an attempt at a step of that run.
+    /// Find the durable receipt of an attempt: the events of its step are read from record `last`
+    /// back to its dispatch. Record `last` must be durable.
     ///
     /// # Errors
-    /// `Corrupt` if a record of the run cannot be read.
-    pub(super) fn find(reader: &LogReader, run: RunId, token: AttemptToken) -> Result<Self> {
-        for record in reader.records_of_stream(u64::from(run.0), RUN_STREAMS, token.0) {
-            let Some(Event::Step(record)) = decode(&record?)? else { continue };
-            match &record.event {
+    /// `Corrupt` if a record of the step cannot be read.
+    pub(super) fn find(reader: &LogReader, last: u64, token: AttemptToken) -> Result<Self> {
+        for read in step_events(reader, last) {
+            let (record, event) = read?;
+            match event {
                 StepEvent::ReceiptRecorded(recorded) if recorded.token == token => {
                     return Ok(Self(Some(receipt_hash(&recorded.receipt))));
                 }
                 StepEvent::AttemptLost(lost) if lost.token == token => break,
+                _ if record.seq <= token.0 => break,
                 _ => {}
             }
         }

@@ -13,12 +13,34 @@ use crate::ledger::codec::event::{decode, encode};
 use crate::ledger::codec::values::encoded_length;
 use crate::ledger::snapshot::load::expect_valid;
 use crate::log::{Batch, BatchKey, Durability, Ticket};
-use crate::plan::{AttemptToken, Command, Receipt, State};
+use crate::plan::{AttemptToken, Command, EvaluationPool, Evaluator, Receipt, State};
 
 use super::commit::Commit;
 use super::engine::{Engine, Freshness};
 use super::execution::Transaction;
 use super::submitted::{DependsOn, Submitted};
+
+/// How a transaction is committed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommitOptions<'a> {
+    /// The key under which it is committed once.
+    pub key: Option<&'a BatchKey>,
+    /// The steps that its evaluations share with those of other commits; by default they have the
+    /// budget of one commit.
+    pub evaluations: Option<&'a EvaluationPool>,
+}
+
+impl<'a> From<Option<&'a BatchKey>> for CommitOptions<'a> {
+    fn from(key: Option<&'a BatchKey>) -> Self {
+        Self { key, evaluations: None }
+    }
+}
+
+impl CommitOptions<'_> {
+    fn evaluator(self) -> Evaluator {
+        self.evaluations.map_or_else(Evaluator::default, |pool| Evaluator::new(pool.left()))
+    }
+}
 
 impl Engine {
     /// Run the commands of a closure and submit their events as one batch. The closure may be called
@@ -28,12 +50,12 @@ impl Engine {
     /// then be folded again. Under a key that was already committed, the closure gets that commit.
     pub(crate) fn submit<T, E: From<Error>>(
         &self,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
         run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
         let submitted = self.log.check_process().and_then(|()| {
             let reservation = self.outputs.reserve();
-            self.submit_reserved(key, run, reservation)
+            self.submit_reserved(options, run, reservation)
         });
         submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
     }
@@ -42,7 +64,7 @@ impl Engine {
     /// command that names the stored output.
     pub(crate) fn submit_command<T, E: From<Error>>(
         &self,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
         command: &Command,
         mut run: impl FnMut(&mut Transaction<'_>, &Command) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
@@ -50,7 +72,7 @@ impl Engine {
             let reservation = self.outputs.reserve();
             let command = self.store_output(command)?;
             expect_fitting(&command)?;
-            self.submit_reserved(key, |transaction| run(transaction, &command), reservation)
+            self.submit_reserved(options, |transaction| run(transaction, &command), reservation)
         });
         submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
     }
@@ -61,7 +83,7 @@ impl Engine {
     /// As [`crate::Ledger::execute_once`].
     pub(crate) fn execute(&self, key: Option<&BatchKey>, command: &Command) -> Result<Commit> {
         let run = |transaction: &mut Transaction<'_>, command: &Command| transaction.run(command);
-        self.submit_command(key, command, run).wait_commit().map(|(commit, ())| commit)
+        self.submit_command(key.into(), command, run).wait_commit().map(|(commit, ())| commit)
     }
 
     /// Read from the state without copying it.
@@ -109,10 +131,11 @@ impl Engine {
     /// Submit a transaction while its blobs are reserved. If it names one, it is durable on return.
     fn submit_reserved<T, E: From<Error>>(
         &self,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
         mut run: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
         _reservation: RwLockReadGuard<'_, ()>,
     ) -> Result<Submitted<'_, T, E>> {
+        let key = options.key;
         let mut guard = self.lock()?;
         if let Some(ticket) = key.map(|key| self.log.recent_ticket(key)).transpose()?.flatten() {
             drop(guard);
@@ -129,9 +152,13 @@ impl Engine {
             // From here until the log accepts the events, the state may be ahead of the log. If
             // anything fails before that, even by a panic, the state stays marked as stale.
             shared.freshness = Freshness::Stale;
+            let (backlog, evaluator) = (shared.has_backlog, options.evaluator());
             let mut transaction =
-                Transaction::new(&mut shared.state, first, now, shared.has_backlog);
+                Transaction::new(&mut shared.state, first, now, backlog, evaluator);
             let result = run(&mut transaction);
+            if let Some(pool) = options.evaluations {
+                pool.keep(transaction.steps_left());
+            }
             let (has_backlog, events) = (transaction.has_backlog(), transaction.into_events());
             expect_valid(&shared.state)?;
             if events.as_ref().is_none_or(Vec::is_empty) {

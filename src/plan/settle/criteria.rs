@@ -9,7 +9,7 @@ use crate::plan::model::criterion::Criterion;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
-use crate::plan::value::expression;
+use crate::plan::value::evaluator::{Evaluation, Evaluator, Exhausted, Inputs};
 use crate::plan::value::ids::StepNumber;
 use crate::plan::value::json::Json;
 
@@ -71,13 +71,15 @@ pub(crate) fn trusted_verdict(criterion: u32) -> Verdict {
     }
 }
 
-/// Evaluates an expression criterion of a step, over variables and output.
-pub(super) fn evaluate_criterion(
+/// Evaluates expression criteria of a step, over variables and output: as many as the budget
+/// covers, at least one.
+pub(super) fn evaluate_criteria(
     run: &Run,
     number: StepNumber,
     attempt: &Attempt,
-    place: u32,
-) -> Verdict {
+    places: &[u32],
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Verdict>, Exhausted> {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let output = attempt.receipt.as_ref().map(|receipt| match &receipt.output {
         Output::Inline(value) => value.clone(),
@@ -87,28 +89,64 @@ pub(super) fn evaluate_criterion(
             Json::new(&serde_json::Value::Object(values.collect()))
         }
     });
-    verdict(run, &criteria, place, output.as_ref())
+    verdicts(run, &criteria, places, output.as_ref(), evaluator)
 }
 
-/// Evaluates an expression criterion of the plan, over variables.
-pub(crate) fn evaluate_plan_criterion(run: &Run, criteria: &[Criterion], place: u32) -> Verdict {
-    verdict(run, criteria, place, None)
+/// Evaluates expression criteria of the plan, over variables: as many as the budget covers, at
+/// least one.
+pub(crate) fn evaluate_plan_criteria(
+    run: &Run,
+    criteria: &[Criterion],
+    places: &[u32],
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Verdict>, Exhausted> {
+    verdicts(run, criteria, places, None, evaluator)
 }
 
-fn verdict(run: &Run, criteria: &[Criterion], place: u32, output: Option<&Json>) -> Verdict {
-    let index = usize::try_from(place).ok();
-    let body = index.and_then(|index| criteria.get(index)).map_or("", Criterion::body);
-    let expression::Evaluation { holds, evidence } = evaluate(run, body, output);
-    let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
-    Verdict { criterion: place, ruling, by: CEL.to_owned(), evidence }
+fn verdicts(
+    run: &Run,
+    criteria: &[Criterion],
+    places: &[u32],
+    output: Option<&Json>,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Verdict>, Exhausted> {
+    at_least_one(places, |place| {
+        let index = usize::try_from(place).ok();
+        let body = index.and_then(|index| criteria.get(index)).map_or("", Criterion::body);
+        let Evaluation { holds, evidence } = evaluate(run, body, output, evaluator)?;
+        let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
+        Ok(Verdict { criterion: place, ruling, by: CEL.to_owned(), evidence })
+    })
+}
+
+/// Evaluates the expressions at these places in order, until the budget does not cover one.
+pub(super) fn at_least_one<T>(
+    places: &[u32],
+    mut evaluate: impl FnMut(u32) -> Result<T, Exhausted>,
+) -> Result<Vec<T>, Exhausted> {
+    let mut done = Vec::new();
+    for place in places {
+        match evaluate(*place) {
+            Ok(result) => done.push(result),
+            Err(exhausted) if done.is_empty() => return Err(exhausted),
+            Err(Exhausted) => break,
+        }
+    }
+    Ok(done)
 }
 
 /// Evaluates an expression over the variables of a run.
-pub(crate) fn evaluate(run: &Run, body: &str, output: Option<&Json>) -> expression::Evaluation {
-    let value = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
+pub(crate) fn evaluate(
+    run: &Run,
+    body: &str,
+    output: Option<&Json>,
+    evaluator: &mut Evaluator,
+) -> Result<Evaluation, Exhausted> {
+    let variable = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
     let all = || {
         let variables = run.variables.iter();
         variables.map(|(name, variable)| (name.clone(), variable.value.clone())).collect()
     };
-    expression::evaluate(body, &value, &all, output)
+    let inputs = Inputs { run: run.id, variable: &variable, all: &all, output };
+    evaluator.evaluate(body, &inputs)
 }

@@ -2,7 +2,7 @@
 
 use super::budget::pause_for_budget;
 use super::criteria::{
-    criteria_without_verdict, evaluate_plan_criterion, expression_criteria, failed_criterion,
+    criteria_without_verdict, evaluate_plan_criteria, expression_criteria, failed_criterion,
     trusted_criteria, trusted_verdict,
 };
 use crate::plan::event::Event;
@@ -21,6 +21,7 @@ use crate::plan::settle::opening;
 use crate::plan::state::State;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::run::Run;
+use crate::plan::value::evaluator::{Evaluator, Exhausted};
 
 pub(super) fn barrier_events(run: &Run, id: &str) -> Vec<Event> {
     let Some(barrier) = run.barriers.get(id) else { return Vec::new() };
@@ -89,23 +90,27 @@ pub(super) fn proposed_run_events(run: &Run) -> Vec<Event> {
     run.abort_reason.as_ref().map(end).map(Event::RunEnded).into_iter().collect()
 }
 
-pub(super) fn run_events(state: &State, run: &Run) -> Vec<Event> {
+pub(super) fn run_events(
+    state: &State,
+    run: &Run,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
     if is_request_obsolete(state, run) {
         let (by, reason) = ("policy:replan".to_owned(), "its cause no longer applies".to_owned());
-        return vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })];
+        return Ok(vec![Event::ReplanWithdrawn(ReplanWithdrawn { run: run.id, by, reason })]);
     }
     if let Some(extension) = extension_request(run) {
-        return vec![extension];
+        return Ok(vec![extension]);
     }
     if !run.all_closed()
         && let Some(cause) = overrun_cause(state, run)
     {
-        return pause_for_budget(run, cause);
+        return Ok(pause_for_budget(run, cause));
     }
     if run.in_flight > 0 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+    let end = |ending, reason| Ok(vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })]);
     if let Some(reason) = &run.abort_reason {
         return end(Ending::Aborted, reason.clone());
     }
@@ -113,16 +118,17 @@ pub(super) fn run_events(state: &State, run: &Run) -> Vec<Event> {
         return end(Ending::Failed, reason);
     }
     if run.all_closed() {
-        return closed_run_events(run);
+        return closed_run_events(run, evaluator);
     }
     if run.can_continue() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     // A step that could have made a precondition true may have ended without doing so.
-    let mut waiting =
-        run.step_numbers().map(|number| opening::consequence_events(run, number, state.time));
-    if let Some(events) = waiting.find(|events| !events.is_empty()) {
-        return events;
+    for number in run.step_numbers() {
+        let events = opening::consequence_events(run, number, state.time, evaluator)?;
+        if !events.is_empty() {
+            return Ok(events);
+        }
     }
     let failed = run.count(StepStatus::Failed);
     let waiting = run.count(StepStatus::Waiting);
@@ -193,15 +199,15 @@ fn extension_request(run: &Run) -> Option<Event> {
 }
 
 /// The consequence for a run whose steps are all accepted or skipped.
-fn closed_run_events(run: &Run) -> Vec<Event> {
-    let Some(plan) = run.plan() else { return Vec::new() };
-    let end = |ending, reason| vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];
+fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>, Exhausted> {
+    let Some(plan) = run.plan() else { return Ok(Vec::new()) };
+    let end = |ending, reason| Ok(vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })]);
     if plan.header().continues && !run.is_complete {
         // Only the planner can declare such a plan complete, and its criteria must hold only then.
-        return Vec::new();
+        return Ok(Vec::new());
     }
     if let Some(failed) = run.plan_verdicts.values().find(|each| each.ruling == Ruling::Fail) {
-        return failed_plan_events(run, failed_criterion(&plan.header().test_criteria, failed));
+        return Ok(failed_plan_events(run, failed_criterion(&plan.header().test_criteria, failed)));
     }
     let missing = criteria_without_verdict(&plan.header().test_criteria, &run.plan_verdicts);
     if missing.is_empty() {
@@ -213,15 +219,13 @@ fn closed_run_events(run: &Run) -> Vec<Event> {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
     };
     let judgeable = expression_criteria(&plan.header().test_criteria, &missing);
-    if !judgeable.is_empty() {
-        let judged = |place| evaluate_plan_criterion(run, &plan.header().test_criteria, place);
-        return judgeable.into_iter().map(judged).map(event).collect();
-    }
-    trusted_criteria(run, &plan.header().test_criteria, &missing)
-        .into_iter()
-        .map(trusted_verdict)
-        .map(event)
-        .collect()
+    let criteria = &plan.header().test_criteria;
+    let verdicts = if judgeable.is_empty() {
+        trusted_criteria(run, criteria, &missing).into_iter().map(trusted_verdict).collect()
+    } else {
+        evaluate_plan_criteria(run, criteria, &judgeable, evaluator)?
+    };
+    Ok(verdicts.into_iter().map(event).collect())
 }
 
 /// A plan whose criteria do not hold is replanned if its replan limit allows that.

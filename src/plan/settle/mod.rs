@@ -11,6 +11,8 @@
 //!   without a command no removed consequence returns, so repeated calls end.
 //! - No search over all steps: `apply` maintains the lists of steps and barriers with pending
 //!   consequences.
+//! - Expressions are evaluated within the budget of the commit. If it does not cover the next one,
+//!   the run has consequences left, and nothing is derived from their absence.
 
 mod answers;
 pub(crate) mod budget;
@@ -30,28 +32,42 @@ use crate::plan::event::table::StepEvent;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::state::step_state::Attempt;
+use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use answers::{answer_events, ask_again, is_answered, must_ask_again};
-use criteria::{TRUST, evaluate_criterion, trusted_verdict};
+use criteria::{TRUST, evaluate_criteria, trusted_verdict};
 use failure::FailedAttempt;
 use reported::{ReportedConsequence, is_decided_by_rules, reported_consequence};
 use variables::variable_events;
 
 /// The events of one pending consequence of a run; none if the run is settled.
-#[must_use]
-pub fn settle(state: &State, run: RunId) -> Vec<Event> {
-    let Some(run) = state.runs.get(&run) else { return Vec::new() };
+///
+/// # Errors
+/// The next consequence needs an evaluation that the rest of the budget does not cover.
+pub fn settle(
+    state: &State,
+    run: RunId,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
+    let Some(run) = state.runs.get(&run) else { return Ok(Vec::new()) };
     match run.status {
         RunStatus::Running => {}
-        RunStatus::Proposed => return ending::proposed_run_events(run),
-        RunStatus::Ended(_) => return Vec::new(),
+        RunStatus::Proposed => return Ok(ending::proposed_run_events(run)),
+        RunStatus::Ended(_) => return Ok(Vec::new()),
     }
-    let steps = run.pending_steps.iter().map(|number| step_events(run, *number, state.time));
+    for number in &run.pending_steps {
+        let events = step_events(run, *number, state.time, evaluator)?;
+        if !events.is_empty() {
+            return Ok(events);
+        }
+    }
     let barriers = run.pending_barriers.iter().map(|id| ending::barrier_events(run, id));
     let late_barriers =
         run.links.timed_barriers().iter().map(|id| ending::late_barrier_events(run, id));
-    let first = steps.chain(barriers).chain(late_barriers).find(|events| !events.is_empty());
-    first.unwrap_or_else(|| ending::run_events(state, run))
+    match barriers.chain(late_barriers).find(|events| !events.is_empty()) {
+        Some(events) => Ok(events),
+        None => ending::run_events(state, run, evaluator),
+    }
 }
 
 /// Whether a step has a consequence.
@@ -67,21 +83,26 @@ pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
     }
 }
 
-fn step_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
+fn step_events(
+    run: &Run,
+    number: StepNumber,
+    time: Timestamp,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
     let Some(attempt) = run.step(number).and_then(|step| step.attempt()) else {
-        return opening::consequence_events(run, number, time);
+        return opening::consequence_events(run, number, time, evaluator);
     };
     let event = |event| Event::step(run.id, number, event);
     let verdict = |verdict| {
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
-    match reported_consequence(run, number) {
+    Ok(match reported_consequence(run, number) {
         None if must_ask_again(run, number) => ask_again(run, number, time),
         None => answer_events(run, number, time),
-        Some(ReportedConsequence::Evaluate(criteria)) => criteria
-            .into_iter()
-            .map(|place| verdict(evaluate_criterion(run, number, attempt, place)))
-            .collect(),
+        Some(ReportedConsequence::Evaluate(criteria)) => {
+            let verdicts = evaluate_criteria(run, number, attempt, &criteria, evaluator)?;
+            verdicts.into_iter().map(verdict).collect()
+        }
         Some(ReportedConsequence::Trust(criteria)) => {
             criteria.into_iter().map(trusted_verdict).map(verdict).collect()
         }
@@ -95,7 +116,7 @@ fn step_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
             let failure = FailedAttempt::of(run, number, attempt, class, message);
             failure.decision_events(time)
         }
-    }
+    })
 }
 
 fn acceptance_basis(run: &Run, number: StepNumber, attempt: &Attempt) -> AcceptedBasis {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::criteria::evaluate;
+use super::criteria::{at_least_one, evaluate};
 use crate::plan::event::Event;
 use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
@@ -18,7 +18,7 @@ use crate::plan::model::step::{FailureClass, OnFalse};
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
-use crate::plan::value::expression;
+use crate::plan::value::evaluator::{Evaluation, Evaluator, Exhausted};
 use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// The consequence of an open step.
@@ -134,14 +134,8 @@ fn is_permanently_false(run: &Run, number: StepNumber, place: u32) -> bool {
 
 /// The other steps that remain and may set a variable of a precondition.
 pub(crate) fn writers_left(run: &Run, number: StepNumber, place: u32) -> BTreeSet<StepNumber> {
-    let index = usize::try_from(place).ok();
-    let plan = run.plan_step(number);
-    let Some(body) = plan.zip(index).and_then(|(step, index)| step.preconditions().get(index))
-    else {
-        return BTreeSet::new();
-    };
-    let names = expression::variables(body);
-    let writers = names.iter().flat_map(|name| run.links.writers(name)).copied();
+    let names = run.links.variables_of(number, place).iter();
+    let writers = names.flat_map(|name| run.links.writers(name)).copied();
     let is_remaining = |writer: &StepNumber| {
         *writer != number && run.step(*writer).is_some_and(|step| step.status.is_remaining())
     };
@@ -166,10 +160,15 @@ impl Run {
 }
 
 /// The events of the consequence of an open step.
-pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
-    let Some(consequence) = open_consequence(run, number) else { return Vec::new() };
+pub(super) fn consequence_events(
+    run: &Run,
+    number: StepNumber,
+    time: Timestamp,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
+    let Some(consequence) = open_consequence(run, number) else { return Ok(Vec::new()) };
     let event = |event| vec![Event::step(run.id, number, event)];
-    match consequence {
+    Ok(match consequence {
         OpenConsequence::NotNeeded => {
             event(skip_event("policy:fallback", "no step needed this fallback"))
         }
@@ -184,7 +183,7 @@ pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Timestamp)
         OpenConsequence::Refused(answer, by) => event(refusal_event(answer, by)),
         OpenConsequence::EvaluateCondition => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
-            event(condition_event(run, Condition::RunIf, body.unwrap_or_default()))
+            event(condition_event(run, Condition::RunIf, body.unwrap_or_default(), evaluator)?)
         }
         OpenConsequence::ConditionFalse => {
             event(skip_event("policy:condition", "its condition does not hold"))
@@ -192,22 +191,28 @@ pub(super) fn consequence_events(run: &Run, number: StepNumber, time: Timestamp)
         OpenConsequence::EvaluatePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
             let body = |place: u32| usize::try_from(place).ok().and_then(|place| bodies.get(place));
-            let one = |place| {
-                condition_event(run, Condition::Pre(place), body(place).unwrap_or_default())
-            };
-            places.into_iter().map(|place| Event::step(run.id, number, one(place))).collect()
+            at_least_one(&places, |place| {
+                let body = body(place).unwrap_or_default();
+                let judged = condition_event(run, Condition::Pre(place), body, evaluator)?;
+                Ok(Event::step(run.id, number, judged))
+            })?
         }
         OpenConsequence::PreconditionFalse(place, on_false) => {
             precondition_false(run, number, place, on_false)
         }
         OpenConsequence::Ask => gate_question(run, number, time).map_or_else(Vec::new, event),
-    }
+    })
 }
 
-fn condition_event(run: &Run, which: Condition, body: &str) -> StepEvent {
-    let expression::Evaluation { holds, evidence } = evaluate(run, body, None);
+fn condition_event(
+    run: &Run,
+    which: Condition,
+    body: &str,
+    evaluator: &mut Evaluator,
+) -> Result<StepEvent, Exhausted> {
+    let Evaluation { holds, evidence } = evaluate(run, body, None, evaluator)?;
     let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
-    StepEvent::ConditionJudged(ConditionJudged { which, ruling, evidence })
+    Ok(StepEvent::ConditionJudged(ConditionJudged { which, ruling, evidence }))
 }
 
 fn skip_event(by: &str, reason: &str) -> StepEvent {

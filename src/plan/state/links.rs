@@ -60,6 +60,8 @@ pub(crate) struct Links {
     /// For each fallback step, the steps that have it as their fallback.
     fallback_for: BTreeMap<StepNumber, Vec<StepNumber>>,
     watchers: BTreeMap<String, Vec<(StepNumber, u32)>>,
+    /// The variables that each precondition reads.
+    variables: BTreeMap<(StepNumber, u32), BTreeSet<String>>,
     writers: BTreeMap<String, Vec<StepNumber>>,
     /// The steps that set any variable; filled if a precondition reads all variables.
     all_writers: Vec<StepNumber>,
@@ -104,9 +106,12 @@ impl Links {
                 links.add_dependent(&dependency, *number);
             }
             for (place, expression) in (0..).zip(step.preconditions()) {
-                for variable in expression::variables(expression) {
-                    links.watchers.entry(variable).or_default().push((*number, place));
+                let variables = expression::variables(expression);
+                for variable in &variables {
+                    let watchers = links.watchers.entry(variable.clone()).or_default();
+                    watchers.push((*number, place));
                 }
+                links.variables.insert((*number, place), variables);
             }
             step.outputs().for_each(|variable| links.add_writer(variable, *number));
             if let Some(Fallback::Step(name)) = step.fallback()
@@ -215,6 +220,12 @@ impl Links {
     /// The preconditions that read a variable, each with its step.
     pub(crate) fn watchers(&self, variable: &str) -> &[(StepNumber, u32)] {
         self.watchers.get(variable).map_or(&[], Vec::as_slice)
+    }
+
+    /// The variables that a precondition reads.
+    pub(crate) fn variables_of(&self, number: StepNumber, place: u32) -> &BTreeSet<String> {
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        self.variables.get(&(number, place)).unwrap_or(&NONE)
     }
 
     /// The steps that set a variable.

@@ -350,7 +350,9 @@ impl Run {
     }
 
     /// Whether a step or a barrier of a running run has a pending consequence.
-    pub(crate) fn is_unsettled(&self) -> bool {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_unsettled(&self) -> bool {
         let has_pending = !self.pending_steps.is_empty() || !self.pending_barriers.is_empty();
         has_pending && self.status == RunStatus::Running
     }

@@ -244,7 +244,7 @@ fn check_account(run: &Run) {
 fn has_no_pending_consequence(run: &Run) -> bool {
     let mut state = State::default();
     state.runs.insert(run.id, run.clone());
-    settle(&state, run.id).is_empty()
+    settle(&state, run.id, &mut Evaluator::default()).is_ok_and(|events| events.is_empty())
 }
 
 fn check_barriers(run: &Run, version: &PlanVersion) {

@@ -1,5 +1,8 @@
 //! Basic values: identifiers, names, JSON, expressions, and fields that are rarely set.
 
+pub(crate) mod effort;
+pub(crate) mod evaluation_pool;
+pub(crate) mod evaluator;
 pub(crate) mod expression;
 pub(crate) mod ids;
 pub(crate) mod json;

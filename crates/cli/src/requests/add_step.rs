@@ -1,10 +1,13 @@
 //! Proposes a plan version with one more step.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::{Error, Rejection, State, Step};
+use plan_ledger::internals::plan::CompactPlan;
+use plan_ledger::{ContentHash, Error, ErrorKind, Rejection, RunId, State, Step};
 
 use crate::protocol::Failure;
 
@@ -29,21 +32,46 @@ pub struct AddStepRequest {
 }
 
 impl RequestKind for AddStepRequest {
-    const RULES: Rules = Rules::of(Role::Worker);
+    const RULES: Rules = Rules::of(Role::Worker).long();
 
     type Answer = ProposeAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ProposeAnswer, Failure> {
-        let make = |state: &State| {
-            let run = run_or_only(state, self.run.as_deref())?;
-            // Build on the version that waits for review, if any, so that two additions do not
-            // conflict.
-            let newest = run.newest_proposal().map(|(_, version)| &*version.plan);
-            let plan = newest.or(run.plan()).ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
-            let mut plan = plan.decode();
+        loop {
+            // The new version is checked without the state, which may change meanwhile.
+            let base = context.read(|state| self.base(state))??;
+            let mut plan = base.plan.decode();
             plan.steps.push((*self.step).clone());
-            Ok(next_version(run.id, plan_draft(&plan).map_err(Error::from)?, &self.reason))
-        };
-        context.execute(&make, ProposeAnswer::of)?
+            let draft = plan_draft(&plan).map_err(Error::from)?;
+            let make = |state: &State| {
+                if self.base(state)?.hash != base.hash {
+                    return Err(Error::new(ErrorKind::Conflict, "the plan has changed").into());
+                }
+                Ok(next_version(base.run, draft.clone(), &self.reason))
+            };
+            match context.execute(&make, ProposeAnswer::of) {
+                Err(Failure::Ledger(error)) if error.kind() == ErrorKind::Conflict => {}
+                proposed => return proposed?,
+            }
+        }
+    }
+}
+
+/// The version to which the step is added.
+struct Base {
+    run: RunId,
+    hash: ContentHash,
+    plan: Arc<CompactPlan>,
+}
+
+impl AddStepRequest {
+    /// The version that waits for review, if any, so that two additions do not conflict; else the
+    /// active one.
+    fn base(&self, state: &State) -> Result<Base, Failure> {
+        let run = run_or_only(state, self.run.as_deref())?;
+        let newest = run.newest_proposal().map(|(_, version)| version);
+        let version = newest.or(run.active_version());
+        let version = version.ok_or(Rejection::NoActivePlan).map_err(Error::from)?;
+        Ok(Base { run: run.id, hash: version.hash, plan: Arc::clone(&version.plan) })
     }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::plan::NameKind;
-use plan_ledger::{Command, Error, Event, Micros, Rejection, State, Task};
+use plan_ledger::{Command, Error, Event, Ledger, Micros, Rejection, State, Task};
 
 use crate::protocol::{Failure, WorkerKind};
 
@@ -48,6 +48,11 @@ impl RequestKind for ClaimRequest {
     const RULES: Rules = Rules::of(Role::Worker);
 
     type Answer = Claimed;
+
+    /// A claim waits for the consequences of earlier commands, which may make a step ready.
+    fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
+        Ok(ledger.has_backlog()?)
+    }
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Claimed, Failure> {
         check_worker(&self.worker)?;

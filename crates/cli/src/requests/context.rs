@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 
-use plan_ledger::{
-    AttemptToken, BatchKey, Command, Event, Ledger, Receipt, State, Submitted, Transaction,
-};
+use plan_ledger::internals::ledger::CommitOptions;
+use plan_ledger::{AttemptToken, Command, Event, Ledger, Receipt, State, Submitted, Transaction};
 
 use crate::protocol::Failure;
 
-/// The ledger, the idempotency key of a request, and what its response depends on.
+/// The ledger, how a request is committed, and what its response depends on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContext<'a, 'l> {
     pub(crate) ledger: &'l Ledger,
-    pub(crate) key: Option<&'a BatchKey>,
+    /// Its idempotency key, and the evaluations that it may do in the event loop of a server.
+    pub(crate) options: CommitOptions<'a>,
     pub(crate) commits: &'a RefCell<Submitted<'l, ()>>,
 }
 
@@ -24,7 +24,7 @@ impl<'l> RequestContext<'_, 'l> {
         make: &dyn Fn(&State) -> Result<Command, Failure>,
         mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        self.include(self.ledger.submit(self.key, |transaction| {
+        self.include(self.ledger.submit(self.options, |transaction| {
             transaction.run_with(make)?;
             Ok(read(transaction.state(), transaction.events()))
         }))
@@ -39,12 +39,22 @@ impl<'l> RequestContext<'_, 'l> {
         next_worker: Option<&str>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Result<T, Failure> {
-        self.include(self.ledger.submit_receipt(self.key, token, receipt, next_worker, read))
+        self.include(self.ledger.submit_receipt(self.options, token, receipt, next_worker, read))
     }
 
-    /// Records everything that is due.
+    /// Whether the request has a thread of its own, which may wait.
+    pub(crate) fn may_wait(self) -> bool {
+        self.options.evaluations.is_none()
+    }
+
+    /// Records everything that is due. In the event loop of a server it does not wait for the disk,
+    /// and leaves a backlog to the thread that ticks.
     pub(crate) fn tick(self) -> Result<(), Failure> {
-        Ok(self.include(self.ledger.submit_tick()).map(drop)?)
+        if self.may_wait() {
+            return Ok(self.ledger.tick()?);
+        }
+        let options = CommitOptions { key: None, ..self.options };
+        Ok(self.include(self.ledger.submit_tick(options)).map(drop)?)
     }
 
     /// Reads the state, which may not be durable yet.

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use plan_ledger::Ledger;
+
 use crate::protocol::Failure;
 
 use super::context::RequestContext;
@@ -17,6 +19,17 @@ pub(crate) trait RequestKind: Serialize + DeserializeOwned + JsonSchema {
 
     /// What it answers.
     type Answer: RequestAnswer;
+
+    /// Checks everything that needs no ledger. It is called before the ledger is opened or asked, so
+    /// that no other request waits for it.
+    fn prepare(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether its execution takes long on this ledger, although a request of its kind is quick.
+    fn takes_long(&self, _: &Ledger) -> Result<bool, Failure> {
+        Ok(false)
+    }
 
     /// Executes it without waiting for the disk. No outcome, not even a rejection, may be revealed
     /// before the commits of the context are durable.

@@ -14,6 +14,7 @@ mod author;
 mod budget;
 mod cancel;
 mod cap;
+mod checked_plan;
 mod claim;
 mod collect_blobs;
 mod context;
@@ -52,6 +53,7 @@ pub use attempt_status::AttemptStatus;
 pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
 pub use cancel::{CancelAnswer, CancelRequest};
 pub use cap::{CapAnswer, CapRequest, Scope, ScopeKind};
+pub use checked_plan::CheckedPlan;
 pub use claim::ClaimRequest;
 pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
 pub use decide::{DecideAnswer, DecideRequest};
@@ -90,6 +92,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use plan_ledger::internals::ledger::CommitOptions;
 use plan_ledger::{BatchKey, Ledger, Submitted};
 
 use crate::json::JsonLine;
@@ -149,6 +152,25 @@ macro_rules! requests {
                     $(Self::$variant(_) => {
                         <<$request as RequestKind>::Answer as RequestAnswer>::TYPES
                     })*
+                }
+            }
+
+            /// Checks everything that needs no ledger.
+            ///
+            /// # Errors
+            /// `Usage` for an invalid plan.
+            pub(crate) fn prepare(&self) -> Result<(), Failure> {
+                match self {
+                    $(Self::$variant(request) => request.prepare(),)*
+                }
+            }
+
+            /// Whether its execution takes long on this ledger: then it must not run in the event
+            /// loop of a server.
+            pub(crate) fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
+                match self {
+                    _ if self.rules().effort == Effort::Long => Ok(true),
+                    $(Self::$variant(request) => request.takes_long(ledger),)*
                 }
             }
 
@@ -230,7 +252,8 @@ impl Request {
     /// # Errors
     /// `Usage` for an unknown name or an invalid request; `Refused`; errors of the ledger.
     pub fn execute(&self, ledger: &Ledger, key: Option<&BatchKey>) -> Result<Answer, Failure> {
-        self.submit(ledger, key).wait().map(|pending| pending.finish(ledger))
+        self.prepare()?;
+        self.submit(ledger, key.into()).wait().map(|pending| pending.finish(ledger))
     }
 
     /// The key as the name of this request. Equal requests have equal texts, whichever process wrote
@@ -246,14 +269,15 @@ impl Request {
     pub(crate) fn submit<'l>(
         &self,
         ledger: &'l Ledger,
-        key: Option<&BatchKey>,
+        options: CommitOptions<'_>,
     ) -> Submitted<'l, PendingAnswer, Failure> {
-        let key = match key.map(|key| self.name_with(key)).transpose() {
+        let key = match options.key.map(|key| self.name_with(key)).transpose() {
             Ok(key) => key,
             Err(failure) => return ledger.submit_nothing().with(Err(failure)),
         };
         let commits = RefCell::new(ledger.submit_nothing());
-        let outcome = self.run(RequestContext { ledger, key: key.as_ref(), commits: &commits });
+        let options = CommitOptions { key: key.as_ref(), ..options };
+        let outcome = self.run(RequestContext { ledger, options, commits: &commits });
         commits.into_inner().with(outcome)
     }
 }

@@ -69,7 +69,7 @@ impl RequestKind for NoteRequest {
                 Ok::<_, Failure>(())
             })??;
         }
-        answer.seq = context.ledger.add_note(&note, context.key)?.seq;
+        answer.seq = context.ledger.add_note(&note, context.options.key)?.seq;
         Ok(answer)
     }
 }

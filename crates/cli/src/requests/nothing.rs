@@ -60,6 +60,9 @@ impl NothingAnswer {
         let message = match (why, &run.pause) {
             (Some(error), _) => error.to_string(),
             (None, Some(cause)) => Rejection::Paused(cause.clone()).to_string(),
+            (None, None) if run.is_unsettled() => {
+                "conditions of its steps are still being evaluated; claim again".to_owned()
+            }
             (None, None) => "nothing is ready".to_owned(),
         };
         let held = claimed_steps(state, run).map(|(number, step, attempt)| HeldStep {

@@ -5,15 +5,13 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{NameKind, PlanDraft};
-use plan_ledger::{
-    ApprovalPolicy, Command, ContentHash, Error, Event, Plan, RunId, RunPolicy, State,
-};
+use plan_ledger::{ApprovalPolicy, Command, ContentHash, Event, Plan, RunId, RunPolicy, State};
 
 use crate::protocol::Failure;
 
 use super::answer_line::AnswerLine;
+use super::checked_plan::CheckedPlan;
 use super::context::RequestContext;
 use super::find::{check_name, run_status};
 use super::kind::RequestKind;
@@ -33,6 +31,9 @@ pub struct ProposeRequest {
     /// The policy of a new run.
     #[serde(default)]
     pub policy: RunPolicy,
+    /// The plan with its hashes, once it was checked.
+    #[serde(skip)]
+    pub draft: CheckedPlan,
 }
 
 /// A plan version was proposed.
@@ -53,12 +54,16 @@ pub struct ProposeAnswer {
 }
 
 impl RequestKind for ProposeRequest {
-    const RULES: Rules = Rules::of(Role::Operator);
+    const RULES: Rules = Rules::of(Role::Operator).long();
 
     type Answer = ProposeAnswer;
 
+    fn prepare(&self) -> Result<(), Failure> {
+        self.draft.of(&self.plan).map(drop)
+    }
+
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ProposeAnswer, Failure> {
-        let draft = plan_draft(&self.plan).map_err(Error::from)?;
+        let draft = self.draft.of(&self.plan)?;
         let make = |state: &State| {
             if let Some(run) = state.names.get(&self.run) {
                 return Ok(next_version(*run, draft.clone(), &self.reason));

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::plan::{StepEvent, decide};
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Micros, Receipt, Rejection, State, Task, Timestamp,
-    Transaction,
+    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, State, Task,
+    Timestamp, Transaction,
 };
 
 use crate::protocol::{Answer, Failure, ReceiptFile};
@@ -80,7 +80,17 @@ impl RequestKind for ReceiptRequest {
 
     type Answer = Receipted;
 
+    /// A late receipt is compared with the one in the log, and the next claim waits for the
+    /// consequences of earlier commands.
+    fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
+        let must_wait = self.next.is_some() && ledger.has_backlog()?;
+        Ok(must_wait || ledger.must_read_receipt(AttemptToken(self.token))?)
+    }
+
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Receipted, Failure> {
+        if self.next.is_some() && context.may_wait() && context.ledger.has_backlog()? {
+            context.tick()?;
+        }
         let token = AttemptToken(self.token);
         let receipt = self.receipt()?;
         let worker = self.next_worker(context)?;

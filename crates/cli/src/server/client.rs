@@ -118,6 +118,8 @@ impl Client {
                 Sent::Answered(answer) => Ok(answer),
                 Sent::TimedOut => Err(timed_out(&self.dir).into()),
                 Sent::Lost | Sent::NoServer | Sent::Busy => {
+                    // Before the lock is taken: it may take long.
+                    request.prepare()?;
                     ticket.wait(&self.dir, deadline);
                     // A request that no server received needs no key.
                     let is_keyed = was_sent
@@ -288,7 +290,7 @@ impl QueueTicket {
 mod tests {
     use super::*;
     use crate::protocol::MESSAGE_LENGTH_MAX;
-    use crate::requests::ProposeRequest;
+    use crate::requests::{CheckedPlan, ProposeRequest};
     use plan_ledger::{Plan, RunPolicy};
 
     /// Regression: a plan of 18 MB was rejected with the advice to put large results into artifacts.
@@ -297,7 +299,8 @@ mod tests {
         let title = "x".repeat(usize::try_from(MESSAGE_LENGTH_MAX).unwrap());
         let plan = Box::new(Plan { title, ..Plan::default() });
         let (run, reason, policy) = ("big".to_owned(), String::new(), RunPolicy::default());
-        let request = ProposeRequest { run, plan, reason, policy }.into();
+        let draft = CheckedPlan::default();
+        let request = ProposeRequest { run, plan, reason, policy, draft }.into();
         let message = encode_request(&request, "key").unwrap_err().to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");

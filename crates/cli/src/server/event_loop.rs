@@ -17,9 +17,11 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 
 use plan_ledger::BatchKey;
+use plan_ledger::internals::ledger::CommitOptions;
+use plan_ledger::internals::plan::EvaluationPool;
 
 use crate::protocol::{Answer, Failure, encode, expect_short_numbers, too_long};
-use crate::requests::{Effort, QUICK_LENGTH_MAX, Request};
+use crate::requests::{QUICK_LENGTH_MAX, Request};
 
 use super::connection::{Connection, Interest, NextMessage, chunk};
 use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
@@ -161,6 +163,8 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             });
         };
         let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
+        // However many requests have arrived: each waits for at most this many evaluations.
+        let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
         let mut submitted = Vec::new();
         // Every response wakes this loop, which then submits the client's next pipelined request.
         for client in self.clients.values_mut() {
@@ -173,15 +177,22 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                         in_own_thread(writer, Box::new(move || parse(&message)));
                         continue;
                     }
-                    let answer = match catch_panic(|| parse(&message)) {
+                    let parsed = catch_panic(|| {
+                        let (request, key) = parse(&message)?;
+                        let takes_long = request.takes_long(shared.ledger)?;
+                        Ok((request, key, takes_long))
+                    });
+                    let answer = match parsed {
                         Err(failure) => failed(failure),
-                        Ok((request, key)) if request.rules().effort == Effort::Quick => {
-                            let submit = || Ok(request.submit(shared.ledger, key.as_ref()));
-                            catch_panic(submit).unwrap_or_else(failed)
-                        }
-                        Ok(parsed) => {
-                            in_own_thread(writer, Box::new(move || Ok(parsed)));
+                        Ok((request, key, true)) => {
+                            in_own_thread(writer, Box::new(move || Ok((request, key))));
                             continue;
+                        }
+                        Ok((request, key, false)) => {
+                            let evaluations = Some(&evaluations);
+                            let options = CommitOptions { key: key.as_ref(), evaluations };
+                            let submit = || Ok(request.submit(shared.ledger, options));
+                            catch_panic(submit).unwrap_or_else(failed)
                         }
                     };
                     submitted.push(SubmittedRequest { writer, answer });

@@ -130,7 +130,7 @@ fn apply_in_any_order(rng: &mut TestRng, log: &[(u64, Timestamp, Event)]) {
     let seq = state.seq + 1;
     let _ = execute(&mut state, seq, u64::MAX, &Command::Tick);
     for run in state.runs.keys() {
-        let _ = settle(&state, *run);
+        let _ = settle(&state, *run, &mut Evaluator::default());
     }
 }
 

@@ -9,7 +9,7 @@ use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 use crate::commands::read_report::print_read_report;
 use crate::options::{LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
-use crate::requests::ProposeRequest;
+use crate::requests::{CheckedPlan, ProposeRequest};
 
 use super::planned_files::execute_and_note;
 
@@ -84,5 +84,6 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
-    execute_and_note(&args.ledger, ProposeRequest { run, plan, reason, policy })
+    let draft = CheckedPlan::default();
+    execute_and_note(&args.ledger, ProposeRequest { run, plan, reason, policy, draft })
 }
