@@ -10,7 +10,7 @@ use crate::ledger::transaction::commit::Commit;
 use crate::ledger::transaction::fork;
 use crate::ledger::transaction::fork::ForkPoint;
 use crate::plan::{
-    ApprovalPolicy, Command, ContentHash, Decision, Event, Json, Limits, Plan, Question,
+    ApprovalPolicy, Command, ContentHash, Decision, Event, Json, Limits, Plan, PlanDraft, Question,
     QuestionId, ReplanTrigger, RunId, RunPolicy, StepNumber, StepStatus,
 };
 
@@ -48,13 +48,14 @@ impl Ledger {
     /// # Errors
     /// `BadPlan` with all problems of the plan; `Rejected` if the name is taken or not allowed.
     pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
-        let draft = plan_draft(plan)?;
-        let commit = self.execute(&Command::StartRun {
-            name: name.to_owned(),
-            policy,
-            reason: String::new(),
-            draft,
-        })?;
+        self.start_run_of(name, plan_draft(plan)?, policy)
+    }
+
+    /// As [`Ledger::start_run`], for a plan that was checked before.
+    #[doc(hidden)]
+    pub fn start_run_of(&self, name: &str, draft: PlanDraft, policy: RunPolicy) -> Result<RunId> {
+        let (name, reason) = (name.to_owned(), String::new());
+        let commit = self.execute(&Command::StartRun { name, policy, reason, draft })?;
         Ok(started_run(&commit))
     }
 
@@ -100,7 +101,13 @@ impl Ledger {
         reason: &str,
         trigger: Option<ReplanTrigger>,
     ) -> Result<u32> {
-        self.propose_with(run, plan, reason, trigger, ApprovalPolicy::Automatic)
+        self.propose_with(run, plan_draft(plan)?, reason, trigger, ApprovalPolicy::Automatic)
+    }
+
+    /// As [`Ledger::propose`], for a plan that was checked before.
+    #[doc(hidden)]
+    pub fn propose_draft(&self, run: RunId, draft: PlanDraft, reason: &str) -> Result<u32> {
+        self.propose_with(run, draft, reason, None, ApprovalPolicy::Automatic)
     }
 
     /// As [`Ledger::propose`], but the version always needs a review, regardless of the run's
@@ -109,18 +116,18 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::propose_for`].
     pub fn propose_for_review(&self, run: RunId, plan: &Plan, reason: &str) -> Result<u32> {
-        self.propose_with(run, plan, reason, None, ApprovalPolicy::Required)
+        self.propose_with(run, plan_draft(plan)?, reason, None, ApprovalPolicy::Required)
     }
 
     fn propose_with(
         &self,
         run: RunId,
-        plan: &Plan,
+        draft: PlanDraft,
         reason: &str,
         trigger: Option<ReplanTrigger>,
         approval: ApprovalPolicy,
     ) -> Result<u32> {
-        let (draft, reason) = (plan_draft(plan)?, reason.to_owned());
+        let reason = reason.to_owned();
         let commit =
             self.execute(&Command::ProposePlan { run, draft, reason, trigger, approval })?;
         let version = commit.events.iter().find_map(|(_, event)| match event {

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::files::PlanFile;
+use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{NameKind, RunOverview};
 use plan_ledger::{
     Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, StepNumber,
@@ -45,6 +46,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let imported = args.read.read(&args.plan)?;
     let name = run_name(args)?;
     check_plan(&imported, args)?;
+    // Before the lock is taken: it may take long.
+    let draft = plan_draft(&imported.plan).map_err(Error::from)?;
     let environment = environment();
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
     report_read(&reporter, &imported, args);
-    let mut next = prepare(&ledger, &name, &imported, args)?;
+    let mut next = prepare(&ledger, &name, &imported, draft, args)?;
     // Only now: a command line that was rejected must not replace the one that started the run.
     keep_runner(&name, args, &environment);
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);

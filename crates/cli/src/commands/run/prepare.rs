@@ -3,7 +3,7 @@
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat};
 use plan_ledger::internals::ledger::expect_valid;
-use plan_ledger::internals::plan::{CompactPlan, Review, diff};
+use plan_ledger::internals::plan::{CompactPlan, PlanDraft, Review, diff};
 use plan_ledger::{
     Command, ContentHash, Ending, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
     RunStatus, TextPolicy, plan_hash,
@@ -31,6 +31,7 @@ pub(super) fn prepare(
     ledger: &Ledger,
     name: &str,
     imported: &PlanFile,
+    draft: PlanDraft,
     args: &RunArgs,
 ) -> Result<PreparedRun, Failure> {
     let policy = policy(imported.format, args);
@@ -38,14 +39,14 @@ pub(super) fn prepare(
     let run = state.run_named(name);
     expect_valid(&state)?;
     let Some(run) = run else {
-        return Ok(PreparedRun::Active(ledger.start_run(name, &imported.plan, policy)?));
+        return Ok(PreparedRun::Active(ledger.start_run_of(name, draft, policy)?));
     };
     if args.text.is_some() && run.policy.text != policy.text {
         print_message(&format!(
             "run {name}: --text is ignored: the run was started with another policy"
         ));
     }
-    let hash = plan_hash(&imported.plan);
+    let hash = draft.hash();
     let is_exact = run.active_version().is_some_and(|version| version.hash == hash);
     let is_same = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
     if is_same && !is_exact {
@@ -84,7 +85,7 @@ pub(super) fn prepare(
             )));
         }
         let reason = args.reason.as_deref().unwrap_or("the plan file changed");
-        let version = ledger.propose(run.id, &imported.plan, reason)?;
+        let version = ledger.propose_draft(run.id, draft, reason)?;
         let is_active = ledger.state()?.runs.get(&run.id).is_some_and(|run| run.active == version);
         let how = if is_active { "is active" } else { "waits for approval" };
         print_message(&format!("run {name}: plan version {version} {how}"));
