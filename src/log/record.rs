@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::format::{Chain, Codec, FrameFault};
 
 use super::errors::damaged;
+use super::folder::DATA_START;
 
 /// A record and its place. The payload is owned, or borrowed from the reader's buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +162,11 @@ pub struct DerivedDamage {
 }
 
 impl Damage {
+    /// Whether only the header of a segment is lost, and another place has its content.
+    pub(crate) fn is_of_header_only(&self) -> bool {
+        (self.offset, self.end) == (0, DATA_START) && self.last_seq < self.first_seq
+    }
+
     /// The damage as an error.
     #[must_use]
     pub fn into_error(self) -> Error {

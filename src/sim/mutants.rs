@@ -96,6 +96,7 @@ mutants! {
     ReadErrorEndsLog, "H48 H66", "a read error ends the log";
     UnreadableSectorEndsRead, "H48 H66", "an unreadable sector makes the whole read fail";
     UnreadableBytesAreZeros, "H48 H66", "an unreadable sector counts as zeros";
+    LostHeaderLosesRecords, "H48 H66", "a header that cannot be read costs all records of its segment";
     MappedPageUnproven, "H66", "a page of a map is used before it is known to be readable";
     AdoptedRecordsUnchecked, "H1", "recovery adopts any record with a valid checksum and chain";
     PartialBatchAccepted, "H16", "a batch without its end is accepted as complete";

@@ -81,7 +81,8 @@ impl LogReader {
         known: Option<&LoggedRetentionNote>,
     ) -> Result<Self> {
         let head_slots = read_head(&**storage, paths)?;
-        let segments = Segments::list(&**storage, paths, known)?;
+        let mut segments = Segments::list(&**storage, paths, known)?;
+        segments.rebuild_headers(&**storage, head_slots.newest().map(|(_, head)| head))?;
         Ok(Self { access, ..Self::new(storage, paths, segments, head_slots) })
     }
 

@@ -57,7 +57,8 @@ impl OpenSegment<'_> {
         Ok(SegmentCursor::new(scan, self.path, header, self.durable_end, self.status))
     }
 
-    /// A damaged header that the copy in the footer replaces. No record is lost.
+    /// A damaged header that the copy in the footer replaces, or what is known about the segment from
+    /// elsewhere. No record is lost.
     pub(crate) fn damaged_header(&self) -> Option<Anomaly> {
         let fault = self.segment.fault.as_ref()?;
         let base_seq = self.segment.header.base_seq;
@@ -67,7 +68,13 @@ impl OpenSegment<'_> {
             end: DATA_START,
             first_seq: base_seq,
             last_seq: base_seq.saturating_sub(1),
-            what: format!("{fault}; the segment is read with the copy of the header in its footer"),
+            what: if matches!(self.seal, SealState::Sealed(_)) {
+                format!("{fault}; the segment is read with the copy of the header in its footer")
+            } else {
+                format!(
+                    "{fault}; the segment is read with what its neighbors and HEAD say about it"
+                )
+            },
         }))
     }
 

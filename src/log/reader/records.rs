@@ -51,6 +51,7 @@ impl LogReader {
         {
             match item? {
                 LogItem::DerivedDamage(_) => {}
+                LogItem::Damage(damage) if damage.is_of_header_only() => {}
                 LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
                 LogItem::Damage(damage) => return Err(damage.into_error().into()),
                 LogItem::Record(record, _) => {
@@ -171,6 +172,7 @@ fn durable<'a>(
                     None
                 }
                 Ok(LogItem::DerivedDamage(_)) => continue,
+                Ok(LogItem::Damage(damage)) if damage.is_of_header_only() => continue,
                 Ok(LogItem::Record(record, _)) => Some(Ok(record)),
                 Ok(LogItem::Damage(damage)) => Some(Err(damage.into_error())),
                 Err(error) => Some(Err(error)),

@@ -10,6 +10,7 @@ mod entry;
 mod footer;
 mod header;
 mod list;
+mod lost_header;
 mod manifest;
 mod resume_cache;
 mod scan;
