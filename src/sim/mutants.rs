@@ -119,6 +119,7 @@ mutants! {
     RangeBoundaryUnchecked, "H55", "ranges verified in parallel need not join";
     OffsetCacheShared, "H55", "the cached offsets of one segment are used for all segments";
     FollowerReadsPastHead, "H58", "a follower returns records that HEAD does not cover";
+    DamagedRecordEndsKeys, "H48 H66", "a record that cannot be read makes every request with a key fail";
     IdempotencyKeysNotLoaded, "H51", "opening a log does not load the keys of its batches";
     // Snapshots, prunes, blobs.
     SnapshotWrittenInPlace, "H54", "a snapshot is written under its final name";

@@ -153,3 +153,48 @@ fn key_is_found_after_crash_iff_batch_committed() {
     }
     assert!(landed > 5 && lost > 5, "{landed} landed, {lost} lost");
 }
+
+/// Story: under a server every request has a key, and one unreadable sector in an old segment refused
+/// all of them.
+/// Method: in a sealed segment the records of one batch in turn are damaged: its key, or what follows
+/// the key.
+#[test]
+fn damaged_records_cost_only_their_own_keys() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    let acks: Vec<_> = (1..4)
+        .map(|number| log.submit(&keyed(&format!("k{number}"), number * 10)).unwrap())
+        .map(|ticket| log.wait(ticket).unwrap())
+        .collect();
+    // More than fits into the first segment.
+    log.append(&[record(90, (1 << 20) - 40_000)], at(90)).unwrap();
+    log.append(&[record(91, 50_000)], at(91)).unwrap();
+    log.close().unwrap();
+    let records = whole(&reader(&disk));
+    let segments = reader(&disk).segments();
+    assert!(segments.len() > 1);
+    // The second batch is records 4 to 6: its key, and two more.
+    for lost in 4..=6 {
+        let disk = disk.fork();
+        let damaged = &records[lost - 1];
+        let (path, place) = (&segments[0].path, damaged.offset + 50);
+        let byte = disk.read(path).unwrap()[usize::try_from(place).unwrap()];
+        disk.overwrite(path, place, &[byte ^ 1]).unwrap();
+        let (log, _) = open(&disk).unwrap();
+        for (number, ack) in [(1, acks[0]), (3, acks[2])] {
+            let ticket = log.submit(&keyed(&format!("k{number}"), 99)).unwrap();
+            assert_eq!(log.wait(ticket).unwrap(), ack, "record {lost}: key {number}");
+        }
+        let last = log.last_durable().seq;
+        let repeated = log.submit(&keyed("k2", 99)).map(|ticket| log.wait(ticket).unwrap());
+        match repeated {
+            // Whether the key was used is unknown.
+            Ok(ack) => assert_eq!((lost, ack.seq), (4, last + 3)),
+            Err(error) => {
+                assert_eq!((lost > 4, error.kind()), (true, ErrorKind::Corrupt), "{error}")
+            }
+        }
+        let ticket = log.submit(&keyed("new", 99)).unwrap();
+        log.wait(ticket).unwrap();
+    }
+}

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::notes::{BatchKey, KIND_BATCH_KEY};
 use crate::log::reader::LogReader;
-use crate::log::record::Ack;
+use crate::log::record::{Ack, LogItem, RecordStatus};
 
 use super::batch::Ticket;
 
@@ -30,19 +30,33 @@ pub(crate) struct KeyWindow {
 struct CommittedKey {
     key: BatchKey,
     first: u64,
-    last: Ack,
+    /// `None` if a record of the batch after the key cannot be read.
+    last: Option<Ack>,
 }
 
 impl KeyWindow {
-    /// The keys among the last durable records before `next_seq`.
+    /// The keys among the last durable records before `next_seq`. A record that cannot be read costs
+    /// its own key, or the rest of its batch, and no other key.
     pub(crate) fn load(reader: &LogReader, next_seq: u64) -> Result<Self> {
         let mut window = Self::default();
         mutant!(IdempotencyKeysNotLoaded => return Ok(window));
         let mut open: Option<(u64, BatchKey)> = None;
         // A prune never removes a key of the window.
         let from = next_seq.saturating_sub(KEY_WINDOW).max(reader.first_seq());
-        for record in reader.records(from) {
-            let record = record?;
+        for item in reader.walk(from) {
+            let record = match item? {
+                LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
+                LogItem::Record(record, _) => record,
+                LogItem::DerivedDamage(_) => continue,
+                LogItem::Damage(damage) if damage.is_of_header_only() => continue,
+                LogItem::Damage(_damage) => {
+                    mutant!(DamagedRecordEndsKeys => return Err(_damage.into_error()));
+                    if let Some((first, key)) = open.take() {
+                        window.insert(key, first, None);
+                    }
+                    continue;
+                }
+            };
             if record.kind == KIND_BATCH_KEY
                 && let Ok(key) = BatchKey::from_payload(&record.payload)
             {
@@ -51,8 +65,7 @@ impl KeyWindow {
             if record.batch_left == 0
                 && let Some((first, key)) = open.take()
             {
-                let last = Ack { seq: record.seq, chain: record.chain };
-                window.add(key, &Ticket { first, last });
+                window.insert(key, first, Some(Ack { seq: record.seq, chain: record.chain }));
             }
         }
         Ok(window)
@@ -60,15 +73,19 @@ impl KeyWindow {
 
     /// Add a key. Its batch is the newest one of the log.
     pub(crate) fn add(&mut self, key: BatchKey, ticket: &Ticket) {
-        while let Some((first, _)) = self.order.front()
-            && first + KEY_WINDOW <= ticket.first
+        self.insert(key, ticket.first, Some(ticket.last));
+    }
+
+    fn insert(&mut self, key: BatchKey, first: u64, last: Option<Ack>) {
+        while let Some((oldest, _)) = self.order.front()
+            && oldest + KEY_WINDOW <= first
         {
-            let (first, key) = self.order.pop_front().expect("the front exists");
-            if self.committed.get(&key).is_some_and(|committed| committed.first == first) {
+            let (oldest, key) = self.order.pop_front().expect("the front exists");
+            if self.committed.get(&key).is_some_and(|committed| committed.first == oldest) {
                 self.committed.remove(&key);
             }
         }
-        let (bytes, first, last) = (key.as_bytes().to_vec(), ticket.first, ticket.last);
+        let bytes = key.as_bytes().to_vec();
         self.order.push_back((first, bytes.clone()));
         self.committed.insert(bytes, CommittedKey { key, first, last });
     }
@@ -76,7 +93,7 @@ impl KeyWindow {
     /// The ticket of the batch with this key, if it is among the last records before `next_seq`.
     ///
     /// # Errors
-    /// `KeyReused` if the batch was of another request.
+    /// `KeyReused` if the batch was of another request; `Corrupt` if the batch cannot be read.
     pub(crate) fn find(&self, key: &BatchKey, next_seq: u64) -> Result<Option<Ticket>> {
         let Some(CommittedKey { key: committed, first, last }) = self
             .committed
@@ -88,8 +105,17 @@ impl KeyWindow {
         if committed.request() != key.request() && !mutant!(KeyOfAnotherRequestAccepted) {
             return Err(reused(*first));
         }
-        Ok(Some(Ticket { first: *first, last: *last }))
+        let last = last.ok_or_else(|| unreadable(*first))?;
+        Ok(Some(Ticket { first: *first, last }))
     }
+}
+
+fn unreadable(first: u64) -> Error {
+    let message = "the request was carried out under this idempotency key, but its records cannot be \
+                   read; nothing was done again";
+    Error::new(ErrorKind::Corrupt, message)
+        .with_hint("`ledger verify` lists the damage")
+        .at_seq(first)
 }
 
 fn reused(first: u64) -> Error {
