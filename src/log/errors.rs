@@ -31,8 +31,9 @@ pub(crate) fn damaged(path: &Path, offset: u64, seq: u64, what: &str) -> Error {
         .at_seq(seq)
 }
 
-/// Whether the file or folder does not exist.
-pub(crate) fn is_missing(error: &Error) -> bool {
+/// Whether the file or folder does not exist: a prune may have removed it.
+#[must_use]
+pub fn is_missing(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|each| each.downcast_ref::<io::Error>());
     source.is_some_and(|each| each.kind() == io::ErrorKind::NotFound)
 }

@@ -37,7 +37,7 @@ mod verify;
 mod writer;
 
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
-pub(crate) use errors::is_missing;
+pub use errors::is_missing;
 pub use folder::{MANIFEST_NAME, read_head_slots};
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,

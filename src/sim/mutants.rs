@@ -141,6 +141,7 @@ mutants! {
     PruneBeforeNote, "H52", "segments are removed before the retention note is durable";
     PruneRemovalUnsynced, "H25", "a removal is not synced before the next one";
     PrunedFileEndsVerify, "H23", "a verification fails because a prune removed a file that it was reading";
+    PrunedFileEndsExport, "H23", "an export fails because a prune removed a file that it was reading";
     PrunedIndexEndsWalk, "H23", "a reader fails because a prune removed a segment that it had read";
     PruneOutOfOrder, "H23", "segments are removed in the wrong order";
     PruneWithoutAnchor, "H52", "a prune continues although an anchor is missing or damaged";

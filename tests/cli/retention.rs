@@ -20,8 +20,10 @@ use plan_ledger::{
     Output, Projection, Receipt, RecordedEvent, RunId, RunPolicy, State, state_hash,
 };
 
+use crate::blobs::{large, plan};
 use crate::command::{Place, start, wait_until};
 use crate::lab::{LOOKS, Restart, at, dir, log_files, options, reader, whole};
+use crate::system_calls::shim;
 use crate::time_travel::environment;
 
 /// An environment without scheduled snapshots.
@@ -1427,4 +1429,31 @@ fn file_that_is_gone_when_it_is_opened_restarts_a_verification() {
         }
     }
     assert!(struck > 0);
+}
+
+/// Story: two of 861 exports beside a prune ended with an error about a file that was gone.
+/// Method: the n-th segment that the program opens is gone, once; the export begins again, and is that
+/// of an undisturbed one.
+#[test]
+fn segment_that_is_gone_restarts_an_export() {
+    let place = Place::new();
+    let Some(library) = shim(&place, "unreliable") else { return };
+    let dir = place.path("x.ledger");
+    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    let run = ledger.start_run("r", &plan(4), RunPolicy::default()).unwrap();
+    for number in 0..4 {
+        ledger.set_variable(run, "large", large(number, 600_000), None, "me").unwrap();
+    }
+    ledger.close().unwrap();
+    place.ledger("export x.ledger -o undisturbed").code(0);
+    let mut injected = 0;
+    for nth in 1..=12 {
+        let mut command = place.command(&["export", "x.ledger", "-o", &format!("out-{nth}")]);
+        command.env("LD_PRELOAD", &library).env("UNRELIABLE_LOG", place.path("injected"));
+        command.env("UNRELIABLE_CALL", "open").env("UNRELIABLE_HOW", "gone");
+        start(command.env("UNRELIABLE_NTH", nth.to_string())).end().code(0);
+        assert!(place.read(&format!("out-{nth}")) == place.read("undisturbed"), "{nth}");
+        injected = place.read("injected").len();
+    }
+    assert!(injected > 6, "{injected}");
 }

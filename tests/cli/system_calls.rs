@@ -228,11 +228,11 @@ fn system_calls_follow_the_durability_order() {
     assert!(tracker.unnamed.is_empty(), "{:?}", tracker.unnamed);
 }
 
-/// The compiled library of `tests/shim`; `None` without a C compiler.
-fn shim(place: &Place) -> Option<PathBuf> {
-    let library = place.path("unreliable.so");
-    let source =
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/shim/unreliable.c");
+/// A compiled library of `tests/shim`; `None` without a C compiler.
+pub(crate) fn shim(place: &Place, name: &str) -> Option<PathBuf> {
+    let library = place.path(&format!("{name}.so"));
+    let shims = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/shim"));
+    let source = shims.join(format!("{name}.c"));
     let made = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .args([library.as_os_str(), source.as_os_str(), "-ldl".as_ref()])
@@ -252,7 +252,7 @@ fn shim(place: &Place) -> Option<PathBuf> {
 #[test]
 fn h39_short_and_interrupted_calls_change_nothing() {
     let place = Place::new();
-    let Some(library) = shim(&place) else { return };
+    let Some(library) = shim(&place, "unreliable") else { return };
     let large = "head -c 100000 /dev/zero | tr \"\\0\" x";
     let steps = format!(
         "steps:\n  - {{id: a, command: 'echo a >> $TALLY; {large}'}}\n  \
@@ -301,4 +301,35 @@ fn run_with_faults(place: &Place, library: &Path, [call, how, nth, every]: [&str
     let run = state.run_named("plan").unwrap();
     assert_eq!(ids(run, StepStatus::Accepted).len(), 2, "{case}");
     place.read("injected").len()
+}
+
+/// Story: on a file system whose locks exclude no writer, twelve clients left 142 duplicate winners and a
+/// ledger that could not be written.
+/// Goal: there a ledger is opened for writing only if the command line allows it. Readers need no lock.
+#[test]
+fn locks_that_exclude_no_writer_need_permission() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    let Some(library) = shim(&place, "unlocked") else { return };
+    let unlocked = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        start(place.command(&words).env("LD_PRELOAD", &library)).end()
+    };
+    let words =
+        ["locks do not exclude other writers here", "`ledger serve`", "--allow-unsafe-locks"];
+    for line in ["note one", "serve", "init --ledger other.ledger"] {
+        unlocked(line).code(6).complains(&words);
+    }
+    assert!(!place.path("other.ledger").exists());
+    unlocked("verify").code(0);
+    unlocked("status").code(0);
+    for line in ["note two --allow-unsafe-locks", "--allow-unsafe-locks note three"] {
+        unlocked(line).code(0);
+    }
+    unlocked("init --ledger other.ledger --allow-unsafe-locks").code(0);
+    let records = place.ledger("inspect .ledger records --json").code(0);
+    let is_there = |text: &str| records.out.contains(text);
+    assert!(!is_there("one") && is_there("two") && is_there("three"), "{records:?}");
+    place.ledger("note four").code(0);
+    place.ledger("verify --level replay").code(0);
 }

@@ -2,7 +2,8 @@
  * and writes.
  *
  * UNRELIABLE_CALL names the call, UNRELIABLE_NTH the first one that is affected, UNRELIABLE_EVERY the
- * distance to the next affected one (0: only one), and UNRELIABLE_HOW is "eintr" or "short". Each
+ * distance to the next affected one (0: only one), and UNRELIABLE_HOW is "eintr", "short" or "gone":
+ * a segment that is opened does not exist, as if a prune had removed it. Each
  * fault appends a byte to the file UNRELIABLE_LOG. Only the program named "ledger" is affected, and
  * only for files with ".ledger" in their paths. */
 #define _GNU_SOURCE
@@ -42,6 +43,11 @@ static int is_affected(const char *name, const char *how, const char *path) {
   int applies = now == first || (step > 0 && now > first && (now - first) % step == 0);
   if (applies) count_fault();
   return applies;
+}
+
+static int is_segment(const char *path) {
+  size_t length = path ? strlen(path) : 0;
+  return length > 4 && strcmp(path + length - 4, ".seg") == 0;
 }
 
 static int is_file_affected(const char *name, const char *how, int file) {
@@ -108,6 +114,10 @@ int open64(const char *path, int flags, ...) {
   va_end(rest);
   if (is_affected("open", "eintr", path)) {
     errno = EINTR;
+    return -1;
+  }
+  if (is_segment(path) && is_affected("open", "gone", path)) {
+    errno = ENOENT;
     return -1;
   }
   return REAL(int, open64, const char *, int, mode_t)(path, flags, mode);

@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::options::{LedgerFolder, environment_for};
-use crate::output::{Code, Failure, write_export};
+use crate::output::{Code, ExportRange, Failure, write_export};
 
 use super::inspect::meaning;
 
@@ -40,11 +40,8 @@ pub(crate) struct ExportArgs {
 
 pub(crate) fn export(args: &ExportArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
-    let view = LedgerView::open(&dir, &environment_for(&dir, &Environment::system())?)?;
-    let from = args.from.unwrap_or(view.log().first_seq());
-    if let Some(to) = args.to.filter(|to| *to < from) {
-        let message = format!("--to {to} is before --from {from}: the range is empty");
-        return Err(Failure::Usage(message));
-    }
-    write_export(&view, from, args.to, args.output.as_deref(), &meaning)
+    let environment = environment_for(&dir, &Environment::system())?;
+    let open = || LedgerView::open(&dir, &environment);
+    let range = ExportRange { from: args.from, to: args.to };
+    write_export(&open, range, args.output.as_deref(), &meaning)
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use plan_ledger::internals::ledger::ExportReport;
-use plan_ledger::internals::log::LoggedRecord;
-use plan_ledger::{Error, LedgerView};
+use plan_ledger::internals::log::{LoggedRecord, is_missing};
+use plan_ledger::{Error, ErrorKind, LedgerView};
 
 use crate::protocol::{Code, Failure};
 
@@ -19,27 +19,49 @@ use super::progress_bar::{LongTask, ProgressUnit};
 /// The decoded form of a record, which the export adds to its line.
 pub(crate) type Describe<'a> = &'a dyn Fn(&LoggedRecord) -> Option<Value>;
 
-/// Writes the records from `from` to `to`, or to the last durable one, into a new file or to
-/// standard output.
+/// The records of an export.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExportRange {
+    /// The first one; by default the first one of the ledger.
+    pub(crate) from: Option<u64>,
+    /// The last one; by default the last durable one.
+    pub(crate) to: Option<u64>,
+}
+
+/// How often an export begins again because a prune removed what it was reading.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// Writes records into a new file or to standard output. `open` opens the ledger, again if a prune
+/// removes a file before it was read: then the export begins again, as long as nothing of it has left
+/// the process.
 pub(crate) fn write_export(
-    view: &LedgerView,
-    from: u64,
-    to: Option<u64>,
+    open: &dyn Fn() -> Result<LedgerView, Error>,
+    range: ExportRange,
     output: Option<&Path>,
     describe: Describe<'_>,
 ) -> Result<Code, Failure> {
-    let first = view.log().first_seq();
-    if first > 1 {
-        let before = first - 1;
-        print_message(&format!(
-            "records 1 to {before} were pruned: this export cannot be imported"
-        ));
-    }
-    let task = LongTask::start(ProgressUnit::Records, view.log().dir())?;
-    let job = ExportJob { view, from, to, describe, task: &task };
-    let outcome = match output {
-        None => job.write(io::stdout().lock()),
-        Some(path) => job.write_file(path),
+    let task = LongTask::start(ProgressUnit::Records, output.unwrap_or(Path::new("-")))?;
+    let mut attempts_left = ATTEMPTS_MAX;
+    let outcome = loop {
+        attempts_left -= 1;
+        let view = open()?;
+        let (from, to) = (range.from.unwrap_or(view.log().first_seq()), range.to);
+        if let Some(to) = to.filter(|to| *to < from) {
+            let message = format!("--to {to} is before --from {from}: the range is empty");
+            return Err(Failure::Usage(message));
+        }
+        report_pruned(&view);
+        let job = ExportJob { view: &view, from, to, describe, task: &task };
+        let outcome = match output {
+            None => job.write_stdout(),
+            Some(path) => job.write_file(path),
+        };
+        match outcome {
+            Err(Failure::Ledger(error)) if is_missing(&error) && attempts_left > 0 => {
+                plan_ledger::mutant!(PrunedFileEndsExport => break Err(Failure::Ledger(error)));
+            }
+            outcome => break outcome,
+        }
     };
     task.finish();
     match outcome? {
@@ -53,6 +75,16 @@ pub(crate) fn write_export(
             print_message(&format!("export stopped: {rest}"));
             Ok(Code::Waiting)
         }
+    }
+}
+
+fn report_pruned(view: &LedgerView) {
+    let first = view.log().first_seq();
+    if first > 1 {
+        let before = first - 1;
+        print_message(&format!(
+            "records 1 to {before} were pruned: this export cannot be imported"
+        ));
     }
 }
 
@@ -92,10 +124,25 @@ struct ExportJob<'a> {
 }
 
 impl ExportJob<'_> {
+    fn write_stdout(&self) -> Result<ExportOutcome, Failure> {
+        let mut out = CountingWriter { out: io::stdout().lock(), count: 0 };
+        let outcome = self.write(&mut out);
+        match outcome {
+            Err(Failure::Ledger(error)) if is_missing(&error) && out.count > 0 => {
+                let message = "a prune removed records before they were exported";
+                let pruned = Error::new(ErrorKind::Pruned, message)
+                    .with_hint("export again; with -o FILE the export begins again by itself");
+                Err(pruned.at_path(self.view.log().dir()).into())
+            }
+            outcome => outcome,
+        }
+    }
+
     fn write_file(&self, path: &Path) -> Result<ExportOutcome, Failure> {
         let target = AtomicFile::beside(path)?;
         let failed = |error| Failure::Ledger(Error::io("write the export", path, error));
         let file = File::create_new(target.temporary_path()).map_err(failed)?;
+        // An incomplete file is removed.
         let outcome = self.write(file)?;
         if let ExportOutcome::Done(_) = outcome {
             target.publish(path)?;
@@ -125,6 +172,24 @@ impl ExportJob<'_> {
                 Ok(ExportOutcome::Done(exported?))
             }
         }
+    }
+}
+
+/// A writer that knows whether anything has left the process.
+struct CountingWriter<W: Write> {
+    out: W,
+    count: usize,
+}
+
+impl<W: Write> Write for CountingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.count = self.count.saturating_add(count);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -164,5 +229,58 @@ impl<W: Write> Write for StoppableWriter<'_, W> {
     fn flush(&mut self) -> io::Result<()> {
         let result = self.out.flush();
         self.note(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use plan_ledger::internals::sim::lab::environment;
+    use plan_ledger::internals::sim::{
+        FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
+    };
+    use plan_ledger::{Ledger, RunPolicy};
+
+    /// Story: two of 861 exports beside a prune ended with an error about a file that was gone.
+    /// Method: each file of the log in turn is gone when it is opened for the n-th time, once.
+    #[test]
+    fn file_that_a_prune_removed_restarts_the_export() {
+        let disk = SimDisk::new();
+        let dir = Path::new("/l");
+        let ledger = Ledger::create(dir, &environment(&disk)).unwrap();
+        let plan = serde_json::from_value(json!({ "steps": [{ "id": "a" }] })).unwrap();
+        let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
+        for number in 0..4 {
+            let value = "x".repeat(600_000);
+            ledger.set_variable(run, &format!("v{number}"), json!(value), None, "me").unwrap();
+        }
+        ledger.close().unwrap();
+        let files = disk.files(&dir.join("log"));
+        assert!(files.len() > 1, "{files:?}");
+        let folder = tempfile::tempdir().unwrap();
+        let exported = |disk: &SimDisk, name: &str| {
+            let target = folder.path().join(name);
+            let environment = environment(disk);
+            let range = ExportRange { from: None, to: None };
+            let open = || LedgerView::open(dir, &environment);
+            let code = write_export(&open, range, Some(&target), &|_| None);
+            assert_eq!(code.unwrap(), Code::Success, "{name}");
+            std::fs::read(&target).unwrap()
+        };
+        let undisturbed = exported(&disk, "undisturbed");
+        let mut struck = 0;
+        for (index, path) in files.iter().enumerate() {
+            for nth in 1..5 {
+                let disk = disk.fork();
+                let gone = OsError::Other(io::ErrorKind::NotFound);
+                let rule = FaultRule::next(FaultAction::Error(gone, FaultEffect::Nothing));
+                disk.inject(rule.of(Operation::Open).on(path.clone()).nth(nth));
+                assert!(exported(&disk, &format!("{index}-{nth}")) == undisturbed, "{index} {nth}");
+                struck += usize::from(disk.pending_rules() == 0);
+            }
+        }
+        assert!(struck > files.len(), "{struck}");
     }
 }

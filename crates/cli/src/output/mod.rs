@@ -29,7 +29,7 @@ mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text};
-pub(crate) use export::write_export;
+pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{
     print_answer, print_error, print_json, print_line, print_message, print_raw, print_raw_to,

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::output::{AtomicFile, LongTask, ProgressUnit, print_message, write_export};
+use crate::output::{AtomicFile, ExportRange, LongTask, ProgressUnit, print_message, write_export};
 use crate::output::{Code, Failure};
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::internals::log::RecordStatus;
@@ -80,9 +80,9 @@ pub(super) fn export(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     if args.format == Format::Jsonl {
-        let view = LedgerView::open(dir, environment)?;
-        let first = view.log().first_seq();
-        return write_export(&view, first, None, args.to.as_deref(), &meaning);
+        let open = || LedgerView::open(dir, environment);
+        let range = ExportRange { from: None, to: None };
+        return write_export(&open, range, args.to.as_deref(), &meaning);
     }
     let view = LedgerView::open(dir, environment)?;
     let health = Health::of(view.log(), dir, environment)?;
