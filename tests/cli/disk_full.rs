@@ -2,20 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+use std::process::Command as Process;
 
 use std::sync::Arc;
 
+use plan_ledger::internals::plan::CapScope;
 use plan_ledger::internals::sim::{
     FaultAction, FaultEffect, FaultRule, Operation, OsError, SimDisk,
 };
 use plan_ledger::{
-    Ending, Environment, ErrorKind, Ledger, Receipt, RunPolicy, RunStatus, StepStatus, state_hash,
+    Command, Ending, Environment, ErrorKind, Ledger, Receipt, RunPolicy, RunStatus, StepStatus,
+    state_hash,
 };
 
 use super::blobs::{large, plan};
 use super::command::{Place, Running, ids, report_skipped, start, state_of, wait_until};
 use super::golden::deterministic;
+use super::lab::mix;
 
 /// A small file system in memory, unmounted on drop.
 struct Disk {
@@ -44,12 +47,12 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // A mount that stays is not a wrong result.
-        let _ = Command::new("umount").arg("-l").arg(self.place.path("disk")).status();
+        let _ = Process::new("umount").arg("-l").arg(self.place.path("disk")).status();
     }
 }
 
 fn mount(options: &[&str], folder: &Path) -> bool {
-    let output = Command::new("mount").args(options).arg(folder).output();
+    let output = Process::new("mount").args(options).arg(folder).output();
     output.is_ok_and(|output| output.status.success())
 }
 
@@ -271,4 +274,49 @@ fn attempt(
     ledger.close()?;
     assert!(!disk.is_down());
     Ok(())
+}
+
+/// Story: after a crash on a full disk no command could open the ledger, so none could make room.
+/// Method: an unproven tail, and no room at all; then the files that the message names are deleted.
+#[test]
+fn crash_on_a_disk_without_any_room_has_a_way_out() {
+    let disk = SimDisk::new();
+    let dir = Path::new("full.ledger");
+    let environment = Environment {
+        storage: Arc::new(disk.clone()),
+        snapshot_every: None,
+        blob_threshold: usize::MAX,
+        ..deterministic()
+    };
+    let ledger = Ledger::create(dir, &environment).unwrap();
+    let run = ledger.start_run("r", &plan(4), RunPolicy::default()).unwrap();
+    // It takes as much space in a snapshot, too.
+    let noise: String = (0..8_000).map(|number| format!("{:016x}", mix(number))).collect();
+    ledger.set_variable(run, "noise", serde_json::json!(noise), None, "me").unwrap();
+    ledger.snapshot::<plan_ledger::State>().unwrap();
+    let head = disk.read(&dir.join("HEAD")).unwrap();
+    let cap = |limit| Command::SetCap {
+        scope: CapScope::Ledger,
+        limit: Some(limit),
+        by: "me".to_owned(),
+    };
+    let last = ledger.execute(&cap(3)).unwrap().ack.seq;
+    disk.kill_process();
+    drop(ledger);
+    disk.overwrite(&dir.join("HEAD"), 0, &head).unwrap();
+    let used: usize = disk.files(dir).iter().map(|path| disk.read(path).unwrap().len()).sum();
+    disk.set_capacity(u64::try_from(used).unwrap());
+    let error = Ledger::open_with(dir, &environment).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    assert!(error.to_string().contains("files in `snap` may be deleted"), "{error}");
+    let storage = &environment.storage;
+    for path in disk.files(&dir.join("snap")) {
+        storage.remove(&path).unwrap();
+    }
+    storage.sync_dir(&dir.join("snap")).unwrap();
+    let (ledger, report) = Ledger::open_with(dir, &environment).unwrap();
+    assert_eq!(report.verdict, "unacknowledged_tail");
+    assert!(report.last_seq > last, "{report:?}");
+    ledger.execute(&cap(4)).unwrap();
+    ledger.close().unwrap();
 }

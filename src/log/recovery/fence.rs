@@ -28,6 +28,10 @@ use super::table::{RecoveryRow, TailVerdict};
 /// append its note.
 const FENCE_SLACK: u64 = 16 << 10;
 
+/// The way out if the disk has no room even for the smallest fence.
+const MAKE_ROOM: &str = "nothing was changed; free some space: snapshots are derived, so files in `snap` \
+                         may be deleted, unless records were pruned";
+
 /// The inputs of a fence.
 pub(crate) struct Fence<'a> {
     pub(crate) storage: &'a dyn Storage,
@@ -66,7 +70,11 @@ impl Fence<'_> {
             Err(error) if error.kind() == ErrorKind::DiskFull => {
                 let smallest = SegmentSizes { first: 0, largest: 0 };
                 let size = |needed| smallest.size_for(0, needed + FENCE_SLACK);
-                self.build_with(uids, epoch, state, time, &size)
+                let built = self.build_with(uids, epoch, state, time, &size);
+                built.map_err(|error| match error.kind() {
+                    ErrorKind::DiskFull => error.with_hint(MAKE_ROOM),
+                    _ => error,
+                })
             }
             built => built,
         }
