@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use plan_ledger::internals::plan::StepEvent;
 use plan_ledger::internals::sim::sweep;
-use plan_ledger::{Environment, Event, LedgerView};
+use plan_ledger::{Environment, Event, LedgerView, Note};
 use plan_ledger_cli::protocol::Answer;
 use plan_ledger_cli::server::{SOCKET_NAME, while_serving};
 use serde_json::{Value, json};
@@ -41,6 +41,14 @@ enum What {
     Claim { key: String, token: Option<u64>, step: String },
     /// A receipt with that output.
     Receipt { token: u64, output: String },
+    /// A renewal of the lease of a claim.
+    Renew { token: u64 },
+    /// A claim that the worker gives back.
+    Release { token: u64 },
+    /// A note with a text of its own.
+    Note { text: String },
+    /// A value of the variable that all clients set, with the version that the answer gave it.
+    Set { version: Option<u64> },
     /// Any request under a key that another one has used.
     Reuse,
 }
@@ -51,6 +59,10 @@ struct Recorded {
     dispatched: BTreeMap<u64, u32>,
     receipts: BTreeMap<u64, Vec<String>>,
     refused: BTreeSet<(u64, String)>,
+    /// How often each note is there.
+    notes: BTreeMap<String, usize>,
+    /// The versions of the variable.
+    versions: BTreeMap<u64, usize>,
 }
 
 /// The violations in a history.
@@ -85,6 +97,7 @@ fn violations(history: &[Told], log: &Recorded) -> Vec<String> {
             _ => {}
         }
     }
+    found.extend(violations_of_others(history, &claims, &accepted, log));
     for told in history {
         match &told.what {
             What::Receipt { token, output } if told.code != 0 => {
@@ -142,14 +155,73 @@ fn violations(history: &[Told], log: &Recorded) -> Vec<String> {
     found
 }
 
+/// The violations of renewals, releases, notes and values.
+fn violations_of_others(
+    history: &[Told],
+    claims: &BTreeMap<&str, BTreeMap<u64, u64>>,
+    accepted: &BTreeMap<u64, (&str, u64)>,
+    log: &Recorded,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let done = |told: &&Told| told.code == 0;
+    let mut released: BTreeMap<u64, u64> = BTreeMap::new();
+    for told in history.iter().filter(done) {
+        if let What::Release { token } = told.what {
+            let first = released.entry(token).or_insert(u64::MAX);
+            *first = told.answered.min(*first);
+        }
+    }
+    let mut versions = BTreeSet::new();
+    for told in history.iter().filter(done) {
+        match &told.what {
+            What::Renew { token } => {
+                let is_reported = accepted.get(token).is_some_and(|(_, at)| told.sent > *at);
+                let is_released = released.get(token).is_some_and(|at| told.sent > *at);
+                let of_step = claims.values().find(|of_step| of_step.contains_key(token));
+                let mut later = of_step.into_iter().flat_map(|it| it.range(token + 1..));
+                if is_reported || is_released || later.any(|(_, known)| told.sent > *known) {
+                    found.push(format!("claim {token} is over and was renewed"));
+                }
+            }
+            What::Receipt { token, .. } => {
+                if released.get(token).is_some_and(|at| told.sent > *at) {
+                    found.push(format!("the receipt of {token} was accepted after its release"));
+                }
+            }
+            What::Note { text } => {
+                let count = log.notes.get(text).copied().unwrap_or(0);
+                if count != 1 {
+                    found.push(format!("note {text} is there {count} times"));
+                }
+            }
+            What::Set { version: Some(version) } => {
+                if !versions.insert(*version) || log.versions.get(version) != Some(&1) {
+                    found.push(format!("version {version} was given to two values"));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// What the log of a ledger has.
 fn recorded(dir: &Path) -> Recorded {
     let view = LedgerView::open(dir, &Environment::system()).unwrap();
     let mut found = Recorded::default();
     for record in view.log().records(1) {
         let record = record.unwrap();
-        let event = plan_ledger::internals::ledger::decode(&record).unwrap();
-        let Some(Event::Step(step)) = event else { continue };
+        if let Some(note) = Note::in_record(&record) {
+            *found.notes.entry(note.text).or_default() += 1;
+        }
+        let step = match plan_ledger::internals::ledger::decode(&record).unwrap() {
+            Some(Event::Step(step)) => step,
+            Some(Event::VariableSet(set)) => {
+                *found.versions.entry(set.version).or_default() += 1;
+                continue;
+            }
+            _ => continue,
+        };
         let output = |receipt: &plan_ledger::Receipt| {
             let value = receipt.output.inline().unwrap().value();
             value.as_str().unwrap().to_owned()
@@ -252,8 +324,56 @@ impl Client<'_> {
         self.tell(sent, What::Receipt { token, output: output.to_owned() }, &answer);
     }
 
+    /// Sends a request once, or twice under the same key.
+    fn repeat(&mut self, request: Value, what: impl Fn(&Value) -> What) {
+        let (mut request, key) = (request, self.key());
+        request["once"] = json!(key);
+        let times = 1 + u64::from(self.rng.below(100) < 20);
+        let mut first = None;
+        for _ in 0..times {
+            let sent = self.now();
+            let answer = self.ask(&request);
+            let line = answer.lines.first().cloned().unwrap_or_default();
+            let what = what(&line);
+            // The second answer is that to the first request, so it is told only if it differs.
+            if first.as_ref() != Some(&what) {
+                self.tell(sent, what.clone(), &answer);
+            }
+            first = Some(what);
+        }
+    }
+
+    fn note(&mut self) {
+        let text = format!("note {} {}", self.number, self.sent);
+        let request = json!({ "act": "note", "text": text, "by": "me" });
+        self.repeat(request, |_| What::Note { text: text.clone() });
+    }
+
+    fn set(&mut self) {
+        let request = json!({ "act": "set", "name": "shared", "value": self.sent, "by": "me" });
+        self.repeat(request, |line| What::Set { version: line["version"].as_u64() });
+    }
+
+    fn renew(&mut self, token: u64) {
+        let request = json!({ "act": "renew", "token": token, "lease_seconds": 600 });
+        let sent = self.now();
+        let answer = self.ask(&request);
+        self.tell(sent, What::Renew { token }, &answer);
+    }
+
+    fn release(&mut self, token: u64) {
+        let request = json!({ "act": "release", "token": token, "reason": "given back" });
+        self.repeat(request, |_| What::Release { token });
+    }
+
     /// Claims a step and reports it, with everything that can be done wrong.
     fn work(&mut self) {
+        if self.rng.below(100) < 30 {
+            self.note();
+        }
+        if self.rng.below(100) < 30 {
+            self.set();
+        }
         let key = self.key();
         let lease = if self.rng.below(100) < 2 { 1 } else { 600 };
         let Some(token) = self.claim(&key, lease) else {
@@ -273,6 +393,12 @@ impl Client<'_> {
             // Its lease ends, or not quite.
             std::thread::sleep(Duration::from_millis(900 + self.rng.below(300)));
         }
+        if lease != 1 && self.rng.below(100) < 30 {
+            self.renew(token);
+        }
+        if self.rng.below(100) < 20 {
+            self.release(token);
+        }
         let output = format!("{key} output");
         let report = self.key();
         self.receipt(&report, token, &output);
@@ -289,6 +415,9 @@ impl Client<'_> {
         }
         if self.rng.below(100) < 20 {
             self.claim(&key, lease);
+        }
+        if self.rng.below(100) < 10 {
+            self.renew(token);
         }
     }
 }
@@ -312,16 +441,33 @@ fn clients(dir: &Path, count: u64, requests: u64, seed: u64) -> Recorder {
     recorder
 }
 
+/// How many answers of each kind a history has.
+type Counts = BTreeMap<&'static str, usize>;
+
+fn counts(history: &[Told]) -> Counts {
+    let mut counts = Counts::new();
+    for told in history {
+        let (name, is_done) = match &told.what {
+            What::Claim { token, .. } => ("claim", token.is_some()),
+            What::Receipt { .. } => ("receipt", told.code == 0),
+            What::Renew { .. } => ("renew", told.code == 0),
+            What::Release { .. } => ("release", told.code == 0),
+            What::Note { .. } => ("note", told.code == 0),
+            What::Set { .. } => ("set", told.code == 0),
+            What::Reuse => ("key of another request", true),
+        };
+        *counts.entry(name).or_default() += usize::from(is_done);
+        if let (What::Receipt { .. }, false) = (&told.what, is_done) {
+            *counts.entry("receipt that came too late").or_default() += 1;
+        }
+    }
+    counts
+}
+
 #[track_caller]
-fn expect_true(recorder: Recorder, dir: &Path, minimum: usize) -> (Vec<Told>, Recorded) {
+fn expect_true(recorder: Recorder, dir: &Path) -> (Vec<Told>, Recorded) {
     let (mut history, log) = (recorder.told.into_inner().unwrap(), recorded(dir));
     history.sort_by_key(|told| told.answered);
-    let count = |is: &dyn Fn(&Told) -> bool| history.iter().filter(|told| is(told)).count();
-    let claims = count(&|told| matches!(told.what, What::Claim { token: Some(_), .. }));
-    let receipts = count(&|told| matches!(told.what, What::Receipt { .. }) && told.code == 0);
-    let reuses = count(&|told| told.what == What::Reuse);
-    let counts = [claims, receipts, reuses];
-    assert!(counts.iter().all(|count| *count >= minimum), "{counts:?}");
     let found = violations(&history, &log);
     assert!(found.is_empty(), "{} violations: {:?}", found.len(), &found[..found.len().min(5)]);
     (history, log)
@@ -335,7 +481,8 @@ fn answers_of_a_server_are_true_and_planted_violations_are_found() {
     let ledger = ledger(&dir, 4000);
     let recorder = while_serving(&ledger, &dir, quiet, || clients(&dir, 8, 1500, 1));
     ledger.close().unwrap();
-    let (history, log) = expect_true(recorder, &dir, 40);
+    let (history, log) = expect_true(recorder, &dir);
+    assert!(counts(&history).values().all(|count| *count >= 20), "{:?}", counts(&history));
     let find = |is: &dyn Fn(&Told) -> bool| history.iter().position(is).unwrap();
     let a_claim = find(&|it| matches!(it.what, What::Claim { token: Some(_), .. }));
     let accepted = find(&|it| matches!(it.what, What::Receipt { .. }) && it.code == 0);
@@ -358,7 +505,23 @@ fn answers_of_a_server_are_true_and_planted_violations_are_found() {
     (is_over.sent, is_over.answered) = (u64::MAX - 1, u64::MAX);
     let mut reused = history[find(&|it| it.what == What::Reuse)].clone();
     (reused.code, reused.why) = (0, String::new());
+    let other =
+        |what| Told { sent: u64::MAX - 9, answered: u64::MAX, what, code: 0, why: String::new() };
+    let version = history.iter().find_map(|it| match it.what {
+        What::Set { version } => version,
+        _ => None,
+    });
+    let released = history.iter().find_map(|it| match it.what {
+        What::Release { token } if it.code == 0 => Some(token),
+        _ => None,
+    });
+    let after_release =
+        What::Receipt { token: released.unwrap(), output: "after the release".to_owned() };
     for (planted, name) in [
+        (other(What::Renew { token }), "is over and was renewed"),
+        (other(after_release), "was accepted after its release"),
+        (other(What::Note { text: "never sent".to_owned() }), "is there 0 times"),
+        (other(What::Set { version }), "was given to two values"),
         (to_two, "was given to two clients"),
         (is_over, "is over and was answered as held"),
         (late(6, "stale_token", &output), "done, then answered as not done"),
@@ -382,10 +545,25 @@ fn answers_of_a_server_are_true_and_planted_violations_are_found() {
     assert!(!violations(&history, &undone).is_empty(), "a claim that was lost");
 }
 
-/// The same while the server is killed again and again.
+/// The same while the server is killed again and again, in several ledgers.
 #[test]
 fn sweep_answers_are_true_while_the_server_is_killed() {
-    let requests: u64 = sweep(800, 2500, 120_000);
+    let (rounds, requests, minimum) = sweep((1, 800, 1), (1, 2500, 1), (30, 5000, 1000));
+    let (mut all, mut sent) = (Counts::new(), 0);
+    for round in 0..rounds {
+        let (counts, requests) = killed(requests, 2 + round);
+        sent += requests;
+        for (name, count) in counts {
+            *all.entry(name).or_default() += count;
+        }
+        println!("{round}: {sent} requests, {all:?}");
+    }
+    // How many requests reach a server that is killed all the time depends on the machine.
+    assert!(all.len() == 8 && all.values().all(|count| *count >= minimum), "{all:?}");
+}
+
+/// A history with kills: the counts of its answers, and the number of requests.
+fn killed(requests: u64, seed: u64) -> (Counts, u64) {
     let place = Place::new();
     let steps: Vec<String> = (0..requests).map(|number| format!("{{id: s{number}}}")).collect();
     place.write("plan.yaml", format!("steps: [{}]", steps.join(", ")));
@@ -404,11 +582,12 @@ fn sweep_answers_are_true_while_the_server_is_killed() {
                 round += 1;
             }
         });
-        let recorder = clients(&dir, 16, requests, 2);
+        let recorder = clients(&dir, 16, requests, seed);
         is_over.store(true, Ordering::Release);
         recorder
     });
-    // How many requests reach a server that is killed all the time depends on the machine.
-    expect_true(recorder, &dir, 5);
+    let sent = recorder.requests.load(Ordering::Relaxed);
+    let (history, _) = expect_true(recorder, &dir);
     place.ledger("verify .ledger --level replay").code(0);
+    (counts(&history), sent)
 }

@@ -13,6 +13,7 @@ use plan_ledger_cli::requests::{ClaimRequest, Request};
 use plan_ledger_cli::server::{Client, SOCKET_NAME, while_serving};
 use serde_json::{Value, json};
 
+use crate::command::Place;
 use crate::golden::deterministic;
 use crate::socket::{asked, ledger, quiet};
 
@@ -166,6 +167,37 @@ fn claim_with_a_long_answer_gives_token_and_lease() {
         assert_eq!(answer.code, 0, "{answer:?}");
     });
     ledger.close().unwrap();
+}
+
+/// The answer to a worker's claim has no room for the inputs: `ledger work` reads them from the ledger,
+/// and its worker gets the whole task.
+#[test]
+fn worker_gets_the_inputs_that_its_answer_had_no_room_for() {
+    let place = Place::new();
+    let dir = place.path(".ledger");
+    let ledger = Ledger::create(&dir, &Environment::system()).unwrap();
+    let inputs = ["x", "y"].map(str::to_owned).to_vec();
+    let steps = vec![Step { id: "a".to_owned(), inputs, ..Step::default() }];
+    let plan = Plan { steps, ..Plan::default() };
+    let run = ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
+    for (name, text) in [("x", "v"), ("y", "w")] {
+        let value = plan_ledger::Json::new(&json!(text.repeat(9 << 20)));
+        ledger.set_variable(run, name, value, None, "me").unwrap();
+    }
+    while_serving(&ledger, &dir, quiet, || {
+        let command = "cat > task; echo done";
+        place.ledger_with(&["work", "r", "--", "sh", "-c", command]).code(0);
+    });
+    let state = ledger.state().unwrap();
+    let accepted = state.runs[&run].count(plan_ledger::StepStatus::Accepted);
+    assert_eq!(accepted, 1);
+    ledger.close().unwrap();
+    let task: Value = serde_json::from_str(&place.read("task")).unwrap();
+    for (name, text) in [("x", "v"), ("y", "w")] {
+        let value = task["inputs"][name].as_str().unwrap_or_default();
+        assert!(value == text.repeat(9 << 20), "{name}: {} bytes", value.len());
+    }
+    assert_eq!(task["omitted"], Value::Null);
 }
 
 /// Each call of the storage fails once while a client claims a step on its own: if the claim is in the
