@@ -35,7 +35,7 @@ pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
     QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, WAIT, WITHDRAWN, YES,
 };
-pub use event::receipt::{Artifact, BlobOutput, Outcome, Output, Receipt};
+pub use event::receipt::{Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt};
 pub use event::run_event::*;
 pub use event::step_event::*;
 pub use event::step_status::StepStatus;

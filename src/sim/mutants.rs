@@ -179,6 +179,14 @@ mutants! {
     InterruptedCheckNotResumed, "S guard", "a check that a crash interrupted is not resumed";
     StoppedCheckPasses, "S guard", "a check that was stopped passes";
     PruneLimitIgnored, "S prune", "the server ignores the requested limit of a prune";
+    LeftReceiptIgnored, "S night", "the result of a worker whose runner was killed is thrown away";
+    FullDiskSaysNothingHappened, "S night", "a worker that failed on a full disk counts as one that did nothing";
+    RetryAfterIgnored, "S night", "a worker that says when to try again is tried again at once";
+    QuickFailuresIgnored, "S night", "workers that all fail at once use up every step of a run";
+    WorkerNotToldToStop, "S night", "a runner that is asked to stop kills its workers without a warning";
+    DeadClaimsKept, "S night", "a claim of a process that is gone blocks its step until the lease expires";
+    LostAttemptsUnlimited, "S night", "a step whose attempts are always lost is dispatched for ever";
+    NearlyFullDiskIgnored, "S night", "steps are dispatched until the disk is full";
     // The control: it has no effect, so every test must pass with it.
     NoOp, "none", "nothing";
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{ContentHash, Micros};
+use crate::plan::value::ids::{ContentHash, Micros, SECOND};
 use crate::plan::value::json::Json;
 use crate::plan::value::json_form::{self, flattened, json_form, tagged};
 
@@ -128,6 +128,39 @@ pub enum Outcome {
         /// Human-readable reason.
         reason: String,
     },
+}
+
+/// The member of a failure's payload in which a worker says when another attempt may succeed.
+pub const RETRY_AFTER: &str = "retry_after_seconds";
+
+/// The member of a failure's payload in which a runner says how long to wait by default.
+pub const BACKOFF: &str = "backoff_seconds";
+
+/// The longest time that a failure can ask for, in seconds: 30 days.
+const DELAY_MAX: u64 = 30 * 24 * 3600;
+
+impl Outcome {
+    /// How long the worker asks to wait before the next attempt, as for a usage limit.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Micros> {
+        self.seconds_in_payload(RETRY_AFTER)
+    }
+
+    /// How long to wait before the next attempt at least, as the worker or its runner asks.
+    #[must_use]
+    pub fn delay(&self) -> Option<Micros> {
+        self.retry_after().max(self.seconds_in_payload(BACKOFF))
+    }
+
+    fn seconds_in_payload(&self, name: &str) -> Option<Micros> {
+        let Self::Failed { payload, .. } = self else { return None };
+        // Most payloads have no such member: look before parsing.
+        if !payload.as_str().contains(name) {
+            return None;
+        }
+        let seconds = payload.value().get(name)?.as_u64()?;
+        Some(seconds.min(DELAY_MAX).saturating_mul(SECOND))
+    }
 }
 
 /// A file that a worker produced.

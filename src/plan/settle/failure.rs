@@ -252,7 +252,9 @@ impl<'a> FailedAttempt<'a> {
 
     fn retry_decision(&self, rule: &str, limit: u32, time: Timestamp) -> RuleDecision {
         let reason = format!("failure {} of at most {limit}: {}", self.failures, self.message);
+        let asked = self.attempt.receipt.as_ref().and_then(|receipt| receipt.outcome.delay());
         let wait = backoff(&self.retry, self.failures, self.attempt.token.0);
+        let wait = wait.max(if mutant!(RetryAfterIgnored) { 0 } else { asked.unwrap_or(0) });
         let decision = match wait {
             0 => Decision::Retry,
             wait => Decision::RetryAt { due: time.saturating_add(wait) },
