@@ -245,6 +245,13 @@ pub enum Command {
         /// Why.
         reason: String,
     },
+    /// Pause a run because its runner found that more work would only fail. A person unpauses it.
+    PauseByRunner {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: String,
+    },
     /// Unpause a run.
     Resume {
         /// The run.

@@ -310,7 +310,9 @@ impl fmt::Display for Rejection {
                     PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => {
                         "raise the budget"
                     }
-                    PauseCause::Person { .. } | PauseCause::StepLimit { .. } => "unpause the run",
+                    PauseCause::Person { .. }
+                    | PauseCause::StepLimit { .. }
+                    | PauseCause::Runner { .. } => "unpause the run",
                 };
                 write!(f, "the run is paused: {cause}; {what}")
             }

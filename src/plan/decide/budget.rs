@@ -157,11 +157,27 @@ pub(super) fn pause(
     by: &str,
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
+    pause_for(state, run, PauseCause::Person { by: by.to_owned() }, reason)
+}
+
+pub(super) fn pause_by_runner(
+    state: &State,
+    run: RunId,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
+    pause_for(state, run, PauseCause::Runner { reason: reason.to_owned() }, "")
+}
+
+fn pause_for(
+    state: &State,
+    run: RunId,
+    cause: PauseCause,
+    reason: &str,
+) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
     if let Some(cause) = &run.pause {
         return Err(Rejection::Paused(cause.clone()));
     }
-    let cause = PauseCause::Person { by: by.to_owned() };
     Ok(vec![Event::RunPaused(RunPaused { run: run.id, cause, reason: reason.to_owned() })])
 }
 

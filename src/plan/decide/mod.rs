@@ -97,6 +97,7 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             budget::correct(state, *token, *cost, *charged, by)
         }
         Command::Pause { run, by, reason } => budget::pause(state, *run, by, reason),
+        Command::PauseByRunner { run, reason } => budget::pause_by_runner(state, *run, reason),
         Command::Resume { run, by } => budget::resume(state, now, *run, by),
         Command::RequestReplan { run, trigger, from, reason } => {
             replans::request(state, *run, trigger, *from, reason)

@@ -55,13 +55,18 @@ pub enum PauseCause {
         /// The step.
         step: StepNumber,
     },
+    /// The runner paused it: more work would only have failed.
+    Runner {
+        /// Human-readable reason.
+        reason: String,
+    },
 }
 
 impl PauseCause {
-    /// Whether the cause is a budget or a cost limit, not a command.
+    /// Whether the cause is a budget or a cost limit, not a command or the runner.
     #[must_use]
     pub fn is_cost_pause(&self) -> bool {
-        !matches!(self, Self::Person { .. })
+        !matches!(self, Self::Person { .. } | Self::Runner { .. })
     }
 }
 
@@ -470,6 +475,7 @@ impl fmt::Display for PauseCause {
             Self::StepLimit { step } => {
                 write!(f, "an attempt of step #{step} exceeded its cost limit")
             }
+            Self::Runner { reason } => f.write_str(reason),
         }
     }
 }

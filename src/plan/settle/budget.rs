@@ -22,11 +22,14 @@ pub(crate) fn pause_and_ask(run: &Run, cause: PauseCause) -> [Event; 2] {
             format!("an attempt of step #{step} exceeded its cost limit")
         }
         PauseCause::Person { by } => format!("paused by {by}"),
+        PauseCause::Runner { reason } => reason.clone(),
     };
     let how = match &cause {
         PauseCause::RunBudget { .. } | PauseCause::LedgerBudget { .. } => "raise it",
         // The cost was spent already, so there is no limit to raise.
-        PauseCause::StepLimit { .. } | PauseCause::Person { .. } => "unpause the run",
+        PauseCause::StepLimit { .. } | PauseCause::Person { .. } | PauseCause::Runner { .. } => {
+            "unpause the run"
+        }
     };
     let asked = QuestionBody {
         subject: QuestionSubject::Budget,

@@ -20,6 +20,9 @@ pub(crate) fn paused_text(cause: &PauseCause) -> String {
         PauseCause::StepLimit { step } => {
             format!("paused: an attempt of step #{step} cost more than allowed")
         }
+        PauseCause::Runner { reason } => {
+            format!("paused by its runner: {}", escape_control(reason))
+        }
     }
 }
 

@@ -205,7 +205,9 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             let command = match cause {
                 PauseCause::RunBudget { part } => budget(*part, &[run], ledger),
                 PauseCause::LedgerBudget { part } => budget(*part, &[], ledger),
-                PauseCause::Person { .. } | PauseCause::StepLimit { .. } => line("unpause", &[run]),
+                PauseCause::Person { .. }
+                | PauseCause::StepLimit { .. }
+                | PauseCause::Runner { .. } => line("unpause", &[run]),
             };
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
