@@ -123,6 +123,42 @@ fn run_on_a_full_disk_resumes_when_there_is_space() {
     }
 }
 
+/// Story: a worker had paid when the disk was full. Its complete output was deleted by the next runner, and
+/// a person was asked what had happened.
+#[test]
+fn result_is_kept_until_there_is_space() {
+    let Some(disk) = Disk::new("2500k") else { return };
+    let place = &disk.place;
+    let command = "echo pay >> $TALLY; head -c 700000 /dev/urandom | base64 -w0
+        cat /dev/zero > disk/filler 2> /dev/null; true";
+    place.write("pay.sh", command);
+    place.write("plan.yaml", "steps: [{id: pay, idempotent: no, command: sh pay.sh}]");
+    let line = "run plan.yaml --ledger disk/ledger";
+    let ended = place.ledger(line).code(7);
+    ended.says(&["not recorded: the receipt of step 1 (pay)", "the next run records it"]);
+    // It is still full.
+    place.ledger(line).code(7);
+    std::fs::remove_file(place.path("disk/filler")).unwrap();
+    disk.grow("20M");
+    place.ledger(line).code(0).says(&["1 of 1 steps accepted"]);
+    assert_eq!(place.tally(), ["pay"]);
+}
+
+/// A worker that must not be repeated and fails on a full disk may have done its work: an exit status
+/// other than 0 says nothing then.
+#[test]
+fn failure_on_a_full_disk_has_an_unknown_outcome() {
+    let Some(disk) = Disk::new("2500k") else { return };
+    let place = &disk.place;
+    let command = "echo pay >> $TALLY; head -c 9000000 /dev/zero";
+    place.write("plan.yaml", format!("steps: [{{id: pay, idempotent: no, command: '{command}'}}]"));
+    let line = "run plan.yaml --ledger disk/ledger";
+    place.ledger(line);
+    disk.grow("20M");
+    place.ledger(line).code(3).says(&["the outcome of step 1 (pay) is unknown"]);
+    assert_eq!(place.tally(), ["pay"]);
+}
+
 /// Goal: with --json, the summary contains each receipt that could not be recorded, with its output.
 #[test]
 fn full_disk_is_reported_as_json() {

@@ -65,6 +65,7 @@ mod mission;
 mod morning_after;
 #[cfg(mutants)]
 mod mutants;
+mod night;
 mod operator_commands;
 mod plan_commands;
 mod published;

@@ -39,6 +39,16 @@ fn killed() -> Place {
     place
 }
 
+/// Lets the worker of the killed runner end.
+fn end_build(place: &Place) {
+    fs::remove_file(place.path("hold")).unwrap();
+    let has_record = || {
+        let files = fs::read_dir(place.path(".ledger/work/run-1")).unwrap().flatten();
+        files.into_iter().any(|file| file.path().extension().is_some_and(|it| it == "exit"))
+    };
+    wait_until("the worker has ended", has_record);
+}
+
 /// Story: `status` said "working on", and `next` said "wait" with a time in the past.
 #[test]
 fn killed_runner_is_recognized_at_once() {
@@ -73,20 +83,17 @@ fn killed_runner_is_recognized_at_once() {
 #[test]
 fn resume_repeats_the_last_run_in_its_folder() {
     let place = killed();
-    fs::remove_file(place.path("hold")).unwrap();
     let shown = place.ledger("resume --show").code(0);
     assert_eq!(shown.out, "ledger run release.yaml --text judge --max-parallel 3\n");
     assert_eq!(place.tally(), ["build"], "nothing was started");
+    end_build(&place);
     // From another folder, and from below.
     fs::create_dir(place.path("below")).unwrap();
     let resumed = start(place.command(&["resume"]).current_dir(place.path("below"))).end();
     resumed.code(3).says(&["2 of 4 steps accepted, 1 failed"]);
-    assert_eq!(place.tally(), ["build", "build", "publish"]);
+    assert_eq!(place.tally(), ["build", "publish"], "the result of the build was kept");
     place.ledger("resume --retry-failed").code(3).says(&["2 of 4 steps accepted, 1 failed"]);
-    assert_eq!(
-        place.ledger("inspect step lint --json").lines()[0]["attempts"].as_array().unwrap().len(),
-        2
-    );
+    place.ledger("inspect step lint").code(0).says(&["attempt 2"]);
     place.ledger("skip lint --reason known").code(0);
     place.ledger("accept docs").code(0);
     place.ledger("resume").code(0).complains(&["run release is done"]);
@@ -102,8 +109,7 @@ fn each_run_is_resumed_with_the_command_line_that_started_it() {
     let shown = place.ledger("resume --show").code(0);
     shown.says(&["ledger run release.yaml --text judge"]);
     place.ledger("run other.yaml").code(0);
-    let resume = "ledger resume release";
-    place.ledger("next").code(0).says(&[resume]);
+    place.ledger("status").code(0).says(&["ledger resume release"]);
     for line in ["resume --show", "resume release --show"] {
         place.ledger(line).code(0).says(&["ledger run release.yaml --text judge"]);
     }
@@ -131,12 +137,12 @@ fn resume_is_refused_while_a_runner_is_at_work() {
 #[test]
 fn resume_asks_where_the_ledger_has_moved() {
     let place = killed();
-    fs::remove_file(place.path("hold")).unwrap();
+    end_build(&place);
     fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
     place.ledger("resume --ledger moved").code(6).complains(&["ledger run release.yaml", "--yes"]);
     assert_eq!(place.tally(), ["build"]);
     place.ledger("resume --ledger moved --yes").code(3);
-    assert_eq!(place.tally(), ["build", "build", "publish"]);
+    assert_eq!(place.tally(), ["build", "publish"]);
     let other = place.path("state");
     let unknown =
         start(place.command(&["resume", "--ledger", "moved"]).env("XDG_STATE_HOME", other));

@@ -66,6 +66,8 @@ const PLANS: &[&str] = &[
 
 /// Modules for mutants of the server and the runner (hazards `S ...`).
 const SERVICE: &[&str] = &[
+    "night",
+    "disk_full",
     "repeated_requests",
     "histories",
     "durable_answers",

@@ -38,6 +38,9 @@ use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message}
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = runner::act_or_enable() {
+        return code;
+    }
     let parsed = cli::program().try_get_matches();
     if parsed.as_ref().is_ok_and(names_run_twice) {
         return fail(&Failure::Usage(options::RUN_TWICE.to_owned()));

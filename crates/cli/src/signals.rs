@@ -1,4 +1,5 @@
-//! Signals that ask a command to end: the first one to stop, the second one to stop at once.
+//! Signals that ask a command to end: the first one to stop, the second one to stop at once. SIGTERM
+//! asks to stop at once, since a system that shuts down does not wait for long.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -10,11 +11,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use plan_ledger::{Error, Result};
 
 use crate::runner::StopRequest;
+pub(crate) use crate::runner::not_ignored;
 
 /// Counts the signals that ask this process to end.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
     interrupted: Arc<AtomicBool>,
+    terminated: Arc<AtomicBool>,
     request: Cell<StopRequest>,
 }
 
@@ -23,12 +26,13 @@ impl StopSignals {
     /// runner. Signals that were ignored from the start (`nohup`) stay ignored. An error names
     /// `about`, the ledger that is worked on.
     pub(crate) fn register(about: &Path) -> Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
+        let (interrupted, terminated) = (Arc::default(), Arc::default());
         for signal in not_ignored([SIGINT, SIGTERM, SIGHUP]) {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            let flag = if signal == SIGTERM { &terminated } else { &interrupted };
+            signal_hook::flag::register(signal, Arc::clone(flag))
                 .map_err(|error| Error::io("watch for signals", about, error))?;
         }
-        Ok(Self { interrupted, request: Cell::new(StopRequest::None) })
+        Ok(Self { interrupted, terminated, request: Cell::new(StopRequest::None) })
     }
 
     /// The request of the signals so far.
@@ -38,6 +42,9 @@ impl StopSignals {
                 StopRequest::None => StopRequest::Drain,
                 StopRequest::Drain | StopRequest::Kill => StopRequest::Kill,
             });
+        }
+        if self.terminated.load(Ordering::Relaxed) {
+            self.request.set(StopRequest::Kill);
         }
         self.request.get()
     }
@@ -51,17 +58,4 @@ pub(crate) fn survive_file_size_limit() {
         // be registered, the process ends as it would have before.
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
-}
-
-/// The signals that this process did not ignore at its start.
-pub(crate) fn not_ignored<const N: usize>(signals: [i32; N]) -> impl Iterator<Item = i32> {
-    let ignored = ignored_signals();
-    signals.into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
-}
-
-/// The signals that this process ignores, as a mask; empty if the system does not report it.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

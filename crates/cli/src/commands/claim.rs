@@ -1,12 +1,15 @@
 //! `ledger claim`: dispatches a step to a worker.
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::options::{
     LeaseOption, LedgerArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
 };
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, print_message};
+use crate::protocol::Answer;
 use crate::requests::ClaimRequest;
+use crate::runner::keep_claim_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +17,7 @@ Examples:
   ledger claim my-plan --wait                      wait until a step is ready
   ledger claim my-plan --step deploy --wait 60     that step; wait up to a minute
   ledger claim --lease 2h                          the lease lasts two hours without a renewal
+  ledger claim --pid $$                            the step is free again when this shell is gone
 
 Exit code 1: there is no more work. 3: no step is ready now, or this step is not ready yet.
 6: the step is claimed (the message names the worker and the expiry of its lease), or it is
@@ -37,12 +41,28 @@ pub(crate) struct ClaimArgs {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     wait: Option<WaitLimit>,
+    /// The process that does the step (`$$` in a shell): when it is gone, another worker gets the step
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
 }
 
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.name().map(str::to_owned), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
     let request = ClaimRequest { run, step, worker, lease_seconds }.into();
-    let answer = claim_with_wait(&mut args.ledger.client(), &request, args.wait)?;
+    let (dir, mut client) = (args.ledger.dir(), args.ledger.client());
+    let answer = claim_with_wait(dir, &mut client, &request, args.wait)?;
+    if let (Some(pid), Some(task)) = (args.pid, task_of(&answer))
+        && let Err(error) = keep_claim_of(dir, task, pid)
+    {
+        print_message(&format!(
+            "the end of process {pid} will not be noticed before the lease expires: {error}"
+        ));
+    }
     args.ledger.print(&answer)
+}
+
+/// The task in an answer.
+fn task_of(answer: &Answer) -> Option<&Value> {
+    answer.lines.first().filter(|line| line.get("type").is_some_and(|word| word == "task"))
 }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::quoted;
 use crate::protocol::hex;
+use crate::runner::process_start;
 
 /// A runner that was started on this machine by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,19 +219,6 @@ fn lasting(arguments: Vec<String>) -> Vec<String> {
         }
     }
     lasting
-}
-
-/// When a process started, in clock ticks after the boot. `None` if it is gone, or unknown here.
-fn process_start(process: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in parentheses, may contain anything.
-    let (_, fields) = stat.rsplit_once(')')?;
-    // A zombie (Z) has ended.
-    let mut fields = fields.split_whitespace();
-    if fields.next()? == "Z" {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]

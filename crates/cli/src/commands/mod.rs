@@ -46,3 +46,4 @@ pub(crate) mod tick;
 pub(crate) mod unpause;
 pub(crate) mod verify;
 pub(crate) mod work;
+mod worker_program;

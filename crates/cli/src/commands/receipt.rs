@@ -6,8 +6,8 @@ use serde_json::Value;
 use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_wait_limit, parse_words,
-    read_json_value, read_text,
+    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_seconds, parse_wait_limit,
+    parse_words, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
@@ -60,6 +60,9 @@ pub(crate) struct ReceiptArgs {
     #[arg(long, value_name = "WHAT", requires = "failed")]
     #[arg(value_parser = parse_words::<Disposition>(DISPOSITIONS))]
     disposition: Option<Disposition>,
+    /// How long to wait before the next attempt, as after a usage limit: `90s`, `2h`, or seconds
+    #[arg(long, value_name = "DURATION", requires = "failed", value_parser = parse_seconds)]
+    retry_after: Option<u64>,
     /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
@@ -115,7 +118,7 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.messages.clear();
     args.ledger.print(&recorded)?;
     let request = ClaimRequest { run: Some(run), step: None, worker, lease_seconds: None }.into();
-    args.ledger.print(&claim_with_wait(&mut client, &request, args.wait)?)
+    args.ledger.print(&claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?)
 }
 
 /// The run and the worker of the next claim.
@@ -154,5 +157,6 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
         side_effects: args.side_effect.clone(),
         cost: Cost { money_micros: args.cost, tokens: args.tokens },
         disposition: args.disposition,
+        retry_after_seconds: args.retry_after,
     })
 }

@@ -2,6 +2,7 @@
 
 mod amounts;
 mod author;
+mod dead_claims;
 mod default_ledger;
 mod folder;
 mod json_value;
@@ -11,9 +12,11 @@ mod run;
 mod wait;
 mod words;
 mod worker;
+mod worker_limits;
 
 pub(crate) use amounts::{parse_money, parse_seconds};
 pub(crate) use author::ByOption;
+pub(crate) use dead_claims::release_dead_claims;
 pub(crate) use default_ledger::{LEDGER_NAME, default_ledger};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use json_value::{read_json_value, read_text};
@@ -23,6 +26,7 @@ pub(crate) use ledger::{
 };
 pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg};
-pub(crate) use wait::{WaitLimit, WaitLoop, claim_with_wait, parse_wait_limit};
+pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
 pub(crate) use worker::{LeaseOption, TokenArg, WorkerOption};
+pub(crate) use worker_limits::WorkerLimitArgs;

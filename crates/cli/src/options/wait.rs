@@ -1,14 +1,16 @@
 //! `--wait`: repeats a claim until a step is ready, the run ends, or the time limit is reached.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::output::{Code, Failure};
+use crate::output::{Code, Failure, print_message};
 use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::Client;
 
 use super::amounts::parse_timespan;
+use super::dead_claims::release_dead_claims;
 
 /// The time limit of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,18 +67,55 @@ impl WaitLoop {
 }
 
 /// Claims a step, and repeats the claim until a step is ready, the run ends, or the time limit is
-/// reached.
+/// reached. Claims of processes that are gone are released meanwhile.
 pub(crate) fn claim_with_wait(
+    ledger: &Path,
     client: &mut Client,
     request: &Request,
     limit: Option<WaitLimit>,
 ) -> Result<Answer, Failure> {
     let mut wait = WaitLoop::start(limit);
+    let mut notice = WaitNotice::default();
     loop {
-        let answer = client.call(request)?;
-        if answer.code != Code::Waiting.number() || wait.is_over() {
+        let outcome = client.call(request);
+        let code = match &outcome {
+            Ok(answer) => Code::of(answer.code),
+            Err(failure) => failure.code(),
+        };
+        if matches!(code, Code::Waiting | Code::Rejected) && release_dead_claims(ledger, client) {
+            continue;
+        }
+        let answer = outcome?;
+        if code != Code::Waiting || wait.is_over() {
             return Ok(answer);
         }
+        notice.report(&answer);
         wait.pause();
+    }
+}
+
+/// What a person is told while a claim waits: each news once.
+#[derive(Debug, Default)]
+pub(crate) struct WaitNotice {
+    told: Vec<String>,
+}
+
+impl WaitNotice {
+    /// Report for whom a claim waits, unless the last report was the same.
+    pub(crate) fn report(&mut self, answer: &Answer) {
+        // A lease that is renewed is no news.
+        let news =
+            |message: &String| message.split(" until ").next().unwrap_or_default().to_owned();
+        let news: Vec<String> = answer.messages.iter().map(news).collect();
+        if std::mem::replace(&mut self.told, news.clone()) == news {
+            return;
+        }
+        answer.messages.iter().for_each(|message| print_message(&format!("waiting: {message}")));
+        if answer.messages.len() > 1 {
+            print_message(
+                "to take over a step whose worker is gone: `ledger release TOKEN`, with the token that \
+                 `ledger inspect step` shows",
+            );
+        }
     }
 }

@@ -26,6 +26,11 @@ pub(crate) fn paused_text(cause: &PauseCause) -> String {
     }
 }
 
+/// Most of a part of a run's budget is spent.
+pub(crate) fn budget_used_text(part: BudgetPart) -> String {
+    format!("80 % of the run's {} budget is used", part_adjective(part))
+}
+
 fn part_adjective(part: BudgetPart) -> &'static str {
     match part {
         BudgetPart::Money => "money",

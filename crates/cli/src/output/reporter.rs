@@ -80,16 +80,17 @@ impl RunReporter {
         }
     }
 
-    /// Reports the items that the run waits for, unless the last report was the same.
+    /// Reports the items that the run waits for, unless the last report was the same. Returns whether
+    /// it was another one.
     pub(crate) fn report_waiting(
         &mut self,
         run: &str,
         items: &[Pending],
         until: Option<Timestamp>,
         ledger: &Path,
-    ) {
+    ) -> bool {
         if std::mem::replace(&mut self.waits, items.to_vec()) == items {
-            return;
+            return false;
         }
         let waiting_for = items.iter().map(PendingJson::from).collect();
         self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for });
@@ -103,6 +104,7 @@ impl RunReporter {
             }
             Audience::Quiet | Audience::Lines => self.printer.print(print),
         }
+        true
     }
 
     /// Waits until everything is printed and clears the bar, so that the summary starts on a clean line.
@@ -187,6 +189,7 @@ fn needs_a_line(progress: &Progress) -> bool {
         | Progress::Proposed { .. }
         | Progress::Noted { .. }
         | Progress::Waiting { .. }
+        | Progress::BudgetUsed { .. }
         | Progress::Draining { .. } => true,
         Progress::Dispatched { .. } | Progress::Started { .. } | Progress::Counted { .. } => false,
     }

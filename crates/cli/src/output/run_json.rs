@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{QuestionBody, ResolvedOutcome};
+use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
 use plan_ledger::{
     AttemptToken, ContentHash, Cost, FailureClass, Json, Micros, PauseCause, QuestionId,
     ReplanTrigger, Ruling, StepNumber, StepStatus, Timestamp,
@@ -121,6 +121,11 @@ pub(crate) enum ProgressLine<'a> {
         /// The number of running workers and checks.
         running: usize,
     },
+    /// Most of a part of the run's budget is used: 80 %.
+    BudgetUsed {
+        /// The part of the budget.
+        part: BudgetPart,
+    },
     /// A planner's plan was proposed.
     Proposed {
         /// The planner.
@@ -193,6 +198,7 @@ impl<'a> ProgressLine<'a> {
                 step: &step.id,
             },
             Progress::Waiting { until, reason } => Self::Waiting { reason, until_micros: *until },
+            Progress::BudgetUsed { part } => Self::BudgetUsed { part: *part },
             Progress::Draining { reason, running } => Self::Draining { reason, running: *running },
             Progress::Proposed { version, by, is_active } => {
                 Self::Proposed { by, is_active: *is_active, version: *version }

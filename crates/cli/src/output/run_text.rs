@@ -10,7 +10,7 @@ use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 use crate::protocol::{StepName, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
-use super::budget::{cost_text, paused_text};
+use super::budget::{budget_used_text, cost_text, paused_text};
 use super::question::question_subject_text;
 use super::shell::shell_command;
 
@@ -80,6 +80,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Draining { reason, running } => {
             format!("{reason}: no more steps are dispatched; {running} still running")
         }
+        Progress::BudgetUsed { part } => budget_used_text(*part),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     })
 }
@@ -168,9 +169,11 @@ fn next_actions(summary: &RunSummary, ledger: &Path) -> Vec<String> {
         RunOutcome::Stopped { unrecorded, .. } => {
             let lost = |lost: &Unrecorded| {
                 format!(
-                    "not recorded: the receipt of {}, attempt token {}; the step is dispatched \
-                     again",
-                    lost.step, lost.token
+                    "not recorded: the receipt of {}, attempt token {}; its result is kept in \
+                     {}/work, and the next run records it",
+                    lost.step,
+                    lost.token,
+                    ledger.display()
                 )
             };
             let mut lines: Vec<String> = unrecorded.iter().map(lost).collect();

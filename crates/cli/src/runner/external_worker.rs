@@ -11,14 +11,22 @@ use std::time::Duration;
 use serde_json::Value;
 
 use plan_ledger::internals::plan::Idempotence;
-use plan_ledger::{Error, ErrorKind, LedgerView, Micros, Output, Receipt, Result, Ruling, Run};
+use plan_ledger::{
+    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run,
+};
 
 use crate::protocol::hand_off::files;
+use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, Checked, Criteria};
+use crate::runner::dead_letter::{dead_letter, lost_before_task};
 use crate::runner::drive::checks::{Judging, output_of};
-use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use crate::runner::process::exit_record::CommandEnd;
+use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
+use crate::runner::process::limits::{EndedBy, JobLimits, WorkerLimits};
 use crate::runner::process::orphans;
+use crate::runner::process::output::Worked;
 use crate::runner::process::receipt as worked;
+use crate::runner::process::receipt::WorkerEnd;
 use crate::runner::process::scratch::Scratch;
 use crate::runner::process::workers::{ProcessOptions, ProcessWorkers};
 use crate::runner::workers::{Report, StartFailure, Workers as _};
@@ -37,6 +45,8 @@ pub(crate) struct ExternalWork<'a> {
     pub(crate) task: &'a Value,
     /// The shell command.
     pub(crate) command: &'a str,
+    /// Limits beyond those of the plan.
+    pub(crate) limits: WorkerLimits,
 }
 
 /// The caller's instruction for a running process.
@@ -44,8 +54,10 @@ pub(crate) struct ExternalWork<'a> {
 pub(crate) enum Order {
     /// Keep running.
     Continue,
-    /// End the process.
+    /// Ask the process to end, and end it after its grace period.
     Stop,
+    /// End the process at once: its attempt is over.
+    End,
 }
 
 /// How the process ended.
@@ -107,7 +119,7 @@ pub(crate) fn check_external(
         if let Some(Report::Checked(checked)) = workers.next(POLL_INTERVAL) {
             return Ok(Some(checked));
         }
-        if order() == Order::Stop {
+        if order() != Order::Continue {
             workers.stop_all();
         }
     }
@@ -118,7 +130,42 @@ pub(crate) fn forget_external(folder: &Path, token: u64) {
     Scratch::new(folder.to_owned()).forget(&token.to_string());
 }
 
+/// End what the worker of a process that is gone left running in that folder, and read its result.
+///
+/// # Errors
+/// A process is still alive, or the files cannot be read.
+pub(crate) fn left_result(ledger: &Path, folder: &Path, task: &Value) -> Result<LeftResult> {
+    let limits = WorkerLimits::default();
+    let work = ExternalWork { ledger, folder: folder.to_owned(), task, command: "", limits };
+    let (scratch, stem) = (work.scratch(), work.text("token"));
+    let (orphans, record) = scratch.confirm_job_dead(&stem)?;
+    let note = orphans::note(&orphans);
+    let found = worked::left(&scratch, &stem, record.as_ref(), work.idempotence());
+    let receipt = found.map(|Worked { mut receipt, mut notes }| {
+        notes.extend(note.clone());
+        let places = scratch.artifact_places(work.changes());
+        notes.extend(files::examine(&mut receipt.artifacts, &places));
+        receipt.log_tail = worked::with_notes(receipt.log_tail, &notes);
+        receipt
+    });
+    Ok(LeftResult { receipt, note })
+}
+
+/// What the worker of a process that is gone left.
+#[derive(Debug, Default)]
+pub(crate) struct LeftResult {
+    /// Its result, if it had one.
+    pub(crate) receipt: Option<Receipt>,
+    /// What was left running, and was killed.
+    pub(crate) note: Option<String>,
+}
+
 impl ExternalWork<'_> {
+    fn scratch(&self) -> Scratch {
+        let outputs = self.ledger.join("work").join("outputs");
+        Scratch::new(self.folder.clone()).with_outputs(outputs)
+    }
+
     /// Run the command. Its files are kept until [`forget_external`]. `order` is polled ten times a
     /// second.
     ///
@@ -128,7 +175,7 @@ impl ExternalWork<'_> {
         &self,
         mut order: impl FnMut() -> Order,
     ) -> std::result::Result<End, StartFailure> {
-        let scratch = Scratch::new(self.folder.clone());
+        let scratch = self.scratch();
         let stem = self.text("token");
         let input = format!("{}\n", self.hand_off());
         let timeout = self.task.pointer("/step/timeout_seconds").and_then(Value::as_u64);
@@ -138,10 +185,16 @@ impl ExternalWork<'_> {
             command: self.command,
             environment: self.environment(scratch.path(&stem, "receipt")),
             input: input.as_bytes(),
-            timeout_seconds: timeout.and_then(|seconds| u32::try_from(seconds).ok()),
+            limits: JobLimits::of_worker(
+                timeout.and_then(|seconds| u32::try_from(seconds).ok()),
+                self.limits,
+                &self.changes(),
+            ),
             streams: Streams::Separate,
-            stream_length_max: STREAM_LENGTH_MAX,
         };
+        if let Some(receipt) = dead_letter(lost_before_task(self.task)) {
+            return Ok(End::Returned(Box::new(receipt)));
+        }
         let (sender, ended) = channel();
         let mut job = match Job::start(&spec, &scratch, (), &sender) {
             Ok(job) => job,
@@ -151,10 +204,12 @@ impl ExternalWork<'_> {
             }
         };
         while ended.recv_timeout(POLL_INTERVAL).is_err() {
-            job.enforce();
-            if order() == Order::Stop {
-                job.end(EndedBy::Stop);
+            match order() {
+                Order::Continue => {}
+                Order::Stop => job.end(EndedBy::Stop),
+                Order::End => job.end(EndedBy::Over),
             }
+            job.enforce();
         }
         self.end(&scratch, &stem, job, order).map_err(StartFailure::AfterStart)
     }
@@ -166,26 +221,36 @@ impl ExternalWork<'_> {
         job: Job,
         mut order: impl FnMut() -> Order,
     ) -> Result<End> {
-        let duration = Micros::try_from(job.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
         let mut notes: Vec<String> =
             orphans::note(&job.end_leftovers(scratch)).into_iter().collect();
         let wait_thread = job.wait_thread();
-        let (status, ended_by) = job.reap();
-        let status = status.map_err(|error| {
+        let ended = job.reap(scratch).map_err(|error| {
             let message = format!("the worker's exit status is not known: {error}");
             Error::new(ErrorKind::Io, message)
         })?;
-        // A process that ended just before the runner stopped it keeps its own result.
-        let ended_by = ended_by.filter(|_| status.code().is_none());
-        if ended_by == Some(EndedBy::Stop) {
+        let status = match ended.end {
+            CommandEnd::Ended(status) => status,
+            CommandEnd::NotStarted(errno) => {
+                let refusal = std::io::Error::from_raw_os_error(errno);
+                return Ok(End::Returned(Box::new(worked::not_started(&refusal))));
+            }
+        };
+        let has_receipt = || worked::complete_receipt(scratch, stem).is_some();
+        let ended_by = ended.ended_by(status, has_receipt);
+        if ended_by.is_some_and(EndedBy::is_request) {
             return Ok(End::Stopped);
         }
-        let ending = (status, ended_by);
-        let mut receipt = worked::receipt(scratch, stem, ending, self.idempotence());
-        let (mut artifacts, changes) = (std::mem::take(&mut receipt.artifacts), self.changes());
+        let (is_disk_full, duration) = (ended.is_disk_full, ended.duration);
+        let ending = WorkerEnd { status, ended_by, is_disk_full };
+        let Worked { mut receipt, notes: of_result } =
+            worked::result(scratch, stem, ending, self.idempotence());
+        notes.extend(of_result);
+        self.backoff().add_to(&mut receipt.outcome);
+        let mut artifacts = std::mem::take(&mut receipt.artifacts);
+        let places = scratch.artifact_places(self.changes());
         let (sender, examined) = channel();
         wait_thread.run(move || {
-            let noticed = files::examine(&mut artifacts, &changes);
+            let noticed = files::examine(&mut artifacts, &places);
             let _ = sender.send((artifacts, noticed));
         });
         // Hashing large artifacts takes long, and the lease must be renewed meanwhile.
@@ -213,6 +278,14 @@ impl ExternalWork<'_> {
     fn idempotence(&self) -> Idempotence {
         let word = self.task.pointer("/step/idempotent").cloned();
         word.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default()
+    }
+
+    /// The delay after the attempt, if it fails.
+    fn backoff(&self) -> Backoff {
+        let number = |name: &str| self.task.get(name).and_then(Value::as_u64).unwrap_or(1);
+        let attempt = u32::try_from(number("attempt")).unwrap_or(u32::MAX);
+        let is_planned = self.task.pointer("/step/retry").is_some();
+        Backoff::new(attempt, AttemptToken(number("token")), is_planned)
     }
 
     fn text(&self, member: &str) -> String {

@@ -12,14 +12,17 @@
 //!   gives the same sequence of calls, so a simulated disk can drive this loop.
 //! - The ledger alone decides which steps are ready, how a failure is handled and when a run has
 //!   ended.
-//! - An attempt of an earlier runner is recorded as lost only when its worker and all processes
-//!   that the worker started are known to be dead. A process that outlives its job is killed and
+//! - A result that a worker of an earlier runner left is recorded. Its other attempts are recorded as
+//!   lost only when the worker and all processes that it started are known to be dead. A process that outlives its job is killed and
 //!   reported.
 //! - Judges and planners run through [`Workers`], as workers do. A usable reply is recorded under
 //!   their name; any other reply has no effect.
 
+mod backoff;
 mod check;
 mod check_lock;
+mod claims;
+mod dead_letter;
 mod drive;
 mod external_worker;
 mod helpers;
@@ -33,8 +36,10 @@ mod workers;
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
+pub(crate) use claims::{DeadClaim, KeptClaim, keep_claim_of, release_dead_claims};
 pub use drive::{
-    Counts, Options, Pending, RunOutcome, RunSummary, Session, Unrecorded, drive, pending, recover,
+    Counts, Guards, Options, Pending, Recovered, RunOutcome, RunSummary, Session, Unrecorded,
+    drive, pending, recover,
 };
 pub(crate) use drive::{is_by_planner, may_hold};
 pub(crate) use external_worker::{
@@ -42,8 +47,8 @@ pub(crate) use external_worker::{
 };
 pub use helpers::{Helpers, Judge, Planner};
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
-pub(crate) use process::unusable;
-pub use process::{ProcessOptions, ProcessWorkers, scratch_folder};
+pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
+pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
 pub use progress::{Observer, Progress, StopRequest};
 pub use stub::{StubOptions, StubWorkers};
 pub use workers::{Report, StartFailure, WorkerNote, Workers};

@@ -1,6 +1,6 @@
 //! Progress events of a loop, and the observer that displays them and can stop the loop.
 
-use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::plan::{BudgetPart, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Micros, Ruling, StepStatus, Timestamp};
 
 use crate::protocol::StepName;
@@ -137,6 +137,11 @@ pub enum Progress {
         reason: String,
         /// The number of running workers and checks.
         running: usize,
+    },
+    /// Most of a part of the run's budget is spent: 80 %.
+    BudgetUsed {
+        /// The part of the budget.
+        part: BudgetPart,
     },
     /// The progress of the run, sent after every change.
     Counted {

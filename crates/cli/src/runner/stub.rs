@@ -68,6 +68,10 @@ impl Workers for StubWorkers {
         self.scratch.as_ref().map_or(Ok(()), |scratch| scratch.confirm_dead().map(drop))
     }
 
+    fn forget_left(&mut self) -> Result<()> {
+        self.scratch.as_ref().map_or(Ok(()), Scratch::forget_all)
+    }
+
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
         self.count(task)?;
         let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::PlannedFiles;
-use plan_ledger::internals::plan::{CompactPlan, ResolvedOutcome};
+use plan_ledger::internals::plan::{CompactPlan, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Receipt, Result, Task};
 
 use crate::protocol::WorkerKind;
@@ -42,9 +42,31 @@ pub trait Workers {
     /// slot number; a later runner recognizes hosted attempts by it.
     fn kind(&self) -> WorkerKind;
 
-    /// Make sure that no worker of an earlier process of this run is alive, and delete its files.
-    /// Fails if a worker is alive and cannot be killed.
+    /// Make sure that no worker of an earlier process of this run is alive. Their files stay. Fails
+    /// if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;
+
+    /// The attempts of an earlier process that left files.
+    fn left_attempts(&self) -> Vec<AttemptToken> {
+        Vec::new()
+    }
+
+    /// The receipt of an attempt of an earlier process: its worker ended by itself, or had written
+    /// its receipt, and the receipt was not recorded. The attempt's step may be done again
+    /// (`idempotence`) and is expected to change these files.
+    fn left_receipt(
+        &mut self,
+        _token: AttemptToken,
+        _idempotence: Idempotence,
+        _changes: &[String],
+    ) -> Option<Receipt> {
+        None
+    }
+
+    /// Delete the files of an earlier process: everything that they contain is recorded.
+    fn forget_left(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Start an attempt. Fails only for reasons of this machine, such as a full disk; a worker that
     /// cannot be started for another reason is reported as a failed receipt.
@@ -65,7 +87,8 @@ pub trait Workers {
     /// Called when the attempt's receipt or loss is durable: its files may be deleted.
     fn settled(&mut self, token: AttemptToken);
 
-    /// Stop every worker and every check. Each still reports, if necessary as stopped.
+    /// Ask every worker to stop, and stop every check. Each still reports, if necessary as stopped. A
+    /// worker that does not end within its grace period is killed.
     fn stop_all(&mut self);
 
     /// Stop the worker of an attempt that is over. It still reports, but the report is ignored.

@@ -27,8 +27,8 @@ use plan_ledger::{
 use crate::output::{Code, Failure, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    Check, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest, StubOptions,
-    StubWorkers, Workers, drive,
+    Check, Guards, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest,
+    StubOptions, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
@@ -142,8 +142,11 @@ impl Drill<'_> {
             state.runs.get(&run).is_some_and(|run| matches!(run.status, RunStatus::Ended(_)))
         };
         if !is_over(&*ledger.state().map_err(message)?) {
-            let options =
-                Options { max_parallel: usize::from(self.args.max_parallel), marks: None };
+            let options = Options {
+                max_parallel: usize::from(self.args.max_parallel),
+                marks: None,
+                guards: Guards::NONE,
+            };
             let mut observer = ReceiptCounter(&counter);
             let summary = drive(&ledger, &*clock, run, &mut agents, &mut observer, options)
                 .map_err(message)?;

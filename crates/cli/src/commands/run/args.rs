@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::TextPolicy;
 
-use crate::options::{ReadPlanArgs, default_ledger, parse_text_policy};
+use crate::options::{ReadPlanArgs, WorkerLimitArgs, default_ledger, parse_text_policy};
 
 use super::helpers::HelperArgs;
 
@@ -20,7 +20,11 @@ Examples:
   ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
 
 A worker gets its task as JSON on standard input and in LEDGER_* variables, and prints its output.
-The first Ctrl-C stops dispatching and waits for running workers, the second one ends them.";
+The first Ctrl-C stops dispatching and waits for running workers; the second one, or SIGTERM, ends
+them (SIGTERM, then SIGKILL after --grace).
+
+The command of --notify gets LEDGER_EVENT (waiting, done, failed, cancelled, aborted, interrupted,
+stopped or budget), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -70,6 +74,18 @@ pub(crate) struct RunArgs {
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
     #[arg(long)]
     pub(super) wait: bool,
+    /// Pause the run after this many workers in a row failed at once, at several steps; 0: never
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(super) max_quick_failures: u32,
+    /// Pause the run while the ledger's disk has less room than this many MB [default: 64, or
+    /// nothing on disks of less than 1 GB]
+    #[arg(long, value_name = "MB")]
+    pub(super) min_free: Option<u64>,
+    /// Shell command to run when the run waits for a person, ends, or has used 80 % of its budget
+    #[arg(long, value_name = "CMD")]
+    pub(super) notify: Option<String>,
+    #[command(flatten)]
+    pub(super) limits: WorkerLimitArgs,
     #[command(flatten)]
     pub(super) helpers: HelperArgs,
     #[command(flatten)]

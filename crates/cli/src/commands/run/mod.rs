@@ -5,6 +5,7 @@
 
 mod args;
 mod helpers;
+mod notify;
 mod prepare;
 mod wait;
 
@@ -26,6 +27,7 @@ use plan_ledger::{
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, print_read_report};
+use crate::commands::worker_program;
 use crate::json::line_text;
 use crate::options::environment;
 use crate::output::{
@@ -34,11 +36,12 @@ use crate::output::{
 };
 use crate::requests::check_name;
 use crate::runner::{
-    ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, StubOptions,
-    StubWorkers, Workers, drive, recover, scratch_folder,
+    Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
+    StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims, scratch_folder,
 };
 use crate::server::{open_in_turn, while_serving};
 
+use notify::{Notifier, NotifyingObserver};
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
@@ -59,10 +62,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let mut next = prepare(&ledger, &name, &imported, draft, args)?;
     // Only now: a command line that was rejected must not replace the one that started the run.
     keep_runner(&name, args, &environment);
+    let mut notifier =
+        args.notify.as_ref().map(|command| Notifier::new(command, &name, &args.ledger));
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
-        let (code, waiting) = session(&ledger, next, request, &mut reporter)?;
+        let observer = NotifyingObserver { reporter: &mut reporter, notifier: notifier.as_mut() };
+        let (code, waiting) = session(&ledger, next, request, observer)?;
         // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
             Err(error) if code != Code::Io => return Err(error.into()),
@@ -108,24 +114,33 @@ fn session(
     ledger: &Ledger,
     next: PreparedRun,
     request: RunRequest<'_>,
-    reporter: &mut RunReporter,
+    mut observer: NotifyingObserver<'_>,
 ) -> Result<(Code, Option<WaitingRun>), Failure> {
     let RunRequest { name, args, marks } = request;
     let run = match next {
-        PreparedRun::Ended(ending) => return Ok((report_ended(reporter, name, ending), None)),
+        PreparedRun::Ended(ending) => {
+            return Ok((report_ended(observer.reporter, name, ending), None));
+        }
         PreparedRun::Active(run) => run,
     };
     // Before other processes are served: they must not claim these steps first.
     take_over_marks(ledger, run, name, marks)?;
-    let work = || drive_run(ledger, run, request, reporter);
+    let work = || drive_run(ledger, run, request, &mut observer);
     let summary = while_serving(ledger, &args.ledger, print_message, work)?;
+    let NotifyingObserver { reporter, mut notifier } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;
-        reporter.report_waiting(&summary.run, items, until, &args.ledger);
+        let is_new = reporter.report_waiting(&summary.run, items, until, &args.ledger);
+        if let Some(notifier) = notifier.as_mut().filter(|_| is_new) {
+            notifier.ended(&summary);
+        }
         let (seen, summary) = (summary.seen, rendered(ledger, &summary, args)?);
         return Ok((Code::Waiting, Some(WaitingRun { run, seen, until, summary })));
     }
     reporter.finish();
+    if let Some(notifier) = &mut notifier {
+        notifier.ended(&summary);
+    }
     Ok((report_summary(ledger, &summary, args)?, None))
 }
 
@@ -155,8 +170,11 @@ fn has_ended(args: &RunArgs) -> Option<bool> {
 
 /// Rejects a plan with a step that has neither a command nor a worker.
 fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
-    if args.stub || args.worker.as_ref().is_some_and(|worker| !worker.trim().is_empty()) {
+    if args.stub {
         return Ok(());
+    }
+    if let Some(worker) = args.worker.as_ref().filter(|worker| !worker.trim().is_empty()) {
+        return worker_program::check(worker);
     }
     let plan = &imported.plan;
     let is_open = |id: &String| {
@@ -181,7 +199,7 @@ fn drive_run(
     ledger: &Ledger,
     run: RunId,
     RunRequest { args, marks, .. }: RunRequest<'_>,
-    reporter: &mut RunReporter,
+    observer: &mut NotifyingObserver<'_>,
 ) -> Result<RunSummary, Failure> {
     let folder = absolute(&args.ledger)?;
     // This process has the lock, so the attempts that an earlier runner started in other runs are
@@ -193,8 +211,9 @@ fn drive_run(
         let worker = None;
         let mut workers =
             ProcessWorkers::new(ProcessOptions { ledger: folder.clone(), run: other, worker });
-        recover(ledger, other, &mut workers, reporter)?;
+        recover(ledger, other, &mut workers, observer)?;
     }
+    release_dead_claims(ledger, &folder, observer)?;
     let mut workers: Box<dyn Workers> = if args.stub {
         let scratch = Some(scratch_folder(&folder, run));
         Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), scratch }))
@@ -202,11 +221,16 @@ fn drive_run(
         let worker = args.worker.clone();
         let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
         let workers = workers.with_helpers(args.helpers.helpers());
+        let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
     };
     // With --wait, the process waits for deadlines without the lock: see `wait`.
-    let options = Options { max_parallel: usize::from(args.max_parallel), marks };
-    Ok(drive(ledger, ledger, run, workers.as_mut(), reporter, options)?)
+    let guards = Guards {
+        max_quick_failures: args.max_quick_failures,
+        free_min: args.min_free.map(|mb| mb.saturating_mul(1_000_000)),
+    };
+    let options = Options { max_parallel: usize::from(args.max_parallel), marks, guards };
+    Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 
 /// Keeps the command line of this runner for `ledger resume`. Without it, the run works as well.

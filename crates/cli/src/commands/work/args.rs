@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, RunArg, WaitLimit, WorkerOption, parse_wait_limit};
+use crate::options::{
+    LedgerArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption, parse_wait_limit,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,7 +17,8 @@ LEDGER_* in its environment; what it prints is its output. Steps with their own 
 instead. Criteria that are commands are checked after each step, and those of the plan after the
 last one; text criteria wait for `ledger accept`.
 
-The first Ctrl-C stops claiming and waits for the command, the second one ends it. If the lease of an
+The first Ctrl-C stops claiming and waits for the command; the second one, or SIGTERM, ends it (SIGTERM,
+then SIGKILL after --grace). If the lease of an
 attempt expires or its step is cancelled, the command is ended at the next renewal, together with
 its child processes. If the ledger is locked or the disk is full, a report is retried until the
 lease expires, and a claim for as long as --wait lasts.
@@ -39,6 +42,8 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     pub(super) wait: Option<WaitLimit>,
+    #[command(flatten)]
+    pub(super) limits: WorkerLimitArgs,
     /// The command that works on the steps, and its arguments
     #[arg(last = true, value_name = "CMD", required = true)]
     pub(super) command: Vec<String>,

@@ -35,6 +35,7 @@ impl Worker<'_> {
             folder: self.files.path().to_owned(),
             task,
             command: &command,
+            limits: self.args.limits.limits(),
         };
         let mut lease = Lease::of(task, &self.ledger);
         let (signals, client) = (&self.signals, &mut self.heartbeats);
@@ -45,8 +46,9 @@ impl Worker<'_> {
             let ended = work.run(|| {
                 lease.renew_if_due(&heartbeat);
                 match signals.request() {
-                    StopRequest::None | StopRequest::Drain if !lease.is_over() => Order::Continue,
-                    _ => Order::Stop,
+                    _ if lease.is_over() => Order::End,
+                    StopRequest::None | StopRequest::Drain => Order::Continue,
+                    StopRequest::Kill => Order::Stop,
                 }
             });
             lease.finish(&heartbeat);

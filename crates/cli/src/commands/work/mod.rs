@@ -29,12 +29,14 @@ use serde_json::{Value, json};
 
 use plan_ledger::Receipt;
 
-use crate::options::WaitLoop;
+use crate::options::{WaitLoop, WaitNotice, release_dead_claims};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{Answer, counted};
 use crate::requests::{ClaimRequest, NextStep, Work, run_or_only};
+use crate::runner::KeptClaim;
 
 use super::read_state::read_state;
+use super::worker_program;
 
 use answers::{
     has_command_criteria, is_final, is_idle, is_recorded, run_status, task_of, without_nothing,
@@ -47,6 +49,9 @@ use worker::{WorkTally, Worker};
 const PLAN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn work(args: &WorkArgs) -> Result<Code, Failure> {
+    if let Some(program) = args.command.first() {
+        worker_program::check_program(program)?;
+    }
     Worker::new(args)?.run()
 }
 
@@ -127,6 +132,8 @@ impl Worker<'_> {
     /// Runs the command on a task and reports the result.
     fn work_on(&mut self, task: &Value) -> Result<NextAction, Failure> {
         let mut attempt = ClaimedAttempt::of(task, &self.ledger);
+        // Without the record, the claim of a worker that is killed holds until its lease expires.
+        self.kept = KeptClaim::keep(&self.ledger, task, self.files.path()).ok();
         match self.run_attempt(task, &mut attempt) {
             AttemptEnd::Reported(receipt) => self.report_and_continue(task, attempt, &receipt),
             AttemptEnd::Over => {
@@ -182,14 +189,19 @@ impl Worker<'_> {
             (self.args.run.name().map(str::to_owned), self.args.worker.worker.clone());
         let request = ClaimRequest { run, step: None, worker, lease_seconds: None }.into();
         let mut wait = WaitLoop::start(self.args.wait);
+        let mut notice = WaitNotice::default();
         let mut checked: Option<Instant> = None;
         loop {
             let answer = self.send_claim(&request, &wait)?;
             let is_nothing = answer.code == Code::Waiting.number();
+            let is_due = checked.is_none_or(|checked| checked.elapsed() >= PLAN_CHECK_INTERVAL);
+            if is_nothing && is_due && release_dead_claims(&self.ledger, &mut self.client) {
+                continue;
+            }
             if !is_nothing || wait.is_over() || self.is_stopping() {
                 return Ok(answer);
             }
-            let is_due = checked.is_none_or(|checked| checked.elapsed() >= PLAN_CHECK_INTERVAL);
+            notice.report(&answer);
             if is_due && is_idle(&answer) {
                 checked = Some(Instant::now());
                 if self.check_plan(&answer)? {

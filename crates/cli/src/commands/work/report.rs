@@ -59,7 +59,8 @@ impl Worker<'_> {
             self.files.disable_cleanup(true);
             let (token, folder) = (attempt.token, self.files.path().display());
             print_message(&format!(
-                "the receipt of attempt {token} is not recorded: its files are in {folder}"
+                "the receipt of attempt {token} is not recorded: its files are in {folder}, and the \
+                 next worker records it"
             ));
         }
         outcome
@@ -94,8 +95,11 @@ impl Worker<'_> {
     }
 
     /// Removes the files of an attempt.
-    pub(super) fn remove_files(&self, attempt: ClaimedAttempt) {
+    pub(super) fn remove_files(&mut self, attempt: ClaimedAttempt) {
         forget_external(self.files.path(), attempt.token);
+        if let Some(kept) = self.kept.take() {
+            kept.remove();
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use plan_ledger::{Error, Outcome, Receipt};
 
 use crate::output::Failure;
 use crate::protocol::Answer;
-use crate::runner::StopRequest;
+use crate::runner::{KeptClaim, StopRequest};
 use crate::server::Client;
 use crate::signals::StopSignals;
 
@@ -26,6 +26,8 @@ pub(super) struct Worker<'a> {
     /// A separate connection for renewals, so that they do not wait for other requests.
     pub(super) heartbeats: Client,
     pub(super) tally: WorkTally,
+    /// The record of the claim that this worker works on.
+    pub(super) kept: Option<KeptClaim>,
 }
 
 impl<'a> Worker<'a> {
@@ -45,6 +47,7 @@ impl<'a> Worker<'a> {
             client: args.ledger.client(),
             heartbeats: args.ledger.client(),
             tally: WorkTally::default(),
+            kept: None,
         })
     }
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use plan_ledger::internals::plan::{NameKind, name_error};
+use plan_ledger::internals::plan::{NameKind, RETRY_AFTER, name_error};
 use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 /// A worker's report about an attempt.
@@ -45,6 +45,10 @@ pub struct ReceiptFile {
     /// Whether a failed attempt had its side effects; only with the outcome `failed`.
     #[serde(default)]
     pub disposition: Option<Disposition>,
+    /// How long to wait before the next attempt, in seconds; only with the outcome `failed`. It
+    /// becomes a member of the payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
 }
 
 /// How an attempt ended.
@@ -98,6 +102,7 @@ impl ReceiptFile {
             side_effects: receipt.side_effects.clone(),
             cost: receipt.cost,
             disposition: receipt.disposition.filter(|_| outcome == OutcomeWord::Failed),
+            retry_after_seconds: None,
         }
     }
 
@@ -106,29 +111,30 @@ impl ReceiptFile {
     /// # Errors
     /// A message for a receipt that contradicts itself, or a variable with an invalid name.
     pub(crate) fn into_receipt(self) -> Result<Receipt, String> {
-        let says_more =
-            self.class.is_some() || self.payload.is_some() || self.disposition.is_some();
+        let says_more = self.class.is_some()
+            || self.payload.is_some()
+            || self.disposition.is_some()
+            || self.retry_after_seconds.is_some();
         if self.outcome != OutcomeWord::Failed && says_more {
-            let fields = "`class`, `payload` and `disposition`";
+            let fields = "`class`, `payload`, `disposition` and `retry_after_seconds`";
             return Err(format!("{fields} are valid only with the outcome `failed`"));
         }
         let fault = |name: &String| name_error(NameKind::Variable, name);
         if let Some(fault) = self.variables.keys().find_map(fault) {
             return Err(fault.to_owned());
         }
+        let payload = with_retry_after(self.payload, self.retry_after_seconds)?;
         let message = self.message.unwrap_or_default();
         let outcome = match self.outcome {
             OutcomeWord::Succeeded => Outcome::Succeeded,
             OutcomeWord::Failed if message.is_empty() => Outcome::Failed {
                 class: self.class.unwrap_or_default(),
                 message: "the worker gave no message".to_owned(),
-                payload: self.payload.map(Json::from).unwrap_or_default(),
+                payload,
             },
-            OutcomeWord::Failed => Outcome::Failed {
-                class: self.class.unwrap_or_default(),
-                message,
-                payload: self.payload.map(Json::from).unwrap_or_default(),
-            },
+            OutcomeWord::Failed => {
+                Outcome::Failed { class: self.class.unwrap_or_default(), message, payload }
+            }
             OutcomeWord::ReplanRequested => Outcome::ReplanRequested { reason: message },
         };
         let variables =
@@ -146,6 +152,22 @@ impl ReceiptFile {
             ..Receipt::default()
         })
     }
+}
+
+/// The payload of a failure, with the time to wait before the next attempt.
+pub(crate) fn with_retry_after(
+    payload: Option<Value>,
+    seconds: Option<u64>,
+) -> Result<Json, String> {
+    let Some(seconds) = seconds else { return Ok(payload.map(Json::from).unwrap_or_default()) };
+    let mut payload = payload.filter(|payload| !payload.is_null()).unwrap_or_else(|| json!({}));
+    let Some(members) = payload.as_object_mut() else {
+        return Err(format!(
+            "`{RETRY_AFTER}` needs a `payload` that is an object, if there is one"
+        ));
+    };
+    members.insert(RETRY_AFTER.to_owned(), seconds.into());
+    Ok(payload.into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod criteria;
+pub(crate) mod guard;
 pub(crate) mod pending;
 pub(crate) mod planner;
 pub(crate) mod probe;
@@ -16,11 +17,12 @@ pub(crate) mod summary;
 pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
+pub use guard::Guards;
 pub use pending::{Pending, pending};
 #[cfg(test)]
 pub(crate) use planner::PlannerRequest;
 pub(crate) use planner::is_by_planner;
-pub use recover::recover;
+pub use recover::{Recovered, recover};
 pub use run_loop::drive;
 pub use state::Options;
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};

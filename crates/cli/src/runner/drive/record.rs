@@ -6,10 +6,14 @@
 //!   removed its step): the result would be rejected, and another worker may already have the step.
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
-use plan_ledger::{AttemptToken, ErrorKind, LostCause, Micros, Receipt, Result, Run, StepStatus};
+use plan_ledger::{
+    AttemptToken, Command, ErrorKind, LostCause, Micros, Receipt, Result, Run, RunStatus,
+    StepStatus,
+};
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
+use crate::runner::drive::guard::disk_problem;
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, half_way};
 use crate::runner::drive::summary::Unrecorded;
@@ -29,7 +33,18 @@ impl Drive<'_> {
         match report {
             Report::Finished(token, receipt) => {
                 if let Some(running) = self.running.remove(&token) {
+                    let number = running.step.number;
+                    let (guards, clock) = (self.options.guards, self.clock);
+                    let problem = running
+                        .is_shared
+                        .then(|| self.guard.take(guards, number, &receipt, clock))
+                        .flatten();
                     self.record(token, running.step, *receipt);
+                    if let Some(reason) = problem
+                        && let Err(error) = self.pause(&reason)
+                    {
+                        self.fail(error);
+                    }
                 }
             }
             Report::Stopped(token) => {
@@ -42,6 +57,34 @@ impl Drive<'_> {
             }
             Report::Checked(checked) => self.take_verdict(checked),
         }
+    }
+
+    /// Pause the run, so that a person looks at it.
+    fn pause(&mut self, reason: &str) -> Result<()> {
+        let pause = Command::PauseByRunner { run: self.run, reason: reason.to_owned() };
+        match self.ledger.execute(&pause) {
+            Ok(_) => self.note(None, format!("the run is paused: {reason}")),
+            // It is paused already, or it has ended.
+            Err(error) if error.rejection().is_some() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Pause the run if the disk of the ledger is nearly full and a step is ready. Returns whether it
+    /// is paused.
+    pub(crate) fn is_paused_by_disk(&mut self) -> Result<bool> {
+        let guards = self.options.guards;
+        let problem = self.workers.shared_folder().and_then(|dir| disk_problem(guards, dir));
+        let Some(reason) = problem else { return Ok(false) };
+        let state = self.ledger.state()?;
+        let is_ready = |run: &Run| {
+            run.status == RunStatus::Running && run.pause.is_none() && run.ready_count() > 0
+        };
+        if state.runs.get(&self.run).is_some_and(is_ready) {
+            self.pause(&reason)?;
+        }
+        Ok(true)
     }
 
     fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {

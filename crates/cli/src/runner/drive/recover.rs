@@ -1,19 +1,34 @@
 //! Recovery: handles attempts that an earlier runner left in flight.
 //!
-//! Invariant: an attempt is recorded as lost only after its worker is known to be dead. Attempts of
-//! workers that no runner hosted keep their leases.
+//! Invariants:
+//! - A result that a worker left is recorded, and its files are deleted only then.
+//! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
+//!   that no runner hosted keep their leases.
 
+use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{
-    AttemptToken, Command, Ledger, LostCause, Result, RunId, State, StepNumber, StepStatus,
+    AttemptToken, Command, ErrorKind, Ledger, LostCause, Receipt, Result, Run, RunId, State,
+    StepNumber, StepStatus,
 };
 
+use crate::protocol::hand_off::describe;
 use crate::protocol::{StepName, WorkerKind};
+use crate::runner::process::unusable;
 use crate::runner::progress::{Observer, Progress};
 use crate::runner::workers::Workers;
 
-/// Record the in-flight attempts of an earlier runner as lost, once their workers are known to be
-/// dead, and resolve the unknown outcomes that these workers can resolve. Returns the number of
-/// lost attempts.
+/// What an earlier runner left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Attempts that were recorded as lost.
+    pub lost: u32,
+    /// Receipts that were recorded for it.
+    pub receipts: u32,
+}
+
+/// Record what the in-flight attempts of an earlier runner have reported, and the others as lost, once
+/// their workers are known to be dead; then resolve the unknown outcomes that these workers can
+/// resolve.
 ///
 /// No other thread of this process may drive the run meanwhile.
 pub fn recover(
@@ -21,29 +36,51 @@ pub fn recover(
     run: RunId,
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
-) -> Result<u32> {
+) -> Result<Recovered> {
     workers.confirm_dead()?;
     let notes = workers.notes();
     let state = ledger.state()?;
-    let mut lost = 0;
+    let mut recovered = Recovered::default();
     for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
         let Some(the_run) = state.runs.get(&run) else { continue };
         let attempt = the_run.step(*number).and_then(|step| step.attempt());
         if !attempt.is_some_and(|attempt| WorkerKind::hosted(&attempt.worker)) {
             continue;
         }
+        let step = StepName::of(the_run, *number);
+        if let Some(receipt) = left_receipt(workers, the_run, *number, *token) {
+            let status = record_left(ledger, *token, &receipt)?;
+            recovered.receipts += 1;
+            let (outcome, message) = describe(&receipt.outcome);
+            let (token, duration) = (*token, receipt.duration);
+            observer.progress(&Progress::Noted {
+                step: Some(step.clone()),
+                note: "its worker had ended, and its runner had not recorded the result".to_owned(),
+            });
+            observer.progress(&Progress::Receipt {
+                step,
+                token,
+                outcome,
+                message,
+                duration,
+                status,
+            });
+            continue;
+        }
         let note = notes.iter().find(|note| note.token == Some(*token));
         let note = note.map(|note| format!("; it {}", note.text)).unwrap_or_default();
         let detail = format!("the runner that hosted it ended before it reported{note}");
         ledger.report_lost(*token, LostCause::RunnerDied, &detail)?;
-        lost += 1;
+        recovered.lost += 1;
         observer.progress(&Progress::Lost {
-            step: StepName::of(the_run, *number),
+            step,
             token: *token,
             detail,
             status: status_of(&*ledger.state()?, run, *number),
         });
     }
+    record_late(ledger, &state, run, workers)?;
+    workers.forget_left()?;
     // These processes belong to attempts that are over, or to checks.
     for note in notes.iter().filter(|note| !is_in_flight(&state, run, note.token)) {
         let note = format!("an attempt or a check of an earlier runner {}", note.text);
@@ -62,7 +99,54 @@ pub fn recover(
             ledger.execute(&Command::ResolveOutcome { run, step, finding, by, evidence })?;
         }
     }
-    Ok(lost)
+    Ok(recovered)
+}
+
+/// The receipt that a worker of an earlier runner left.
+fn left_receipt(
+    workers: &mut dyn Workers,
+    run: &Run,
+    number: StepNumber,
+    token: AttemptToken,
+) -> Option<Receipt> {
+    let found = run.plan().zip(run.plan_step(number));
+    let idempotence = found.map_or(Idempotence::No, |(plan, step)| plan.idempotence_of(step));
+    let changes = found.map(|(_, step)| step.changes().owned()).unwrap_or_default();
+    workers.left_receipt(token, idempotence, &changes)
+}
+
+/// Record the receipt that a worker of an earlier runner left.
+fn record_left(ledger: &Ledger, token: AttemptToken, receipt: &Receipt) -> Result<StepStatus> {
+    match ledger.record_receipt(token, receipt.clone()) {
+        Err(error) if error.kind() == ErrorKind::TooLarge => {
+            let message = format!("its receipt is too large: {error}; name an artifact");
+            ledger.record_receipt(token, unusable(message, receipt))
+        }
+        recorded => recorded,
+    }
+}
+
+/// Record the receipts that earlier workers left after their attempts were over. The ledger refuses
+/// and keeps them, and one that it has already changes nothing.
+fn record_late(
+    ledger: &Ledger,
+    state: &State,
+    run: RunId,
+    workers: &mut dyn Workers,
+) -> Result<()> {
+    for token in workers.left_attempts() {
+        let Some((of, number)) = state.dispatched.get(&token) else { continue };
+        let Some(the_run) = state.runs.get(&run).filter(|_| *of == run) else { continue };
+        if is_in_flight(state, run, Some(token)) {
+            continue;
+        }
+        let Some(receipt) = left_receipt(workers, the_run, *number, token) else { continue };
+        match record_left(ledger, token, &receipt) {
+            Err(error) if error.rejection().is_none() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn is_in_flight(state: &State, run: RunId, token: Option<AttemptToken>) -> bool {

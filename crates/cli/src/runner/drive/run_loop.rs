@@ -19,7 +19,8 @@ use plan_ledger::{
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::title;
-use crate::runner::drive::recover::recover;
+use crate::runner::drive::guard::GuardState;
+use crate::runner::drive::recover::{Recovered, recover};
 use crate::runner::drive::state::{Drive, Options, Planning, Running, WAIT_MAX, half_way};
 use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
@@ -42,8 +43,8 @@ pub fn drive(
     options: Options<'_>,
 ) -> Result<RunSummary> {
     let started = clock.now();
-    let lost = recover(ledger, run, workers, observer)?;
-    let session = Session { lost, ..Session::default() };
+    let Recovered { receipts, lost } = recover(ledger, run, workers, observer)?;
+    let session = Session { receipts, lost, ..Session::default() };
     let helpers = workers.helpers();
     let drive = Drive {
         ledger,
@@ -61,6 +62,7 @@ pub fn drive(
         helpers,
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
+        guard: GuardState::default(),
         planning: Planning::default(),
         seen: 0,
         prepared_version: 0,
@@ -148,7 +150,10 @@ impl Drive<'_> {
         self.queue_probes();
         self.queue_planner();
         self.start_checks()?;
-        while self.has_room() {
+        if self.has_room() && self.is_paused_by_disk()? {
+            return Ok(());
+        }
+        while self.has_room() && self.guard.held_until(self.clock).is_none() {
             let slot = self.free_slot();
             let worker = format!("{}/{slot}", self.workers.kind().as_str());
             let task = match self.dispatch(&worker) {
@@ -197,15 +202,19 @@ impl Drive<'_> {
             return Err(error);
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);
-        self.running.insert(task.token, Running { step: step.clone(), slot, renew_at });
+        let is_shared = task.step.command.is_none();
+        let running = Running { step: step.clone(), slot, is_shared, renew_at };
+        self.running.insert(task.token, running);
         self.observer.progress(&Progress::Started { step });
         Ok(())
     }
 
     /// The maximum time for which the loop waits for the next report.
     fn wait(&self) -> Duration {
-        let next = self.running.values().map(|running| running.renew_at).min();
-        let until = next.unwrap_or(Micros::MAX).saturating_sub(self.clock.now());
+        let now = self.clock.now();
+        let next = self.running.values().map(|running| running.renew_at);
+        let next = next.chain(self.guard.held_until(self.clock)).min();
+        let until = next.unwrap_or(Micros::MAX).saturating_sub(now);
         Duration::from_micros(until).min(WAIT_MAX)
     }
 
@@ -229,7 +238,11 @@ impl Drive<'_> {
         let Some(run) = state.runs.get(&self.run) else { return };
         let settled = run.count(StepStatus::Accepted) + run.count(StepStatus::Skipped);
         let steps = run.active_version().map_or(0, |version| version.step_count);
+        let spent = self.guard.spent_parts(run, self.clock);
         self.observer.progress(&Progress::Counted { settled, steps });
+        for part in spent {
+            self.observer.progress(&Progress::BudgetUsed { part });
+        }
     }
 
     pub(crate) fn handle_stop_request(&mut self) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::protocol::WorkerKind;
+use crate::runner::Guards;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
@@ -160,7 +161,7 @@ impl Bench {
     }
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
-        let options = Options { max_parallel: 3, marks: None };
+        let options = Options { max_parallel: 3, marks: None, guards: Guards::NONE };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

@@ -8,6 +8,7 @@ use plan_ledger::{AttemptToken, Clock, Error, Ledger, RunId, Timestamp};
 use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
+use crate::runner::drive::guard::{GuardState, Guards};
 use crate::runner::drive::summary::{Session, Unrecorded};
 use crate::runner::helpers::Helpers;
 use crate::runner::imported_status::ImportedStatuses;
@@ -24,12 +25,16 @@ pub struct Options<'a> {
     pub max_parallel: usize,
     /// Step statuses from the plan file, which are applied when a version becomes active.
     pub marks: Option<&'a ImportedStatuses>,
+    /// When to pause the run.
+    pub guards: Guards,
 }
 
 /// A running worker.
 pub(crate) struct Running {
     pub(crate) step: StepName,
     pub(crate) slot: usize,
+    /// Whether its step has no command of its own: other steps have the same worker.
+    pub(crate) is_shared: bool,
     /// When to renew its lease.
     pub(crate) renew_at: Timestamp,
 }
@@ -64,6 +69,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
+    /// What the guards have seen.
+    pub(crate) guard: GuardState,
     /// The replan requests of this loop.
     pub(crate) planning: Planning,
     /// The last sequence number at the loop's last search for work.

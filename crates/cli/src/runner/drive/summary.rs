@@ -54,8 +54,8 @@ pub enum RunOutcome {
     },
 }
 
-/// A receipt that could not be recorded: its attempt will be recorded as lost, and its step
-/// dispatched again.
+/// A receipt that could not be recorded. The files of its attempt are kept, and the next runner records
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unrecorded {
     /// The step.

@@ -55,6 +55,9 @@ impl Drive<'_> {
         if run.pause.is_some() {
             return None;
         }
+        if let Some(until) = self.guard.held_until(self.clock).filter(|_| run.ready_count() > 0) {
+            return Some((until, "a worker said to try again then".to_owned()));
+        }
         let (until, number) = run.timers.iter().find_map(|(until, timer)| match timer {
             Timer::Delay(number) => Some((*until, *number)),
             Timer::Question(_) | Timer::Barrier(_) | Timer::Lease(_) | Timer::Wall => None,

@@ -7,7 +7,7 @@ use plan_ledger::Ruling;
 
 use crate::runner::check::{CheckAnswer, Subject};
 use crate::runner::judge;
-use crate::runner::process::job::EndedBy;
+use crate::runner::process::limits::EndedBy;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
 
 /// The number of bytes of a check's output that become evidence.
@@ -24,7 +24,7 @@ pub(crate) struct Ended {
 impl Ended {
     fn how(&self) -> String {
         match (self.by, self.status.code()) {
-            (Some(by @ (EndedBy::Timeout(_) | EndedBy::Length(_))), _) => by.message(),
+            (Some(by), _) if !by.is_request() => by.message(),
             (_, Some(code)) => format!("exit status {code}"),
             (_, None) => self.status.to_string(),
         }
@@ -43,7 +43,7 @@ pub(crate) fn ruling(
     answer: CheckAnswer,
     ended: &Ended,
 ) -> (Option<Ruling>, String) {
-    let is_stopped = ended.by == Some(EndedBy::Stop);
+    let is_stopped = ended.by.is_some_and(EndedBy::is_request);
     let (ruling, evidence) = match answer {
         CheckAnswer::Status => of_status(subject, ended),
         _ if !ended.status.success() => (unanswered(subject, answer), ended.failure()),

@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! - The streams of a job are files. The runner never waits for the end of a pipe, so a grandchild
-//!   that keeps a pipe open cannot block the runner, and output cannot block a worker. A job that
-//!   exceeds its output limit is killed.
+//!   that keeps a pipe open cannot block the runner, and output cannot block a worker.
 //! - The waiting thread detects the exit but does not reap the child; the owner of the job reaps
 //!   it. The process id is therefore not reused while the group may still be killed. After the
 //!   exit, the thread does slow work, such as hashing, for its owner.
@@ -11,20 +10,24 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 
-use plan_ledger::{Error, FailureClass, Result};
+use plan_ledger::{Error, Micros, Result};
 
+use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
+use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::{JOB_VARIABLE, Orphan};
 use crate::runner::process::scratch::{JobFiles, Scratch};
+use crate::runner::process::supervisor;
 use crate::runner::workers::StartFailure;
 
 /// Variables of an outer runner that a job must not inherit.
@@ -41,9 +44,6 @@ const OWN_VARIABLES: [&str; 10] = [
     JOB_VARIABLE,
 ];
 
-/// The output limit of a stream in bytes; a job that exceeds it is ended.
-pub(crate) const STREAM_LENGTH_MAX: u64 = 1 << 30;
-
 /// The environment of a job. A path need not be valid text.
 pub(crate) type Variables = Vec<(String, OsString)>;
 
@@ -55,10 +55,8 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) command: &'a str,
     pub(crate) environment: Variables,
     pub(crate) input: &'a [u8],
-    pub(crate) timeout_seconds: Option<u32>,
+    pub(crate) limits: JobLimits,
     pub(crate) streams: Streams,
-    /// The output limit of each stream in bytes.
-    pub(crate) stream_length_max: u64,
 }
 
 /// The destination of standard output.
@@ -73,13 +71,23 @@ pub(crate) enum Streams {
 pub(crate) struct Job {
     pub(crate) stem: String,
     pub(crate) started: Instant,
-    timeout_seconds: Option<u32>,
-    stream_length_max: u64,
-    /// The files of its streams.
-    written: [PathBuf; 2],
+    watch: LimitWatch,
     child: Child,
     ended_by: Option<EndedBy>,
+    /// When to kill it, if it was asked to end.
+    kill_at: Option<Instant>,
     wait_thread: WaitThread,
+}
+
+/// The end of a job.
+pub(crate) struct JobEnd {
+    pub(crate) end: CommandEnd,
+    /// Why the runner ended it.
+    pub(crate) ended_by: Option<EndedBy>,
+    /// How long it ran.
+    pub(crate) duration: Micros,
+    /// Whether the disk of its output was full when it ended.
+    pub(crate) is_disk_full: bool,
 }
 
 /// The thread that waited for a job and is now free for slow work.
@@ -92,39 +100,6 @@ impl WaitThread {
         if let Err(unsent) = self.0.send(Box::new(work)) {
             // The thread has ended: run it here.
             (unsent.0)();
-        }
-    }
-}
-
-/// The reason why the runner ended a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndedBy {
-    /// It ran longer than its limit in seconds.
-    Timeout(u32),
-    /// It wrote more than its limit in bytes.
-    Length(u64),
-    /// The runner was asked to stop.
-    Stop,
-}
-
-impl EndedBy {
-    /// The human-readable reason.
-    pub(crate) fn message(self) -> String {
-        match self {
-            Self::Timeout(seconds) => format!("timed out after {seconds} s"),
-            Self::Length(most) => format!(
-                "wrote more than {most} bytes to its standard output or error, and was stopped; \
-                 write it to a file and name that as an artifact"
-            ),
-            Self::Stop => "ended by request".to_owned(),
-        }
-    }
-
-    /// Whether another attempt may succeed.
-    pub(crate) fn class(self) -> FailureClass {
-        match self {
-            Self::Timeout(_) | Self::Stop => FailureClass::Transient,
-            Self::Length(_) => FailureClass::Deterministic,
         }
     }
 }
@@ -156,11 +131,10 @@ impl Job {
         let job = Self {
             stem: spec.stem.clone(),
             started: Instant::now(),
-            timeout_seconds: spec.timeout_seconds,
-            stream_length_max: spec.stream_length_max,
-            written: ["out", "err"].map(|suffix| scratch.path(&spec.stem, suffix)),
+            watch: LimitWatch::new(spec.limits.clone(), scratch, &spec.stem),
             child,
             ended_by: None,
+            kill_at: None,
             wait_thread: WaitThread(wait_thread),
         };
         match job.watch(spec, scratch, works, (key, ended.clone())) {
@@ -203,44 +177,48 @@ impl Job {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// When its time limit passes.
-    fn deadline(&self) -> Option<Instant> {
-        let seconds = self.timeout_seconds.filter(|_| self.ended_by.is_none())?;
-        self.started.checked_add(Duration::from_secs(seconds.into()))
-    }
-
-    /// End the job if it exceeds its time or output limit.
+    /// End the job if it exceeds one of its limits, or has not ended when it was asked to.
     pub(crate) fn enforce(&mut self) {
-        let is_late = self.deadline().is_some_and(|deadline| deadline <= Instant::now());
-        if let Some(seconds) = self.timeout_seconds.filter(|_| is_late) {
-            self.end(EndedBy::Timeout(seconds));
+        if self.ended_by.is_none()
+            && let Some(by) = self.watch.exceeded(self.started)
+        {
+            self.end(by);
         }
-        let is_long = |path: &PathBuf| {
-            std::fs::metadata(path).is_ok_and(|file| file.len() > self.stream_length_max)
-        };
-        if self.ended_by.is_none() && self.written.iter().any(is_long) {
-            self.end(EndedBy::Length(self.stream_length_max));
+        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
+            self.kill_at = None;
+            self.signal(Signal::KILL);
         }
     }
 
-    /// Kill the whole group. The first reason is kept.
+    /// End the whole group. The first reason is kept. A job that is asked to stop has a grace period
+    /// to end by itself.
     pub(crate) fn end(&mut self, by: EndedBy) {
-        if self.ended_by.is_none() {
-            self.ended_by = Some(by);
-            self.kill();
+        if self.ended_by.is_some() {
+            return;
+        }
+        self.ended_by = Some(by);
+        let is_told = by == EndedBy::Stop && !plan_ledger::mutant!(WorkerNotToldToStop);
+        let grace = if is_told { self.watch.grace() } else { Duration::ZERO };
+        if grace.is_zero() {
+            self.signal(Signal::KILL);
+        } else {
+            self.kill_at = Some(Instant::now() + grace);
+            self.signal(Signal::TERM);
         }
     }
 
-    fn kill(&self) {
-        if let Some(pid) = self.pid() {
-            // An error means that the group has already exited.
-            let _ = kill_process_group(pid, Signal::KILL);
+    fn signal(&self, signal: Signal) {
+        let Some(pid) = self.pid() else { return };
+        // The job is not reaped, so the number is its own. It may not have its group yet; any other
+        // error means that it has exited.
+        if kill_process_group(pid, signal).is_err() {
+            let _ = kill_process(pid, signal);
         }
     }
 
     /// End the job and its descendants, and wait until all have exited.
     pub(crate) fn end_now(mut self, scratch: &Scratch) {
-        self.kill();
+        self.signal(Signal::KILL);
         self.end_leftovers(scratch);
         let _ = self.child.wait();
     }
@@ -261,9 +239,35 @@ impl Job {
         self.wait_thread.clone()
     }
 
-    /// The exit status and the reason for ending it, after the key was sent.
-    pub(crate) fn reap(mut self) -> (io::Result<ExitStatus>, Option<EndedBy>) {
-        (self.child.wait(), self.ended_by)
+    /// How it ended, after the key was sent.
+    pub(crate) fn reap(mut self, scratch: &Scratch) -> io::Result<JobEnd> {
+        let status = self.child.wait()?;
+        let elapsed = Micros::try_from(self.started.elapsed().as_micros()).unwrap_or(Micros::MAX);
+        // Without a record, the supervisor was killed, or there was none.
+        let record = scratch.record(&self.stem).unwrap_or(ExitRecord {
+            end: CommandEnd::Ended(status),
+            duration: elapsed,
+            is_disk_full: false,
+        });
+        let ExitRecord { end, duration, is_disk_full } = record;
+        Ok(JobEnd { end, ended_by: self.ended_by, duration, is_disk_full })
+    }
+}
+
+impl JobEnd {
+    /// The reason for ending it, unless it had ended by itself: a job that exits just before the
+    /// runner ends it keeps its exit status. One that was asked to stop has a result only if it says
+    /// so, with the exit status 0 or a receipt.
+    pub(crate) fn ended_by(
+        &self,
+        status: ExitStatus,
+        has_receipt: impl FnOnce() -> bool,
+    ) -> Option<EndedBy> {
+        self.ended_by.filter(|by| match (by, status.code()) {
+            (EndedBy::Stop, Some(0)) => false,
+            (EndedBy::Stop, _) => !has_receipt(),
+            (_, code) => code.is_none(),
+        })
     }
 }
 
@@ -273,8 +277,13 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
         Streams::Separate => output,
         Streams::Together => errors.try_clone()?,
     };
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(spec.command).process_group(0);
+    let record = scratch.record_path(&spec.stem);
+    let mut command = supervisor::command(&record, spec.command).unwrap_or_else(|| {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(spec.command);
+        shell
+    });
+    command.process_group(0);
     command.stdin(input).stdout(output).stderr(errors);
     for name in OWN_VARIABLES {
         command.env_remove(name);

@@ -1,14 +1,23 @@
-//! Processes: starts workers and checks, reads their output and receipts, and ends their orphans.
+//! Processes: starts workers and checks under supervisors, reads their output and receipts, and
+//! ends their orphans.
 
 pub(crate) mod check_result;
+pub(crate) mod exit_record;
+pub(crate) mod ignored_signals;
 pub(crate) mod job;
+pub(crate) mod limits;
 pub(crate) mod orphans;
 pub(crate) mod output;
 pub(crate) mod receipt;
 pub(crate) mod receipt_file;
 pub(crate) mod report;
 pub(crate) mod scratch;
+pub(crate) mod supervisor;
 pub(crate) mod workers;
 
+pub(crate) use ignored_signals::not_ignored;
+pub use limits::WorkerLimits;
+pub(crate) use orphans::process_start;
 pub(crate) use output::unusable;
+pub(crate) use supervisor::act_or_enable;
 pub use workers::{ProcessOptions, ProcessWorkers, scratch_folder};

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::runner::process::supervisor;
+
 /// The variable that names the job of a process.
 pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
 
@@ -44,6 +46,8 @@ pub(crate) struct Orphan {
     /// The job that its environment names.
     job: Option<PathBuf>,
     group: i32,
+    /// Whether it only waited for the command of its job.
+    is_supervisor: bool,
 }
 
 impl Orphan {
@@ -89,10 +93,12 @@ pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Or
 
 /// The note about the processes that a job left; `None` if there were none.
 pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
-    let names: Vec<String> = orphans.iter().take(NAMED_MAX).map(Orphan::describe).collect();
+    let orphans: Vec<&Orphan> = orphans.iter().filter(|orphan| !orphan.is_supervisor).collect();
+    let names: Vec<String> =
+        orphans.iter().take(NAMED_MAX).map(|orphan| orphan.describe()).collect();
     let more = orphans.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let alive = orphans.iter().find(|orphan| orphan.is_alive()).map(Orphan::describe);
+    let alive = orphans.iter().find(|orphan| orphan.is_alive()).map(|orphan| orphan.describe());
     let alive = alive.map(|process| format!("; {process} cannot be killed")).unwrap_or_default();
     let (count, list) = (orphans.len(), names.join(", "));
     let what = if count == 1 { "1 process".to_owned() } else { format!("{count} processes") };
@@ -109,6 +115,7 @@ fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
         .filter(|pid| *pid != own && Some(*pid) != leader)
         .filter_map(|pid| orphan_of(pid, since))
         .filter(|orphan| orphan.is_in_group(leader) || orphan.job.as_deref().is_some_and(is_job))
+        .map(|orphan| Orphan { is_supervisor: is_supervisor(orphan.pid), ..orphan })
         .collect()
 }
 
@@ -116,7 +123,18 @@ fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
 fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
     let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
     let job = job_of(pid);
-    Some(Orphan { pid, name, job, group })
+    Some(Orphan { pid, name, job, group, is_supervisor: false })
+}
+
+fn is_supervisor(pid: Pid) -> bool {
+    fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid()))
+        .is_ok_and(|line| supervisor::is_supervisor(&line))
+}
+
+/// When a process started, in clock ticks after the boot; `None` if it is gone, or unknown here.
+pub(crate) fn process_start(process: u32) -> Option<u64> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw)?;
+    stat(pid).map(|status| status.started)
 }
 
 /// The entries of `/proc/PID/stat` that are used here.

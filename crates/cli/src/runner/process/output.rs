@@ -1,18 +1,24 @@
 //! Default receipts: the exit status, standard output and the end of standard error of a process.
-use crate::protocol::hand_off::files::open_regular;
 
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::str::Utf8Error;
 
 use serde_json::Value;
 
-use plan_ledger::internals::plan::quote_long_numbers;
-use plan_ledger::{Disposition, FailureClass, Json, Outcome, Receipt};
+use plan_ledger::internals::plan::{RETRY_AFTER, quote_long_numbers};
+use plan_ledger::{Artifact, Disposition, FailureClass, Json, Outcome, Receipt};
 
-/// The output limit of a receipt in bytes.
+use crate::protocol::hand_off::files::open_regular;
+
+/// The output limit of a receipt in bytes. A longer output is cut.
 pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
+
+/// The number of bytes of a longer output that a receipt has.
+pub(crate) const CUT_LENGTH: u64 = 64 << 10;
 
 /// The number of bytes of a worker's standard error that a receipt keeps.
 pub(crate) const LOG_TAIL_LENGTH_MAX: u64 = 4 << 10;
@@ -26,30 +32,76 @@ const EXIT_TRY_AGAIN: i32 = 75;
 /// The exit statuses of a shell that cannot execute, or cannot find, the command.
 const EXIT_NOT_EXECUTABLE: [i32; 2] = [126, 127];
 
-/// The receipt of a worker that wrote no receipt file.
-pub(crate) fn receipt_of(status: ExitStatus, output: &Path, log_tail: String) -> Receipt {
+/// The result of a worker: its receipt, and what the runner notes about it.
+#[derive(Debug, Default)]
+pub(crate) struct Worked {
+    pub(crate) receipt: Receipt,
+    pub(crate) notes: Vec<String>,
+}
+
+impl From<Receipt> for Worked {
+    fn from(receipt: Receipt) -> Self {
+        Self { receipt, notes: Vec::new() }
+    }
+}
+
+/// What a worker printed.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerOutput {
+    pub(crate) value: Json,
+    /// The file with the whole output, and the length of the output, if the value is only its
+    /// beginning.
+    kept: Option<(Artifact, u64)>,
+}
+
+impl From<Json> for WorkerOutput {
+    fn from(value: Json) -> Self {
+        Self { value, kept: None }
+    }
+}
+
+impl WorkerOutput {
+    /// The receipt with this output.
+    pub(crate) fn add_to(self, receipt: Receipt) -> Worked {
+        let Self { value, kept } = self;
+        let mut worked = Worked::from(Receipt { output: value.into(), ..receipt });
+        if let Some((artifact, length)) = kept {
+            worked.notes.push(format!(
+                "its output has {length} bytes: the receipt has the first {CUT_LENGTH}, and {} has \
+                 all of it",
+                artifact.path
+            ));
+            worked.receipt.artifacts.push(artifact);
+        }
+        worked
+    }
+}
+
+/// The result of a worker that wrote no receipt file.
+pub(crate) fn result_of(
+    status: ExitStatus,
+    output: Result<WorkerOutput, String>,
+    log_tail: String,
+) -> Worked {
     let outcome = match (status.code(), status.signal()) {
-        (Some(0), _) => return receipt_of_output(output, log_tail),
+        (Some(0), _) => {
+            return match output {
+                Ok(output) => output.add_to(Receipt { log_tail, ..Receipt::default() }),
+                Err(message) => {
+                    let outcome = failed(FailureClass::Deterministic, message);
+                    Receipt { outcome, log_tail, ..Receipt::default() }.into()
+                }
+            };
+        }
         (Some(code), _) => failed_with(code, &log_tail),
         (None, Some(signal)) => {
             failed(FailureClass::Transient, format!("killed by signal {signal}"))
         }
         (None, None) => failed(FailureClass::Unknown, format!("ended: {status}")),
     };
-    // The output of a failed worker may explain the failure; it is kept if it is small enough.
-    let output = read_output(output).unwrap_or_default();
-    Receipt { outcome, output: output.into(), log_tail, ..Receipt::default() }
-}
-
-/// The receipt of a worker that succeeded: its standard output is its output.
-fn receipt_of_output(output: &Path, log_tail: String) -> Receipt {
-    match read_output(output) {
-        Ok(output) => Receipt { output: output.into(), log_tail, ..Receipt::default() },
-        Err(message) => {
-            let outcome = failed(FailureClass::Deterministic, message);
-            Receipt { outcome, log_tail, ..Receipt::default() }
-        }
-    }
+    // The output of a failed worker may explain the failure.
+    let receipt = Receipt { outcome, log_tail, ..Receipt::default() };
+    output.unwrap_or_default().add_to(receipt)
 }
 
 /// The replacement for a receipt that cannot be stored. Its cost, duration and disposition are
@@ -67,6 +119,17 @@ pub(crate) fn failed(class: FailureClass, message: String) -> Outcome {
     Outcome::Failed { class, message, payload: Json::default() }
 }
 
+/// The time to wait that a worker prints on standard error when it exits with [`EXIT_TRY_AGAIN`]: the
+/// last line `retry-after: SECONDS`.
+fn printed_retry_after(code: i32, log_tail: &str) -> Option<u64> {
+    let seconds = |line: &str| {
+        let (name, seconds) = line.split_once(':')?;
+        let is_named = name.trim().eq_ignore_ascii_case("retry-after");
+        seconds.trim().parse().ok().filter(|_| is_named)
+    };
+    log_tail.lines().rev().find_map(seconds).filter(|_| code == EXIT_TRY_AGAIN)
+}
+
 fn failed_with(code: i32, log_tail: &str) -> Outcome {
     let class = match code {
         EXIT_TRY_AGAIN => FailureClass::Transient,
@@ -78,20 +141,58 @@ fn failed_with(code: i32, log_tail: &str) -> Outcome {
         message.push_str(": ");
         message.push_str(&line);
     }
-    failed(class, message)
+    let mut payload = serde_json::Map::new();
+    if let Some(seconds) = printed_retry_after(code, log_tail) {
+        payload.insert(RETRY_AFTER.to_owned(), seconds.into());
+    }
+    let payload = if payload.is_empty() { Json::default() } else { Value::Object(payload).into() };
+    Outcome::Failed { class, message, payload }
 }
 
-/// The content of a file as a JSON value: JSON if it parses, otherwise text; an empty file is null.
-pub(crate) fn read_output(path: &Path) -> Result<Json, String> {
+/// The output of a worker in a file: JSON if it parses, otherwise text; an empty file is null. An
+/// output that is too long for a receipt is cut, and the file is kept under the other path.
+pub(crate) fn read_output(path: &Path, kept: &Path) -> Result<WorkerOutput, String> {
+    let length = path.metadata().map_or(0, |file| file.len());
+    if length > OUTPUT_LENGTH_MAX {
+        let cannot = |error| format!("cannot keep its output as {}: {error}", kept.display());
+        return cut(path, kept, length).map_err(cannot);
+    }
     let bytes = read_limited(path, OUTPUT_LENGTH_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_end_matches(['\n', '\r']);
     if text.is_empty() {
-        return Ok(Json::default());
+        return Ok(WorkerOutput::default());
     }
     // A long number must not make finished work invalid, so its digits are kept as text.
     let value = serde_json::from_str(&quote_long_numbers(text));
-    Ok(Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned()))))
+    let value = Json::new(&value.unwrap_or_else(|_| Value::String(text.to_owned())));
+    Ok(value.into())
+}
+
+/// Keep a file under another path, and return its beginning.
+fn cut(path: &Path, kept: &Path, length: u64) -> io::Result<WorkerOutput> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(CUT_LENGTH).read_to_end(&mut bytes)?;
+    if let Some(folder) = kept.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    // A link needs no room, and a runner that is killed here does it again.
+    match fs::hard_link(path, kept) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(_) => _ = fs::copy(path, kept)?,
+        Ok(()) => {}
+    }
+    let is_within = |error: &Utf8Error| error.error_len().is_some();
+    let end = match str::from_utf8(&bytes) {
+        // The last character is incomplete.
+        Err(error) if !is_within(&error) => error.valid_up_to(),
+        _ => bytes.len(),
+    };
+    let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
+    let value = Json::new(&Value::String(text.into_owned()));
+    let path = kept.to_string_lossy().into_owned();
+    // The hash is computed with those of the other artifacts.
+    Ok(WorkerOutput { value, kept: Some((Artifact { path, hash: String::new() }, length)) })
 }
 
 /// The content of a file, if it is not longer than the limit.
@@ -102,10 +203,7 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
     // Read one byte more than allowed: the file may still grow, so its length is not reliable.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(format!(
-            "the output is longer than {limit} bytes; write it to a file and name that as an \
-             artifact in the receipt"
-        ));
+        return Err(format!("{} is longer than {limit} bytes", path.display()));
     }
     Ok(bytes)
 }
@@ -147,7 +245,10 @@ mod tests {
 
     #[test]
     fn output_is_json_or_text() {
-        let read = |bytes: &[u8]| read_output(file(bytes).path()).unwrap().to_string();
+        let read = |bytes: &[u8]| {
+            let file = file(bytes);
+            read_output(file.path(), Path::new("unused")).unwrap().value.to_string()
+        };
         assert_eq!(read(b"{\"b\": 1, \"a\": 2}\n"), "{\"a\":2,\"b\":1}");
         assert_eq!(read(b"done\n"), "\"done\"");
         assert_eq!(read(b"{\"order\": 1234567890123456789}"), "{\"order\":1234567890123456789}");
@@ -162,7 +263,26 @@ mod tests {
     fn output_limit_is_exact() {
         let file = file(b"12345");
         assert_eq!(read_limited(file.path(), 5).unwrap().len(), 5);
-        assert!(read_limited(file.path(), 4).unwrap_err().contains("artifact"));
+        assert!(read_limited(file.path(), 4).unwrap_err().contains("longer than 4 bytes"));
+    }
+
+    #[test]
+    fn output_over_the_limit_is_cut_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, kept) = (folder.path().join("7.out"), folder.path().join("outputs/7.out"));
+        // The limit of the cut is within a character.
+        let text = "x\u{20ac}".repeat(3 << 20);
+        fs::write(&path, &text).unwrap();
+        for _ in 0..2 {
+            let worked = read_output(&path, &kept).unwrap().add_to(Receipt::default());
+            let value = worked.receipt.output.inline().unwrap().value();
+            let value = value.as_str().unwrap();
+            assert!(text.starts_with(value) && value.len() == 65_536, "{}", value.len());
+            assert_eq!(worked.receipt.artifacts[0].path, kept.to_string_lossy());
+            assert!(worked.notes[0].contains("has 12582912 bytes"), "{:?}", worked.notes);
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(fs::read(&kept).unwrap(), text.as_bytes());
     }
 
     #[test]

@@ -9,42 +9,97 @@ use rustix::io::Errno;
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{Disposition, FailureClass, Outcome, Receipt};
 
-use crate::runner::process::job::EndedBy;
-use crate::runner::process::output::{LOG_TAIL_LENGTH_MAX, failed, receipt_of, tail};
+use crate::runner::process::exit_record::ExitRecord;
+use crate::runner::process::limits::EndedBy;
+use crate::runner::process::output::{
+    LOG_TAIL_LENGTH_MAX, Worked, WorkerOutput, failed, read_output, result_of, tail,
+};
 use crate::runner::process::receipt_file;
 use crate::runner::process::scratch::Scratch;
 
-/// The receipt of a worker that exited or that the runner ended.
-pub(crate) fn receipt(
+/// How a worker ended, and why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkerEnd {
+    pub(crate) status: ExitStatus,
+    /// The reason why the runner ended it.
+    pub(crate) ended_by: Option<EndedBy>,
+    /// Whether the disk of its output was full: it may have failed for that reason.
+    pub(crate) is_disk_full: bool,
+}
+
+/// The result of a worker that exited or that the runner ended.
+pub(crate) fn result(
     scratch: &Scratch,
     stem: &str,
-    (status, ended_by): (ExitStatus, Option<EndedBy>),
+    WorkerEnd { status, ended_by, is_disk_full }: WorkerEnd,
     idempotence: Idempotence,
-) -> Receipt {
-    let output = scratch.path(stem, "out");
+) -> Worked {
     let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
     if let Some(by) = ended_by {
-        return without_receipt_file(by.class(), by.message(), log_tail, idempotence);
+        return without_receipt_file(by.class(), by.message(), log_tail, idempotence).into();
     }
-    match receipt_file::read(&scratch.path(stem, "receipt"), &output) {
-        Some(Ok(receipt)) => Receipt { log_tail, ..receipt },
+    match receipt_in_file(scratch, stem, &log_tail) {
+        Some(Ok(worked)) => worked,
         // A killed worker may have been writing the file.
         Some(Err(message)) if status.code().is_some() => {
-            without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence)
+            without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence).into()
         }
         _ => {
-            let receipt = receipt_of(status, &output, log_tail);
-            // A worker that exits with a failure thereby states that it had no effect. A signal, or
-            // output that cannot be stored, does not imply that.
-            let exited_with_failure = status.code().is_some_and(|code| code != 0);
-            match receipt.outcome {
-                Outcome::Failed { .. } if !exited_with_failure => {
-                    Receipt { disposition: unknown(idempotence), ..receipt }
-                }
-                _ => receipt,
+            let mut worked = result_of(status, printed(scratch, stem), log_tail);
+            // A worker that exits with a failure thereby states that it had no effect. A signal,
+            // output that cannot be stored, or a disk that is full, does not imply that.
+            let is_disk_full = is_disk_full && !plan_ledger::mutant!(FullDiskSaysNothingHappened);
+            let exited_with_failure = status.code().is_some_and(|code| code != 0) && !is_disk_full;
+            if matches!(worked.receipt.outcome, Outcome::Failed { .. }) && !exited_with_failure {
+                worked.receipt.disposition = unknown(idempotence);
             }
+            worked
         }
     }
+}
+
+/// The result in the receipt file of a worker, if the file is complete.
+pub(crate) fn complete_receipt(scratch: &Scratch, stem: &str) -> Option<Worked> {
+    let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
+    receipt_in_file(scratch, stem, &log_tail)?.ok()
+}
+
+/// The result of a worker of an earlier process, if it had ended by itself, with that record, or had
+/// written its receipt.
+pub(crate) fn left(
+    scratch: &Scratch,
+    stem: &str,
+    record: Option<&ExitRecord>,
+    idempotence: Idempotence,
+) -> Option<Worked> {
+    plan_ledger::mutant!(LeftReceiptIgnored => return None);
+    let mut worked = match record.and_then(|record| Some((record, record.reported()?))) {
+        Some((record, status)) => {
+            let is_disk_full = record.is_disk_full;
+            let ending = WorkerEnd { status, ended_by: None, is_disk_full };
+            result(scratch, stem, ending, idempotence)
+        }
+        // It was killed; only a receipt says what it did.
+        None => complete_receipt(scratch, stem)?,
+    };
+    worked.receipt.duration = record.map_or(0, |record| record.duration);
+    Some(worked)
+}
+
+fn receipt_in_file(
+    scratch: &Scratch,
+    stem: &str,
+    log_tail: &str,
+) -> Option<Result<Worked, String>> {
+    let found = receipt_file::read(&scratch.path(stem, "receipt"), || printed(scratch, stem))?;
+    Some(found.map(|Worked { receipt, notes }| {
+        let log_tail = log_tail.to_owned();
+        Worked { receipt: Receipt { log_tail, ..receipt }, notes }
+    }))
+}
+
+fn printed(scratch: &Scratch, stem: &str) -> Result<WorkerOutput, String> {
+    read_output(&scratch.path(stem, "out"), &scratch.kept_output(stem))
 }
 
 /// The receipt of a worker that ran and left no usable receipt file.

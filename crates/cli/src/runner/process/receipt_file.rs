@@ -3,14 +3,19 @@
 use std::path::Path;
 
 use plan_ledger::internals::plan::quote_long_numbers;
-use plan_ledger::{Json, Outcome, Receipt};
+use plan_ledger::{Json, Outcome};
 
 use crate::protocol::ReceiptFile;
-use crate::runner::process::output::{OUTPUT_LENGTH_MAX, read_limited, read_output, unusable};
+use crate::runner::process::output::{
+    OUTPUT_LENGTH_MAX, Worked, WorkerOutput, read_limited, unusable,
+};
 
-/// The receipt in the file; `None` if there is no file. Standard output is used as the output if
-/// the file has none.
-pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>> {
+/// The result in the file; `None` if there is no file. What the worker printed is used as the output
+/// if the file has none.
+pub(crate) fn read(
+    path: &Path,
+    printed: impl FnOnce() -> Result<WorkerOutput, String>,
+) -> Option<Result<Worked, String>> {
     // A dangling link counts as a receipt file: the worker meant to write one.
     path.symlink_metadata().ok()?;
     let read = || {
@@ -18,16 +23,15 @@ pub(crate) fn read(path: &Path, output: &Path) -> Option<Result<Receipt, String>
         let text = str::from_utf8(&bytes).map_err(|error| error.to_string())?;
         let file: ReceiptFile =
             serde_json::from_str(&quote_long_numbers(text)).map_err(|error| error.to_string())?;
-        let output = match &file.output {
-            Some(output) => Ok(Json::new(output)),
-            None => read_output(output),
-        };
+        let own = file.output.as_ref().map(Json::new);
         let receipt = file.into_receipt()?;
-        Ok(match output {
-            Ok(output) => Receipt { output: output.into(), ..receipt },
-            Err(message) if receipt.outcome == Outcome::Succeeded => unusable(message, &receipt),
+        Ok(match own.map_or_else(printed, |value| Ok(WorkerOutput::from(value))) {
+            Ok(output) => output.add_to(receipt),
+            Err(message) if receipt.outcome == Outcome::Succeeded => {
+                unusable(message, &receipt).into()
+            }
             // A failed attempt needs no output.
-            Err(_) => receipt,
+            Err(_) => receipt.into(),
         })
     };
     Some(
@@ -42,14 +46,16 @@ mod tests {
     //! Goal: a full receipt is parsed, and anything else gives a message with the reason.
 
     use super::*;
-    use plan_ledger::{Cost, Disposition, FailureClass};
+    use crate::runner::process::output::read_output;
+    use plan_ledger::{Cost, Disposition, FailureClass, Receipt};
 
     fn parse(text: &str) -> Result<Receipt, String> {
         let folder = tempfile::tempdir().unwrap();
         let (path, output) = (folder.path().join("receipt"), folder.path().join("out"));
         std::fs::write(&path, text).unwrap();
         std::fs::write(&output, "printed\n").unwrap();
-        read(&path, &output).unwrap()
+        let worked = read(&path, || read_output(&output, &folder.path().join("kept")));
+        worked.unwrap().map(|worked| worked.receipt)
     }
 
     #[test]
@@ -81,15 +87,13 @@ mod tests {
         );
     }
 
-    /// Regression: a worker printed more than a receipt may contain, and its file reported a cost
-    /// and a transient failure. The attempt was recorded as a deterministic failure, and its cost
-    /// was lost.
+    /// Regression: the output of a worker could not be used, and its file reported a cost and a
+    /// transient failure. The attempt was recorded as a deterministic failure, and its cost was
+    /// lost.
     #[test]
-    fn cost_is_kept_when_the_output_is_rejected() {
+    fn cost_is_kept_when_the_output_cannot_be_used() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, output) = (folder.path().join("receipt"), folder.path().join("out"));
-        let file = std::fs::File::create(&output).unwrap();
-        file.set_len(OUTPUT_LENGTH_MAX + 1).unwrap();
+        let path = folder.path().join("receipt");
         let cost = Cost { money_micros: 5, tokens: 9 };
         for (outcome, class, disposition) in [
             ("failed", FailureClass::Transient, None),
@@ -100,7 +104,8 @@ mod tests {
                 r#"{{"outcome":"{outcome}"{class_word},"cost":{{"money_micros":5,"tokens":9}}}}"#
             );
             std::fs::write(&path, text).unwrap();
-            let receipt = read(&path, &output).unwrap().unwrap();
+            let unreadable = || Err("the output cannot be kept".to_owned());
+            let receipt = read(&path, unreadable).unwrap().unwrap().receipt;
             assert!(
                 matches!(receipt.outcome, Outcome::Failed { class: found, .. } if found == class),
                 "{receipt:?}"
@@ -125,7 +130,8 @@ mod tests {
             assert!(message.contains(expected), "{text}: {message}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert!(read(&folder.path().join("none"), folder.path()).is_none());
-        assert!(read(folder.path(), folder.path()).unwrap().is_err());
+        let printed = || Ok(WorkerOutput::default());
+        assert!(read(&folder.path().join("none"), printed).is_none());
+        assert!(read(folder.path(), printed).unwrap().is_err());
     }
 }

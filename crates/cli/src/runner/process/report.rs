@@ -3,55 +3,67 @@
 //! Invariant: slow work, such as hashing artifacts, never runs on the thread that waits for
 //! reports.
 
-use std::time::Duration;
-
 use plan_ledger::internals::plan::Idempotence;
-use plan_ledger::{AttemptToken, FailureClass, Micros, Receipt};
+use plan_ledger::{AttemptToken, FailureClass, Receipt};
 
 use crate::protocol::hand_off::files;
 use crate::runner::check::{CheckAnswer, Checked, Subject};
 use crate::runner::process::check_result as checked;
 use crate::runner::process::check_result::Ended;
-use crate::runner::process::job::{EndedBy, WaitThread};
+use crate::runner::process::exit_record::CommandEnd;
+use crate::runner::process::job::WaitThread;
+use crate::runner::process::limits::EndedBy;
 use crate::runner::process::orphans;
 use crate::runner::process::receipt as worked;
-use crate::runner::process::receipt::{failed_receipt, with_notes};
+use crate::runner::process::receipt::{WorkerEnd, failed_receipt, with_notes};
 use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
 use crate::runner::workers::{Report, WorkerNote};
 
 impl ProcessWorkers {
     /// The report of an ended job; `None` while slow work for it continues.
     pub(crate) fn report(&mut self, key: Key, running: Running) -> Option<Report> {
-        let Running { job, known: Known { changes, idempotence, answer } } = running;
-        let duration = micros(job.started.elapsed());
+        let Running { job, known: Known { changes, idempotence, backoff, answer } } = running;
         let stem = job.stem.clone();
         let left = orphans::note(&job.end_leftovers(&self.scratch));
         let wait_thread = job.wait_thread();
-        let (status, ended_by) = job.reap();
-        let status = match status {
-            Ok(status) => status,
+        let ended = match job.reap(&self.scratch) {
+            Ok(ended) => ended,
             Err(error) => {
                 return Some(self.exit_status_unknown(key, (idempotence, answer), &error));
             }
         };
-        // A job that exits just before the runner ends it keeps its exit status.
-        let ended_by = ended_by.filter(|_| status.code().is_none());
+        let status = match ended.end {
+            CommandEnd::Ended(status) => status,
+            CommandEnd::NotStarted(errno) => {
+                let refusal = std::io::Error::from_raw_os_error(errno);
+                return Some(self.refused(key, answer, &refusal));
+            }
+        };
         match key {
             Key::Work(token) => {
-                let notes: Vec<String> = left.into_iter().collect();
-                if ended_by == Some(EndedBy::Stop) {
+                let mut notes: Vec<String> = left.into_iter().collect();
+                let has_receipt = || worked::complete_receipt(&self.scratch, &stem).is_some();
+                let ended_by = ended.ended_by(status, has_receipt);
+                if ended_by.is_some_and(EndedBy::is_request) {
                     self.note(Some(token), &notes);
                     return Some(Report::Stopped(token));
                 }
-                let ending = (status, ended_by);
-                let receipt = worked::receipt(&self.scratch, &stem, ending, idempotence);
-                let receipt = Box::new(Receipt { duration, ..receipt });
-                self.examine(token, (receipt, notes), changes, &wait_thread)
+                let ending = WorkerEnd { status, ended_by, is_disk_full: ended.is_disk_full };
+                let worked = worked::result(&self.scratch, &stem, ending, idempotence);
+                notes.extend(worked.notes);
+                let mut receipt = worked.receipt;
+                receipt.duration = ended.duration;
+                if let Some(backoff) = backoff {
+                    backoff.add_to(&mut receipt.outcome);
+                }
+                let receipt = Box::new(receipt);
+                let places = self.scratch.artifact_places(changes);
+                self.examine(token, (receipt, notes), places, &wait_thread)
             }
             Key::Check(subject, criterion) => {
                 let path = |suffix| self.scratch.path(&stem, suffix);
-                let ended =
-                    Ended { status, by: ended_by, output: path("out"), errors: path("err") };
+                let by = ended.ended_by(status, || false);
+                let ended = Ended { status, by, output: path("out"), errors: path("err") };
                 let (ruling, evidence) = checked::ruling(subject, answer, &ended);
                 self.scratch.forget(&stem);
                 let token = match subject {
@@ -65,13 +77,31 @@ impl ProcessWorkers {
         }
     }
 
+    /// The report about a job that the operating system refused to start.
+    pub(crate) fn refused(
+        &self,
+        key: Key,
+        answer: CheckAnswer,
+        refusal: &std::io::Error,
+    ) -> Report {
+        match key {
+            Key::Work(token) => Report::Finished(token, Box::new(worked::not_started(refusal))),
+            Key::Check(subject, criterion) => {
+                self.scratch.forget(&stem(key));
+                let evidence = format!("cannot start: {refusal}");
+                let ruling = checked::unanswered(subject, answer);
+                Report::Checked(Checked { subject, criterion, ruling, evidence })
+            }
+        }
+    }
+
     /// Examine the artifacts of a receipt on another thread: hashing large files must not delay
     /// other reports.
     fn examine(
         &mut self,
         token: AttemptToken,
         (mut receipt, mut notes): (Box<Receipt>, Vec<String>),
-        changes: Vec<String>,
+        places: Vec<String>,
         wait_thread: &WaitThread,
     ) -> Option<Report> {
         if receipt.artifacts.is_empty() {
@@ -79,7 +109,7 @@ impl ProcessWorkers {
         }
         let heard = self.heard.0.clone();
         wait_thread.run(move || {
-            notes.extend(files::examine(&mut receipt.artifacts, &changes));
+            notes.extend(files::examine(&mut receipt.artifacts, &places));
             // While the runner exits there is no receiver.
             let _ = heard.send(WorkerMessage::Examined(token, receipt, notes));
         });
@@ -124,8 +154,4 @@ impl ProcessWorkers {
             }
         }
     }
-}
-
-fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }

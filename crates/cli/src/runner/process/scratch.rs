@@ -1,4 +1,4 @@
-//! Scratch files of running attempts, and the proof that the jobs of an earlier runner are dead.
+//! Files of running attempts, and the proof that the jobs of an earlier runner are dead.
 //!
 //! Each job (a worker or a check) has a stem, and its files are named after it: `.in` and `.out`
 //! are its standard input and output, `.err` is its standard error, `.receipt` is the receipt that
@@ -12,6 +12,7 @@
 //! - A process is killed only if its environment names this ledger and this job: a process id alone
 //!   may have been reused.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::{Error, ErrorKind, Result};
 
+use crate::runner::process::exit_record::{ExitRecord, RECORD_LENGTH, RESERVED};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
 
@@ -33,18 +35,64 @@ const NOTE_LENGTH: usize = 512;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The suffixes of a job's files.
-const SUFFIXES: [&str; 5] = ["in", "out", "receipt", "pid", "err"];
+const SUFFIXES: [&str; 7] = ["in", "out", "receipt", "pid", "err", RESERVED, RECORD];
+
+/// The suffix of a job's record.
+const RECORD: &str = "exit";
 
 /// The folder with the files of one run's jobs.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     folder: PathBuf,
+    /// The folder of outputs that are too long for a receipt.
+    outputs: PathBuf,
+}
+
+/// The remains of the jobs of an earlier runner.
+#[derive(Debug, Default)]
+pub(crate) struct LeftJobs {
+    /// The processes that were killed.
+    pub(crate) orphans: Vec<Orphan>,
+    /// The records of the jobs that had ended by themselves, by stem.
+    pub(crate) records: BTreeMap<String, ExitRecord>,
+    /// The stems of all jobs with files.
+    pub(crate) stems: BTreeSet<String>,
 }
 
 impl Scratch {
     /// Use this folder; it is created when it is needed.
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        let outputs = folder.join("outputs");
+        Self { folder, outputs }
+    }
+
+    /// Keep outputs that are too long for a receipt in this folder.
+    pub(crate) fn with_outputs(self, outputs: PathBuf) -> Self {
+        Self { outputs, ..self }
+    }
+
+    /// The path at which the output of a job is kept if it is too long for a receipt.
+    pub(crate) fn kept_output(&self, stem: &str) -> PathBuf {
+        self.outputs.join(format!("{stem}.out"))
+    }
+
+    /// Where the artifacts of a step with these `changes` may be: kept outputs are no changes of the
+    /// worker.
+    pub(crate) fn artifact_places(&self, mut changes: Vec<String>) -> Vec<String> {
+        if !changes.is_empty() {
+            changes.push(self.outputs.to_string_lossy().into_owned());
+        }
+        changes
+    }
+
+    /// The path of a job's record.
+    pub(crate) fn record_path(&self, stem: &str) -> PathBuf {
+        self.path(stem, RECORD)
+    }
+
+    /// The record of a job that has ended.
+    pub(crate) fn record(&self, stem: &str) -> Option<ExitRecord> {
+        ExitRecord::read(&self.record_path(stem))
     }
 
     /// The file of a job with this suffix.
@@ -67,17 +115,21 @@ impl Scratch {
         let input = File::open(&input_path)
             .map_err(|error| Error::io("open a worker's input", &input_path, error))?;
         remove(&self.path(stem, "receipt"))?;
+        remove(&self.record_path(stem))?;
         let output = create(&self.path(stem, "out"))?;
         let error_path = self.path(stem, "err");
         let errors = create(&error_path)?;
         errors
             .lock()
             .map_err(|error| Error::io("lock a worker's error file", &error_path, error))?;
-        // Reserve the space for the process id now: once the job runs, a full disk is noticed too
-        // late.
+        // Reserve the space for the process id and the record now: once the job runs, a full disk is
+        // noticed too late.
         let note = self.path(stem, "pid");
         fs::write(&note, [b' '; NOTE_LENGTH])
             .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
+        let record = self.path(stem, RESERVED);
+        fs::write(&record, [b' '; RECORD_LENGTH])
+            .map_err(|error| Error::io("make room for a worker's exit status", &record, error))?;
         Ok(JobFiles { input, output, errors })
     }
 
@@ -110,39 +162,63 @@ impl Scratch {
         }
     }
 
-    /// Kill every process of an earlier runner's jobs, then delete all files. Returns the killed
-    /// processes.
+    /// Kill every process of an earlier runner's jobs. Their files stay.
     ///
     /// The lock reveals processes that keep it; a process that released it and left the group of
     /// its job is found only by its environment.
-    pub(crate) fn confirm_dead(&self) -> Result<Vec<Orphan>> {
-        let ended = orphans::end(|work| work.starts_with(&self.folder), None);
-        self.confirm_unlocked()?;
-        match ended.iter().find(|orphan| orphan.is_alive()) {
+    pub(crate) fn confirm_dead(&self) -> Result<LeftJobs> {
+        let paths = self.files()?;
+        let stem = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+        let with = |suffix: &str| {
+            let suffix = suffix.to_owned();
+            paths.iter().filter(move |path| path.extension().is_some_and(|it| *it == *suffix))
+        };
+        // Killing the processes of a job would let its supervisor record a signal: read the records
+        // first.
+        let records = with(RECORD).filter_map(|path| Some((stem(path)?, ExitRecord::read(path)?)));
+        let records = records.collect();
+        let stems = with("err").filter_map(stem).collect();
+        let orphans = orphans::end(|work| work.starts_with(&self.folder), None);
+        with("err").try_for_each(|path| self.end_holder(path, DEATH_WAIT))?;
+        match orphans.iter().find(|orphan| orphan.is_alive()) {
             Some(alive) => {
                 Err(cannot_end(&self.folder, "an attempt or a check", &alive.describe()))
             }
-            None => Ok(ended),
+            None => Ok(LeftJobs { orphans, records, stems }),
         }
     }
 
-    fn confirm_unlocked(&self) -> Result<()> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io("list the workers' folder", &self.folder, error)),
-        };
-        let mut paths = Vec::new();
-        for entry in entries {
-            let entry = entry
-                .map_err(|error| Error::io("list the workers' folder", &self.folder, error))?;
-            paths.push(entry.path());
+    /// Kill every process of one job of an earlier process. Returns the killed processes, and the
+    /// record of the job if it had ended by itself.
+    pub(crate) fn confirm_job_dead(&self, stem: &str) -> Result<(Vec<Orphan>, Option<ExitRecord>)> {
+        // As above: the record first.
+        let (record, work) = (self.record(stem), self.work_name(stem));
+        let orphans = orphans::end(|other| other == work, None);
+        let errors = self.path(stem, "err");
+        if errors.exists() {
+            self.end_holder(&errors, DEATH_WAIT)?;
         }
-        // Check all jobs first: no file of a live job may be deleted.
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|it| it == "err")) {
-            self.end_holder(path, DEATH_WAIT)?;
+        match orphans.iter().find(|orphan| orphan.is_alive()) {
+            Some(alive) => Err(cannot_end(&self.folder, "an attempt", &alive.describe())),
+            None => Ok((orphans, record)),
         }
-        paths.iter().filter(|path| path.is_file()).try_for_each(|path| remove(path))
+    }
+
+    /// Delete the files of all jobs. None of them may be alive, and none may have a result that is
+    /// not recorded.
+    pub(crate) fn forget_all(&self) -> Result<()> {
+        self.files()?.iter().filter(|path| path.is_file()).try_for_each(|path| remove(path))
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let failed = |error| Error::io("list the workers' folder", &self.folder, error);
+        match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            entries => entries
+                .map_err(failed)?
+                .map(|entry| entry.map(|entry| entry.path()).map_err(failed))
+                .collect(),
+        }
     }
 
     /// End the processes that keep the lock of an error file.
@@ -232,7 +308,9 @@ mod tests {
         let (_folder, scratch) = scratch();
         scratch.confirm_dead().unwrap();
         scratch.create("7", b"{}").unwrap();
-        scratch.confirm_dead().unwrap();
+        assert!(scratch.confirm_dead().unwrap().stems.contains("7"));
+        assert!(scratch.path("7", "in").exists());
+        scratch.forget_all().unwrap();
         assert!(!scratch.path("7", "in").exists());
     }
 

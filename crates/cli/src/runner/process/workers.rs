@@ -14,14 +14,18 @@ use plan_ledger::{AttemptToken, FailureClass, Receipt, Result, RunId, Task};
 use crate::protocol::hand_off::files;
 use crate::protocol::hand_off::{HandOff, PlanContext};
 use crate::protocol::{StepName, WorkerKind};
-use crate::runner::check::{Check, CheckAnswer, Checked, Subject};
+use crate::runner::backoff::Backoff;
+use crate::runner::check::{Check, CheckAnswer, Subject};
+use crate::runner::dead_letter::{dead_letter, lost_before};
 use crate::runner::helpers::Helpers;
-use crate::runner::process::check_result as checked;
-use crate::runner::process::job::{EndedBy, Job, JobSpec, STREAM_LENGTH_MAX, Streams, Variables};
+use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
+use crate::runner::process::limits::{EndedBy, JobLimits, STREAM_LENGTH_MAX, WorkerLimits};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::Orphan;
-use crate::runner::process::receipt::{failed_receipt, not_started};
-use crate::runner::process::scratch::Scratch;
+use crate::runner::process::output::Worked;
+use crate::runner::process::receipt as worked;
+use crate::runner::process::receipt::{failed_receipt, with_notes};
+use crate::runner::process::scratch::{LeftJobs, Scratch};
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.
@@ -46,7 +50,10 @@ pub struct ProcessWorkers {
     /// Reports about jobs that could not be started.
     ready: VecDeque<Report>,
     pub(crate) heard: (Sender<WorkerMessage>, Receiver<WorkerMessage>),
+    limits: WorkerLimits,
     stream_length_max: u64,
+    /// The remains of an earlier runner.
+    left: LeftJobs,
     /// When to check the limits of running jobs next.
     next_check: Instant,
 }
@@ -74,6 +81,8 @@ pub(crate) struct Known {
     pub(crate) changes: Vec<String>,
     /// Whether its step is idempotent.
     pub(crate) idempotence: Idempotence,
+    /// The delay after it, if it is a worker that fails.
+    pub(crate) backoff: Option<Backoff>,
     /// The form of its result, if it is a check.
     pub(crate) answer: CheckAnswer,
 }
@@ -104,7 +113,9 @@ impl ProcessWorkers {
             jobs: BTreeMap::new(),
             ready: VecDeque::new(),
             heard: channel(),
+            limits: WorkerLimits::default(),
             stream_length_max: STREAM_LENGTH_MAX,
+            left: LeftJobs::default(),
             next_check: Instant::now(),
         }
     }
@@ -120,6 +131,13 @@ impl ProcessWorkers {
     #[must_use]
     pub fn with_context(mut self, context: PlanContext) -> Self {
         self.context = context;
+        self
+    }
+
+    /// Limit the workers in this way.
+    #[must_use]
+    pub fn with_limits(mut self, limits: WorkerLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -173,8 +191,9 @@ impl Workers for ProcessWorkers {
 
     fn confirm_dead(&mut self) -> Result<()> {
         let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
-        for orphan in self.scratch.confirm_dead()? {
-            let token = orphan.stem().and_then(|stem| stem.parse().ok()).map(AttemptToken);
+        self.left = self.scratch.confirm_dead()?;
+        for orphan in std::mem::take(&mut self.left.orphans) {
+            let token = orphan.stem().as_deref().and_then(token_of);
             of_job.entry(token).or_default().push(orphan);
         }
         for (token, orphans) in of_job {
@@ -182,6 +201,31 @@ impl Workers for ProcessWorkers {
             self.notes.extend(text.map(|text| WorkerNote { token, text }));
         }
         Ok(())
+    }
+
+    fn left_attempts(&self) -> Vec<AttemptToken> {
+        self.left.stems.iter().filter_map(|stem| token_of(stem)).collect()
+    }
+
+    fn left_receipt(
+        &mut self,
+        token: AttemptToken,
+        idempotence: Idempotence,
+        changes: &[String],
+    ) -> Option<Receipt> {
+        let stem = stem(Key::Work(token));
+        let record = self.left.records.get(&stem);
+        let Worked { mut receipt, mut notes } =
+            worked::left(&self.scratch, &stem, record, idempotence)?;
+        let places = self.scratch.artifact_places(changes.to_vec());
+        notes.extend(files::examine(&mut receipt.artifacts, &places));
+        receipt.log_tail = with_notes(receipt.log_tail, &notes);
+        Some(receipt)
+    }
+
+    fn forget_left(&mut self) -> Result<()> {
+        self.left = LeftJobs::default();
+        self.scratch.forget_all()
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
@@ -192,23 +236,28 @@ impl Workers for ProcessWorkers {
             self.ready.push_back(Report::Finished(task.token, receipt));
             return Ok(());
         };
+        if let Some(receipt) = dead_letter(lost_before(task)) {
+            self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
+            return Ok(());
+        }
         let hand_off = HandOff::with_context(task, self.context).to_json();
+        let changes = task.step.changes.to_vec();
+        let limits = JobLimits::of_worker(task.step.timeout_seconds, self.limits, &changes);
         let spec = JobSpec {
             stem: stem(key),
             name: StepName::of_task(task).to_string(),
             command: &command.clone(),
             environment: self.environment(task),
             input: hand_off.as_bytes(),
-            timeout_seconds: task.step.timeout_seconds,
+            limits: JobLimits { stream_length_max: self.stream_length_max, ..limits },
             streams: Streams::Separate,
-            stream_length_max: self.stream_length_max,
         };
-        let changes = task.step.changes.to_vec();
         let idempotence = task.step.idempotent.unwrap_or_default();
-        let known = Known { changes, idempotence, answer: CheckAnswer::Status };
+        let backoff = Backoff::new(task.attempt, task.token, task.step.retry.is_some());
+        let (backoff, answer) = (Some(backoff), CheckAnswer::Status);
+        let known = Known { changes, idempotence, backoff, answer };
         if let Some(refusal) = self.launch(key, &spec, known)? {
-            let receipt = Box::new(not_started(&refusal));
-            self.ready.push_back(Report::Finished(task.token, receipt));
+            self.ready.push_back(self.refused(key, CheckAnswer::Status, &refusal));
         }
         Ok(())
     }
@@ -228,22 +277,22 @@ impl Workers for ProcessWorkers {
             command: &check.command,
             environment,
             input: check.output.as_str().as_bytes(),
-            timeout_seconds: check.timeout_seconds,
+            limits: JobLimits {
+                stream_length_max: self.stream_length_max,
+                ..JobLimits::of_check(check.timeout_seconds)
+            },
             streams: match check.answer {
                 CheckAnswer::Status => Streams::Together,
                 CheckAnswer::Verdict | CheckAnswer::Plan => Streams::Separate,
             },
-            stream_length_max: self.stream_length_max,
         };
         // A check is idempotent.
         let idempotence = Idempotence::Yes;
-        let known = Known { changes: Vec::new(), idempotence, answer: check.answer };
+        let (changes, answer) = (Vec::new(), check.answer);
+        let known = Known { changes, idempotence, backoff: None, answer };
         let launched = self.launch(key, &spec, known);
         if let Some(refusal) = launched.map_err(StartFailure::into_error)? {
-            let Check { subject, criterion, .. } = *check;
-            let evidence = format!("cannot start: {refusal}");
-            let ruling = checked::unanswered(subject, check.answer);
-            self.ready.push_back(Report::Checked(Checked { subject, criterion, ruling, evidence }));
+            self.ready.push_back(self.refused(key, check.answer, &refusal));
         }
         Ok(())
     }
@@ -287,7 +336,7 @@ impl Workers for ProcessWorkers {
 
     fn stop(&mut self, token: AttemptToken) {
         if let Some(running) = self.jobs.get_mut(&Key::Work(token)) {
-            running.job.end(EndedBy::Stop);
+            running.job.end(EndedBy::Over);
         }
     }
 
@@ -336,6 +385,11 @@ pub(crate) fn stem(key: Key) -> String {
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
     }
+}
+
+/// The attempt whose files have this stem; `None` for a check.
+fn token_of(stem: &str) -> Option<AttemptToken> {
+    stem.parse().ok().map(AttemptToken)
 }
 
 /// The folder of a process runner's files, by ledger and run.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::runner::check::Checked;
 use plan_ledger::internals::plan::Neighbours;
 use plan_ledger::{Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
 
@@ -153,12 +154,15 @@ fn exit_statuses_and_signals_map_to_failure_classes() {
 }
 
 #[test]
-fn oversized_output_is_rejected_with_a_hint() {
+fn output_over_the_limit_is_cut_and_kept() {
     let mut bench = Bench::new();
-    let receipt = bench.receipt_of("head -c 9000000 /dev/zero");
-    let (class, message) = failure(&receipt);
-    assert_eq!(class, FailureClass::Deterministic);
-    assert!(message.contains("artifact"), "{message}");
+    let receipt = bench.receipt_of("head -c 9000000 /dev/zero | tr '\\0' x");
+    assert_eq!(receipt.outcome, Outcome::Succeeded);
+    let output = receipt.output.inline().unwrap().value();
+    assert_eq!(output.as_str().map(str::len), Some(64 << 10));
+    let kept = std::fs::metadata(&receipt.artifacts[0].path).unwrap();
+    assert_eq!(kept.len(), 9_000_000);
+    assert!(receipt.log_tail.contains("runner: its output has 9000000 bytes"), "{receipt:?}");
     // Standard error may have any length; only its end is kept.
     let receipt = bench.receipt_of("head -c 9000000 /dev/zero >&2; echo end >&2; echo fine");
     assert_eq!(receipt.output.inline().unwrap().as_str(), "\"fine\"");
@@ -275,6 +279,7 @@ fn daemon_of_a_dead_runner_is_found_without_its_lock() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert_eq!(notes[0].token, Some(AttemptToken(7)));
     assert!(notes[0].text.starts_with("left 1 process running"), "{notes:?}");
+    next.forget_left().unwrap();
     next.confirm_dead().unwrap();
     assert!(next.notes().is_empty());
 }
@@ -356,6 +361,9 @@ fn orphan_of_a_dead_runner_is_ended() {
     std::mem::forget(workers);
     let mut next = self::workers(folder.path());
     next.confirm_dead().unwrap();
+    assert_eq!(next.left_attempts(), [AttemptToken(7)]);
+    assert_eq!(next.left_receipt(AttemptToken(7), Idempotence::No, &[]), None);
+    next.forget_left().unwrap();
     assert_eq!(std::fs::read_dir(scratch_folder(folder.path(), RunId(1))).unwrap().count(), 0);
 }
 

@@ -1,0 +1,52 @@
+//! Dead claims: a worker releases the claims of processes that are gone before it waits for them.
+
+use std::path::Path;
+
+use crate::output::{Code, print_message};
+use crate::protocol::ReceiptFile;
+use crate::requests::{ReceiptRequest, ReleaseRequest, Request, Work};
+use crate::runner::DeadClaim;
+use crate::server::Client;
+
+/// Records what dead claims left, and releases them. Returns whether any was.
+pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
+    let mut is_any = false;
+    for dead in DeadClaim::all(ledger) {
+        let token = dead.token;
+        let left = match dead.end(ledger) {
+            Ok(left) => left,
+            Err(error) => {
+                print_message(&format!("attempt {token} is not released: {error}"));
+                continue;
+            }
+        };
+        let reason = dead.reason(&left);
+        let request: Request = match left.receipt {
+            Some(receipt) => ReceiptRequest {
+                token,
+                duration_micros: receipt.duration,
+                log_tail: receipt.log_tail.clone(),
+                receipt: ReceiptFile::of(&receipt),
+                next: None,
+            }
+            .into(),
+            None => ReleaseRequest { token, work: Work::Begun, reason: reason.clone() }.into(),
+        };
+        let code = match client.call(&request) {
+            Ok(answer) => Code::of(answer.code),
+            Err(failure) => failure.code(),
+        };
+        match code {
+            // The attempt was over already.
+            Code::Rejected => {}
+            Code::Success | Code::Failed | Code::Waiting => {
+                print_message(&format!("attempt {token} is released: {reason}"));
+                is_any = true;
+            }
+            // The ledger is locked or the disk is full: the next worker tries again.
+            _ => continue,
+        }
+        dead.forget();
+    }
+    is_any
+}

@@ -1,0 +1,38 @@
+//! Options that limit workers which are processes.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::runner::WorkerLimits;
+
+use super::amounts::{parse_seconds, parse_timespan};
+
+/// Limits of workers.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerLimitArgs {
+    /// End a worker that prints nothing for this long: `90s`, `10m`, or seconds
+    #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
+    output_timeout: Option<u32>,
+    /// End a worker that changes none of its step's files (`changes`) for this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_limit)]
+    progress_timeout: Option<u32>,
+    /// How long a worker may take to end after SIGTERM, when the runner is told to stop
+    #[arg(long, value_name = "DURATION", value_parser = parse_timespan, default_value = "10s")]
+    grace: Duration,
+}
+
+impl WorkerLimitArgs {
+    /// The limits that the options set.
+    pub(crate) fn limits(&self) -> WorkerLimits {
+        let Self { output_timeout, progress_timeout, grace } = *self;
+        WorkerLimits { silent_seconds: output_timeout, stalled_seconds: progress_timeout, grace }
+    }
+}
+
+/// A limit in seconds, rounded up.
+fn parse_limit(text: &str) -> Result<u32, String> {
+    let expected = || format!("expected a time from 1s to {}s, such as 90s or 10m", u32::MAX);
+    let seconds = u32::try_from(parse_seconds(text)?).ok();
+    seconds.filter(|seconds| *seconds > 0).ok_or_else(expected)
+}

@@ -1,0 +1,266 @@
+//! Records of claims: which process works on a claimed step, so that its end is noticed at once and not
+//! when the lease expires.
+//!
+//! `ledger work` keeps a record for each attempt, `TOKEN.claim` in `work/claims` of the ledger, and holds
+//! its lock. `ledger claim --pid` keeps one that names a process. The ledger itself never reads them: a
+//! claim without a record holds until its lease expires.
+//!
+//! Invariants:
+//! - A claim is dead only if its lock is free, or if its process is gone in the same boot and the same
+//!   namespace of processes.
+//! - Before a dead claim is released, the processes that its worker left are killed, and a result that it
+//!   left is recorded.
+//! - Of the files that a record names, only those of the attempt are deleted.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result};
+
+use crate::runner::external_worker::{LeftResult, forget_external, left_result};
+use crate::runner::process::{process_start, unusable};
+use crate::runner::progress::{Observer, Progress};
+
+/// The extension of a record.
+const EXTENSION: &str = "claim";
+
+/// The process that works on a claimed step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Claim {
+    /// The process.
+    process: u32,
+    /// When it started, in clock ticks after the boot; `None` if the record's lock decides.
+    process_start: Option<u64>,
+    /// The boot, and the namespace of processes, in which the number means something.
+    machine: Option<String>,
+    /// The folder of the attempt's files, if there is one.
+    files: Option<PathBuf>,
+    /// The task, as the claim answered it.
+    task: Value,
+}
+
+/// The record of a claim of this process. If the process ends without removing it, the claim is dead.
+#[derive(Debug)]
+pub(crate) struct KeptClaim {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl KeptClaim {
+    /// Keep a record that this process works on a task, with its files in that folder.
+    pub(crate) fn keep(ledger: &Path, task: &Value, files: &Path) -> io::Result<Self> {
+        let claim = Claim {
+            process: std::process::id(),
+            process_start: None,
+            machine: None,
+            files: Some(files.to_owned()),
+            task: task.clone(),
+        };
+        let (path, lock) = claim.write(ledger, true)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Remove the record: the attempt is over, and its end is recorded.
+    pub(crate) fn remove(self) {
+        // A record that stays is found dead, and its attempt over.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Keep a record that another process works on a task.
+pub(crate) fn keep_claim_of(ledger: &Path, task: &Value, process: u32) -> io::Result<()> {
+    let process_start = process_start(process).ok_or(io::ErrorKind::NotFound)?;
+    let claim = Claim {
+        process,
+        process_start: Some(process_start),
+        machine: this_machine(),
+        files: None,
+        task: task.clone(),
+    };
+    claim.write(ledger, false).map(drop)
+}
+
+impl Claim {
+    fn token(&self) -> Option<u64> {
+        self.task.get("token").and_then(Value::as_u64)
+    }
+
+    fn write(&self, ledger: &Path, is_locked: bool) -> io::Result<(PathBuf, File)> {
+        let folder = claims_folder(ledger);
+        fs::create_dir_all(&folder)?;
+        let token = self.token().ok_or(io::ErrorKind::InvalidInput)?;
+        let path = folder.join(format!("{token}.{EXTENSION}"));
+        let draft = folder.join(format!("{token}.{}.part", std::process::id()));
+        let mut file = File::create(&draft)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        if is_locked {
+            // Lock it before it has its name: a record without a lock is that of a dead process.
+            file.lock()?;
+        }
+        fs::rename(&draft, &path)?;
+        Ok((path, file))
+    }
+
+    /// Whether the process is gone. The record is open as this file.
+    fn is_dead(&self, file: &File) -> bool {
+        match self.process_start {
+            None => match file.try_lock_shared() {
+                Ok(()) => true,
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+            },
+            Some(start) => {
+                let is_here = self.machine.is_some() && self.machine == this_machine();
+                is_here && process_start(self.process) != Some(start)
+            }
+        }
+    }
+}
+
+/// The claim of a process that is gone.
+#[derive(Debug)]
+pub(crate) struct DeadClaim {
+    pub(crate) token: u64,
+    claim: Claim,
+    path: PathBuf,
+}
+
+impl DeadClaim {
+    /// The dead claims of a ledger.
+    pub(crate) fn all(ledger: &Path) -> Vec<Self> {
+        if plan_ledger::mutant!(DeadClaimsKept) {
+            return Vec::new();
+        }
+        let Ok(entries) = fs::read_dir(claims_folder(ledger)) else { return Vec::new() };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let records = paths.filter(|path| path.extension().is_some_and(|it| it == EXTENSION));
+        records.filter_map(Self::of).collect()
+    }
+
+    fn of(path: PathBuf) -> Option<Self> {
+        let file = OpenOptions::new().read(true).open(&path).ok()?;
+        let claim: Claim = serde_json::from_reader(io::BufReader::new(&file)).ok()?;
+        let token = claim.token()?;
+        claim.is_dead(&file).then_some(Self { token, claim, path })
+    }
+
+    /// Why the attempt is over, for people.
+    pub(crate) fn reason(&self, left: &LeftResult) -> String {
+        let note = left.note.as_ref().map(|note| format!("; it {note}")).unwrap_or_default();
+        format!("the process that claimed it, {}, is gone{note}", self.claim.process)
+    }
+
+    /// End the processes that its worker left, and read its result.
+    pub(crate) fn end(&self, ledger: &Path) -> Result<LeftResult> {
+        match &self.claim.files {
+            Some(files) => left_result(ledger, files, &self.claim.task),
+            None => Ok(LeftResult::default()),
+        }
+    }
+
+    /// Delete the record, and the files of the attempt. Its end is recorded.
+    pub(crate) fn forget(&self) {
+        if let Some(files) = &self.claim.files {
+            forget_external(files, self.token);
+            // It may have other attempts.
+            let _ = fs::remove_dir(files);
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Record what dead claims of a ledger left, and release them, as the process that has its lock.
+pub(crate) fn release_dead_claims(
+    ledger: &Ledger,
+    dir: &Path,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    for dead in DeadClaim::all(dir) {
+        let token = AttemptToken(dead.token);
+        let left = dead.end(dir)?;
+        let reason = dead.reason(&left);
+        let recorded = match left.receipt {
+            Some(receipt) => match ledger.record_receipt(token, receipt.clone()) {
+                Err(error) if error.kind() == ErrorKind::TooLarge => {
+                    ledger.record_receipt(token, unusable(error.to_string(), &receipt)).map(drop)
+                }
+                recorded => recorded.map(drop),
+            },
+            None => ledger.report_lost(token, LostCause::RunnerDied, &reason).map(drop),
+        };
+        match recorded {
+            // The attempt was over already.
+            Err(error) if error.rejection().is_some() => {}
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let note = format!("attempt {token} is released: {reason}");
+                observer.progress(&Progress::Noted { step: None, note });
+            }
+        }
+        dead.forget();
+    }
+    Ok(())
+}
+
+fn claims_folder(ledger: &Path) -> PathBuf {
+    ledger.join("work").join("claims")
+}
+
+/// This boot of this machine, and the namespace of its processes.
+fn this_machine() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a claim is dead when its process is, and not before.
+
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn claim_is_dead_when_its_lock_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = || DeadClaim::all(folder.path()).len();
+        assert_eq!(dead(), 0);
+        let kept = KeptClaim::keep(folder.path(), &json!({"token": 7}), folder.path()).unwrap();
+        assert_eq!(dead(), 0);
+        // The kernel releases the lock of a process that is killed.
+        drop(kept);
+        assert_eq!(dead(), 1);
+        assert_eq!(DeadClaim::all(folder.path())[0].token, 7);
+        KeptClaim::keep(folder.path(), &json!({"token": 7}), folder.path()).unwrap().remove();
+        assert_eq!(dead(), 0);
+    }
+
+    #[test]
+    fn claim_of_another_process_is_dead_when_that_process_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        keep_claim_of(folder.path(), &json!({"token": 7}), process.id()).unwrap();
+        assert!(DeadClaim::all(folder.path()).is_empty());
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let dead = DeadClaim::all(folder.path());
+        assert_eq!(dead.len(), 1);
+        dead[0].forget();
+        assert!(DeadClaim::all(folder.path()).is_empty());
+        assert!(keep_claim_of(folder.path(), &json!({"token": 7}), process.id()).is_err());
+        // The number of a process means nothing on another machine.
+        let record = claims_folder(folder.path()).join("8.claim");
+        let other = Claim {
+            process: process.id(),
+            process_start: Some(1),
+            machine: Some("another".to_owned()),
+            files: None,
+            task: json!({"token": 8}),
+        };
+        fs::write(record, serde_json::to_vec(&other).unwrap()).unwrap();
+        assert!(DeadClaim::all(folder.path()).is_empty());
+    }
+}

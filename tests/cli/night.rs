@@ -1,0 +1,451 @@
+//! A night without a person: runners that are killed, workers that hang, fail or hit a limit, and what
+//! a person is told. Real processes and real signals; the limits are short.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plan_ledger::{Run, StepStatus};
+
+use super::command::{Place, ids, start, wait_until};
+
+fn run_of(place: &Place) -> Run {
+    place.state().run_named("plan").unwrap().clone()
+}
+
+/// The files of the run's attempts with this extension.
+fn work_files(place: &Place, extension: &str) -> usize {
+    let Ok(entries) = fs::read_dir(place.path(".ledger/work/run-1")) else { return 0 };
+    entries
+        .filter(|it| it.as_ref().unwrap().path().extension().is_some_and(|it| it == extension))
+        .count()
+}
+
+// Finished work is never thrown away.
+
+/// The runner is killed while its worker pays. The worker ends well, and the next runner records that:
+/// a person is not asked, and nothing is paid twice.
+#[test]
+fn result_of_a_worker_outlives_its_runner() {
+    let place = Place::new();
+    place.write("hold", "");
+    place.write(
+        "plan.yaml",
+        "steps:
+  - id: pay
+    idempotent: no
+    outputs: [paid]
+    command: 'echo pay >> $TALLY; while [ -e hold ]; do sleep 0.01; done; echo said >&2; echo 12'
+  - {id: ship, after: [pay], command: 'echo ship >> $TALLY'}
+",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally() == ["pay"]);
+    assert!(runner.kill().was_killed());
+    fs::remove_file(place.path("hold")).unwrap();
+    wait_until("the worker has ended", || work_files(&place, "exit") == 1);
+    let ended = place.ledger("run plan.yaml").code(0);
+    ended.complains(&["its worker had ended", "step 1 (pay): accepted"]);
+    assert_eq!(place.tally(), ["pay", "ship"]);
+    assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");
+    assert_eq!(work_files(&place, "exit"), 0);
+}
+
+/// A worker that fails after its runner was killed has failed, and is not asked about.
+#[test]
+fn failure_after_the_end_of_the_runner_is_recorded() {
+    let place = Place::new();
+    place.write("hold", "");
+    let command = "echo x >> $TALLY; while [ -e hold ]; do sleep 0.01; done; exit 3";
+    place.write(
+        "plan.yaml",
+        format!(
+            "steps: [{{id: a, idempotent: no, retry: {{max_attempts: 1}}, command: '{command}'}}]"
+        ),
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally() == ["x"]);
+    runner.kill();
+    fs::remove_file(place.path("hold")).unwrap();
+    wait_until("the worker has ended", || work_files(&place, "exit") == 1);
+    place.ledger("run plan.yaml").code(1).says(&["failed: step 1 (a): unknown: exit status 3"]);
+    assert_eq!(place.tally(), ["x"]);
+}
+
+/// A receipt that is complete counts, even if the worker that wrote it still runs.
+#[test]
+fn complete_receipt_of_a_killed_worker_is_recorded() {
+    let place = Place::new();
+    let receipt = r#"{"outcome":"succeeded","output":{"done":true}}"#;
+    let command =
+        "echo x >> $TALLY; echo \"$RECEIPT\" > $LEDGER_RECEIPT; echo y >> $TALLY; sleep 600";
+    place.write("plan.yaml", format!("steps: [{{id: a, idempotent: no, command: '{command}'}}]"));
+    let runner = start(place.command(&["run", "plan.yaml"]).env("RECEIPT", receipt));
+    wait_until("the receipt is written", || place.tally() == ["x", "y"]);
+    runner.kill();
+    place.ledger("run plan.yaml").code(0).says(&["1 of 1 steps accepted"]);
+    assert_eq!(place.tally(), ["x", "y"]);
+}
+
+/// A worker that was killed with its runner has no result: the outcome is unknown.
+#[test]
+fn worker_that_was_killed_with_its_runner_has_no_result() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, idempotent: no, command: 'echo x >> $TALLY; echo half; sleep 600'}]",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally() == ["x"]);
+    runner.kill();
+    place.ledger("run plan.yaml").code(3).says(&["the outcome of step 1 (a) is unknown"]);
+    assert_eq!(ids(&run_of(&place), StepStatus::OutcomeUnknown), ["a"]);
+    assert_eq!(place.tally(), ["x"]);
+}
+
+#[test]
+fn long_output_is_cut_and_kept() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, changes: [src], outputs: [text], command: 'head -c 9000000 /dev/zero | tr \"\\0\" x'}]",
+    );
+    let ended = place.ledger("run plan.yaml").code(0);
+    let ended = ended.says(&["1 of 1 steps accepted", "has 9000000 bytes"]);
+    let text = run_of(&place).variables["text"].value.value();
+    assert_eq!(text.as_str().unwrap(), "x".repeat(64 << 10));
+    let kept: Vec<_> =
+        fs::read_dir(place.path(".ledger/work/run-1/outputs")).unwrap().flatten().collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(kept[0].metadata().unwrap().len(), 9_000_000);
+    let shown = place.ledger("inspect .ledger step plan a --full").code(0);
+    let path = kept[0].path().display().to_string();
+    shown.says(&[&path, "runner: its output has 9000000 bytes"]);
+    assert!(!ended.out.contains("outside"), "{}", ended.out);
+}
+
+/// A worker that ends its supervisor fails its own step, and neither its runner nor another step.
+#[test]
+fn worker_that_kills_its_parent_fails_only_its_step() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps:
+  - {id: poison, command: 'echo x >> $TALLY; kill -9 $PPID; sleep 600', retry: {max_attempts: 2}}
+  - {id: rest, command: 'echo rest >> $TALLY'}
+",
+    );
+    let ended = place.ledger("run plan.yaml --max-parallel 1").code(1);
+    ended
+        .says(&["failed: step 1 (poison): transient: killed by signal 9", "1 of 2 steps accepted"]);
+    assert_eq!(place.tally(), ["x", "x", "rest"]);
+}
+
+// Waiting instead of failing.
+
+/// A worker says when to try again, by a line or in its receipt; the plan's backoff is shorter.
+#[test]
+fn worker_says_when_to_try_again() {
+    for say in [
+        "echo 'retry-after: 2' >&2; exit 75".to_owned(),
+        r#"echo '{"outcome":"failed","class":"transient","message":"limit","retry_after_seconds":2}' > $LEDGER_RECEIPT"#
+            .to_owned(),
+    ] {
+        let place = Place::new();
+        place.write("say.sh", format!("echo x >> $TALLY; if [ $LEDGER_ATTEMPT = 1 ]; then {say}; fi"));
+        place.write("plan.yaml", "steps: [{id: a, command: sh say.sh, retry: {max_attempts: 2}}]");
+        let started = Instant::now();
+        place.ledger("run plan.yaml").code(0).complains(&["waiting until", "step 1 (a) is retried then"]);
+        assert!(started.elapsed() >= Duration::from_secs(2), "{say}");
+        assert_eq!(place.tally(), ["x", "x"]);
+    }
+}
+
+/// While a limit lasts, no other step of the same worker is tried.
+#[test]
+fn limit_of_a_worker_holds_its_other_steps() {
+    let place = Place::new();
+    let daemon = "env -u LEDGER_WORK setsid sh -c 'sleep 1.5; : > up' >/dev/null 2>&1 &";
+    place.write(
+        "agent.sh",
+        format!(
+            "echo $LEDGER_STEP $LEDGER_ATTEMPT >> $TALLY
+            [ -e up ] || {{ {daemon} echo 'retry-after: 2' >&2; exit 75; }}"
+        ),
+    );
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}, {id: c}]");
+    let words = ["run", "plan.yaml", "--worker", "sh agent.sh", "--max-parallel", "1"];
+    place.ledger_with(&words).code(0);
+    let mut tally = place.tally();
+    assert_eq!(tally.remove(0), "a 1");
+    tally.sort();
+    assert_eq!(tally, ["a 2", "b 1", "c 1"]);
+}
+
+/// A transient failure is not repeated at once, although neither worker nor plan says when.
+#[test]
+fn transient_failure_waits_by_default() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'test $LEDGER_ATTEMPT = 2 || exit 75'}]");
+    let started = Instant::now();
+    place.ledger("run plan.yaml").code(0);
+    assert!(started.elapsed() >= Duration::from_secs(2));
+}
+
+/// A usage limit that the worker does not explain used up every attempt of every step within a second.
+#[test]
+fn workers_that_fail_at_once_pause_the_run() {
+    let place = Place::new();
+    let steps: Vec<String> = (0..40).map(|n| format!("{{id: s{n}}}")).collect();
+    place.write("plan.yaml", format!("steps: [{}]", steps.join(", ")));
+    let worker = "echo $LEDGER_STEP >> $TALLY; echo usage limit reached >&2; exit 1";
+    let words = ["run", "plan.yaml", "--worker", worker];
+    let reason = "paused by its runner: 3 workers in a row failed within 5 s, the last with: exit \
+                  status 1: usage limit reached";
+    place.ledger_with(&words).code(3).says(&["run plan: waiting", reason, "ledger unpause plan"]);
+    assert!(place.tally().len() <= 8, "{:?}", place.tally());
+    assert_eq!(ids(&run_of(&place), StepStatus::Failed), Vec::<String>::new());
+    place.ledger("status").code(0).says(&[reason]);
+    place.ledger("inspect .ledger why plan s39").code(0).says(&["usage limit reached"]);
+    place.ledger_with(&words).code(3);
+    assert!(place.tally().len() <= 8, "a paused run dispatches nothing");
+    place.ledger("unpause").code(0);
+    place.ledger_with(&["run", "plan.yaml", "--worker", "true"]).code(0);
+}
+
+/// One step that fails again and again is its own problem.
+#[test]
+fn single_step_that_fails_at_once_pauses_nothing() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, retry: {max_attempts: 5}}, {id: b, after: [a]}]");
+    place.ledger_with(&["run", "plan.yaml", "--worker", "exit 1"]).code(1);
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}, {id: b}, {id: c}]");
+    let words = ["run", "plan.yaml", "--worker", "exit 1", "--max-quick-failures", "0"];
+    place.ledger_with(&words).code(1).says(&["3 failed"]);
+}
+
+#[test]
+fn misspelt_worker_is_an_error_before_the_first_dispatch() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.write("agent.sh", "true");
+    for (worker, problem) in [
+        ("no-such-agent --fast", "no-such-agent: there is no such program"),
+        ("./none.sh", "./none.sh: there is no such file"),
+        ("./agent.sh", "./agent.sh: it is not executable"),
+    ] {
+        let ended = place.ledger_with(&["run", "plan.yaml", "--worker", worker]).code(2);
+        ended.complains(&["the worker cannot be started", problem]);
+        assert!(!place.path(".ledger").exists());
+    }
+    let place = Place::planned("steps: [{id: a}]");
+    place.ledger("work -- no-such-agent").code(2).complains(&["no-such-agent: there is no such"]);
+    assert_eq!(run_of(&place).account.attempts, 0);
+}
+
+#[test]
+fn nearly_full_disk_pauses_the_run() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'echo x >> $TALLY'}]");
+    let ended = place.ledger("run plan.yaml --min-free 1000000000").code(3);
+    ended.says(&["paused by its runner: the disk of ", " MB left; make room first"]);
+    assert_eq!(place.tally(), Vec::<String>::new());
+    place.ledger("unpause").code(0);
+    place.ledger("run plan.yaml --min-free 0").code(0);
+}
+
+// Limits and signals.
+
+#[test]
+fn silent_worker_is_ended() {
+    let place = Place::new();
+    let spin = "for n in 1 2 3 4 5 6 7; do echo $n; sleep 0.2; done";
+    place.write(
+        "plan.yaml",
+        format!(
+            "defaults: {{retry: {{max_attempts: 1}}}}
+steps: [{{id: silent, command: sleep 600}}, {{id: speaks, command: '{spin}'}}]"
+        ),
+    );
+    let ended = place.ledger("run plan.yaml --output-timeout 1").code(1);
+    ended
+        .says(&["step 1 (silent): transient: stopped: no output for 1 s", "1 of 2 steps accepted"]);
+}
+
+#[test]
+fn worker_without_progress_is_ended() {
+    let place = Place::new();
+    let spin = "for n in 1 2 3 4 5 6 7 8 9; do echo $n; sleep 0.2; done";
+    let works = "for n in 1 2 3 4 5 6 7 8 9; do echo $n > b; sleep 0.2; done";
+    place.write(
+        "plan.yaml",
+        format!(
+            "defaults: {{retry: {{max_attempts: 1}}}}
+steps:
+  - {{id: spins, changes: [a], command: '{spin}; sleep 600'}}
+  - {{id: works, changes: [b], command: '{works}'}}
+"
+        ),
+    );
+    let ended = place.ledger("run plan.yaml --progress-timeout 1").code(1);
+    ended.says(&[
+        "step 1 (spins): transient: stopped: no progress for 1 s",
+        "1 of 2 steps accepted",
+    ]);
+}
+
+/// A worker is told that it must stop, and has time to end.
+#[test]
+fn workers_are_told_to_stop() {
+    let place = Place::new();
+    let command = "trap \"echo told >> $TALLY; exit 0\" TERM; echo up >> $TALLY
+      while :; do sleep 0.02; done";
+    place.write("plan.yaml", format!("steps:\n  - id: a\n    command: |\n      {command}\n"));
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is up", || place.tally() == ["up"]);
+    runner.signal("TERM");
+    // The worker says that it is done.
+    runner.end().code(0);
+    assert_eq!(place.tally(), ["up", "told"]);
+}
+
+/// A worker that does not end when it is told to is killed after the grace period.
+#[test]
+fn worker_that_ignores_a_stop_is_killed() {
+    let place = Place::new();
+    let command = "trap \"echo told >> $TALLY\" TERM; echo up >> $TALLY
+      while :; do sleep 0.02; done";
+    place.write("plan.yaml", format!("steps:\n  - id: a\n    command: |\n      {command}\n"));
+    let runner = start(&mut place.command(&["run", "plan.yaml", "--grace", "0.5"]));
+    wait_until("the worker is up", || place.tally() == ["up"]);
+    let told = Instant::now();
+    runner.signal("TERM");
+    runner.end().code(3).says(&["run plan: interrupted"]);
+    assert!(told.elapsed() >= Duration::from_millis(500));
+    assert_eq!(place.tally(), ["up", "told"]);
+}
+
+/// A worker has a session of its own, so it has no terminal to ask on; its input ends after the task.
+#[test]
+fn worker_has_no_terminal() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'wc -l; cut -d\" \" -f6,7 /proc/self/stat >> $TALLY'}]",
+    );
+    place.ledger("run plan.yaml").code(0);
+    let own = fs::read_to_string("/proc/self/stat").unwrap();
+    let own = own.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap().to_owned();
+    let tally = place.tally();
+    let (session, terminal) = tally[0].split_once(' ').unwrap();
+    assert_ne!(session, own);
+    assert_eq!(terminal, "0");
+}
+
+// Telling a person.
+
+#[test]
+fn person_is_told_about_the_budget_and_the_end() {
+    let place = Place::new();
+    let steps: Vec<String> = (0..5).map(|n| format!("{{id: s{n}, command: 'true'}}")).collect();
+    place.write("plan.yaml", format!("budget: {{attempts: 5}}\nsteps: [{}]", steps.join(", ")));
+    let notify =
+        "echo \"$LEDGER_EVENT $LEDGER_RUN\" >> notified; echo \"$LEDGER_MESSAGE\" > message";
+    let words = ["run", "plan.yaml", "--max-parallel", "1", "--notify", notify];
+    place.ledger_with(&words).code(0).complains(&["80 % of the run's attempt budget is used"]);
+    assert_eq!(place.read("notified"), "budget plan\ndone plan\n");
+
+    place.write("ask.yaml", "steps: [{id: a, command: 'true', acceptance: [It is good]}]");
+    let words = ["run", "ask.yaml", "--text", "judge", "--notify", notify];
+    place.ledger_with(&words).code(3);
+    assert!(place.read("notified").ends_with("waiting ask\n"), "{}", place.read("notified"));
+    assert!(place.read("message").contains("It is good"), "{}", place.read("message"));
+}
+
+/// A step that takes its runner down with it each time is not dispatched for ever.
+#[test]
+fn step_that_is_always_lost_becomes_a_dead_letter() {
+    let place = Place::planned(
+        "steps: [{id: poison, command: 'echo x >> $TALLY'}, {id: rest, command: 'true'}]",
+    );
+    for _ in 0..10 {
+        let task = place.ledger("claim --worker me --step poison --json").code(0).lines().remove(0);
+        place.ledger(&format!("release {} --begun", task["token"])).code(0);
+    }
+    let ended = place.ledger("run plan.yaml").code(1);
+    ended.says(&[
+        "failed: step 1 (poison): deterministic: its last 10 attempts were lost",
+        "1 of 2",
+    ]);
+    place.ledger("status").code(0).says(&["its last 10 attempts were lost"]);
+    assert_eq!(place.tally(), Vec::<String>::new());
+    place.ledger("retry plan poison").code(0);
+    place.ledger("work -- true").code(0);
+    assert_eq!(place.tally(), ["x"]);
+}
+
+// Claims of processes that are gone.
+
+/// The lease of a killed worker lasts for an hour. The next worker gets the step at once, and what the
+/// first one left running is ended.
+#[test]
+fn claim_of_a_killed_worker_is_released_at_once() {
+    let place = Place::planned("steps: [{id: a, lease_seconds: 3600}]");
+    let command = "echo $LEDGER_BY $$ >> $TALLY; [ $LEDGER_BY = w2 ] || sleep 600";
+    let work = |name| place.command(&["work", "--worker", name, "--", "sh", "-c", command]);
+    let first = start(&mut work("w1"));
+    wait_until("the first one is at work", || place.tally().len() == 1);
+    first.kill();
+    let ended = start(&mut work("w2")).end().code(0);
+    ended.complains(&["is released: the process that claimed it, ", " is gone; it left "]);
+    let tally = place.tally();
+    assert!(tally.len() == 2 && tally[1].starts_with("w2 "), "{tally:?}");
+    let pid = tally[0].split_once(' ').unwrap().1;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+}
+
+/// The result of a worker whose `ledger work` was killed is recorded by the next one, or by a runner.
+#[test]
+fn result_of_a_killed_worker_process_is_recorded() {
+    for next in ["work --worker w2 -- true", "run plan.yaml"] {
+        let place = Place::planned(
+            "steps: [{id: a, idempotent: no, lease_seconds: 3600, command: \
+             'echo x >> $TALLY; while [ -e hold ]; do sleep 0.01; done; echo over >> $TALLY'}]",
+        );
+        place.write("hold", "");
+        let first = start(&mut place.command(&["work", "--worker", "w1", "--", "true"]));
+        wait_until("the first one is at work", || place.tally() == ["x"]);
+        first.kill();
+        fs::remove_file(place.path("hold")).unwrap();
+        wait_until("its command has ended", || place.tally() == ["x", "over"]);
+        // Its supervisor writes the record after that.
+        std::thread::sleep(Duration::from_millis(300));
+        place.ledger(next).code(0);
+        assert_eq!(place.tally(), ["x", "over"], "{next}");
+        assert_eq!(ids(&run_of(&place), StepStatus::Accepted), ["a"], "{next}");
+    }
+}
+
+#[test]
+fn claim_with_a_process_is_free_when_the_process_is_gone() {
+    let place = Place::planned("steps: [{id: a, lease_seconds: 3600}]");
+    let mut sleeper = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    place.ledger(&format!("claim --worker w1 --pid {}", sleeper.id())).code(0);
+    place.ledger("claim --worker w2").code(3).complains(&["is claimed by w1"]);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    place
+        .ledger("claim --worker w2")
+        .code(0)
+        .complains(&["is released: the process that claimed it"]);
+}
+
+#[test]
+fn waiting_claim_names_the_worker() {
+    let place = Place::planned("steps: [{id: a, lease_seconds: 3600}]");
+    place.ledger("claim --worker w1").code(0);
+    let ended = place.ledger("claim --worker w2 --wait 0.3").code(3);
+    ended.complains(&["waiting: step 1 (a) is claimed by w1 until ", "to take over a step"]);
+}
