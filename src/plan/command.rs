@@ -253,7 +253,7 @@ pub enum Command {
         reason: String,
     },
     /// Unpause a run.
-    Resume {
+    Unpause {
         /// The run.
         run: RunId,
         /// Actor.

@@ -24,6 +24,8 @@ pub enum Rejection {
     InvalidName(&'static str),
     /// A run with this name exists.
     RunExists(RunId),
+    /// The run with this name executes another plan.
+    DifferentPlan(RunId),
     /// The run does not exist.
     NoSuchRun,
     /// The run has ended.
@@ -162,6 +164,7 @@ impl Rejection {
             Self::InvalidPlan(_) => "invalid_plan",
             Self::InvalidName(_) => "bad_name",
             Self::RunExists(_) => "run_exists",
+            Self::DifferentPlan(_) => "different_plan",
             Self::NoSuchRun => "no_such_run",
             Self::RunHasEnded(_) => "run_has_ended",
             Self::RunRetired(_) => "run_retired",
@@ -218,6 +221,11 @@ impl fmt::Display for Rejection {
             Self::RunExists(run) => {
                 write!(f, "a run with this name already exists (run #{run}); choose another name")
             }
+            Self::DifferentPlan(run) => write!(
+                f,
+                "the run with this name (run #{run}) has another plan; propose this plan as its next \
+                 version, or choose another name"
+            ),
             Self::NoSuchRun => f.write_str("the run was not found"),
             Self::RunHasEnded(Ending::Failed) => {
                 f.write_str("the run has failed; retry the failed steps, or propose a new plan")

@@ -340,7 +340,7 @@ fn paused_run_dispatches_nothing_until_unpaused() {
         .ledger("inspect .ledger step plan deploy")
         .code(0)
         .says(&["the run is paused: paused by ana"]);
-    assert_eq!(place.ledger("unpause plan --by ana --json").code(0).lines()[0]["type"], "resumed");
+    assert_eq!(place.ledger("unpause plan --by ana --json").code(0).lines()[0]["type"], "unpaused");
     place.ledger("unpause plan --by ana").code(6).complains(&["the run is not paused"]);
     place.ledger("pause none --by ana").code(2).complains(&["there is no run `none`"]);
     place.ledger("run plan.yaml").code(0);

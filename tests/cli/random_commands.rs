@@ -258,7 +258,7 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
             Command::SetVariable { run: id, name, value, expected_version: None, by }
         }
         8 => Command::Pause { run: id, by, reason },
-        9 => Command::Resume { run: id, by },
+        9 => Command::Unpause { run: id, by },
         10 => Command::RetryFailed { run: id, by },
         11 if rng.below(3) == 0 => Command::Skip { run: id, step, by, reason },
         12 if rng.below(8) == 0 => Command::CancelRun { run: id, by, reason },

@@ -612,8 +612,8 @@ fn paused_run_dispatches_nothing() {
     );
     scenario.lose_power();
     assert!(scenario.ledger().dispatch(scenario.run, "w").unwrap().is_none());
-    scenario.ledger().resume(scenario.run, "ann").unwrap();
-    assert_eq!(refusal(scenario.ledger().resume(scenario.run, "ann")), Rejection::NotPaused);
+    scenario.ledger().unpause(scenario.run, "ann").unwrap();
+    assert_eq!(refusal(scenario.ledger().unpause(scenario.run, "ann")), Rejection::NotPaused);
     scenario.complete("b", &json!(2));
     assert_eq!(scenario.ended(), Some(Ending::Done));
 }

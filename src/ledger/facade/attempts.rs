@@ -53,7 +53,8 @@ impl Ledger {
         dispatch::claim(&self.engine, run, step, worker)
     }
 
-    /// Renew the lease of an attempt, and return its new expiry time in microseconds.
+    /// Renew the lease of an attempt, and return its new expiry time in microseconds. Any thread that
+    /// knows the token can do it while another one works on the task.
     pub fn renew(&self, token: AttemptToken) -> Result<Timestamp> {
         self.execute_and_read(&Command::Renew { token, lease: None }, |state| {
             let attempt = step_of_attempt(state, token).and_then(|step| step.attempt());

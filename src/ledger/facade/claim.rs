@@ -77,7 +77,8 @@ impl ClaimedTask<'_> {
         self.ledger.record_receipt(self.task.token, receipt)
     }
 
-    /// Renew the lease, and return its new expiry time in microseconds.
+    /// Renew the lease, and return its new expiry time in microseconds. From another thread, use
+    /// [`Ledger::renew`] with the token.
     ///
     /// # Errors
     /// `Rejected` with `StaleToken` if the lease has expired, or the run was cancelled: stop working.
@@ -181,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{Plan, RunPolicy, StepNumber};
+    use crate::plan::{Plan, ResolvedOutcome, RunPolicy, StepNumber};
     use crate::sim::SimDisk;
     use crate::sim::lab::environment;
 
@@ -251,6 +252,58 @@ mod tests {
         assert!(matches!(ledger.claim(run, "w").unwrap(), Claim::Done(Ending::Cancelled)));
         let error = ledger.cancel(run, "ana", "again").unwrap_err();
         assert!(error.is_rejected() && !error.is_retryable() && !error.must_reopen(), "{error}");
+    }
+
+    /// A lost step with `idempotent: no` could be resolved with names of `internals` only.
+    #[test]
+    fn unknown_outcome_is_resolved_through_the_public_api() {
+        let ledger = ledger(&SimDisk::new());
+        let mails =
+            r#"{"steps": [{"id": "a", "idempotent": "no"}, {"id": "b", "idempotent": "no"}]}"#;
+        let run = ledger.start_or_resume("demo", &plan(mails)).unwrap();
+        for _ in 0..2 {
+            let _ = task(ledger.claim(run, "w").unwrap());
+        }
+        assert_eq!(ledger.recover_abandoned(run).unwrap(), 2);
+        let waiting = ledger.claim(run, "w").unwrap();
+        assert!(
+            matches!(&waiting, Claim::Wait { reason, .. } if reason.contains("2 of unknown outcome")),
+            "{waiting:?}"
+        );
+        let unknown: Vec<StepNumber> =
+            ledger.run(run).unwrap().outcome_unknown.into_iter().collect();
+        assert_eq!(unknown, [StepNumber(1), StepNumber(2)]);
+        let resolve = |step, finding| ledger.resolve_outcome(run, step, finding, "ana", "seen");
+        let landed = resolve(unknown[0], ResolvedOutcome::Landed).unwrap();
+        let repeated = resolve(unknown[1], ResolvedOutcome::DidNotHappen).unwrap();
+        assert_eq!((landed, repeated), (StepStatus::Accepted, StepStatus::Ready));
+        let again = resolve(unknown[0], ResolvedOutcome::Landed).unwrap_err();
+        assert!(again.is_rejected(), "{again}");
+        let second = task(ledger.claim(run, "w").unwrap());
+        assert_eq!((second.step.id.as_str(), second.attempt), ("b", 2));
+        second.succeed("sent").unwrap();
+        assert!(matches!(ledger.claim(run, "w").unwrap(), Claim::Done(Ending::Done)));
+    }
+
+    /// A program that was started with another plan under the same name executed the old plan, without
+    /// a word.
+    #[test]
+    fn start_or_resume_rejects_a_different_plan() {
+        let ledger = ledger(&SimDisk::new());
+        let first = plan(r#"{"steps": [{"id": "a"}]}"#);
+        let second = plan(r#"{"steps": [{"id": "a"}, {"id": "b"}]}"#);
+        let run = ledger.start_or_resume("demo", &first).unwrap();
+        let before = ledger.head();
+        let error = ledger.start_or_resume("demo", &second).unwrap_err();
+        assert!(matches!(error.rejection(), Some(Rejection::DifferentPlan(of)) if *of == run));
+        assert_eq!(ledger.head(), before, "it wrote something");
+        // The run has both versions by now: the program that started it may continue it.
+        ledger.propose(run, &second, "more work").unwrap();
+        for each in [&first, &second] {
+            assert_eq!(ledger.start_or_resume("demo", each).unwrap(), run);
+        }
+        assert_eq!(ledger.find_run("demo").unwrap(), Some(run));
+        assert_eq!(ledger.find_run("other").unwrap(), None);
     }
 
     #[test]

@@ -4,14 +4,15 @@
 //! Every method that writes fails with `Rejected` and the reason if the command is invalid, and
 //! with the other errors that [`Ledger::execute`] lists.
 
-use crate::error::Result;
-use crate::ledger::codec::hash::plan_draft;
+use crate::error::{ErrorKind, Result};
+use crate::ledger::codec::hash::{plan_draft, plan_hash};
 use crate::ledger::transaction::commit::Commit;
 use crate::ledger::transaction::fork;
 use crate::ledger::transaction::fork::ForkPoint;
 use crate::plan::{
     ApprovalPolicy, Command, ContentHash, Decision, Event, Json, Limits, Plan, PlanDraft, Question,
-    QuestionId, ReplanTrigger, RunId, RunPolicy, StepNumber, StepStatus,
+    QuestionId, Rejection, ReplanTrigger, ResolvedOutcome, RunId, RunPolicy, State, StepNumber,
+    StepStatus,
 };
 
 use super::ledger::Ledger;
@@ -60,14 +61,27 @@ impl Ledger {
     }
 
     /// Start a run of a plan with the default policy, or return the run that has this name. A program
-    /// that calls this at its start continues its run after a crash.
+    /// that calls this at its start continues its run after a crash, also if the run has a newer
+    /// version of the plan by now.
     ///
     /// # Errors
-    /// As [`Ledger::start_run`].
+    /// `Rejected` with `DifferentPlan` if no version of the run is this plan: [propose](Ledger::propose)
+    /// it, or start a run of another name. As [`Ledger::start_run`] and [`Ledger::run`].
     pub fn start_or_resume(&self, name: &str, plan: &Plan) -> Result<RunId> {
-        match self.resume_run(name)? {
-            Some(run) => Ok(run),
-            None => self.start_run(name, plan, RunPolicy::default()),
+        let Some(id) = self.find_run(name)? else {
+            return self.start_run(name, plan, RunPolicy::default());
+        };
+        match self.run(id) {
+            Ok(run) => {
+                let hash = plan_hash(plan);
+                if run.versions.iter().any(|version| version.hash == hash) {
+                    return Ok(id);
+                }
+                Err(Rejection::DifferentPlan(id).into())
+            }
+            // It has ended, and its plan is no longer known.
+            Err(error) if error.kind() == ErrorKind::Pruned => Ok(id),
+            Err(error) => Err(error),
         }
     }
 
@@ -75,7 +89,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::state`].
-    pub fn resume_run(&self, name: &str) -> Result<Option<RunId>> {
+    pub fn find_run(&self, name: &str) -> Result<Option<RunId>> {
         self.read(|state| state.names.get(name).copied()).wait()
     }
 
@@ -194,8 +208,8 @@ impl Ledger {
     ///
     /// # Errors
     /// `Rejected`: with `NotPaused`, and with `Paused` while a budget is used up.
-    pub fn resume(&self, run: RunId, by: &str) -> Result<Commit> {
-        self.execute(&Command::Resume { run, by: by.to_owned() })
+    pub fn unpause(&self, run: RunId, by: &str) -> Result<Commit> {
+        self.execute(&Command::Unpause { run, by: by.to_owned() })
     }
 
     /// Cancel a run. Attempts in flight are revoked.
@@ -275,7 +289,7 @@ impl Ledger {
     }
 
     /// Decide what happens to a step whose attempt failed, such as a retry or a replan. Only a plan
-    /// with an external decider ([`crate::plan::Decider::External`]) leaves this decision to the
+    /// with an external decider ([`Decider::External`](crate::Decider::External)) leaves this decision to the
     /// caller. `rule` and `reason` are recorded with it. Returns the step's status after the
     /// decision.
     ///
@@ -293,11 +307,53 @@ impl Ledger {
     ) -> Result<StepStatus> {
         let (rule, reason) = (rule.to_owned(), reason.to_owned());
         let command = Command::DecideFailure { run, step, decision, rule, reason };
-        self.execute_and_read(&command, |state| {
-            let step = state.runs.get(&run).and_then(|run| run.step(step));
-            step.map_or(StepStatus::Removed, |step| step.status)
-        })
+        self.execute_and_read(&command, |state| status_of_step(state, run, step))
     }
+
+    /// Resolve the unknown outcome of a step that must not be repeated, after its attempt was lost:
+    /// either its work was done, and the step is accepted, or it was not, and the step is dispatched
+    /// again. `evidence` is recorded. Returns the step's status.
+    ///
+    /// [`Run::outcome_unknown`](crate::Run::outcome_unknown) lists the steps that wait for this.
+    ///
+    /// ```
+    /// # fn main() -> plan_ledger::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let ledger = plan_ledger::Ledger::open(folder.path().join("ledger"))?;
+    /// # let plan = serde_json::from_str(r#"{"steps": [{"id": "mail", "idempotent": "no"}]}"#).unwrap();
+    /// use plan_ledger::{Claim, Ending, ResolvedOutcome};
+    ///
+    /// let run = ledger.start_or_resume("demo", &plan)?;
+    /// # let _ = ledger.claim(run, "worker-1")?;
+    /// ledger.recover_abandoned(run)?;
+    /// for step in ledger.run(run)?.outcome_unknown {
+    ///     let evidence = "the mail is in the outbox";
+    ///     ledger.resolve_outcome(run, step, ResolvedOutcome::Landed, "ana", evidence)?;
+    /// }
+    /// assert!(matches!(ledger.claim(run, "worker-1")?, Claim::Done(Ending::Done)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Rejected`: with `NotReady` if the step has no unknown outcome.
+    pub fn resolve_outcome(
+        &self,
+        run: RunId,
+        step: StepNumber,
+        finding: ResolvedOutcome,
+        by: &str,
+        evidence: &str,
+    ) -> Result<StepStatus> {
+        let (by, evidence) = (by.to_owned(), evidence.to_owned());
+        let command = Command::ResolveOutcome { run, step, finding, by, evidence };
+        self.execute_and_read(&command, |state| status_of_step(state, run, step))
+    }
+}
+
+fn status_of_step(state: &State, run: RunId, step: StepNumber) -> StepStatus {
+    let step = state.runs.get(&run).and_then(|run| run.step(step));
+    step.map_or(StepStatus::Removed, |step| step.status)
 }
 
 fn started_run(commit: &Commit) -> RunId {

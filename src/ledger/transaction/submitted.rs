@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn second_rejected_command_keeps_the_first() {
         let (_, ledger) = ledger();
-        let unknown_run = Command::Resume { run: RunId(9), by: "ana".to_owned() };
+        let unknown_run = Command::Unpause { run: RunId(9), by: "ana".to_owned() };
         let both = ledger.transact(None, |transaction| {
             transaction.run(&cap(1))?;
             assert_eq!(transaction.run(&unknown_run).unwrap_err().kind(), ErrorKind::Rejected);

@@ -181,7 +181,7 @@ fn pause_for(
     Ok(vec![Event::RunPaused(RunPaused { run: run.id, cause, reason: reason.to_owned() })])
 }
 
-pub(super) fn resume(
+pub(super) fn unpause(
     state: &State,
     now: Timestamp,
     run: RunId,

@@ -119,7 +119,7 @@ fn question_about_a_costly_attempt_names_the_remedy() {
     assert_eq!(text, "an attempt of step #1 exceeded its cost limit: unpause the run to continue");
     // A new plan version unpauses the run, too.
     let mut resumed = TestLedger { state: ledger.state.clone(), log: Vec::new(), now: ledger.now };
-    let events = resumed.execute(Command::Resume { run: RUN, by: by() }).unwrap();
+    let events = resumed.execute(Command::Unpause { run: RUN, by: by() }).unwrap();
     assert_eq!(kinds(&events), "QuestionAnswered RunResumed");
     reply(&mut ledger, REPLAN);
     limited.title = "cheaper".to_owned();

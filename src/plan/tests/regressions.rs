@@ -396,7 +396,7 @@ fn attempt_over_its_cost_limit_pauses_the_run() {
     );
     assert_eq!(ledger.status("a"), StepStatus::Accepted);
     assert_eq!(ledger.try_dispatch("b"), Err(Rejection::Paused(cause)));
-    ledger.execute(Command::Resume { run: RunId(1), by: "ann".to_owned() }).unwrap();
+    ledger.execute(Command::Unpause { run: RunId(1), by: "ann".to_owned() }).unwrap();
     ledger.complete("b");
     assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
 }

@@ -338,7 +338,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
         (one(), Command::RetryFailed { run, by: by() }),
         (late_ledger(), Command::RetryFailed { run, by: by() }),
         (paused, dispatch_command(None)),
-        (one(), Command::Resume { run, by: by() }),
+        (one(), Command::Unpause { run, by: by() }),
         (asked, request),
         (one(), Command::WithdrawReplan { run, by: by(), reason: by() }),
         (gated_ledger(), propose(&small)),
@@ -473,7 +473,11 @@ fn every_rejection_is_reachable_and_published() {
         assert!(refused.to_string().len() > 15, "{refused:?}");
         assert!(found.insert(refused.name().to_owned()), "twice: {refused:?}");
     }
-    // Only the ledger, which knows files, returns this one.
-    found.insert(Rejection::NoSuchOutput(ContentHash::default()).name().to_owned());
+    // Only the ledger, which knows files and compares plans, returns these.
+    for rejection in
+        [Rejection::NoSuchOutput(ContentHash::default()), Rejection::DifferentPlan(RunId(1))]
+    {
+        found.insert(rejection.name().to_owned());
+    }
     assert_eq!(found, published);
 }

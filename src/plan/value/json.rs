@@ -114,6 +114,51 @@ impl From<Value> for Json {
     }
 }
 
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
+        Self::new(value)
+    }
+}
+
+/// A JSON string.
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        Self(canonical(&text).into())
+    }
+}
+
+/// A JSON string.
+impl From<String> for Json {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Self {
+        Value::from(value).into()
+    }
+}
+
+impl From<i64> for Json {
+    fn from(number: i64) -> Self {
+        Value::from(number).into()
+    }
+}
+
+impl From<u64> for Json {
+    fn from(number: u64) -> Self {
+        Value::from(number).into()
+    }
+}
+
+/// `null`.
+impl From<()> for Json {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
+}
+
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -184,6 +229,25 @@ mod tests {
         let value = Json::new(&serde_json::from_str(text).unwrap());
         assert_eq!(value.as_str(), text);
         assert_eq!(Json::new(&value.value()), value);
+    }
+
+    #[test]
+    fn rust_values_become_json() {
+        let nothing: Json = ().into();
+        let values = [
+            ("x \"y\"".into(), r#""x \"y\"""#),
+            (String::from("z").into(), r#""z""#),
+            (true.into(), "true"),
+            (i64::MIN.into(), "-9223372036854775808"),
+            (u64::MAX.into(), "18446744073709551615"),
+            ((&serde_json::json!({ "n": 1 })).into(), r#"{"n":1}"#),
+            (nothing, "null"),
+        ];
+        for (value, text) in values {
+            let value: Json = value;
+            assert_eq!(value.as_str(), text);
+            assert_eq!(Json::new(&value.value()), value);
+        }
     }
 
     /// All other values have the standard canonical form.

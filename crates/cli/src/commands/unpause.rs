@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
-use crate::requests::ResumeRequest;
+use crate::requests::UnpauseRequest;
 
 use super::read_state::run_name;
 
@@ -26,5 +26,5 @@ pub(crate) struct UnpauseArgs {
 
 pub(crate) fn unpause(args: &UnpauseArgs) -> Result<Code, Failure> {
     let run = run_name(&args.ledger, args.run.name())?;
-    args.ledger.execute(ResumeRequest { run, by: args.author.by.clone() })
+    args.ledger.execute(UnpauseRequest { run, by: args.author.by.clone() })
 }

@@ -1,6 +1,7 @@
 //! Dispatches a step to a worker.
 //!
-//! A claim has one winner; the response to the others names the winner and the expiry of its lease.
+//! A claim has one winner; the response to the others names the winner and the expiry of its lease. The
+//! two answers and their texts are in `task` and `nothing`, since a receipt can have them, too.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,11 +41,14 @@ pub struct ClaimRequest {
 /// The outcome of a claim.
 #[derive(Debug)]
 pub(crate) enum Claimed {
+    /// A step was dispatched to the worker of this name.
     Task(Box<Task>, String),
+    /// No step can be dispatched now.
     Nothing(NothingAnswer),
 }
 
 impl RequestKind for ClaimRequest {
+    // Without a token, executed once under its key, and quick: the defaults of `of`.
     const RULES: Rules = Rules::of(Role::Worker);
 
     type Answer = Claimed;
@@ -89,6 +93,7 @@ impl RequestAnswer for Claimed {
 
     fn pending(self) -> PendingAnswer {
         match self {
+            // Its earlier attempts and files are read only after the commit.
             Self::Task(task, worker) => PendingAnswer::task(task, worker),
             Self::Nothing(nothing) => nothing.pending(),
         }

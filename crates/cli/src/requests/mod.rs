@@ -1,6 +1,6 @@
 //! The requests to the process that has the writer lock, as specified in `format/socket.md`: one file
 //! for each, with its members, its rules, the function that executes it, its answer, and the text of
-//! the answer.
+//! the answer. The answers of several requests have files of their own: `task`, `nothing`.
 //!
 //! A request contains names of runs and steps and nothing specific to a machine, so every process
 //! executes it with the same result. A new request is one file and one line in the table.
@@ -33,7 +33,6 @@ mod prune;
 mod receipt;
 mod release;
 mod renew;
-mod resume;
 mod retry;
 mod review;
 mod rules;
@@ -42,6 +41,7 @@ mod skip;
 mod snapshot;
 mod task;
 mod tick;
+mod unpause;
 mod verdict;
 mod withdraw;
 
@@ -72,7 +72,6 @@ pub use prune::{PruneAnswer, PruneRequest, PrunedSegments};
 pub use receipt::{NextStep, ReceiptAnswer, ReceiptRequest};
 pub use release::{ReleaseAnswer, ReleaseRequest, Work};
 pub use renew::{RenewAnswer, RenewRequest};
-pub use resume::{ResumeAnswer, ResumeRequest};
 pub use retry::{RetryAnswer, RetryRequest};
 pub(crate) use review::question_about;
 pub use review::{ReviewAnswer, ReviewRequest};
@@ -83,6 +82,7 @@ pub use snapshot::{SnapshotAnswer, SnapshotRequest};
 pub use task::TaskAnswer;
 pub(crate) use task::shortened;
 pub use tick::{TickAnswer, TickRequest};
+pub use unpause::{UnpauseAnswer, UnpauseRequest};
 pub use verdict::VerdictRequest;
 pub use withdraw::{WithdrawAnswer, WithdrawRequest};
 
@@ -235,7 +235,7 @@ requests! {
     Budget(BudgetRequest) => [BudgetAnswer of budget];
     Cap(CapRequest) => [CapAnswer of cap];
     Pause(PauseRequest) => [PauseAnswer of pause];
-    Resume(ResumeRequest) => [ResumeAnswer of unpause];
+    Unpause(UnpauseRequest) => [UnpauseAnswer of unpause];
     Cancel(CancelRequest) => [CancelAnswer of cancel];
     Fork(ForkRequest) => [ForkAnswer of fork];
     Note(NoteRequest) => [NoteAnswer of note];

@@ -1,4 +1,7 @@
 //! Answers that are completed after their commit is durable.
+//!
+//! A request runs under the ledger's lock and must not read files there. What an answer needs from the
+//! log or the disk, such as the earlier attempts of a task, is read afterwards, by `finish`.
 
 use plan_ledger::{Ledger, Task};
 
@@ -13,8 +16,9 @@ pub(crate) const QUICK_LENGTH_MAX: usize = 64 << 10;
 /// The answer to a request whose commit may not be durable yet.
 #[derive(Debug)]
 pub(crate) enum PendingAnswer {
+    /// Nothing more is read.
     Complete(Answer),
-    /// A step was dispatched to a worker; the task follows the given answer. Earlier attempts and
+    /// A step was dispatched to the worker of this name; the task follows the given answer. Earlier attempts and
     /// files are read after the commit.
     Dispatched(Answer, Box<Task>, String),
 }

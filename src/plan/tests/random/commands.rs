@@ -168,7 +168,7 @@ impl TestRng {
             }
             13 if self.one_in(3) => Command::CancelRun { run, by, reason },
             13 | 14 => Command::Pause { run, by, reason },
-            15 | 16 => Command::Resume { run, by },
+            15 | 16 => Command::Unpause { run, by },
             17..=19 => self.budget_command(run, state),
             20 => Command::RequestReplan {
                 run,

@@ -40,7 +40,7 @@ fn record_during_loop_end_is_after_the_seen_position() {
     let bench = Bench::new(&plan(2), TextPolicy::Judge);
     let (run, by, reason) = (bench.run, "ana", "lunch");
     bench.ledger.pause(run, by, reason).unwrap();
-    let resume = || drop(bench.ledger.resume(run, by).unwrap());
+    let resume = || drop(bench.ledger.unpause(run, by).unwrap());
     // The loop reads the clock when it begins, before it looks for work, and for its summary.
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };

@@ -18,7 +18,7 @@ use super::rules::{Role, Rules};
 /// Unpause a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ResumeRequest {
+pub struct UnpauseRequest {
     /// The run's name or number.
     pub run: String,
     /// The author, for the record.
@@ -29,35 +29,35 @@ pub struct ResumeRequest {
 
 /// A run was unpaused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ResumeAnswer {
+pub struct UnpauseAnswer {
     /// The run.
     pub run: String,
     /// Its status.
     pub status: String,
 }
 
-impl RequestKind for ResumeRequest {
+impl RequestKind for UnpauseRequest {
     const RULES: Rules = Rules::of(Role::Operator);
 
-    type Answer = ResumeAnswer;
+    type Answer = UnpauseAnswer;
 
-    fn run(&self, context: RequestContext<'_, '_>) -> Result<ResumeAnswer, Failure> {
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<UnpauseAnswer, Failure> {
         let make = |state: &State| {
             let run = run_of(state, &self.run)?.id;
-            Ok(Command::Resume { run, by: self.by.clone() })
+            Ok(Command::Unpause { run, by: self.by.clone() })
         };
         context.execute(&make, |state, _| {
             let run = run_of(state, &self.run)?;
-            Ok(ResumeAnswer { run: run.name.clone(), status: run_status(run) })
+            Ok(UnpauseAnswer { run: run.name.clone(), status: run_status(run) })
         })?
     }
 }
 
-impl AnswerLine for ResumeAnswer {
-    const WORD: &'static str = "resumed";
+impl AnswerLine for UnpauseAnswer {
+    const WORD: &'static str = "unpaused";
 }
 
-impl fmt::Display for ResumeAnswer {
+impl fmt::Display for UnpauseAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "run {}: dispatch continues", self.run)
     }
