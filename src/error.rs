@@ -4,6 +4,7 @@
 //! that messages can be joined. The location is printed before it, the hint (what to do) after it:
 //! joined with a semicolon, or with `{:#}` on a line of its own.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    hint: Option<String>,
+    hint: Option<Cow<'static, str>>,
+    advice: Option<Advice>,
     location: Location,
     rejection: Option<Rejection>,
     source: Option<std::io::Error>,
@@ -97,6 +99,48 @@ impl ErrorKind {
             Self::OutOfRange => "out_of_range",
             Self::Pruned => "pruned",
             Self::BadPlan => "bad_plan",
+        }
+    }
+}
+
+/// What to do about a failure, for which every interface has its own words: a program that uses the
+/// library calls a method where a person types a command.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Create a ledger, or name another folder.
+    CreateLedger,
+    /// Nothing was changed; read what is intact.
+    ReadIntact,
+    /// Read the archive, which is never written.
+    ReadArchive,
+    /// Wait for the lock holder.
+    WaitForLockHolder,
+    /// Write from the machine that has the disk, or allow unsafe locks.
+    WriteFromOneMachine,
+    /// Make two snapshots.
+    MakeSnapshots,
+    /// Use a newer version of the program, or read.
+    UseNewerVersion,
+}
+
+impl Advice {
+    /// The words for callers of the library.
+    fn text(self) -> &'static str {
+        match self {
+            Self::CreateLedger => "name the folder of a ledger, or create one",
+            Self::ReadIntact => "nothing was changed; intact records can be read",
+            Self::ReadArchive => "it can be read and verified",
+            Self::WaitForLockHolder => {
+                "wait until it closes the ledger; reading needs no lock; another plan can run in \
+                 another ledger"
+            }
+            Self::WriteFromOneMachine => {
+                "write on the machine that has the disk, or allow unsafe locks if there is no other \
+                 writer"
+            }
+            Self::MakeSnapshots => "make a snapshot, continue, and try again",
+            Self::UseNewerVersion => "use a newer version of this library; records can be read",
         }
     }
 }
@@ -192,6 +236,7 @@ impl Error {
             kind,
             message: message.into(),
             hint: None,
+            advice: None,
             location: Location::default(),
             rejection: None,
             source: None,
@@ -215,8 +260,54 @@ impl Error {
     /// The same error, with what the user can do about it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.0.hint = Some(hint.into());
+        self.0.hint = Some(Cow::Owned(hint.into()));
+        self.0.advice = None;
         self
+    }
+
+    /// The same error, with the library's words for what the user can do about it.
+    #[must_use]
+    pub fn with_advice(mut self, advice: Advice) -> Self {
+        self.0.hint = Some(Cow::Borrowed(advice.text()));
+        self.0.advice = Some(advice);
+        self
+    }
+
+    /// The location, the message and the error of the operating system, without the hint.
+    #[must_use]
+    pub fn without_hint(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_without_hint(&mut text);
+        text
+    }
+
+    fn write_without_hint(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+        let Location { path, offset, seq } = &self.0.location;
+        match path {
+            Some(path) if self.0.kind == ErrorKind::NotALedger => {
+                write!(f, "no ledger at {}: ", path.display())?;
+            }
+            Some(path) => write!(f, "{}: ", path.display())?,
+            None => {}
+        }
+        if let Some(offset) = offset {
+            write!(f, "offset {offset}: ")?;
+        }
+        if let Some(seq) = seq {
+            write!(f, "record {seq}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        match &self.0.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+
+    /// What the user can do about it, if every interface has its own words for it.
+    #[must_use]
+    pub fn advice(&self) -> Option<Advice> {
+        self.0.advice
     }
 
     /// The same error, in this file.
@@ -262,24 +353,7 @@ impl From<Rejection> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Location { path, offset, seq } = &self.0.location;
-        match path {
-            Some(path) if self.0.kind == ErrorKind::NotALedger => {
-                write!(f, "no ledger at {}: ", path.display())?;
-            }
-            Some(path) => write!(f, "{}: ", path.display())?,
-            None => {}
-        }
-        if let Some(offset) = offset {
-            write!(f, "offset {offset}: ")?;
-        }
-        if let Some(seq) = seq {
-            write!(f, "record {seq}: ")?;
-        }
-        f.write_str(&self.0.message)?;
-        if let Some(source) = &self.0.source {
-            write!(f, ": {source}")?;
-        }
+        self.write_without_hint(f)?;
         match &self.0.hint {
             Some(hint) if f.alternate() => write!(f, "\nhint: {hint}"),
             Some(hint) => write!(f, "; {hint}"),

@@ -3,12 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Advice, Error, ErrorKind};
 
 pub(crate) fn not_a_ledger(dir: &Path, why: &str) -> Error {
-    Error::new(ErrorKind::NotALedger, why)
-        .with_hint("run `ledger init`, or set LEDGER_DIR")
-        .at_path(dir)
+    Error::new(ErrorKind::NotALedger, why).with_advice(Advice::CreateLedger).at_path(dir)
 }
 
 pub(crate) fn fenced(why: &str) -> Error {
@@ -25,7 +23,7 @@ pub(crate) fn poisoned() -> Error {
 /// Damage in a place where a record was expected.
 pub(crate) fn damaged(path: &Path, offset: u64, seq: u64, what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, what)
-        .with_hint("nothing was changed; `ledger inspect` shows what can be read")
+        .with_advice(Advice::ReadIntact)
         .at_path(path)
         .at_offset(offset)
         .at_seq(seq)

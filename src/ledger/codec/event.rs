@@ -9,7 +9,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Codec, NewRecord, SKIPPABLE_KINDS_FROM};
 use crate::log::LoggedRecord;
 use crate::plan::{Event, StepEvent, StepRecord, canonical, with_events};
@@ -111,12 +111,9 @@ pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>>
     event.map(Some).map_err(|what| {
         Error::new(
             ErrorKind::Corrupt,
-            format!(
-                "intact record of kind {} with an invalid payload: {what}; nothing was changed; \
-                 `ledger inspect` shows what can be read",
-                kind.name()
-            ),
+            format!("intact record of kind {} with an invalid payload: {what}", kind.name()),
         )
+        .with_advice(Advice::ReadIntact)
         .at_seq(record.seq)
     })
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Chain, SegmentHeader, SnapshotHeader, SnapshotName};
 use crate::ledger::view::LedgerView;
 use crate::log::{
@@ -145,6 +145,7 @@ pub(crate) fn prune(
     Ok(PruneReport { preview, note_seq, removal })
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// The files that a prune would remove now. This writes nothing and takes no lock.
     ///
@@ -299,10 +300,11 @@ fn anchors(reader: &LogReader, last_seq: u64) -> Result<Vec<Anchor>> {
         reader,
         format!(
             "expected two verified snapshots without a base, at different records from {last_seq} on, \
-             found {}; run `ledger snapshot`, continue, and run it again{wrong}",
+             found {}{wrong}",
             found.len()
         ),
-    ))
+    )
+    .with_advice(Advice::MakeSnapshots))
 }
 
 /// Searches anchors during a fold.

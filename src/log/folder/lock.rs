@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Head, HeadSlots, Uid};
 use crate::log::bytes::hex;
 use crate::log::errors::fenced;
@@ -160,10 +160,8 @@ pub(crate) fn locked_by(found: &str, own: &str, process: u32) -> Error {
         return Error::new(ErrorKind::Locked, message).with_hint("close it first, or use it");
     }
     let found = if found.is_empty() { "an unknown process" } else { found };
-    Error::new(ErrorKind::Locked, format!("locked by another process: {found}")).with_hint(
-        "wait until it ends; `ledger status` and `ledger work` work beside it; another plan can run in \
-         another ledger (--ledger DIR)",
-    )
+    Error::new(ErrorKind::Locked, format!("locked by another process: {found}"))
+        .with_advice(Advice::WaitForLockHolder)
 }
 
 /// Whether the lock holder is this process: both descriptions name the same host and process, and
@@ -180,13 +178,11 @@ const LOCK_PAUSES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 const NETWORK: &str = "on a network file system, locks may not exclude writers on other machines";
-const SERVE: &str = "run `ledger serve` on the machine that has the disk and work through it";
-const OR_ALLOW: &str = "or pass --allow-unsafe-locks if there is no other writer";
 const TWICE: &str = "locks do not exclude other writers here: a second descriptor got the same one";
 
 /// The error where two writers could open the ledger at the same time.
 fn unreliable_lock(why: &str) -> Error {
-    Error::new(ErrorKind::Rejected, why).with_hint(format!("{SERVE}, {OR_ALLOW}"))
+    Error::new(ErrorKind::Rejected, why).with_advice(Advice::WriteFromOneMachine)
 }
 
 /// Take the lock, or name the lock holder.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentName};
 use crate::log::errors::not_a_ledger;
 use crate::storage::{EntryKind, Storage};
@@ -125,11 +125,9 @@ pub(crate) enum FolderKind {
 pub(crate) fn check_writable(kind: FolderKind, dir: &Path) -> Result<()> {
     match kind {
         FolderKind::Ledger => Ok(()),
-        FolderKind::Archive => Err(Error::new(
-            ErrorKind::Rejected,
-            "an archive is read-only; use `ledger inspect` and `ledger verify`",
-        )
-        .at_path(dir)),
+        FolderKind::Archive => Err(Error::new(ErrorKind::Rejected, "an archive is read-only")
+            .with_advice(Advice::ReadArchive)
+            .at_path(dir)),
     }
 }
 

@@ -67,6 +67,7 @@ pub struct LoggedRetentionNote {
 
 impl Anchor {
     /// The anchor for a snapshot.
+    #[doc(hidden)]
     #[must_use]
     pub fn of(header: &SnapshotHeader) -> Self {
         Self {
@@ -78,6 +79,7 @@ impl Anchor {
     }
 
     /// Its file name; `None` if it does not name a snapshot of the state at its record.
+    #[doc(hidden)]
     #[must_use]
     pub fn name(&self) -> Option<SnapshotName> {
         let hash = parse_hash(&self.state_hash)?;

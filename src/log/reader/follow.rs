@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Chain, Head, SegmentHeader, SegmentName};
 use crate::log::errors::damaged;
 use crate::log::folder::{LedgerPaths, check_folder, read_head};
@@ -136,9 +136,9 @@ impl LogFollower {
         }
         Error::new(
             ErrorKind::Ambiguous,
-            "both slots of HEAD are missing or damaged, so the durable end is unknown; see \
-             `ledger inspect`",
+            "both slots of HEAD are missing or damaged, so the durable end is unknown",
         )
+        .with_advice(Advice::ReadIntact)
         .at_path(&self.paths.head())
     }
 
@@ -331,7 +331,10 @@ fn successor(
 }
 
 fn log_replaced(path: &std::path::Path, at: FramePosition) -> Error {
-    let what = "the log is not the one that was followed: its content differs from what was read; \
-                see `ledger inspect`";
-    Error::new(ErrorKind::Tampered, what).at_path(path).at_offset(at.offset).at_seq(at.next_seq)
+    let what = "the log is not the one that was followed: its content differs from what was read";
+    Error::new(ErrorKind::Tampered, what)
+        .with_advice(Advice::ReadIntact)
+        .at_path(path)
+        .at_offset(at.offset)
+        .at_seq(at.next_seq)
 }

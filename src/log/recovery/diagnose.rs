@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{FrameFault, HeadSlots, HeadState};
 use crate::log::folder::{LedgerPaths, check_folder, check_writable, read_head};
 use crate::log::notes::DiscardedRange;
@@ -158,17 +158,17 @@ pub(crate) fn refuse(
         TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::HeadInvalid) => {
             return Err(Error::new(
                 ErrorKind::Ambiguous,
-                "both slots of HEAD are missing or damaged, so it is unknown what was \
-                 acknowledged; nothing was changed; see `ledger inspect`",
+                "both slots of HEAD are missing or damaged, so it is unknown what was acknowledged",
             )
+            .with_advice(Advice::ReadIntact)
             .at_path(&paths.head()));
         }
         TailVerdict::Ambiguous if tail.evidence.has(EvidenceBit::SlotInvalid) => {
             return Err(Error::new(
                 ErrorKind::Ambiguous,
-                "one slot of HEAD is damaged, so it is unknown what was acknowledged last; nothing \
-                 was changed; see `ledger inspect`",
+                "one slot of HEAD is damaged, so it is unknown what was acknowledged last",
             )
+            .with_advice(Advice::ReadIntact)
             .at_path(&paths.head()));
         }
         TailVerdict::Ambiguous => {
@@ -183,9 +183,8 @@ pub(crate) fn refuse(
     } else {
         format!("expected a file of {} bytes, found {}", newest.header.prealloc_len, newest.length)
     };
-    let message =
-        format!("{what}: {fault}; nothing was changed; `ledger inspect` shows what can be read");
-    Err(Error::new(kind, message)
+    Err(Error::new(kind, format!("{what}: {fault}"))
+        .with_advice(Advice::ReadIntact)
         .at_path(&paths.segment(newest.header.name()))
         .at_offset(tail.end.offset)
         .at_seq(tail.end.next_seq))

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{Head, HeaderFault, SegmentHeader, SegmentName};
 use crate::log::errors::{damaged, is_missing};
 use crate::log::folder::{DATA_START, LedgerPaths, is_temporary};
@@ -246,17 +246,19 @@ fn length_problem(previous: &Segment, next: &Segment) -> Option<String> {
 
 /// Readers may use the segment; a writer needs features that this version lacks.
 fn unknown_features(path: &Path, flags: u32) -> Error {
-    let message = format!(
-        "writing needs unknown features (ro-compat flags {flags:#x}); use a newer `ledger`, or \
-         read with `ledger inspect`"
-    );
-    Error::new(ErrorKind::Unsupported, message).at_path(path).at_offset(0)
+    let message = format!("writing needs unknown features (ro-compat flags {flags:#x})");
+    Error::new(ErrorKind::Unsupported, message)
+        .with_advice(Advice::UseNewerVersion)
+        .at_path(path)
+        .at_offset(0)
 }
 
 fn header_error(path: &Path, fault: &HeaderFault) -> Error {
     if fault.is_version() {
         return Error::new(ErrorKind::Unsupported, fault.to_string()).at_path(path).at_offset(0);
     }
-    let message = format!("{fault}; nothing was changed; `ledger inspect` shows what can be read");
-    Error::new(ErrorKind::Corrupt, message).at_path(path).at_offset(0)
+    Error::new(ErrorKind::Corrupt, fault.to_string())
+        .with_advice(Advice::ReadIntact)
+        .at_path(path)
+        .at_offset(0)
 }

@@ -20,10 +20,10 @@ use plan_ledger::internals::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, VerifyFinding,
 };
 
-use crate::json::{OpeningJson, OpeningWord, line_text};
+use crate::json::line_text;
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
-use crate::protocol::counted;
+use crate::protocol::{OpeningJson, OpeningWord, counted, error_line};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -179,7 +179,7 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
         lines.push(format!("and {} more findings", log.omitted));
     }
     if let Err(error) = &log.opening {
-        lines.push(format!("cannot be opened for writing: {error}"));
+        lines.push(format!("cannot be opened for writing: {}", error_line(error)));
     }
     if let (Some(expected), Some(outcome)) = (options.expect_head, log.expectation) {
         lines.push(expectation_text(expected, outcome));

@@ -8,7 +8,6 @@
 
 mod event;
 mod line;
-mod opening;
 mod replan;
 #[cfg(test)]
 mod schema;
@@ -19,7 +18,6 @@ pub(crate) use event::EventSchema;
 #[cfg(test)]
 pub(crate) use event::event_definition;
 pub(crate) use line::{JsonLine, VIEW_SCHEMA, line_text, line_value};
-pub(crate) use opening::{OpeningJson, OpeningWord};
 pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

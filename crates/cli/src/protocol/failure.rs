@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use plan_ledger::internals::error::Advice;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::find_long_number;
 use plan_ledger::{Error, ErrorKind, Rejection, Timestamp};
@@ -110,7 +111,7 @@ impl Failure {
             std::error::Error::source(&error).and_then(|each| each.downcast_ref::<io::Error>());
         match source.map(io::Error::kind) {
             Some(io::ErrorKind::PermissionDenied) => Self::Ledger(error),
-            _ => Self::Usage(format!("{error:#}")),
+            _ => Self::Usage(format!("{:#}", with_commands(error))),
         }
     }
 }
@@ -206,7 +207,44 @@ pub(crate) struct LeasedStep {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Ledger(error)
+        Self::Ledger(with_commands(error))
+    }
+}
+
+/// The error of the library, with the commands and options that a person can use.
+fn with_commands(error: Error) -> Error {
+    match error.advice() {
+        Some(advice) => error.with_hint(commands(advice)),
+        None => error,
+    }
+}
+
+/// The same in one line.
+pub(crate) fn error_line(error: &Error) -> String {
+    match error.advice() {
+        Some(advice) => format!("{}; {}", error.without_hint(), commands(advice)),
+        None => error.to_string(),
+    }
+}
+
+/// The commands and options that follow an advice of the library.
+fn commands(advice: Advice) -> &'static str {
+    match advice {
+        Advice::CreateLedger => "run `ledger init`, or set LEDGER_DIR",
+        Advice::ReadIntact => "nothing was changed; `ledger inspect` shows what can be read",
+        Advice::ReadArchive => "use `ledger inspect` and `ledger verify`",
+        Advice::WaitForLockHolder => {
+            "wait until it ends; `ledger status` and `ledger work` work beside it; another plan can run \
+             in another ledger (--ledger DIR)"
+        }
+        Advice::WriteFromOneMachine => {
+            concat!(
+                "run `ledger serve` on the machine that has the disk and work through it, ",
+                "or pass --allow-unsafe-locks if there is no other writer"
+            )
+        }
+        Advice::MakeSnapshots => "run `ledger snapshot`, continue, and run it again",
+        Advice::UseNewerVersion => "use a newer `ledger`, or read with `ledger inspect`",
     }
 }
 

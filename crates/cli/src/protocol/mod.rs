@@ -5,11 +5,12 @@ mod answer;
 mod failure;
 pub(crate) mod hand_off;
 mod message;
+mod opening;
 mod units;
 
 pub use answer::Answer;
 pub use failure::{Code, Failure, code_of};
-pub(crate) use failure::{ErrorLine, expect_short_numbers, plan_too_long, too_long};
+pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub use hand_off::{
     ArtifactEntry, ChangedFile, FailedCriterion, FileState, HandOff, Nearby, Neighbour,
     OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile, StepName, WorkerKind,
@@ -17,4 +18,5 @@ pub use hand_off::{
 pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
+pub(crate) use opening::{OpeningJson, OpeningWord};
 pub(crate) use units::{count, counted, hex, size};

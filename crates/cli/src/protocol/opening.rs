@@ -6,6 +6,8 @@ use serde::Serialize;
 use plan_ledger::Error;
 use plan_ledger::internals::log::TailVerdict;
 
+use super::failure::error_line;
+
 /// What opening the ledger for writing would find.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OpeningJson {
@@ -17,7 +19,7 @@ pub(crate) struct OpeningJson {
 
 impl From<&Result<TailVerdict, Error>> for OpeningJson {
     fn from(end: &Result<TailVerdict, Error>) -> Self {
-        Self { refusal: end.as_ref().err().map(ToString::to_string), verdict: end.into() }
+        Self { refusal: end.as_ref().err().map(error_line), verdict: end.into() }
     }
 }
 

@@ -14,9 +14,8 @@ use plan_ledger::internals::storage::Access;
 use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
-use crate::json::OpeningJson;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
-use crate::protocol::counted;
+use crate::protocol::{OpeningJson, counted, error_line};
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -188,7 +187,7 @@ impl Health {
     /// The reason why a writer could not open the log, in one line.
     pub(crate) fn refusal(&self) -> Option<String> {
         let error = self.end.as_ref().err().filter(|_| !self.is_good())?;
-        Some(format!("it cannot be opened for writing: {}", escape_control(&error.to_string())))
+        Some(format!("it cannot be opened for writing: {}", escape_control(&error_line(error))))
     }
 
     pub(crate) fn print(&self, out: &mut Output<'_>) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, T
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::TimeJson;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
+use crate::protocol::error_line;
 use crate::requests::default_run;
 
 use super::context::{Form, InspectContext};
@@ -284,9 +285,10 @@ fn summary_only_error(summary: &RunSummary, error: &Error) -> Error {
     let RunSummary { name, ending, seq, steps, accepted, skipped, attempts, .. } = summary;
     let message = format!(
         "run {} ended at record {seq} ({}; {accepted} of {steps} steps accepted, {skipped} skipped, \
-         {attempts} attempts), and only these sums are left of it: {error}",
+         {attempts} attempts), and only these sums are left of it: {}",
         escape_control(name),
-        words(ending, ' ')
+        words(ending, ' '),
+        error_line(error)
     );
     Error::new(error.kind(), message)
 }

@@ -30,10 +30,9 @@ use crate::commands::inspect::record_content::{
     RecordContent, RecordLine, content_text, kind_name,
 };
 use crate::commands::inspect::text::event::event_subject;
-use crate::json::OpeningJson;
 use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control, escape_path};
-use crate::protocol::counted;
+use crate::protocol::{OpeningJson, counted};
 use crate::requests::default_run;
 
 /// The names and counts collected during the scan.

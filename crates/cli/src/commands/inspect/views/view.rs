@@ -25,6 +25,7 @@ use crate::commands::inspect::text::units::{moment, span, words};
 use crate::options::{LedgerFolder, RunArg};
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
+use crate::protocol::error_line;
 
 use super::status::show_user;
 
@@ -169,7 +170,10 @@ impl DebugTrace {
             ledger.view.partial_trace(id)?;
         traced.retain(|record| record.seq <= last);
         let Some(cut) = cut else { return Ok(Self { pruned_seq, traced, after_cut: Vec::new() }) };
-        ledger.add_unread(format!("changes are known only up to the end of the fold: {cut}"));
+        ledger.add_unread(format!(
+            "changes are known only up to the end of the fold: {}",
+            error_line(&cut)
+        ));
         let traced_seq = traced.last().map_or(pruned_seq, |record| record.seq);
         let mut after_cut = ledger.run_history(id)?.records;
         after_cut.retain(|record| record.seq > traced_seq);
