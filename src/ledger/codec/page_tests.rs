@@ -291,7 +291,7 @@ macro_rules! define_payloads {
                     let name = shapes.of::<$step_payload>();
                     let is_shared = name != stringify!($step_variant);
                     let fields = if is_shared {
-                        format!("then the fields of {name}")
+                        format!("all fields of {name}")
                     } else {
                         shapes.structs.remove(name.as_str()).unwrap()
                     };
