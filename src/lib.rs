@@ -33,12 +33,37 @@
 //! # }
 //! ```
 //!
+//! A task that takes longer than its lease renews it: [`ClaimedTask::renew`], or from another thread
+//! [`Ledger::renew`] with the task's token, while the thread with the task works.
+//!
+//! ```
+//! # use plan_ledger::{Claim, Ledger, Plan};
+//! # fn main() -> plan_ledger::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let ledger = Ledger::open(folder.path().join("ledger"))?;
+//! # let plan: Plan = serde_json::from_str(r#"{"steps": [{"id": "build"}]}"#).unwrap();
+//! # let run = ledger.start_or_resume("demo", &plan)?;
+//! # let Claim::Task(task) = ledger.claim(run, "worker-1")? else { panic!() };
+//! let token = task.token;
+//! std::thread::scope(|scope| {
+//!     let renewing = scope.spawn(|| ledger.renew(token)); // every few minutes
+//!     // ... work ...
+//!     renewing.join().expect("it does not panic")
+//! })?;
+//! task.succeed("done")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Where to go from here
 //!
 //! - [`Ledger`] has one method for each operation. [`Ledger::transact`] combines several commands in
 //!   one commit. [`LedgerView`] reads a ledger, also a damaged one, without a lock.
-//! - [`Plan`] and [`Step`] describe the work: dependencies, criteria, retries, budgets, gates.
-//! - [`Claim`] and [`ClaimedTask`] are for workers, [`OpenQuestion`] and [`Reply`] for persons.
+//! - [`Plan`] and [`Step`] describe the work: dependencies, criteria, retries, budgets, gates. They are
+//!   built from JSON, as above, or as values. Their rarer parts, such as `Barrier`, `Caps` and
+//!   `FailurePolicy`, are exported too; `format/plan.md` describes them.
+//! - [`Claim`] and [`ClaimedTask`] are for workers, [`OpenQuestion`] and [`Reply`] for persons. A person
+//!   also [resolves](Ledger::resolve_outcome) the unknown outcome of a step that must not be repeated.
 //! - [`State`] is the fold of all [`Event`]s; a [`Projection`] is any other fold.
 //! - [`Error`] says what happened, where, and what to do; its predicates say who can fix it.
 //!
@@ -95,19 +120,35 @@ mod sim;
 mod storage;
 
 pub use error::{Error, ErrorKind, Location, Result};
-pub use format::HeadSync;
 pub use ledger::{
-    Ack, BackgroundWork, BatchKey, Claim, ClaimedTask, Clock, Commit, EarlierAttempt, Environment,
-    ForkPoint, Ledger, LedgerOptions, LedgerView, Note, OnAmbiguous, OpenQuestion, OpenReport,
-    Projection, RecordedEvent, Reply, Snapshot, Submitted, Task, Transaction, plan_hash,
-    state_hash,
+    Ack, BatchKey, Claim, ClaimedTask, Clock, Commit, Environment, ForkPoint, Ledger,
+    LedgerOptions, LedgerView, Note, OpenQuestion, OpenReport, Projection, RecordedEvent, Reply,
+    RetentionLimit, Snapshot, Submitted, Task, Transaction, plan_hash,
 };
 pub use plan::{
-    ApprovalPolicy, Artifact, AttemptToken, Command, ContentHash, Cost, Decision, Disposition,
-    Ending, Event, FailureClass, Json, Limits, LostCause, Micros, OnFailure, Outcome, Output,
-    PauseCause, Plan, Question, QuestionId, Receipt, Rejection, ReplanTrigger, Ruling, Run, RunId,
-    RunPolicy, RunStatus, State, Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp,
-    Variable, Verdict,
+    ApprovalPolicy, Artifact, AttemptToken, Budget, Command, ContentHash, Cost, Criterion,
+    Decision, Disposition, Ending, Event, FailureClass, Fallback, Gate, Idempotence, Json, Limits,
+    LostCause, OnFailure, Outcome, Output, Plan, Question, QuestionId, Receipt, Rejection,
+    ReplanTrigger, ResolvedOutcome, RetryPolicy, Ruling, Run, RunId, RunPolicy, RunStatus, State,
+    Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Verdict,
+};
+
+/// Parts of the documented types, for code that names them. `format/plan.md` describes those of a
+/// plan, and `format/events.md` the others.
+#[doc(hidden)]
+pub use {
+    format::{BootTime, Chain, HeadSync, Uid},
+    ledger::{
+        BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, OnAmbiguous,
+        PrunePreview, PruneReport, plan_draft, state_hash,
+    },
+    log::{Anchor, ArchiveReference, PruneSet},
+    plan::{
+        AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
+        Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule, Micros,
+        OnBreak, OnFalse, OnTimeout, Origin, PauseCause, Phase, PlanDraft, PlanVersion, Problem,
+        QuestionBody, QuestionSubject, RareField, Review, Variable,
+    },
 };
 
 /// Everything that the other packages of this repository, its tests and its benchmarks need beyond

@@ -76,6 +76,7 @@ pub struct Fold {
     has_missing_records: bool,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// Fold all valid records up to record `seq`, and report the damage. After damage the fold
     /// continues from the next valid snapshot, which replaces the missing records.

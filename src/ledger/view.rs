@@ -30,6 +30,7 @@ impl LedgerView {
     }
 
     /// The log: segments, HEAD, records, damage.
+    #[doc(hidden)]
     #[must_use]
     pub fn log(&self) -> &LogReader {
         &self.reader
@@ -57,6 +58,7 @@ impl LedgerView {
     ///
     /// # Errors
     /// `Corrupt` with file and offset; `Unsupported`; `Io`.
+    #[doc(hidden)]
     pub fn check_snapshot(&self, name: &SnapshotName) -> Result<SnapshotHeader> {
         load::check(&self.reader, name)
     }
@@ -70,6 +72,7 @@ impl LedgerView {
     }
 
     /// The state of an output's blob; `None` for an inline output.
+    #[doc(hidden)]
     #[must_use]
     pub fn blob_state(&self, output: &Output) -> Option<BlobState> {
         blobs::blob_state(&self.reader, output)
@@ -79,6 +82,7 @@ impl LedgerView {
     ///
     /// # Errors
     /// `Io`.
+    #[doc(hidden)]
     pub fn blobs(&self, check: BlobCheck) -> Result<BlobSurvey> {
         blobs::survey_with(&self.reader, check)
     }

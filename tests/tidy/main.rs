@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at a broken rule")]
 
 mod modules;
+mod signatures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use modules::{Package, code, contains_word};
 use serde::Deserialize;
+use signatures::{Exports, signatures, type_words};
 
 /// The lists in `rules.json`.
 #[derive(Deserialize)]
@@ -269,22 +271,12 @@ fn every_folder_has_a_purpose() {
     report(&problems);
 }
 
-/// The names that `src/lib.rs` re-exports for users, without those in `internals`.
-fn public_names(lib: &str) -> BTreeSet<String> {
-    let code = code(lib);
-    let documented = code.split("pub mod internals").next().unwrap();
-    let lists = documented.split("pub use ").skip(1).map(|list| list.split(';').next().unwrap());
-    let names = lists.flat_map(|list| list.rsplit("::").next().unwrap().split(','));
-    let names = names.map(|name| name.trim_matches(|c: char| !c.is_alphanumeric() && c != '_'));
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
 #[test]
 fn the_library_documents_few_names() {
     let rules = rules();
     let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     let mut problems = Vec::new();
-    let names = public_names(&lib);
+    let names = Exports::of(&lib).documented;
     assert!(names.contains("Ledger") && names.contains("plan_hash"), "not found: {names:?}");
     if names.len() > rules.public_names_max {
         problems.push(format!("{} names are documented: {names:?}", names.len()));
@@ -306,6 +298,38 @@ fn the_library_documents_few_names() {
         }
     }
     report(&problems);
+}
+
+/// A program that uses only the documented API could not store a value, call a method or build a plan
+/// whose type has no public name.
+///
+/// The payloads of `Event` are exempt: a program matches them, and the table of events, which is a
+/// macro, defines the enum.
+#[test]
+fn every_type_in_a_public_signature_is_exported() {
+    let lib = fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    let exports = Exports::of(&lib);
+    let package = Package::read(root(), "src");
+    let files: Vec<(&str, String)> =
+        package.files().filter(|(name, _)| !is_test(name)).map(|it| (it.0, code(it.1))).collect();
+    let declared: BTreeSet<String> =
+        files.iter().flat_map(|(_, code)| modules::public_types(code)).collect();
+    let (mut problems, mut seen) = (BTreeSet::new(), 0);
+    for (file, code) in &files {
+        for (owner, signature) in signatures(code) {
+            if !exports.contains(&owner) {
+                continue;
+            }
+            seen += 1;
+            for word in type_words(&signature) {
+                if declared.contains(word) && !exports.contains(word) {
+                    problems.insert(format!("{file}: {owner} names {word}, which is not exported"));
+                }
+            }
+        }
+    }
+    assert!(seen > 400, "only {seen} signatures were found");
+    report(&problems.into_iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -334,6 +358,12 @@ fn the_checks_find_planted_faults() {
     let expected = vec!["a.rs".to_owned(), "b.rs".to_owned()];
     assert_eq!(cycles, [("planted".to_owned(), expected)]);
     assert_eq!(modules::public_types(planted[0].1), ["Twice"]);
+    let signed = "pub struct A {\n    pub b: B,\n    #[doc(hidden)]\n    pub c: C,\n}\n\n\
+                  impl A {\n    pub fn d(&self) -> D {\n        E\n    }\n}\n\n\
+                  pub enum F {\n    G(H),\n}\n\n#[doc(hidden)]\nimpl A {\n    pub fn i(I) {}\n}\n";
+    let found = signatures(signed);
+    let found: Vec<&str> = found.iter().flat_map(|(_, signature)| type_words(signature)).collect();
+    assert_eq!(found, ["B", "D", "H"]);
     assert!(contains_word("the crowd, nobody else", "nobody"));
     assert!(!contains_word("nobody_else", "nobody"));
 }

@@ -280,7 +280,7 @@ fn is_use(statement: &str, at: usize) -> bool {
 }
 
 /// The paths of one `use` tree.
-fn expand(tree: &str, prefix: &[String], found: &mut BTreeSet<Vec<String>>) {
+pub(crate) fn expand(tree: &str, prefix: &[String], found: &mut BTreeSet<Vec<String>>) {
     let tree = tree.trim();
     let (head, group) = match (tree.find('{'), tree.rfind('}')) {
         (Some(open), Some(close)) => (&tree[..open], Some(&tree[open + 1..close])),

@@ -49,6 +49,7 @@ impl Note {
     }
 
     /// The note in a record; `None` if the record is not a note, or a newer program wrote it.
+    #[doc(hidden)]
     #[must_use]
     pub fn in_record(record: &LoggedRecord) -> Option<Self> {
         let is_note =

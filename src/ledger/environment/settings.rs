@@ -29,10 +29,12 @@ pub trait IdSource: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone)]
 pub struct Environment {
     /// The storage.
+    #[doc(hidden)]
     pub storage: Arc<dyn Storage>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of identifiers.
+    #[doc(hidden)]
     pub ids: Arc<dyn IdSource>,
     /// A description of this process for the lock file; the error of a locked ledger shows it.
     pub holder: String,
@@ -49,6 +51,7 @@ pub struct Environment {
     /// made in between. `None`: snapshots are made only on request.
     pub snapshot_every: Option<u64>,
     /// The sizes of the log's segments; see [`SegmentSizes`].
+    #[doc(hidden)]
     pub segments: SegmentSizes,
     /// Whether to open a ledger where file locks may not exclude other writers: on a network file
     /// system, and where the lock of a file can be taken twice.

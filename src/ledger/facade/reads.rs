@@ -110,6 +110,7 @@ impl Ledger {
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if its first records were pruned; `Corrupt` and
     /// `Io`.
+    #[doc(hidden)]
     pub fn trace(&self, run: RunId) -> Result<Trace> {
         self.view()?.trace(run)
     }
@@ -118,6 +119,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::trace`].
+    #[doc(hidden)]
     pub fn compare(&self, one: RunId, other: RunId) -> Result<RunComparison> {
         self.view()?.compare(one, other)
     }
@@ -127,6 +129,7 @@ impl Ledger {
     /// # Errors
     /// `Rejected` if there is no such run; `Pruned` if some of its records were pruned and there is
     /// no snapshot of the metrics; `Corrupt` and `Io`.
+    #[doc(hidden)]
     pub fn metrics(&self, run: RunId) -> Result<RunMetrics> {
         self.view()?.metrics(run)
     }

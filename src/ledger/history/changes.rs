@@ -29,6 +29,7 @@ pub struct ChangedField {
     pub by: Vec<u64>,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// The fields that changed between two records, in the order of runs and fields; and the state after
     /// the second.

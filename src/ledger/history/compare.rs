@@ -123,6 +123,7 @@ pub struct StepDifference {
     pub cost: Pair<Cost>,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// The differences between two runs.
     ///

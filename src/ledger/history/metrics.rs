@@ -305,6 +305,7 @@ impl Projection for Metrics {
     }
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// The metrics of a run.
     ///

@@ -55,6 +55,7 @@ pub struct ProgressPoint {
     pub steps: u64,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// The records of a run, up to record `last`.
     ///

@@ -55,6 +55,7 @@ pub struct TracedRecord {
     pub replan: Option<PlanDiff>,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// Every record of a run, with the fields that it changed.
     ///

@@ -23,8 +23,10 @@ pub struct Task {
     /// The step, with the plan's defaults filled in.
     pub step: Step,
     /// The whole plan.
+    #[doc(hidden)]
     pub plan: Arc<CompactPlan>,
     /// The neighbours of the step in the plan.
+    #[doc(hidden)]
     pub neighbours: Neighbours,
     /// The token of the attempt: the sequence number of the record that dispatched it.
     pub token: AttemptToken,
@@ -44,6 +46,7 @@ pub struct Task {
     pub earlier: Vec<EarlierAttempt>,
     /// The files that the step is expected to change, as they were when the plan was made, if they
     /// were recorded.
+    #[doc(hidden)]
     pub planned_files: Vec<PlannedFile>,
 }
 

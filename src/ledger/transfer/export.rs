@@ -39,6 +39,7 @@ pub struct ExportReport {
     pub missing: Vec<Error>,
 }
 
+#[doc(hidden)]
 impl LedgerView {
     /// Write records `from` to `to` (by default the last durable one), and the blobs that they
     /// reference, as JSON Lines. `describe` adds a description of each record.

@@ -42,29 +42,39 @@ pub struct State {
     /// Time of that record.
     pub time: Timestamp,
     /// All complete runs, by number.
+    #[doc(hidden)]
     pub runs: Runs,
     /// Run numbers by name.
     pub names: BTreeMap<String, RunId>,
     /// Ended runs that are complete, in the order of their end: the sequence number of the
     /// `RunEnded` record, and the run.
+    #[doc(hidden)]
     pub ended: BTreeSet<(u64, RunId)>,
     /// Summaries of the runs that ended earlier and are no longer complete.
+    #[doc(hidden)]
     pub summaries: BTreeMap<RunId, RunSummary>,
     /// Caps that were set by a command.
     pub caps: BTreeMap<CapScope, u32>,
     /// Spending of all runs together.
+    #[doc(hidden)]
     pub account: Account,
     /// The step of every attempt in flight.
+    #[doc(hidden)]
     pub in_flight: BTreeMap<AttemptToken, (RunId, StepNumber)>,
     /// Attempts in flight by owner, across all runs.
+    #[doc(hidden)]
     pub in_flight_by_owner: BTreeMap<String, u32>,
     /// Attempts in flight by tag, across all runs.
+    #[doc(hidden)]
     pub in_flight_by_tag: BTreeMap<String, u32>,
     /// The first timer of each run that has one, soonest first.
+    #[doc(hidden)]
     pub due: BTreeSet<(Timestamp, RunId)>,
     /// The run of every open question.
+    #[doc(hidden)]
     pub questions: BTreeMap<QuestionId, RunId>,
     /// The step of every attempt ever dispatched in a complete run, to attribute late receipts.
+    #[doc(hidden)]
     pub dispatched: BTreeMap<AttemptToken, (RunId, StepNumber)>,
 }
 
@@ -73,6 +83,12 @@ impl State {
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(due, _)| *due)
+    }
+
+    /// The run with this number, if it is complete.
+    #[must_use]
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        self.runs.get(&id)
     }
 
     /// The run with this name, if it is complete.

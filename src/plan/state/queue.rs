@@ -25,6 +25,7 @@ pub struct Ready<'a> {
 
 impl Run {
     /// The steps that are ready, in dispatch order.
+    #[doc(hidden)]
     #[must_use]
     pub fn ready(&self) -> Ready<'_> {
         let rests = self.lanes.values().filter_map(|queue| {

@@ -29,6 +29,7 @@ use crate::plan::value::names::{is_number, parse_number};
 
 impl Run {
     /// Direct dependencies and dependents of a step. The cost depends on their number only.
+    #[doc(hidden)]
     #[must_use]
     pub fn neighbours(&self, number: StepNumber) -> Neighbours {
         let links = &self.links;
@@ -55,6 +56,7 @@ impl Run {
 
     /// Rebuilds the links of the active version of a run that was decoded instead of folded. It
     /// uses the shared links of the plan, and creates them if there are none.
+    #[doc(hidden)]
     pub fn relink(&mut self, shared: &OnceLock<SharedLinks>) {
         let numbers = self.active_version().map(|version| version.numbers.as_slice());
         let numbers = numbers.unwrap_or_default();
@@ -83,6 +85,7 @@ impl Run {
     }
 
     /// The dependencies of a step that are not met.
+    #[doc(hidden)]
     #[must_use]
     pub fn unmet_dependencies(&self, number: StepNumber) -> Vec<Dependency> {
         let Some(step) = self.plan_step(number) else { return Vec::new() };
@@ -121,6 +124,7 @@ pub struct Run {
     /// When it started.
     pub started: Timestamp,
     /// The fork that created it, if it is a copy of another run.
+    #[doc(hidden)]
     pub fork: Option<RunForked>,
     /// Status of the run.
     pub status: RunStatus,
@@ -137,6 +141,7 @@ pub struct Run {
     /// When the active version became active.
     pub activated_at: Timestamp,
     /// The open replan request.
+    #[doc(hidden)]
     pub request: Option<ReplanRequest>,
     /// Whether the planner declared the plan complete; used if the plan has `continues: true`.
     pub is_complete: bool,
@@ -145,16 +150,20 @@ pub struct Run {
     /// All steps that the run ever had: step n is at index n - 1.
     pub steps: Vec<StepState>,
     /// Barriers of the active version, by id.
+    #[doc(hidden)]
     pub barriers: BTreeMap<String, BarrierState>,
     /// Variables by name.
     pub variables: BTreeMap<String, Variable>,
     /// Open questions.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Side effects by key.
+    #[doc(hidden)]
     pub effects: BTreeMap<String, Effect>,
     /// The tags with a cap in the plan or in the ledger.
+    #[doc(hidden)]
     pub capped_tags: BTreeSet<String>,
     /// Ready steps by lane, so that a claim skips all steps of a lane whose cap is reached.
+    #[doc(hidden)]
     pub lanes: BTreeMap<Lane, Queue>,
     /// The first step of each lane, in dispatch order across all lanes.
     pub(crate) lane_heads: BTreeMap<(Reverse<i32>, StepNumber), Lane>,
@@ -167,26 +176,36 @@ pub struct Run {
     /// Number of attempts in flight.
     pub in_flight: u32,
     /// Attempts in flight by owner.
+    #[doc(hidden)]
     pub in_flight_by_owner: BTreeMap<String, u32>,
     /// Attempts in flight by tag.
+    #[doc(hidden)]
     pub in_flight_by_tag: BTreeMap<String, u32>,
     /// Timers, soonest first.
+    #[doc(hidden)]
     pub timers: BTreeSet<(Timestamp, Timer)>,
     /// Steps with a pending consequence: see [`crate::plan::settle()`].
+    #[doc(hidden)]
     pub pending_steps: BTreeSet<StepNumber>,
     /// Barriers with a pending consequence.
+    #[doc(hidden)]
     pub pending_barriers: BTreeSet<String>,
     /// Broken barriers that fail the run.
+    #[doc(hidden)]
     pub fatal_barriers: BTreeSet<String>,
     /// Number of steps of the active version by status.
+    #[doc(hidden)]
     pub counts: BTreeMap<StepStatus, u32>,
     /// Verdicts on the criteria of the active plan version, by criterion.
     pub plan_verdicts: BTreeMap<u32, Verdict>,
     /// Spending, reservations and limits.
+    #[doc(hidden)]
     pub account: Account,
     /// Estimated charges of lost attempts.
+    #[doc(hidden)]
     pub estimates: BTreeMap<AttemptToken, Cost>,
     /// Counters for metrics.
+    #[doc(hidden)]
     pub counters: RunCounters,
     /// Indexes of the active version.
     pub(crate) links: Arc<Links>,
@@ -214,6 +233,7 @@ pub struct PlanVersion {
     /// The review, if there was one.
     pub review: Option<Review>,
     /// The plan, complete once all of its step records are folded. Covered by `hash`.
+    #[doc(hidden)]
     pub plan: Arc<CompactPlan>,
     /// Hashes of the steps, in plan order.
     pub step_hashes: Vec<ContentHash>,
@@ -292,6 +312,7 @@ thread_local! {
 
 impl Run {
     /// A new run without a plan.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(id: RunId, name: &str, policy: RunPolicy, started: Timestamp) -> Self {
         Self {
@@ -338,6 +359,7 @@ impl Run {
     }
 
     /// Shares the plans of another fold of the same run, to save memory.
+    #[doc(hidden)]
     pub fn share(&mut self, other: &Self) {
         for (own, others) in self.versions.iter_mut().zip(&other.versions) {
             if own.hash == others.hash && own.step_hashes.len() == others.step_hashes.len() {
@@ -385,12 +407,14 @@ impl Run {
     }
 
     /// The active version's plan.
+    #[doc(hidden)]
     #[must_use]
     pub fn plan(&self) -> Option<&CompactPlan> {
         self.active_version().map(|version| &*version.plan)
     }
 
     /// The definition of a step in the active version.
+    #[doc(hidden)]
     #[must_use]
     pub fn plan_step(&self, number: StepNumber) -> Option<CompactStep<'_>> {
         self.plan()?.step(self.links.place(number)?)

@@ -117,6 +117,7 @@ impl StepState {
     }
 
     /// What blocks the step besides its dependencies.
+    #[doc(hidden)]
     #[must_use]
     pub fn hold(&self) -> &Hold {
         &self.detail.hold
