@@ -64,6 +64,7 @@ pub use model::step::{
 pub use rejection::Rejection;
 #[doc(hidden)]
 pub use settle::disposition::worker_reported_landed;
+pub use settle::opening::condition_problem;
 pub use settle::settle;
 pub(crate) use settle::variables::output_values;
 pub use state::account::Account;
@@ -104,4 +105,5 @@ pub use view::execution::{ExecutionState, Remaining, execution_state};
 pub use view::operator::{
     AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,
 };
+pub use view::trusted::{TrustedCheck, checks_to_trust, trusted_checks};
 pub use view::user::{Activity, RequiredAction, UserView, user_view};

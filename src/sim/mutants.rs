@@ -164,6 +164,8 @@ mutants! {
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
+    MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";
+    PlanTextTrusted, "P guard", "the text criteria of a plan hold without a judge";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
     // The server, the runner and external workers.
     AnswerBeforeDurable, "S answer", "a request is answered before its records are durable";

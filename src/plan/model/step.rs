@@ -38,6 +38,9 @@ pub struct Step {
     /// Variables that its output sets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub outputs: Vec<String>,
+    /// Those of `outputs` that may be missing. An attempt that does not report another one fails.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub optional_outputs: RareField<Vec<String>>,
     /// Ids of the steps and barriers that it depends on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub after: Vec<String>,

@@ -113,7 +113,7 @@ fn verdicts(
     at_least_one(places, |place| {
         let index = usize::try_from(place).ok();
         let body = index.and_then(|index| criteria.get(index)).map_or("", Criterion::body);
-        let Evaluation { holds, evidence } = evaluate(run, body, output, evaluator)?;
+        let Evaluation { holds, evidence, .. } = evaluate(run, body, output, evaluator)?;
         let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
         Ok(Verdict { criterion: place, ruling, by: CEL.to_owned(), evidence })
     })

@@ -3,7 +3,6 @@
 use super::budget::pause_for_budget;
 use super::criteria::{
     criteria_without_verdict, evaluate_plan_criteria, expression_criteria, failed_criterion,
-    trusted_criteria, trusted_verdict,
 };
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::PlanVerdict;
@@ -218,13 +217,18 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
     let event = |verdict: Verdict| {
         Event::PlanVerdict(PlanVerdict { run: run.id, version: run.active, verdict })
     };
+    // No worker is asked about the plan as a whole, so there is no word to trust: its texts wait for
+    // a judge or a person, under any policy.
     let judgeable = expression_criteria(&plan.header().test_criteria, &missing);
+    mutant!(PlanTextTrusted => if judgeable.is_empty() {
+        let trusted = missing.into_iter().map(super::criteria::trusted_verdict);
+        return Ok(trusted.map(event).collect());
+    });
+    if judgeable.is_empty() {
+        return Ok(Vec::new());
+    }
     let criteria = &plan.header().test_criteria;
-    let verdicts = if judgeable.is_empty() {
-        trusted_criteria(run, criteria, &missing).into_iter().map(trusted_verdict).collect()
-    } else {
-        evaluate_plan_criteria(run, criteria, &judgeable, evaluator)?
-    };
+    let verdicts = evaluate_plan_criteria(run, criteria, &judgeable, evaluator)?;
     Ok(verdicts.into_iter().map(event).collect())
 }
 

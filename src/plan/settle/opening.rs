@@ -186,7 +186,9 @@ pub(super) fn consequence_events(
             event(condition_event(run, Condition::RunIf, body.unwrap_or_default(), evaluator)?)
         }
         OpenConsequence::ConditionFalse => {
-            event(skip_event("policy:condition", "its condition does not hold"))
+            let body = run.plan_step(number).and_then(CompactStep::condition);
+            let how = how_it_fails(run, body.unwrap_or_default(), evaluator)?;
+            event(skip_event("policy:condition", &format!("its condition {how}")))
         }
         OpenConsequence::EvaluatePreconditions(places) => {
             let bodies = run.plan_step(number).map(CompactStep::preconditions).unwrap_or_default();
@@ -198,7 +200,7 @@ pub(super) fn consequence_events(
             })?
         }
         OpenConsequence::PreconditionFalse(place, on_false) => {
-            precondition_false(run, number, place, on_false)
+            precondition_false(run, number, place, on_false, evaluator)?
         }
         OpenConsequence::Ask => gate_question(run, number, time).map_or_else(Vec::new, event),
     })
@@ -210,9 +212,26 @@ fn condition_event(
     body: &str,
     evaluator: &mut Evaluator,
 ) -> Result<StepEvent, Exhausted> {
-    let Evaluation { holds, evidence } = evaluate(run, body, None, evaluator)?;
+    let Evaluation { holds, evidence, .. } = evaluate(run, body, None, evaluator)?;
     let ruling = if holds { Ruling::Pass } else { Ruling::Fail };
     Ok(StepEvent::ConditionJudged(ConditionJudged { which, ruling, evidence }))
+}
+
+/// Why the condition of a skipped step cannot be evaluated; `None` if it can.
+#[must_use]
+pub fn condition_problem(run: &Run, number: StepNumber) -> Option<String> {
+    let step = run.step(number).filter(|step| step.status == StepStatus::Skipped)?;
+    step.hold().condition.filter(|ruling| *ruling == Ruling::Fail)?;
+    let evaluator = &mut Evaluator::default();
+    evaluate(run, run.plan_step(number)?.condition()?, None, evaluator).ok()?.problem
+}
+
+/// Whether an expression that does not hold is false, or cannot be evaluated.
+fn how_it_fails(run: &Run, body: &str, evaluator: &mut Evaluator) -> Result<String, Exhausted> {
+    Ok(match evaluate(run, body, None, evaluator)?.problem {
+        None => "does not hold".to_owned(),
+        Some(problem) => format!("cannot be evaluated: {problem}"),
+    })
 }
 
 fn skip_event(by: &str, reason: &str) -> StepEvent {
@@ -234,15 +253,21 @@ fn refusal_event(answer: &str, by: &str) -> StepEvent {
     }
 }
 
-fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFalse) -> Vec<Event> {
+fn precondition_false(
+    run: &Run,
+    number: StepNumber,
+    place: u32,
+    on_false: OnFalse,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
     let body = usize::try_from(place)
         .ok()
         .and_then(|place| run.plan_step(number)?.preconditions().get(place))
         .unwrap_or_default();
     // Messages count from 1.
     let precondition = u64::from(place) + 1;
-    let what = format!("precondition {precondition} (`{body}`) does not hold");
-    match on_false {
+    let what = format!("precondition {precondition} (`{body}`) {}", how_it_fails(run, body, evaluator)?);
+    Ok(match on_false {
         OnFalse::Skip => {
             vec![Event::step(run.id, number, skip_event("policy:precondition", &what))]
         }
@@ -256,7 +281,7 @@ fn precondition_false(run: &Run, number: StepNumber, place: u32, on_false: OnFal
             from: Some(number),
             reason: format!("{what}, and no remaining step can change that"),
         })],
-    }
+    })
 }
 
 fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepEvent> {

@@ -3,6 +3,7 @@
 use super::criteria::{
     criteria_without_verdict, expression_criteria, failed_criterion, trusted_criteria,
 };
+use super::variables::missing_outputs;
 use crate::plan::event::receipt::Outcome;
 use crate::plan::event::step_event::Ruling;
 use crate::plan::event::step_status::StepStatus;
@@ -63,6 +64,13 @@ pub(crate) fn unjudged_criteria(run: &Run, number: StepNumber) -> Vec<u32> {
     attempt.map_or_else(Vec::new, |attempt| criteria_without_verdict(&criteria, &attempt.verdicts))
 }
 
+/// The failure of an attempt whose declared outputs are missing.
+fn missing_text(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let noun = if names.len() == 1 { "output" } else { "outputs" };
+    format!("the declared {noun} {} did not arrive", names.join(", "))
+}
+
 pub(crate) fn reported_consequence(
     run: &Run,
     number: StepNumber,
@@ -83,6 +91,11 @@ pub(crate) fn reported_consequence(
                 attempt,
             ));
         }
+    }
+    let missing = missing_outputs(run, number, attempt);
+    if !missing.is_empty() {
+        let message = missing_text(&missing);
+        return Some(ReportedConsequence::Decide(FailureClass::Unknown, message, attempt));
     }
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {

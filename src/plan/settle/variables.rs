@@ -20,6 +20,24 @@ pub(crate) fn variable_events(run: &Run, number: StepNumber, attempt: &Attempt) 
     set_variables(run, values, &Origin::Step { step: number, token: attempt.token })
 }
 
+/// The declared outputs that an attempt did not report and that are not optional.
+pub(crate) fn missing_outputs(run: &Run, number: StepNumber, attempt: &Attempt) -> Vec<String> {
+    let (Some(step), Some(receipt)) = (run.plan_step(number), &attempt.receipt) else {
+        return Vec::new();
+    };
+    if step.outputs().next().is_none() || mutant!(MissingOutputAccepted) {
+        return Vec::new();
+    }
+    let found = outputs(step, &receipt.output);
+    let is_reported = |name: &str| {
+        found.contains_key(name) || receipt.variables.iter().any(|(set, _)| set == name)
+    };
+    let is_missing = |name: &&str| {
+        !is_reported(name) && !step.optional_outputs().any(|optional| optional == *name)
+    };
+    step.outputs().filter(is_missing).map(str::to_owned).collect()
+}
+
 pub(crate) fn set_variables(
     run: &Run,
     values: BTreeMap<String, Json>,

@@ -161,7 +161,9 @@ fn changed_step_asks_its_gate_again() {
 /// When the last step that could set a variable is closed, a false precondition requests a replan.
 #[test]
 fn unmet_precondition_requests_a_replan() {
-    let writer = Step { outputs: vec!["x".to_owned(), "y".to_owned()], ..step("w", &[]) };
+    let outputs = vec!["x".to_owned(), "y".to_owned()];
+    let optional_outputs = outputs.clone().into();
+    let writer = Step { outputs, optional_outputs, ..step("w", &[]) };
     let reader = Step { preconditions: vec!["x == 1".to_owned()].into(), ..step("r", &[]) };
     let mut ledger = TestLedger::with(&plan(vec![writer, reader]), RunPolicy::default());
     assert_eq!(ledger.run().request, None);

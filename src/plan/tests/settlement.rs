@@ -122,7 +122,11 @@ fn replan_request_of_a_worker_is_a_failure() {
 fn accepted_output_sets_declared_variables() {
     let outputs = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let one = Step { outputs: outputs(&["whole"]), ..step("a", &[]) };
-    let two = Step { outputs: outputs(&["x", "y"]), ..step("b", &[]) };
+    let two = Step {
+        outputs: outputs(&["x", "y"]),
+        optional_outputs: vec!["y".to_owned()].into(),
+        ..step("b", &[])
+    };
     let mut ledger = TestLedger::with(&plan(vec![one, two]), RunPolicy::default());
     let a = ledger.dispatch("a");
     let b = ledger.dispatch("b");
@@ -141,6 +145,29 @@ fn accepted_output_sets_declared_variables() {
     assert_eq!(found, [("extra", &extra, 1), ("whole", &output, 1), ("x", &one, 1)]);
     let origin = Origin::Step { step: StepNumber(2), token: b };
     assert_eq!(ledger.run().variables["x"].origin, origin);
+}
+
+/// A step that declares an output is not done without it.
+#[test]
+fn declared_output_that_does_not_arrive_fails_the_attempt() {
+    let outputs = vec!["x".to_owned(), "y".to_owned()];
+    let step = Step { outputs, ..step("a", &[]) };
+    let report = |output: serde_json::Value, variables: Vec<(String, Json)>| {
+        let mut ledger = TestLedger::with(&plan(vec![step.clone()]), trust());
+        let token = ledger.dispatch("a");
+        let output = Json::from(output).into();
+        ledger.report(token, Receipt { output, variables, ..Receipt::default() });
+        let failure =
+            ledger.run().step(StepNumber(1)).and_then(|step| step.last_failure().cloned());
+        (ledger.status("a"), failure.map_or_else(String::new, |(_, message)| message))
+    };
+    let (status, message) = report(serde_json::json!({ "x": 1 }), Vec::new());
+    assert_eq!(status, StepStatus::Ready);
+    assert_eq!(message, "the declared output `y` did not arrive");
+    let (_, message) = report(serde_json::json!("text"), Vec::new());
+    assert_eq!(message, "the declared outputs `x`, `y` did not arrive");
+    let set = vec![("y".to_owned(), Json::from(serde_json::json!(2)))];
+    assert_eq!(report(serde_json::json!({ "x": null }), set).0, StepStatus::Accepted);
 }
 
 fn joined(needs: BarrierNeeds, on_break: OnBreak) -> Plan {
@@ -246,22 +273,21 @@ fn other_branches_continue_after_a_failure() {
 fn plan_criteria_are_judged_after_the_last_step() {
     let mut judged = plan(vec![step("a", &[])]);
     judged.test_criteria = vec![text("all is well")];
-    let mut ledger = TestLedger::with(&judged, trust());
-    let token = ledger.dispatch("a");
-    let events = ledger.report(token, Receipt::default());
-    assert_eq!(kinds(&events), "ReceiptRecorded Accepted PlanVerdict RunEnded");
-    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
-
-    let mut ledger = TestLedger::with(&judged, RunPolicy::default());
-    ledger.complete("a");
-    assert_eq!(ledger.run().status, RunStatus::Running);
-    let judge =
-        |ruling| Command::JudgePlan { run: RunId(1), verdicts: vec![verdict(0, ruling, "ann")] };
-    ledger.execute(judge(Ruling::Fail)).unwrap();
-    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
-    ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
-    ledger.execute(judge(Ruling::Pass)).unwrap();
-    assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+    // Trust is for the workers of steps; no worker was asked about the plan.
+    for policy in [RunPolicy::default(), trust()] {
+        let mut ledger = TestLedger::with(&judged, policy);
+        ledger.complete("a");
+        assert_eq!(ledger.run().status, RunStatus::Running);
+        let judge = |ruling| Command::JudgePlan {
+            run: RunId(1),
+            verdicts: vec![verdict(0, ruling, "ann")],
+        };
+        ledger.execute(judge(Ruling::Fail)).unwrap();
+        assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Failed));
+        ledger.execute(Command::RetryFailed { run: RunId(1), by: "ann".to_owned() }).unwrap();
+        ledger.execute(judge(Ruling::Pass)).unwrap();
+        assert_eq!(ledger.run().status, RunStatus::Ended(Ending::Done));
+    }
 }
 
 #[test]

@@ -7,24 +7,31 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
+use super::lint_data::VariableLint;
+use super::lint_shell::hidden_status;
 use crate::plan::model::budget::Cost;
+use crate::plan::model::criterion::Criterion;
 use crate::plan::model::graph::edges::{Item, owners, shown};
 use crate::plan::model::plan::Plan;
 use crate::plan::model::policy::{Decider, FailureAction, FailureMatch, FailureRule};
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::{Gate, Idempotence, OnFalse, RetryPolicy, Step};
 
+/// How many steps may be planned at once without a warning.
+const AT_ONCE_MAX: usize = 20;
+
 /// Returns all warnings about a plan, in plan order.
 #[must_use]
 pub fn lint(plan: &Plan) -> Vec<Problem> {
-    let written = plan.steps.iter().flat_map(|step| &step.outputs).map(String::as_str).collect();
     let tags = plan.steps.iter().flat_map(|step| &step.tags).map(String::as_str).collect();
-    let mut linter = Linter { plan, written, tags, warnings: Vec::new() };
+    let variables = VariableLint::new(plan);
+    let mut linter = Linter { plan, variables, tags, warnings: Vec::new() };
     for (index, step) in plan.steps.iter().enumerate() {
         linter.step(Item { list: "steps", index, id: &step.id }, step);
     }
     linter.caps();
     linter.header();
+    linter.estimates();
     linter.rules();
     linter.retry(&"defaults", plan.defaults.retry.as_ref());
     linter.warnings
@@ -32,8 +39,7 @@ pub fn lint(plan: &Plan) -> Vec<Problem> {
 
 struct Linter<'a> {
     plan: &'a Plan,
-    /// Variables that a step sets.
-    written: BTreeSet<&'a str>,
+    variables: VariableLint<'a>,
     /// Tags that a step has.
     tags: BTreeSet<&'a str>,
     warnings: Vec<Problem>,
@@ -71,7 +77,9 @@ impl Linter<'_> {
         if step.preconditions.is_empty() && step.on_false != OnFalse::default() {
             warn(".on_false", "no effect without preconditions");
         }
-        self.inputs(item, step);
+        let found = self.variables.step(self.plan, item, step);
+        self.warnings.extend(found);
+        self.commands(item, step);
         self.costs(item, step);
         self.retry(&item, step.retry.as_deref());
         if let Some(gate) = &step.gate {
@@ -79,14 +87,46 @@ impl Linter<'_> {
         }
     }
 
-    fn inputs(&mut self, item: Item<'_>, step: &Step) {
-        for (index, name) in step.inputs.iter().enumerate() {
-            if !self.written.contains(name.as_str()) {
-                let name = shown(name);
-                let text =
-                    format!("no step has the output `{name}`: it is null unless it is set by hand");
-                self.warnings.push(item.problem(format_args!(".inputs[{index}]"), text));
+    fn commands(&mut self, item: Item<'_>, step: &Step) {
+        let checks = step.acceptance.iter().enumerate().filter_map(|(index, each)| match each {
+            Criterion::Command(command) => Some((format!(".acceptance[{index}]"), command)),
+            Criterion::Text(_) | Criterion::Cel(_) => None,
+        });
+        let own = step.command.iter().map(|command| (".command".to_owned(), command));
+        let probe = step.probe.iter().map(|command| (".probe".to_owned(), command));
+        for (field, command) in own.chain(probe).chain(checks) {
+            if let Some(text) = hidden_status(command) {
+                self.warnings.push(item.problem(field, text));
             }
+        }
+    }
+
+    /// The estimates of all steps together.
+    fn estimates(&mut self) {
+        let estimates = self.plan.steps.iter().filter_map(|step| step.cost_estimate);
+        let sum = estimates.fold(Cost::default(), |sum, each| Cost {
+            money_micros: sum.money_micros.saturating_add(each.money_micros),
+            tokens: sum.tokens.saturating_add(each.tokens),
+        });
+        let budget = self.plan.budget;
+        if let Some(most) = budget.money_micros.filter(|most| sum.money_micros > *most) {
+            let (sum, most) = (dollars(sum.money_micros), dollars(most));
+            let text = format!("the estimates of the steps add up to {sum}, more than {most}");
+            self.warn("budget.money_micros", text);
+        }
+        if let Some(most) = budget.tokens.filter(|most| sum.tokens > *most) {
+            let sum = sum.tokens;
+            let text =
+                format!("the estimates of the steps add up to {sum} tokens, more than {most}");
+            self.warn("budget.tokens", text);
+        }
+        let count = self.plan.steps.len();
+        if count > AT_ONCE_MAX && !self.plan.continues {
+            let text = format!(
+                "{count} steps at once: a plan that long is seldom right to its end; plan the first \
+                 {AT_ONCE_MAX} and set continues: true, so that the planner is asked for more"
+            );
+            self.warn("steps", text);
         }
     }
 
@@ -196,6 +236,14 @@ impl Linter<'_> {
     }
 }
 
+/// Money with two decimals or more.
+fn dollars(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let cents = text.len().saturating_sub(4);
+    let (start, end) = text.split_at(cents);
+    format!("${start}{}", end.trim_end_matches('0'))
+}
+
 /// Whether no failure reaches the rules after this one.
 fn decides_all(rule: &FailureRule) -> bool {
     let is_always_possible = match rule.then {
@@ -228,6 +276,7 @@ mod tests {
         let writer = Step { outputs: vec!["rows".into()], ..good("a") };
         let reader = Step {
             inputs: vec!["rows".into()],
+            after: vec!["a".into()],
             side_effects: vec!["mail".into()].into(),
             idempotent: Some(Idempotence::No),
             probe: Some("true".into()),
@@ -284,8 +333,51 @@ mod tests {
                 "steps[0] (a).retry.jitter_percent",
                 "steps[0] (a).gate.deadline_seconds",
                 "steps[1] (b).probe",
+                "budget.money_micros",
             ]
         );
+    }
+
+    #[test]
+    fn variables_that_are_read_too_early_or_never_set_are_reported() {
+        let writer = Step { outputs: vec!["rows".into()], ..good("w") };
+        let reads = |id: &str| Step { inputs: vec!["rows".into()], ..good(id) };
+        let early = Step { condition: Some("rows > 0".into()), ..reads("early") };
+        let late = Step { after: vec!["between".into()], ..reads("late") };
+        let between = Step { after: vec!["w".into()], ..good("between") };
+        let unset = Step {
+            condition: Some("typo > 0".into()),
+            preconditions: vec!["[1].all(x, x > other)".to_owned()].into(),
+            ..good("unset")
+        };
+        let plan = Plan { steps: vec![writer, early, late, between, unset], ..Plan::default() };
+        assert_eq!(
+            places(&plan),
+            [
+                "steps[1] (early).inputs[0]",
+                "steps[1] (early).condition",
+                "steps[4] (unset).condition",
+                "steps[4] (unset).preconditions[0]",
+            ]
+        );
+    }
+
+    #[test]
+    fn sums_and_sizes_of_plans_are_reported() {
+        let costly = |id: &str| Step {
+            cost_estimate: Some(Cost { money_micros: 175_000, tokens: 60 }),
+            ..good(id)
+        };
+        let budget = Budget { money_micros: Some(250_000), tokens: Some(100), ..Budget::default() };
+        let steps = vec![costly("a"), costly("b")];
+        let warnings = lint(&Plan { steps, budget, ..Plan::default() });
+        assert!(warnings[0].message.contains("$0.35, more than $0.25"), "{warnings:?}");
+        assert!(warnings[1].message.contains("120 tokens, more than 100"), "{warnings:?}");
+        let steps = (0..21).map(|n| good(&format!("s{n}"))).collect();
+        let mut plan = Plan { steps, ..Plan::default() };
+        assert_eq!(places(&plan), ["steps"]);
+        plan.continues = true;
+        assert_eq!(places(&plan), Vec::<String>::new());
     }
 
     #[test]

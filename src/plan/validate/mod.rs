@@ -6,6 +6,8 @@
 
 mod cycles;
 pub(crate) mod lint;
+mod lint_data;
+mod lint_shell;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -80,6 +82,7 @@ impl<'a> Validator<'a> {
         self.command(&item, "command", step.command.as_ref());
         self.command(&item, "probe", step.probe.as_ref());
         self.expressions(item, step);
+        self.optional_outputs(item, step);
         self.criteria(&format_args!("{item}.acceptance"), &step.acceptance);
         self.hints(item, step);
         self.limits(&item, step.retry.as_deref(), step.timeout_seconds, step.lease_seconds);

@@ -98,6 +98,17 @@ impl<'a> Validator<'a> {
         }
     }
 
+    /// Only declared outputs can be optional.
+    pub(super) fn optional_outputs(&mut self, item: Item<'_>, step: &Step) {
+        for (index, name) in step.optional_outputs.iter().enumerate() {
+            if !step.outputs.contains(name) {
+                let text =
+                    format!("`{}` is not one of the outputs; add it to outputs", shown(name));
+                self.problems.push(item.problem(format_args!(".optional_outputs[{index}]"), text));
+            }
+        }
+    }
+
     pub(super) fn expressions(&mut self, item: Item<'_>, step: &Step) {
         for (index, body) in step.preconditions.iter().enumerate() {
             self.expression(&format_args!("{item}.preconditions[{index}]"), body);

@@ -139,7 +139,7 @@ fn of_entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
 }
 
 /// The subexpressions, except those of a comprehension.
-fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
         Expr::Select(select) => vec![&*select.operand],

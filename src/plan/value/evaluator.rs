@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use cel::{Context, Env, Program, Value as Cel};
+use cel::{Context, Env, ExecutionError, Program, Value as Cel};
 use serde_json::Value;
 
 use super::effort::{Estimate, STEPS_MAX, check_steps, size_of, size_of_text};
-use super::expression::{ALL, EXPRESSION_MAX, OUTPUT, compile};
+use super::expression::{ALL, EXPRESSION_MAX, OUTPUT, compile, output_members};
 use super::ids::RunId;
 use super::json::Json;
 
@@ -37,8 +37,24 @@ pub(crate) const COMMIT_STEPS_MAX: u64 = STEPS_MAX + 4096 * COMPILE_STEPS;
 pub(crate) struct Evaluation {
     /// Whether the expression holds.
     pub(crate) holds: bool,
-    /// The values that it read, or why it could not be evaluated.
+    /// The values that it read, and why it could not be evaluated.
     pub(crate) evidence: String,
+    /// Why it could not be evaluated.
+    pub(crate) problem: Option<String>,
+}
+
+impl Evaluation {
+    /// The result of an expression that was evaluated.
+    fn evaluated(holds: bool, evidence: String) -> Self {
+        Self { holds, evidence, problem: None }
+    }
+
+    /// The result of an expression that could not be evaluated.
+    fn impossible(evidence: &str, problem: String) -> Self {
+        let evidence =
+            if evidence.is_empty() { problem.clone() } else { format!("{evidence}; {problem}") };
+        Self { holds: false, evidence, problem: Some(problem) }
+    }
 }
 
 /// The rest of the budget of a commit does not cover an evaluation.
@@ -99,27 +115,34 @@ impl Evaluator {
     ) -> Result<Evaluation, Exhausted> {
         let program = match self.program(expression)? {
             Ok(program) => program,
-            Err(what) => return Ok(failed("", &format!("not judged: {what}"))),
+            Err(what) => return Ok(Evaluation::impossible("", format!("not judged: {what}"))),
         };
         let references = program.references();
         let names: BTreeSet<&str> = references.variables().into_iter().collect();
         let values = ReadValues::of(&names, inputs);
-        let evidence = values.evidence();
         let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
         let cost = check_steps(values.least_size()).and_then(|()| scope.cost(&values, &program));
         match cost {
             Ok(steps) => self.take(steps)?,
-            Err(what) => return Ok(failed(&evidence, &format!("not judged: {what}"))),
+            Err(what) => {
+                let evidence = values.evidence(&BTreeSet::new());
+                return Ok(Evaluation::impossible(&evidence, format!("not judged: {what}")));
+            }
         }
+        let evidence = values.evidence(&output_members(program.expression()));
         let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
         scope.convert(&values);
         Ok(match program.execute(&scope.context) {
-            Ok(Cel::Bool(holds)) => Evaluation { holds, evidence },
+            Ok(Cel::Bool(holds)) => Evaluation::evaluated(holds, evidence),
             Ok(other) => {
                 let kind = other.type_of();
-                failed(&evidence, &format!("the value is a {kind}, expected true or false"))
+                let problem = format!("the value is a {kind}, expected true or false");
+                Evaluation::impossible(&evidence, problem)
             }
-            Err(error) => failed(&evidence, &error.to_string()),
+            Err(ExecutionError::UndeclaredReference(name)) => {
+                Evaluation::impossible(&evidence, format!("`{name}` is not set"))
+            }
+            Err(error) => Evaluation::impossible(&evidence, error.to_string()),
         })
     }
 
@@ -258,11 +281,18 @@ impl<'a> ReadValues<'a> {
         values
     }
 
-    /// The variables that the expression names, with their values.
-    fn evidence(&self) -> String {
-        let shown = self.named.iter().filter(|(name, _)| *name != OUTPUT);
-        let shown = shown.map(|(name, value)| format!("{name} = {}", shortened(value.as_str())));
-        shown.collect::<Vec<_>>().join(", ")
+    /// The variables that the expression names, and these members of the output, with their values.
+    fn evidence(&self, of_output: &BTreeSet<String>) -> String {
+        let mut shown = Vec::new();
+        for (name, json) in &self.named {
+            if *name != OUTPUT {
+                shown.push(format!("{name} = {}", shortened(json.as_str())));
+            } else if !of_output.is_empty() {
+                let output = json.value();
+                shown.extend(of_output.iter().map(|member| saw(member, output.get(member))));
+            }
+        }
+        shown.join(", ")
     }
 
     /// Lower bound of the sizes of all values, which is known without looking into them.
@@ -276,10 +306,12 @@ impl<'a> ReadValues<'a> {
     }
 }
 
-fn failed(evidence: &str, what: &str) -> Evaluation {
-    let is_alone = evidence.is_empty();
-    let evidence = if is_alone { what.to_owned() } else { format!("{evidence}; {what}") };
-    Evaluation { holds: false, evidence }
+/// What an expression saw of the output.
+fn saw(member: &str, value: Option<&Value>) -> String {
+    match value {
+        Some(value) => format!("{member} was {}", shortened(&value.to_string())),
+        None => format!("the output has no `{member}`"),
+    }
 }
 
 /// How many bytes of a value the evidence shows.
@@ -366,11 +398,22 @@ mod tests {
         assert_eq!(holds("score >= 600", &values).evidence, "score = 640");
     }
 
+    /// A verdict names the value that it saw, so that a person sees why it was given.
+    #[test]
+    fn evidence_has_the_members_of_the_output() {
+        let found = holds("output.ok && output.score > 1000", &json!({}));
+        assert_eq!(found.evidence, "ok was true, score was 700");
+        assert_eq!((found.holds, found.problem), (false, None));
+        let found = holds("output.absent == 1", &json!({}));
+        assert!(found.evidence.starts_with("the output has no `absent`"), "{found:?}");
+        assert!(found.problem.is_some());
+    }
+
     #[test]
     fn invalid_expressions_do_not_hold_and_give_a_reason() {
         let values = serde_json::json!({"score": "many"});
         for (expression, expected) in [
-            ("missing > 1", "missing"),
+            ("missing > 1", "`missing` is not set"),
             ("score > 1", "score = \"many\"; "),
             ("score", "expected true or false"),
             ("1 / 0 == 1", "Division by zero"),

@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use cel::Program;
+use cel::common::ast::{ComprehensionExpr, Expr};
+use cel::{IdedExpr, Program};
 
-use super::effort::{Estimate, check_steps, nesting};
+use super::effort::{Estimate, check_steps, nesting, parts};
 
 /// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_MAX: usize = 4096;
@@ -83,6 +84,55 @@ fn read(expression: &str) -> Result<BTreeSet<String>, String> {
     Ok(variables)
 }
 
+/// The variables that an expression reads by name, without those that it binds itself.
+pub(crate) fn free_variables(expression: &str) -> BTreeSet<String> {
+    let Ok(program) = compile(expression) else { return BTreeSet::new() };
+    let mut bound = BTreeSet::from([ALL.to_owned(), OUTPUT.to_owned()]);
+    bound_variables(program.expression(), &mut bound);
+    let references = program.references();
+    let names = references.variables().into_iter().map(str::to_owned);
+    names.filter(|name| !bound.contains(name)).collect()
+}
+
+fn bound_variables(expression: &IdedExpr, bound: &mut BTreeSet<String>) {
+    match &expression.expr {
+        Expr::Comprehension(each) => {
+            bound.extend([each.iter_var.clone(), each.accu_var.clone()]);
+            bound.extend(each.iter_var2.clone());
+            for part in comprehension_parts(each) {
+                bound_variables(part, bound);
+            }
+        }
+        _ => parts(expression).into_iter().for_each(|part| bound_variables(part, bound)),
+    }
+}
+
+fn comprehension_parts(each: &ComprehensionExpr) -> [&IdedExpr; 5] {
+    [&each.iter_range, &each.accu_init, &each.loop_cond, &each.loop_step, &each.result]
+}
+
+/// The members of the output that an expression reads by name.
+pub(super) fn output_members(expression: &IdedExpr) -> BTreeSet<String> {
+    let mut members = BTreeSet::new();
+    collect_output_members(expression, &mut members);
+    members
+}
+
+fn collect_output_members(expression: &IdedExpr, members: &mut BTreeSet<String>) {
+    let is_output = |part: &IdedExpr| matches!(&part.expr, Expr::Ident(name) if name == OUTPUT);
+    match &expression.expr {
+        Expr::Select(select) if is_output(&select.operand) => {
+            members.insert(select.field.clone());
+        }
+        Expr::Comprehension(each) => {
+            for part in comprehension_parts(each) {
+                collect_output_members(part, members);
+            }
+        }
+        _ => parts(expression).into_iter().for_each(|part| collect_output_members(part, members)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +149,13 @@ mod tests {
         assert_eq!(problem(&wide), None);
         let wider = wide.replace(",20]", &format!(",20{}]", ",1".repeat(280)));
         assert!(problem(&wider).unwrap().contains("could take"));
+    }
+
+    #[test]
+    fn free_variables_are_not_bound_by_the_expression() {
+        let names = |text: &str| free_variables(text).into_iter().collect::<Vec<_>>();
+        assert_eq!(names("items.all(each, each < most) && output.ok"), ["items", "most"]);
+        assert_eq!(names("has(variables.x)"), Vec::<String>::new());
     }
 
     #[test]

@@ -7,4 +7,5 @@
 
 pub(crate) mod execution;
 pub(crate) mod operator;
+pub(crate) mod trusted;
 pub(crate) mod user;

@@ -40,6 +40,7 @@ impl Field {
     pub(crate) const PRIORITY: Self = Self(26);
     pub(crate) const GATE: Self = Self(27);
     pub(crate) const EXTRA: Self = Self(28);
+    pub(crate) const OPTIONAL_OUTPUTS: Self = Self(29);
 }
 
 /// Encodes steps.
@@ -69,7 +70,7 @@ impl StepEncoder {
         let Step { preconditions, on_false, condition, tools, tags, changes, .. } = step;
         let Step { failure_hints, retry, fallback, side_effects, idempotent, probe, .. } = step;
         let Step { timeout_seconds, lease_seconds, cost_estimate, cost_limit, priority, .. } = step;
-        let Step { gate, extra, .. } = step;
+        let Step { gate, extra, optional_outputs, .. } = step;
         self.text(Field::ID, Some(id).filter(|id| !id.is_empty()));
         self.text(Field::TITLE, Some(title).filter(|title| !title.is_empty()));
         self.text(Field::GOAL, Some(goal).filter(|goal| !goal.is_empty()));
@@ -99,6 +100,7 @@ impl StepEncoder {
         self.value(Field::PRIORITY, priority);
         self.value(Field::GATE, gate);
         self.value(Field::EXTRA, extra);
+        self.texts(Field::OPTIONAL_OUTPUTS, optional_outputs);
     }
 
     fn add(&mut self, Field(bit): Field, bytes: &[u8]) {

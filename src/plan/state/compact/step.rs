@@ -71,6 +71,12 @@ impl<'a> CompactStep<'a> {
         self.texts(Field::OUTPUTS)
     }
 
+    /// See [`Step::optional_outputs`].
+    #[must_use]
+    pub fn optional_outputs(self) -> Texts<'a> {
+        self.texts(Field::OPTIONAL_OUTPUTS)
+    }
+
     /// See [`Step::after`].
     #[must_use]
     pub fn after(self) -> Texts<'a> {
@@ -223,6 +229,7 @@ impl<'a> CompactStep<'a> {
             command: self.text(Field::COMMAND).map(owned),
             inputs: self.inputs().owned(),
             outputs: self.outputs().owned(),
+            optional_outputs: self.optional_outputs().owned().into(),
             after: self.after().owned(),
             preconditions: self.preconditions().owned().into(),
             on_false: self.on_false(),

@@ -11,7 +11,7 @@ use crate::plan::{Plan, Step};
 fn full() -> Map<String, Value> {
     let step = json!({
         "id": "a", "title": "T\u{f6}\"\\", "goal": "g\n2", "phase": "p", "owner": "o",
-        "command": "true", "inputs": ["u", ""], "outputs": ["v"], "after": ["b", "c", "d"],
+        "command": "true", "inputs": ["u", ""], "outputs": ["v"], "optional_outputs": ["v"], "after": ["b", "c", "d"],
         "preconditions": ["u > 1"], "on_false": "skip", "condition": "v", "tools": ["t"],
         "tags": ["gpu"], "changes": ["x/y"], "acceptance": [{"text": "ok"}, {"cel": "u == 0.1"}],
         "failure_hints": {"disk": "transient"}, "retry": {"max_attempts": 2, "backoff_seconds": 7},
@@ -45,6 +45,7 @@ fn every_field_is_tested() {
         command: _,
         inputs: _,
         outputs: _,
+        optional_outputs: _,
         after: _,
         preconditions: _,
         on_false: _,
@@ -67,13 +68,13 @@ fn every_field_is_tested() {
         gate: _,
         extra: _,
     } = of(&full());
-    assert_eq!(full().len(), 29);
+    assert_eq!(full().len(), 30);
 }
 
 proptest! {
     /// Any combination of fields, in several steps, also with long values.
     #[test]
-    fn encoding_round_trips(has in vec(vec(any::<bool>(), 29), 0..6), long in 0_usize..40_000) {
+    fn encoding_round_trips(has in vec(vec(any::<bool>(), 30), 0..6), long in 0_usize..40_000) {
         let step = |has: &Vec<bool>| {
             let has_it = |(name, has): (&String, &bool)| *has || name == "id";
             let fields = full().into_iter().zip(has);

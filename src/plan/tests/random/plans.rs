@@ -119,6 +119,17 @@ impl TestRng {
     fn step(&mut self, ids: &[String], place: usize, barriers: &[Barrier]) -> Step {
         let after = self.after(ids, place, barriers);
         let after: Vec<&str> = after.iter().map(String::as_str).collect();
+        // Workers report `v` and `w`, never `x`.
+        let (outputs, optional): (&[&str], &[&str]) = self.pick(&[
+            (&[], &[]),
+            (&["v"], &[]),
+            (&["v", "w"], &[]),
+            (&["v", "w"], &[]),
+            (&["v", "x"], &["x"]),
+            (&["v", "x"], &[]),
+        ]);
+        let names =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         Step {
             goal: self.pick(&["one", "one", "one", "two"]).to_owned(),
             owner: self.pick(&[None, Some("x".to_owned()), Some("y".to_owned())]),
@@ -136,7 +147,8 @@ impl TestRng {
             }
             .into(),
             on_false: self.pick(&[OnFalse::Wait, OnFalse::Wait, OnFalse::Fail, OnFalse::Skip]),
-            outputs: self.pick(&[vec![], vec!["v".to_owned()], vec!["v".into(), "w".into()]]),
+            outputs: names(outputs),
+            optional_outputs: names(optional).into(),
             idempotent: self.pick(&[None, None, Some(Idempotence::No), Some(Idempotence::WithKey)]),
             lease_seconds: self.pick(&[None, Some(5)]),
             failure_hints: if self.one_in(4) {

@@ -127,6 +127,8 @@ impl RunModel {
             && by == "policy:cel"
         {
             assert_eq!(*ruling == Ruling::Pass, super::holds(body, &self.values, None));
+        } else {
+            assert!(!by.starts_with("policy:"), "{by} judged the plan");
         }
         assert!(self.plan_verdicts.insert(*criterion, *ruling).is_none());
     }

@@ -269,6 +269,7 @@ impl RunModel {
             AcceptedBasis::Fallback { .. } => work.stands_for_value,
         };
         assert!(is_right, "{basis:?} of {work:?}");
+        assert!(!self.lacks_output(number, work), "6: {work:?}");
         self.close_question(number);
         self.work_mut(number).end(StepPhase::Accepted);
     }
@@ -281,7 +282,8 @@ impl RunModel {
         let work = self.work(number);
         assert_eq!(work.token, Some(decided.token));
         let is_answer = work.phase == StepPhase::Asked && work.answer.is_some();
-        assert!(work.has_failed() || is_answer, "nothing failed: {work:?}");
+        let has_failed = work.has_failed() || self.lacks_output(number, work);
+        assert!(has_failed || is_answer, "nothing failed: {work:?}");
         assert!(!decided.rule.is_empty());
         assert_eq!(is_answer, decided.rule.starts_with("answer:"));
         if must_not_repeat
@@ -349,6 +351,22 @@ impl RunModel {
         }
     }
 
+    /// Whether a reported attempt lacks a declared output that is not optional.
+    fn lacks_output(&self, number: StepNumber, work: &StepModel) -> bool {
+        let text = self.text(number);
+        let receipt = work.receipt.as_ref().filter(|_| work.phase == StepPhase::Reported);
+        receipt.is_some_and(|receipt| {
+            let output = receipt.output.inline().map(Json::value).unwrap_or_default();
+            let arrived = |name: &String| {
+                text.outputs.len() == 1
+                    || output.get(name).is_some()
+                    || receipt.variables.iter().any(|(set, _)| set == name)
+                    || text.optional_outputs.contains(name)
+            };
+            !text.outputs.iter().all(arrived)
+        })
+    }
+
     fn condition(&mut self, number: StepNumber, judged: &ConditionJudged) {
         let text = self.text(number);
         let body = match judged.which {
@@ -406,8 +424,9 @@ impl RunModel {
     /// No verdict or decision is pending.
     fn check_decided(&self, number: StepNumber, work: &StepModel) {
         let is_external = self.plan().failure.decider == Decider::External;
-        assert!(is_external || !work.has_failed(), "8: {work:?}");
-        if work.phase == StepPhase::Reported && !work.has_failed() {
+        let has_failed = work.has_failed() || self.lacks_output(number, work);
+        assert!(is_external || !has_failed, "8: {work:?}");
+        if work.phase == StepPhase::Reported && !has_failed {
             let criteria = &self.text(number).acceptance;
             let waits = |(place, criterion): (u32, &Criterion)| {
                 let is_for_people = match criterion {
