@@ -130,7 +130,8 @@ impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Syntax { error, .. } => error,
-            ReadError::Invalid(diagnostics) => {
+            ReadError::Invalid(mut diagnostics) => {
+                diagnostics.retain(|each| each.severity == Severity::Problem);
                 let problem = |diagnostic: Diagnostic| {
                     let place = match (diagnostic.line, diagnostic.place.as_str()) {
                         (None, place) => place.to_owned(),

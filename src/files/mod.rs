@@ -10,6 +10,7 @@
 //! - The same text always gives the same plan, and a rendered plan reads back as the same plan
 //!   with the same marks.
 
+mod commands;
 mod diagnostic;
 mod draft;
 mod markdown;
@@ -23,8 +24,9 @@ mod syntax;
 mod tools;
 mod write;
 
+pub use commands::{Programs, as_written_commands};
 pub use diagnostic::{Diagnostic, Severity};
-pub use plan_file::{PlanFile, PlanFormat};
+pub use plan_file::{PlanFile, PlanFormat, StatedCommand};
 pub use read::{
     LintReport, ReadOptions, lint, lint_text, lint_with, parse, parse_tag, parse_with, read,
     read_from, read_stream_with, read_tag, read_with,

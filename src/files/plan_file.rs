@@ -23,6 +23,10 @@ pub struct PlanFile {
     pub progress: BTreeMap<String, Extra>,
     /// How the file was read where it is ambiguous.
     pub notes: Vec<Diagnostic>,
+    /// Criteria whose text was read as a command.
+    pub commands: Vec<StatedCommand>,
+    /// Files to modify that do not exist: the id of the step, and the path.
+    pub missing_files: Vec<(String, String)>,
     /// What was not read, or read differently than it is written.
     pub report: ReadReport,
     /// The format of the file.
@@ -39,6 +43,8 @@ impl PlanFile {
             statuses: BTreeMap::new(),
             progress: BTreeMap::new(),
             notes: Vec::new(),
+            commands: Vec::new(),
+            missing_files: Vec::new(),
             report: ReadReport::default(),
             format,
         }
@@ -73,6 +79,15 @@ impl PlanFile {
         }
         text
     }
+}
+
+/// A criterion that was read as a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatedCommand {
+    /// The id of the step; `None` for a criterion of the plan.
+    pub step: Option<String>,
+    /// The shell command.
+    pub command: String,
 }
 
 /// The format of a plan file.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::dependencies::Dependencies;
 use super::task_status::TaskStatus;
+use crate::files::commands::{Programs, StatedFacts, apply_facts};
 use crate::files::diagnostic::{Diagnostic, ReadError, Severity};
 use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::files::read_report::{Correction, CorrectionKind, PartKind, UnreadPart};
@@ -37,6 +38,8 @@ pub(crate) struct PlanDraft {
     pub(crate) source_map: SourceMap,
     /// Problems and warnings of the reader, before the plan itself is checked.
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// What the file states about commands and files.
+    pub(crate) facts: StatedFacts,
     /// Dependencies of each step that the file does not write.
     inferred: Vec<Vec<String>>,
 }
@@ -50,7 +53,13 @@ impl PlanDraft {
 
     /// A draft of a plan that has been read completely.
     pub(crate) fn complete(plan_file: PlanFile, source_map: SourceMap) -> Self {
-        Self { plan_file, source_map, diagnostics: Vec::new(), inferred: Vec::new() }
+        Self {
+            plan_file,
+            source_map,
+            diagnostics: Vec::new(),
+            facts: StatedFacts::default(),
+            inferred: Vec::new(),
+        }
     }
 
     /// Adds a step, whose `after` has the written dependencies, and its other dependencies.
@@ -102,6 +111,14 @@ impl PlanDraft {
                 );
                 self.add_problem(None, message);
             }
+        }
+    }
+
+    /// Reads the criteria of another tool that these programs can start as commands. In a native
+    /// plan the form of a criterion says what it is.
+    pub(crate) fn read_commands(&mut self, programs: Option<&Programs>) {
+        if let Some(programs) = programs.filter(|_| !self.plan_file.format.is_native()) {
+            apply_facts(&mut self.plan_file, &self.facts, programs);
         }
     }
 
@@ -164,6 +181,9 @@ impl PlanDraft {
         }
         problems.extend(unknown_marks(&self.plan_file));
         if !problems.is_empty() {
+            // Everything is reported in one pass.
+            problems.extend(warnings);
+            problems.extend(locator.convert(plan, lint_of(&self.plan_file), Severity::Warning));
             return Err(ReadError::Invalid(problems));
         }
         let dropped = dropped_dependencies(&self.plan_file);
@@ -231,10 +251,18 @@ pub(crate) struct ValidPlan {
 impl ValidPlan {
     /// The warnings of the plan's lint rules.
     pub(crate) fn warnings(&self, text: &str) -> Vec<Diagnostic> {
-        let plan = &self.plan_file.plan;
         let locator = LineLocator { source_map: self.source_map.clone(), text };
-        locator.convert(plan, plan::lint(plan), Severity::Warning)
+        let found = lint_of(&self.plan_file);
+        locator.convert(&self.plan_file.plan, found, Severity::Warning)
     }
+}
+
+/// The warnings of the plan's lint rules. The files of other tools cannot say that a plan continues,
+/// so their length is no mistake.
+fn lint_of(plan_file: &PlanFile) -> Vec<Problem> {
+    let mut found = plan::lint(&plan_file.plan);
+    found.retain(|problem| plan_file.format.is_native() || problem.place != "steps");
+    found
 }
 
 /// Finds the lines of paths.

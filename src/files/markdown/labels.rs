@@ -215,6 +215,15 @@ fn without_backquotes(text: &str) -> String {
     inner.unwrap_or(text).trim().to_owned()
 }
 
+/// The word that begins a line of a scenario: `**Given** an account`.
+fn scenario_word(line: &str) -> Option<&'static str> {
+    let line = line.trim_start_matches(['*', '_']).to_lowercase();
+    ["given", "when", "then", "and", "but"].into_iter().find(|word| {
+        let rest = line.strip_prefix(word);
+        rest.is_some_and(|rest| rest.starts_with([' ', '*', '_', ':']))
+    })
+}
+
 /// The label whose values follow.
 struct OpenLabel {
     label: Label,
@@ -256,9 +265,12 @@ pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> La
             }
             continue;
         }
-        // Deeper lines and list items continue a label; any other line ends it.
-        let continued =
-            open.as_ref().filter(|open| indent > open.indent || (is_bullet && open.has_list));
+        // Deeper lines, list items and lines of a scenario continue a label; any other line ends it.
+        let scenario = scenario_word(content);
+        let continued = open.as_ref().filter(|open| {
+            let is_scenario = scenario.is_some() && open.label == Label::Acceptance;
+            indent > open.indent || (open.has_list && (is_bullet || is_scenario))
+        });
         let Some(OpenLabel { label, .. }) = continued else {
             open = None;
             notes.push(line);
@@ -267,7 +279,7 @@ pub(super) fn read_labels<'a>(lines: impl Iterator<Item = (u64, &'a str)>) -> La
         labelled.lines.insert(number, *label);
         let entry = labelled.values.entry(*label).or_default();
         match entry.last_mut() {
-            Some(last) if !is_bullet => {
+            Some(last) if !is_bullet && scenario != Some("given") => {
                 last.text.push(' ');
                 last.text.push_str(content);
             }

@@ -369,7 +369,8 @@ impl PlanBuilder<'_> {
         if let Some(id) = self.named(&lower, phase) {
             return Some(vec![id]);
         }
-        let keywords = ["steps ", "step ", "tasks ", "task ", "phase "];
+        let keywords =
+            ["steps ", "step ", "tasks ", "task ", "phase ", "stories ", "story ", "epic "];
         let bare =
             keywords.iter().find_map(|word| lower.strip_prefix(word)).unwrap_or(&lower).trim();
         let bare = bare.trim_start_matches('#');

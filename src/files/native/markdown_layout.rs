@@ -23,6 +23,7 @@ pub(crate) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
     ("command", "Command", ValueKind::Name),
     ("inputs", "Inputs", ValueKind::Names),
     ("outputs", "Outputs", ValueKind::Names),
+    ("optional_outputs", "Optional outputs", ValueKind::Names),
     ("condition", "Condition", ValueKind::Name),
     ("preconditions", "Preconditions", ValueKind::Names),
     ("tools", "Tools", ValueKind::Names),

@@ -6,8 +6,9 @@ use serde_json::Value;
 const NATIVE_FIELDS: [&str; 4] = ["barriers", "defaults", "caps", "failure"];
 
 /// Fields that only native steps have.
-const NATIVE_STEP_FIELDS: [&str; 17] = [
+const NATIVE_STEP_FIELDS: [&str; 18] = [
     "command",
+    "optional_outputs",
     "after",
     "preconditions",
     "on_false",

@@ -182,6 +182,11 @@ fn parse_embedded<'a>(name: &str, text: &'a str) -> Option<Parsed<'a>> {
         let draft = records::parse_lines(name, elements, Some(PlanFormat::Gsd))?;
         return Some(Parsed { draft, text: text.into() });
     }
+    let records = embedded::drawn_records(text);
+    if !records.is_empty() {
+        let draft = records::parse_lines(name, records, Some(PlanFormat::Records))?;
+        return Some(Parsed { draft, text: text.into() });
+    }
     if markdown::has_checkboxes(text) {
         return None;
     }

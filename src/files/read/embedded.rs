@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::files::syntax::parse_yaml;
+
 /// A part of a text, with the number of its first line.
 pub(super) struct Embedded<'a> {
     /// The part, padded with line breaks.
@@ -80,8 +82,71 @@ pub(super) fn task_elements(text: &str) -> Vec<(u64, Value)> {
     found
 }
 
+/// Records drawn as a tree: a line `step_record:`, then its fields behind `\u{251c}\u{2500}\u{2500} `.
+pub(super) fn drawn_records(text: &str) -> Vec<(u64, Value)> {
+    let mut found = Vec::new();
+    let mut fields = Map::new();
+    let mut first = 0_u64;
+    for (number, line) in (1_u64..).zip(text.lines().chain([""])) {
+        let field = drawn_field(line);
+        if let Some((name, value)) = field {
+            if fields.is_empty() {
+                first = number.saturating_sub(1).max(1);
+            }
+            fields.insert(name, value);
+            continue;
+        }
+        let record = std::mem::take(&mut fields);
+        if record.contains_key("id") || record.contains_key("goal") {
+            found.push((first, Value::Object(record)));
+        }
+    }
+    found
+}
+
+/// The name and the value behind a branch of a tree.
+fn drawn_field(line: &str) -> Option<(String, Value)> {
+    let branches = ["\u{251c}\u{2500}", "\u{2514}\u{2500}", "|--", "+--", "`--"];
+    let line = line.trim();
+    let content = branches.iter().find_map(|branch| line.strip_prefix(branch))?;
+    let content = content.trim_start_matches(['\u{2500}', '-', ' ']);
+    let (name, text) = content.split_once(':')?;
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == ' ';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return None;
+    }
+    let text = text.trim();
+    // The values are YAML, unless they only look like it.
+    let value = parse_yaml::<Value>(&format!("value: {text}")).ok();
+    let value = value.and_then(|value| value.get("value").cloned());
+    let value = value.unwrap_or_else(|| Value::String(text.to_owned()));
+    Some((name.trim().replace(' ', "_"), value))
+}
+
 fn line_breaks(text: &str) -> u64 {
     u64::try_from(text.matches('\n').count()).unwrap_or(0)
+}
+
+/// A text without the tags of the elements in it, such as `<automated>`.
+fn without_elements(text: &str) -> String {
+    let mut found = String::new();
+    let mut rest = text;
+    while let Some((before, tail)) = rest.split_once('<') {
+        found.push_str(before);
+        let name_end = tail.find('>').filter(|end| {
+            let name = tail.get(..*end).unwrap_or_default().trim_start_matches('/');
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-' || c == '_')
+        });
+        match name_end {
+            Some(end) => rest = tail.get(end.saturating_add(1)..).unwrap_or_default(),
+            None => {
+                found.push('<');
+                rest = tail;
+            }
+        }
+    }
+    found.push_str(rest);
+    found.trim().to_owned()
 }
 
 /// The child elements of an element, and its attributes.
@@ -101,7 +166,7 @@ fn element_fields(element: &str) -> Map<String, Value> {
             !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
         match content.split_once(&format!("</{name}>")).filter(|_| is_name) {
             Some((value, after)) => {
-                fields.insert(name.to_owned(), Value::String(value.trim().to_owned()));
+                fields.insert(name.to_owned(), Value::String(without_elements(value)));
                 rest = after;
             }
             None => rest = content,

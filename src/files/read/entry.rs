@@ -166,6 +166,7 @@ fn validated(name: &str, text: &str, options: &ReadOptions) -> ReadResult<ValidP
     let parsed = detect::parse_draft(name, text, options)?;
     let mut draft = parsed.draft;
     draft.drop_dependencies(&options.drop_dependencies);
+    draft.read_commands(options.programs.as_ref());
     draft.validate(&parsed.text)
 }
 
@@ -184,6 +185,7 @@ fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<Val
         }
     };
     draft.drop_dependencies(&options.drop_dependencies);
+    draft.read_commands(options.programs.as_ref());
     Ok(draft.validate(""))
 }
 

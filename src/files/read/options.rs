@@ -1,5 +1,7 @@
 //! What the caller knows about a plan file.
 
+use crate::files::commands::Programs;
+
 /// How to read a plan file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
@@ -9,6 +11,9 @@ pub struct ReadOptions {
     pub drop_dependencies: Vec<(String, String)>,
     /// Whether numbered items of a text that does not look like a plan are steps.
     pub prose: bool,
+    /// The programs of this machine. Criteria that read as commands are commands if one of these
+    /// programs can start them, and files to modify must exist; without programs, texts stay texts.
+    pub programs: Option<Programs>,
 }
 
 impl ReadOptions {

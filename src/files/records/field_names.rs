@@ -32,6 +32,9 @@ pub(super) const CRITERIA: &[&str] = &[
     "definitionOfDone",
     "doneWhen",
 ];
+/// Those of the criteria that tools write for a program: an item may be a bare command.
+pub(super) const COMMAND_LISTS: &[&str] =
+    &["testCriteria", "validation", "validations", "verification", "verify"];
 pub(super) const DEPENDENCIES: &[&str] = &[
     "dependsOn",
     "dependencies",
@@ -62,6 +65,10 @@ pub(super) const CHANGES: &[&str] = &[
     "changedFiles",
     "paths",
 ];
+/// Those of the files that must exist.
+pub(super) const MODIFIED: &[&str] = &["filesToModify", "filesToChange"];
+/// Those of the files that do not exist yet.
+pub(super) const CREATED: &[&str] = &["filesToCreate"];
 pub(super) const OWNERS: &[&str] = &["owner", "assignee", "assignees", "agent", "role"];
 pub(super) const TAGS: &[&str] = &["tags", "labels"];
 pub(super) const PHASES: &[&str] = &["phase", "milestone", "sprint", "wave"];

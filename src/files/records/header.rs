@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::field_names::{CRITERIA, PROGRESS};
+use super::field_names::{COMMAND_LISTS, CRITERIA, PROGRESS};
 use super::list_finder::{FoundList, RecordPhase, without_path};
 use super::mapping::Mapping;
 use super::record_fields::{RecordFields, plain_name, text_list};
@@ -15,6 +15,8 @@ use crate::plan::{Criterion, Phase, Plan};
 pub(super) struct Header {
     plan: Plan,
     others: Vec<(String, usize)>,
+    /// Texts of criteria that tools write for a program.
+    listed: Vec<String>,
 }
 
 impl Header {
@@ -23,7 +25,7 @@ impl Header {
         let others = found.others.clone();
         // The list becomes the steps; fields next to it are kept at any depth.
         let rest = without_path(value, &found.path);
-        let Some(rest) = rest.as_object() else { return Self { plan, others } };
+        let Some(rest) = rest.as_object() else { return Self { plan, others, listed: Vec::new() } };
         let mut fields = RecordFields::new(rest);
         plan.title = fields.text(&["title", "project", "projectName", "feature", "name"]);
         plan.goal = fields.text(&["goal", "objective", "description", "summary", "overview"]);
@@ -32,6 +34,8 @@ impl Header {
         plan.risks = fields.take(&["risks"], text_list).unwrap_or_default();
         let questions = ["openQuestions", "questions"];
         plan.open_questions = fields.take(&questions, text_list).unwrap_or_default();
+        let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
+        let listed = lists.flatten().collect();
         let criteria = fields.take(CRITERIA, text_list).unwrap_or_default();
         plan.test_criteria = criteria.into_iter().map(Criterion::Text).collect();
         let mut rest = fields.rest();
@@ -50,7 +54,7 @@ impl Header {
             rest.insert("phases".to_owned(), Value::Object(phase_fields));
         }
         plan.extra = tool_extra(mapping.extra, without_progress(rest, mapping));
-        Self { plan, others }
+        Self { plan, others, listed }
     }
 
     /// The header of a task-master file: the name of the project, or the description of the tag,
@@ -77,7 +81,11 @@ impl Header {
         }
         fields.extend(tag.map(|tag| ("tag".to_owned(), json!(tag))));
         let extra = tool_extra(mapping.extra, without_progress(fields, mapping));
-        Self { plan: Plan { title, extra, ..Plan::default() }, others: Vec::new() }
+        Self {
+            plan: Plan { title, extra, ..Plan::default() },
+            others: Vec::new(),
+            listed: Vec::new(),
+        }
     }
 
     /// Adds the header to a draft that has the steps.
@@ -87,6 +95,7 @@ impl Header {
             draft.add_note(None, message);
             draft.add_unread(PartKind::Record, *count, path, None);
         }
+        draft.facts.listed.extend(self.listed);
         let plan = &mut draft.plan_file.plan;
         let steps = std::mem::take(&mut plan.steps);
         let barriers = std::mem::take(&mut plan.barriers);

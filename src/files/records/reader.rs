@@ -13,14 +13,14 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::field_names::{
-    BLOCKED, CHANGES, CHILDREN, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS, GOALS, IDS, OWNERS,
-    PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
+    BLOCKED, CHANGES, CHILDREN, COMMAND_LISTS, CREATED, CRITERIA, DEPENDENCIES, EDGE_TYPES, FLAGS,
+    GOALS, IDS, MODIFIED, OWNERS, PARENTS, PHASES, PROGRESS, STATUSES, TAGS, TARGETS, TITLES,
 };
 use super::list_finder::{FoundList, Record};
 use super::mapping::{Mapping, Order, Priority};
 use super::record_fields::{
     RecordFields, field, field_in, fractional_id, id_text, is_all_ticked, name_list, path_list,
-    truth,
+    text_list, truth,
 };
 use super::step_fields::read_step_fields;
 use crate::files::draft::{
@@ -541,6 +541,7 @@ impl<'a> RecordReader<'a> {
             step.acceptance.push(criterion);
             step.outputs.extend(name.filter(|name| !step.outputs.contains(name)));
         }
+        self.state_facts(&task.id, &fields);
         let criteria = fields.lists(CRITERIA);
         step.acceptance.extend(criteria.into_iter().map(Criterion::Text));
         if step.acceptance.is_empty() {
@@ -576,6 +577,19 @@ impl<'a> RecordReader<'a> {
             },
         };
         self.draft.add_step(step, source, inferred);
+    }
+
+    /// Keeps which criteria are written for a program, and which files exist.
+    fn state_facts(&mut self, id: &str, fields: &RecordFields) {
+        let facts = &mut self.draft.facts;
+        let lists = COMMAND_LISTS.iter().filter_map(|name| text_list(fields.get(name)?));
+        facts.listed.extend(lists.flatten());
+        let paths = |names: &'static [&str]| {
+            let lists = names.iter().filter_map(|name| path_list(fields.get(name)?));
+            lists.flatten()
+        };
+        facts.modified.extend(paths(MODIFIED).map(|path| (id.to_owned(), path)));
+        facts.created.extend(paths(CREATED));
     }
 
     fn priority(&self, fields: &mut RecordFields) -> i32 {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use plan_ledger::internals::files::{self, LintReport, PlanFile, ReadOptions};
+use plan_ledger::internals::files::{self, LintReport, PlanFile, Programs, ReadOptions};
 
 use crate::output::Failure;
 
@@ -28,6 +28,7 @@ impl ReadPlanArgs {
             tag: self.tag.clone(),
             drop_dependencies: self.drop_dependency.clone(),
             prose: self.prose,
+            programs: Some(Programs::of_process()),
         }
     }
 
