@@ -124,7 +124,7 @@ fn ledger() -> Command {
     command
 }
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ledger");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_ledger");
 const DEFAULT_SIGINT: &str = "--default-signal=INT";
 
 pub(crate) const SIGINT: u32 = 2;

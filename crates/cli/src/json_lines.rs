@@ -36,7 +36,7 @@ use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
 use crate::output::{PlanDiffJson, ProgressLine, SummaryLine, WaitsLine};
-use crate::protocol::ErrorLine;
+use crate::protocol::{ErrorLine, TrustsLine};
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
@@ -139,6 +139,7 @@ json_lines! {
     "summary" of verify => verify::VerifiedLine;
     "traced" of inspect, status => TracedLine<'_>;
     "unavailable" of inspect, status => UnavailableLine;
+    "trusts" of run => TrustsLine<'_>;
     "user_view" of inspect, status => UserViewLine<'_>;
     "variable" of get => VariableLine;
     "variable" of inspect => VariableStateLine<'_>;

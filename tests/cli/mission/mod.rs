@@ -1,5 +1,6 @@
 //! The examples that people print in texts about plans, typed as they are printed, one test for
 //! each claim.
 
+mod checked;
 mod generated_files;
 mod plan_files;

@@ -34,5 +34,5 @@ pub(crate) struct EffectArgs {
 pub(crate) fn effect(args: &EffectArgs) -> Result<Code, Failure> {
     let state = if args.done { EffectState::Committed } else { EffectState::Intended };
     let (token, key, effect) = (args.token, args.key.clone(), args.what.clone());
-    args.ledger.execute(EffectRequest { token, key, effect, state })
+    args.ledger.execute_for_worker(EffectRequest { token, key, effect, state })
 }

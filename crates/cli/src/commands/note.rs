@@ -31,7 +31,7 @@ pub(crate) struct NoteArgs {
 
 pub(crate) fn note(args: &NoteArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.run.clone(), args.step.clone());
-    args.ledger.execute(NoteRequest {
+    args.ledger.execute_for_worker(NoteRequest {
         run,
         step,
         text: args.text.clone(),

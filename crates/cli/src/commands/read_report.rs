@@ -1,6 +1,7 @@
 //! What was read of a plan file of another tool, and what was not: printed before a step is
 //! dispatched.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -9,10 +10,13 @@ use serde::Serialize;
 use plan_ledger::internals::files::{PlanFile, ReadReport};
 
 use crate::output::print_message;
+use crate::protocol::counted;
 
 /// The report of `ledger run` and `ledger plan lint` about a file of another tool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ReadLine {
+    /// The criteria that were read as commands, which the run executes.
+    commands: Vec<CommandJson>,
     /// The ids and dependencies that differ from the file.
     corrections: Vec<CorrectionJson>,
     /// The number of steps that the file marks as done.
@@ -21,12 +25,32 @@ pub(crate) struct ReadLine {
     dropped: usize,
     /// The form of the file.
     form: String,
+    /// The files to modify that do not exist.
+    missing_files: Vec<MissingFileJson>,
     /// The number of optional steps.
     optional: usize,
     /// The number of steps.
     steps: usize,
     /// The parts that are not steps.
     unread: Vec<UnreadJson>,
+}
+
+/// A criterion that was read as a command.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CommandJson {
+    /// The command.
+    command: String,
+    /// The id of the step; null for a criterion of the plan.
+    step: Option<String>,
+}
+
+/// A file to modify that does not exist.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MissingFileJson {
+    /// Its path.
+    path: String,
+    /// The id of the step.
+    step: String,
 }
 
 /// Parts of a file that are not steps.
@@ -70,11 +94,21 @@ impl From<&PlanFile> for ReadLine {
             name: each.name.clone(),
             step: each.step.clone(),
         });
+        let commands = file
+            .commands
+            .iter()
+            .map(|each| CommandJson { command: each.command.clone(), step: each.step.clone() });
+        let missing = file
+            .missing_files
+            .iter()
+            .map(|(step, path)| MissingFileJson { path: path.clone(), step: step.clone() });
         Self {
+            commands: commands.collect(),
             corrections: corrections.collect(),
             done: file.done.len(),
             dropped: file.skipped.len(),
             form: file.format.to_string(),
+            missing_files: missing.collect(),
             optional: file.optional(),
             steps: file.plan.steps.len(),
             unread: unread.collect(),
@@ -88,5 +122,30 @@ pub(super) fn print_read_report(path: &Path, file: &PlanFile) {
     print_message(&format!("{name}: {}", file.read_summary()));
     for (_, text) in file.report.correction_lines() {
         print_message(&format!("{name}: {text}"));
+    }
+    for (step, path) in &file.missing_files {
+        print_message(&format!(
+            "{name}: step `{step}` modifies `{path}`, which does not exist and which no step creates"
+        ));
+    }
+    print_commands(&name.to_string(), file);
+}
+
+/// Prints the criteria that were read as commands, each command once.
+fn print_commands(name: &str, file: &PlanFile) {
+    if file.commands.is_empty() {
+        return;
+    }
+    let count = u64::try_from(file.commands.len()).unwrap_or(u64::MAX);
+    let (checks, are) =
+        (counted(count, "check"), if count == 1 { "is a command" } else { "are commands" });
+    print_message(&format!("{name}: {checks} {are} that the run executes:"));
+    let mut steps: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for each in &file.commands {
+        let step = each.step.as_deref().unwrap_or("the plan");
+        steps.entry(&each.command).or_default().push(step);
+    }
+    for (command, steps) in steps {
+        print_message(&format!("  {command}  ({})", steps.join(", ")));
     }
 }

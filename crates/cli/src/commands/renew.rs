@@ -26,5 +26,8 @@ pub(crate) struct RenewArgs {
 }
 
 pub(crate) fn renew(args: &RenewArgs) -> Result<Code, Failure> {
-    args.ledger.execute(RenewRequest { token: args.token.token, lease_seconds: args.lease.lease })
+    args.ledger.execute_for_worker(RenewRequest {
+        token: args.token.token,
+        lease_seconds: args.lease.lease,
+    })
 }

@@ -33,7 +33,7 @@ pub(crate) struct SetArgs {
 }
 
 pub(crate) fn set(args: &SetArgs) -> Result<Code, Failure> {
-    args.ledger.execute(SetRequest {
+    args.ledger.execute_for_worker(SetRequest {
         run: args.run.run.clone(),
         name: args.name.clone(),
         value: read_json_value(&args.value)?,

@@ -11,7 +11,7 @@ use clap::Args;
 use plan_ledger::internals::ledger::archive_environment;
 use plan_ledger::{Environment, Ledger, Result as LedgerResult};
 
-use crate::output::{Code, Failure, print_answer, print_message};
+use crate::output::{Code, Failure, print_answer, print_answer_aside, print_message};
 use crate::protocol::Answer;
 use crate::requests::Request;
 use crate::server::{Client, open_in_turn};
@@ -64,6 +64,17 @@ impl LedgerArgs {
         self.print(&self.client().call(&request.into())?)
     }
 
+    /// Sends a request that a worker makes and prints the response. Inside an attempt standard
+    /// output is the output of the step, so the response goes to standard error.
+    pub(crate) fn execute_for_worker(&self, request: impl Into<Request>) -> Result<Code, Failure> {
+        let answer = self.client().call(&request.into())?;
+        if is_inside_attempt() {
+            print_answer_aside(self.json, &answer)
+        } else {
+            self.print(&answer)
+        }
+    }
+
     /// A client for several requests.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.dir(), &environment())
@@ -73,6 +84,11 @@ impl LedgerArgs {
     pub(crate) fn print(&self, answer: &Answer) -> Result<Code, Failure> {
         print_answer(self.json, answer)
     }
+}
+
+/// Whether a worker of an attempt started this process.
+fn is_inside_attempt() -> bool {
+    std::env::var_os("LEDGER_TOKEN").is_some_and(|token| !token.is_empty())
 }
 
 /// The environment of this machine. The lock file has the command line of this process, for the

@@ -32,8 +32,8 @@ pub(crate) use budget::{budget_used_text, cost_text, limits_text, money_text, pa
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{
-    print_answer, print_error, print_json, print_line, print_message, print_raw, print_raw_to,
-    print_result, print_text,
+    print_answer, print_answer_aside, print_error, print_json, print_line, print_message,
+    print_raw, print_raw_to, print_result, print_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;

@@ -66,10 +66,7 @@ pub(crate) fn print_result<L: JsonLine>(
 
 /// Prints the answer to a request and returns its exit code.
 pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failure> {
-    let is_error = |line: &Value| line.get("type").is_some_and(|tag| tag == "error");
-    let print_line =
-        if answer.lines.first().is_some_and(is_error) { print_error } else { print_message };
-    answer.messages.iter().for_each(|line| print_line(line));
+    print_messages(answer);
     if as_json {
         answer.lines.iter().try_for_each(print_json)?;
     } else {
@@ -79,4 +76,28 @@ pub(crate) fn print_answer(as_json: bool, answer: &Answer) -> Result<Code, Failu
         }
     }
     Ok(Code::of(answer.code))
+}
+
+/// Prints the answer to a request on standard error and returns its exit code.
+pub(crate) fn print_answer_aside(as_json: bool, answer: &Answer) -> Result<Code, Failure> {
+    print_messages(answer);
+    let mut err = io::stderr().lock();
+    if as_json {
+        for line in &answer.lines {
+            print_raw_to(&mut err, &format!("{line}\n"))?;
+        }
+    } else {
+        let text = answer_text(answer);
+        if !text.is_empty() {
+            print_raw_to(&mut err, &escape_lines(&format!("{text}\n")))?;
+        }
+    }
+    Ok(Code::of(answer.code))
+}
+
+fn print_messages(answer: &Answer) {
+    let is_error = |line: &Value| line.get("type").is_some_and(|tag| tag == "error");
+    let print_line =
+        if answer.lines.first().is_some_and(is_error) { print_error } else { print_message };
+    answer.messages.iter().for_each(|line| print_line(line));
 }

@@ -10,7 +10,7 @@ use plan_ledger::{
 };
 
 use crate::json::AnyJson;
-use crate::protocol::{StepName, code_of, describe};
+use crate::protocol::{StepName, TrustedCheckJson, code_of, describe};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Session, Unrecorded};
 
 use super::run_text::outcome_name;
@@ -263,6 +263,8 @@ pub(crate) struct SummaryLine<'a> {
     taken_over: u32,
     /// The number of accepted steps that were trusted without a check.
     trusted: u32,
+    /// The checks that were taken on the worker's word.
+    trusted_checks: Vec<TrustedCheckJson>,
     /// With the outcome `stopped`: the receipts that could not be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     unrecorded: Option<Vec<UnrecordedJson<'a>>>,
@@ -274,8 +276,8 @@ pub(crate) struct SummaryLine<'a> {
 impl<'a> SummaryLine<'a> {
     /// `state` is the hash of the live state after record `seq`.
     pub(crate) fn of(summary: &'a RunSummary, seq: u64, state: ContentHash) -> Self {
-        let RunSummary { run, outcome, counts, session, failures, failed_criteria, notes, seen: _ } =
-            summary;
+        let RunSummary { run, outcome, counts, session, failures, failed_criteria, .. } = summary;
+        let RunSummary { trusted, notes, seen: _, .. } = summary;
         let (waiting_for, stopped) = match outcome {
             RunOutcome::Waiting(items) => {
                 (Some(items.iter().map(PendingJson::from).collect()), None)
@@ -319,6 +321,10 @@ impl<'a> SummaryLine<'a> {
             steps: counts.steps,
             taken_over: counts.taken_over,
             trusted: counts.trusted,
+            trusted_checks: trusted
+                .iter()
+                .map(|(step, check)| TrustedCheckJson::of(step, check))
+                .collect(),
             unrecorded: stopped.map(|(_, lost)| lost.iter().map(UnrecordedJson::from).collect()),
             waiting_for,
         }

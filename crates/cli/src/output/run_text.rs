@@ -100,6 +100,11 @@ pub(crate) fn summary_text(summary: &RunSummary, ledger: &Path) -> String {
         format!("the plan's criterion does not hold: {criterion}: {evidence}")
     });
     push_list(&mut text, criteria.collect());
+    let trusted = summary.trusted.iter().map(|(step, check)| {
+        let text = check.text.lines().next().unwrap_or_default();
+        format!("on the worker's word: {step}: {text}")
+    });
+    push_list(&mut text, trusted.collect());
     let notes = summary.notes.iter().map(|(step, note)| match step {
         Some(step) => format!("note: {step}: {note}"),
         None => format!("note: {note}"),

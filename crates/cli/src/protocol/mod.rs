@@ -6,6 +6,7 @@ mod failure;
 pub(crate) mod hand_off;
 mod message;
 mod opening;
+mod trusted;
 mod units;
 
 pub use answer::Answer;
@@ -19,4 +20,5 @@ pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord};
+pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub(crate) use units::{count, counted, hex, size};

@@ -51,6 +51,9 @@ impl Planner {
 /// The time limit of a judge or a planner in seconds, if the plan has no timeout for its steps.
 pub(crate) const TIMEOUT_SECONDS: u32 = 3600;
 
+/// The time limit of a command criterion in seconds, if the plan has no timeout for its steps.
+pub(crate) const CHECK_TIMEOUT_SECONDS: u32 = 600;
+
 /// The prefix of planner names.
 pub(crate) const PLANNER_PREFIX: &str = "planner:";
 

@@ -84,7 +84,7 @@ impl Workers for StubWorkers {
             // As for `resolve_outcome`.
             Subject::Probe(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
             Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
-                (Ruling::Pass, "not run: with stub workers every command passes")
+                (Ruling::Pass, "not run: with stub workers every check passes")
             }
         };
         self.ready.push_back(Report::Checked(Checked {

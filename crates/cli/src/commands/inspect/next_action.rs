@@ -7,6 +7,7 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Timer, decide};
 use plan_ledger::{
@@ -96,6 +97,31 @@ pub(crate) fn next_action(state: &State, run: &Run, at: Surroundings<'_>) -> Nex
 
 /// The next actions of a run, most urgent first.
 pub(crate) fn actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
+    let mut actions = current_actions(state, run, at);
+    if let (Some(first), Some(begin)) = (actions.first_mut(), first_action(run)) {
+        first.text = format!("{}; the plan begins with: {}", first.text, escape_control(&begin));
+    }
+    actions
+}
+
+/// The next action that the plan itself names, until the first dispatch.
+fn first_action(run: &Run) -> Option<String> {
+    let is_begun = run.account.attempts > 0 || matches!(run.status, RunStatus::Ended(_));
+    let plan = run.plan().filter(|_| !is_begun)?;
+    let mut tools = plan.header().extra.values();
+    let value = tools.find_map(|fields| fields.get("next_action"))?;
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ")
+        }
+        _ => return None,
+    };
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+fn current_actions(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     let dir = at.dir;
     match run.status {
         RunStatus::Proposed => proposed(run, dir),

@@ -1,8 +1,11 @@
 //! `ledger plan add`: proposes a plan version with one more step.
 
 use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
 
 use plan_ledger::Step;
+use plan_ledger::internals::files::{self, Severity};
 
 use crate::options::{LedgerArgs, RunOption, read_json_value};
 use crate::output::{Code, Failure};
@@ -45,10 +48,37 @@ pub(super) struct PlanAddArgs {
     reason: String,
 }
 
+/// What is wrong with a step, in the words of the reader of plan files.
+fn why(step: &Value) -> String {
+    if !step.is_object() {
+        return "expected an object with an id".to_owned();
+    }
+    let plan = format!("{{\"defaults\":{{}},\"steps\":[{step}]}}");
+    let report = files::lint_text("step", &plan, None);
+    let problems = report.diagnostics.iter().filter(|each| each.severity == Severity::Problem);
+    let texts: Vec<String> = problems
+        .map(|each| match each.place.split_once("].") {
+            Some((_, field)) => format!("{field}: {}", without_list(&each.message)),
+            None => without_list(&each.message),
+        })
+        .collect();
+    if texts.is_empty() { "expected an object with an id".to_owned() } else { texts.join("; ") }
+}
+
+/// A message without the list of all fields; a suggestion stays.
+fn without_list(message: &str) -> String {
+    let Some((start, list)) = message.split_once(", expected one of") else {
+        return message.to_owned();
+    };
+    let hint = list.split_once("; ").map_or("see format/plan.md", |(_, hint)| hint);
+    format!("{}; {hint}", start.replacen("unknown field", "there is no field", 1))
+}
+
 pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
     let step: Step = if let Some(step) = &args.step {
-        serde_json::from_value(read_json_value(step)?)
-            .map_err(|error| Failure::Usage(format!("this is not a step of a plan: {error}")))?
+        let value = read_json_value(step)?;
+        Step::deserialize(&value)
+            .map_err(|_| Failure::Usage(format!("this is not a step of a plan: {}", why(&value))))?
     } else {
         Step {
             id: args.id.clone().unwrap_or_default(),

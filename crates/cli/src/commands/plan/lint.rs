@@ -7,8 +7,9 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{Diagnostic, LintReport, Severity};
-use plan_ledger::{ContentHash, plan_hash};
+use plan_ledger::internals::files::{self, Diagnostic, LintReport, Severity};
+use plan_ledger::internals::plan::ToolRegistry;
+use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 
 use crate::commands::read_report::ReadLine;
 use crate::options::ReadPlanArgs;
@@ -34,6 +35,9 @@ pub(super) struct PlanLintArgs {
     /// End with exit code 1 if there is a warning
     #[arg(long)]
     strict: bool,
+    /// A registry of tools (format/tools.md): a tool that it does not have is a warning
+    #[arg(long, value_name = "REGISTRY")]
+    tools: Option<PathBuf>,
     #[command(flatten)]
     read: ReadPlanArgs,
     /// Print JSON Lines
@@ -42,7 +46,11 @@ pub(super) struct PlanLintArgs {
 }
 
 pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
-    let LintReport { plan_file: imported, diagnostics } = args.read.lint(&args.file)?;
+    let LintReport { plan_file: imported, mut diagnostics } = args.read.lint(&args.file)?;
+    if let (Some(imported), Some(path)) = (&imported, &args.tools) {
+        let registry = files::read_tool_registry(path).map_err(Failure::of_input)?;
+        diagnostics.extend(unknown_tools(&imported.plan, &registry));
+    }
     if args.json {
         for diagnostic in &diagnostics {
             print_line(&json_of(diagnostic))?;
@@ -81,6 +89,22 @@ pub(super) fn lint(args: &PlanLintArgs) -> Result<Code, Failure> {
     }
     print_result(args.json, &line, &text)?;
     Ok(if args.strict && warnings > 0 { Code::Failed } else { Code::Success })
+}
+
+/// Tools of steps that a registry does not have.
+fn unknown_tools(plan: &Plan, registry: &ToolRegistry) -> Vec<Diagnostic> {
+    let of_step = |(index, step): (usize, &Step)| {
+        let unknown = step.tools.iter().filter(|tool| !registry.tools.contains_key(*tool));
+        let warning = |tool: &String| Diagnostic {
+            severity: Severity::Warning,
+            line: None,
+            column: None,
+            place: format!("steps[{index}] ({}).tools", step.id.escape_debug()),
+            message: format!("the registry has no tool `{}`", tool.escape_debug()),
+        };
+        unknown.map(warning).collect::<Vec<_>>()
+    };
+    plan.steps.iter().enumerate().flat_map(of_step).collect()
 }
 
 fn json_of(diagnostic: &Diagnostic) -> DiagnosticLine<'_> {

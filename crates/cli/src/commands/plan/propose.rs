@@ -59,7 +59,7 @@ pub(super) struct PlanProposeArgs {
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
     let imported = if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
-    if !imported.report.is_empty() {
+    if !imported.report.is_empty() || !imported.commands.is_empty() {
         print_read_report(&args.plan, &imported);
     }
     if !(imported.statuses.is_empty() && imported.done.is_empty() && imported.skipped.is_empty()) {

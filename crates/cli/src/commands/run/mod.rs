@@ -3,6 +3,7 @@
 //! The process has the writer lock while it drives the run, and serves the commands of other
 //! processes. With `--wait` it releases the lock while the run waits for people.
 
+mod approve;
 mod args;
 mod helpers;
 mod notify;
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{NameKind, RunOverview};
+use plan_ledger::internals::plan::{Criterion, NameKind, RunOverview};
 use plan_ledger::{
     Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, StepNumber,
     Timestamp, state_hash,
@@ -34,6 +35,7 @@ use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,
     print_message, print_raw, summary_text,
 };
+use crate::protocol::TrustsLine;
 use crate::requests::check_name;
 use crate::runner::{
     Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
@@ -41,6 +43,7 @@ use crate::runner::{
 };
 use crate::server::{open_in_turn, while_serving};
 
+use approve::approve_commands;
 use notify::{Notifier, NotifyingObserver};
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
@@ -51,6 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     check_plan(&imported, args)?;
     // Before the lock is taken: it may take long.
     let draft = plan_draft(&imported.plan).map_err(Error::from)?;
+    announce(&imported, args)?;
     let environment = environment();
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
@@ -58,12 +62,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let kill_at = args.kill_at.map(StepNumber);
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
-    report_read(&reporter, &imported, args);
+    if !imported.format.is_native() {
+        reporter.print_if_json(&ReadLine::from(&imported));
+    }
     let mut next = prepare(&ledger, &name, &imported, draft, args)?;
     // Only now: a command line that was rejected must not replace the one that started the run.
     keep_runner(&name, args, &environment);
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, &name, &args.ledger));
+    report_trust(&ledger, next, &imported, args, &reporter)?;
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
     loop {
@@ -255,16 +262,52 @@ fn report_opened(reporter: &RunReporter, report: &OpenReport) {
     reporter.print_if_json(&OpenedLine { created: *created, last_seq: *last_seq, notes, verdict });
 }
 
-/// Reports what was read of a file of another tool, before a step is dispatched. What was not read
-/// is reported even to a quiet audience.
-fn report_read(reporter: &RunReporter, imported: &PlanFile, args: &RunArgs) {
+/// Reports what was read of a file of another tool, and asks about its commands, before anything is
+/// written. What was not read is reported even to a quiet audience.
+fn announce(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     if imported.format.is_native() {
-        return;
+        return Ok(());
     }
-    if !args.quiet || !imported.report.is_empty() {
+    let is_plain = imported.report.is_empty() && imported.commands.is_empty();
+    if !args.quiet || !is_plain {
         print_read_report(&args.plan, imported);
     }
-    reporter.print_if_json(&ReadLine::from(imported));
+    approve_commands(imported, args)
+}
+
+/// Reports before a step is dispatched which checks the run takes on the worker's word, and in a
+/// drill that nothing is checked.
+fn report_trust(
+    ledger: &Ledger,
+    next: PreparedRun,
+    imported: &PlanFile,
+    args: &RunArgs,
+    reporter: &RunReporter,
+) -> Result<(), Failure> {
+    let PreparedRun::Active(run) = next else { return Ok(()) };
+    let state = ledger.state()?;
+    let Some(run) = state.runs.get(&run) else { return Ok(()) };
+    let texts = run.plan().map_or(0, |plan| {
+        let criteria = plan.header().test_criteria.iter();
+        criteria.filter(|each| matches!(each, Criterion::Text(_))).count()
+    });
+    if args.stub {
+        if texts > 0 && !args.quiet {
+            let text = "a drill: stub workers do nothing, and the plan's criteria pass unchecked";
+            print_message(&format!("run {}: {text}", run.name));
+        }
+        return Ok(());
+    }
+    let is_marked = |id: &str| {
+        !args.fresh && (imported.done.contains_key(id) || imported.skipped.contains_key(id))
+    };
+    let line = TrustsLine::of(run, is_marked);
+    let Some(text) = line.text() else { return Ok(()) };
+    reporter.print_if_json(&line);
+    if !args.quiet {
+        print_message(&text);
+    }
+    Ok(())
 }
 
 /// The result of opening the ledger, the first line.

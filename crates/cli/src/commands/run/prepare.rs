@@ -1,7 +1,7 @@
 //! Finds the run of a plan file and prepares it: starts it, resumes it, proposes a new plan version
 //! or retries failed steps.
 
-use plan_ledger::internals::files::{PlanFile, PlanFormat};
+use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::internals::plan::{CompactPlan, PlanDraft, Review, diff};
 use plan_ledger::{
@@ -49,7 +49,7 @@ pub(super) fn prepare(
     let hash = draft.hash();
     let is_exact = run.active_version().is_some_and(|version| version.hash == hash);
     let is_same = is_exact || is_same_work(run.plan().map(CompactPlan::decode), imported);
-    if is_same && !is_exact {
+    if is_same && !is_exact && !differs_in_commands(run, imported) {
         print_message(&format!(
             "run {name}: the text around the tasks has changed; the run continues with its plan"
         ));
@@ -144,10 +144,18 @@ fn is_same_work(active: Option<Plan>, imported: &PlanFile) -> bool {
         plan.context.clear();
         plan.extra.clear();
         plan.steps.iter_mut().for_each(|step| step.extra.clear());
-        plan_hash(&plan)
+        plan_hash(&as_written_commands(plan))
     };
     !imported.format.is_native()
         && active.is_some_and(|active| tasks(active) == tasks(imported.plan.clone()))
+}
+
+/// Whether a plan differs from that of the run only in criteria that were read as commands: a
+/// program was installed, or a step wrote a script.
+fn differs_in_commands(run: &Run, imported: &PlanFile) -> bool {
+    let written = |plan: Plan| plan_hash(&as_written_commands(plan));
+    let active = run.plan().map(|plan| written(plan.decode()));
+    active == Some(written(imported.plan.clone()))
 }
 
 /// Whether a plan is an earlier version of the run, and a planner made all later ones.

@@ -11,13 +11,13 @@ use plan_ledger::{
     Verdict,
 };
 
-use crate::protocol::StepName;
+use crate::protocol::{StepName, WorkerKind};
 use crate::runner::check::{Check, CheckAnswer, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::criteria::{may_hold, open_steps};
 use crate::runner::drive::state::{Checking, Drive};
 use crate::runner::helpers::Judge;
-use crate::runner::helpers::TIMEOUT_SECONDS;
+use crate::runner::helpers::{CHECK_TIMEOUT_SECONDS, TIMEOUT_SECONDS};
 use crate::runner::judge;
 use crate::runner::progress::{Progress, StopRequest};
 
@@ -229,7 +229,11 @@ impl Drive<'_> {
     }
 
     fn judging(&self) -> Judging<'_> {
-        Judging { judge: self.helpers.judge.as_ref(), unjudged: Some(&self.unjudged) }
+        Judging {
+            judge: self.helpers.judge.as_ref(),
+            unjudged: Some(&self.unjudged),
+            is_drill: self.workers.kind() == WorkerKind::Stub,
+        }
     }
 }
 
@@ -239,6 +243,8 @@ pub(crate) struct Judging<'a> {
     judge: Option<&'a Judge>,
     /// Criteria for which the judge returned no verdict.
     unjudged: Option<&'a BTreeSet<(Subject, u32)>>,
+    /// Whether stub workers do the steps: then the texts of the plan are passed, too.
+    is_drill: bool,
 }
 
 impl Judging<'_> {
@@ -274,8 +280,10 @@ impl Judging<'_> {
         }
         let plan = &run.active_version()?.plan;
         let subject = Subject::Plan(run.id);
+        let criteria = &plan.header().test_criteria;
+        let found = self.first_open(subject, criteria, &run.plan_verdicts);
         let (criterion, command, answer) =
-            self.first_open(subject, &plan.header().test_criteria, &run.plan_verdicts)?;
+            found.or_else(|| self.text_in_drill(criteria, &run.plan_verdicts))?;
         Some(Check {
             subject,
             criterion,
@@ -283,8 +291,23 @@ impl Judging<'_> {
             answer,
             environment: vec![("LEDGER_RUN".to_owned(), run.name.clone())],
             output: Json::default(),
-            timeout_seconds: timeout(answer, None),
+            timeout_seconds: timeout(answer, plan.header().defaults.timeout_seconds),
         })
+    }
+
+    /// In a drill: the first open text criterion of the plan, which the stub passes.
+    fn text_in_drill(
+        self,
+        criteria: &[Criterion],
+        verdicts: &BTreeMap<u32, Verdict>,
+    ) -> Option<(u32, String, CheckAnswer)> {
+        let is_open = |(index, criterion): &(u32, &Criterion)| {
+            self.is_drill
+                && matches!(criterion, Criterion::Text(_))
+                && !verdicts.contains_key(index)
+        };
+        let (index, criterion) = (0..).zip(criteria).find(is_open)?;
+        Some((index, criterion.body().to_owned(), CheckAnswer::Status))
     }
 
     /// Commands come first: they are cheap, and if one fails, the judge need not run.
@@ -334,12 +357,12 @@ pub(crate) fn environment(
     ]
 }
 
-/// The time limit of a check in seconds. A judge always has one.
+/// The time limit of a check in seconds: that of the step, or of the plan, or the default one.
 fn timeout(answer: CheckAnswer, planned: Option<u32>) -> Option<u32> {
-    match answer {
-        CheckAnswer::Verdict | CheckAnswer::Plan => planned.or(Some(TIMEOUT_SECONDS)),
-        CheckAnswer::Status => planned,
-    }
+    planned.or(Some(match answer {
+        CheckAnswer::Verdict | CheckAnswer::Plan => TIMEOUT_SECONDS,
+        CheckAnswer::Status => CHECK_TIMEOUT_SECONDS,
+    }))
 }
 
 /// The first line that is not blank.

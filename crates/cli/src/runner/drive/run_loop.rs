@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use plan_ledger::internals::plan::condition_problem;
 use plan_ledger::{
     Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
 };
@@ -108,7 +109,22 @@ impl Drive<'_> {
             }
         }
         self.retry_unrecorded_receipts();
+        self.note_conditions();
         self.summarize()
+    }
+
+    /// Report the skipped steps whose condition cannot be evaluated: their author meant something
+    /// else.
+    fn note_conditions(&mut self) {
+        let Some(state) = self.state() else { return };
+        let Some(run) = state.runs.get(&self.run) else { return };
+        let numbers = run.active_version().map(|version| version.numbers.as_slice());
+        for number in numbers.unwrap_or_default() {
+            if let Some(problem) = condition_problem(run, *number) {
+                let note = format!("skipped: its condition cannot be evaluated: {problem}");
+                self.note(Some(StepName::of(run, *number)), note);
+            }
+        }
     }
 
     /// Queue checks for steps that other workers have reported since the last call.
@@ -289,6 +305,7 @@ impl Drive<'_> {
             session: Session { duration, ..self.session },
             failures: summary::failures(run),
             failed_criteria: crate::runner::drive::criteria::failed_criteria(run),
+            trusted: summary::trusted(run),
             notes: self.notes,
             seen: self.seen,
         })

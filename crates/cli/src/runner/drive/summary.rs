@@ -1,6 +1,6 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::internals::plan::AcceptedBasis;
+use plan_ledger::internals::plan::{AcceptedBasis, TrustedCheck, trusted_checks};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
     StepStatus,
@@ -24,6 +24,8 @@ pub struct RunSummary {
     pub failures: Vec<(StepName, FailureClass, String)>,
     /// Criteria of the plan as a whole that failed, with their evidence.
     pub failed_criteria: Vec<(String, String)>,
+    /// Checks of accepted steps that were taken on the worker's word.
+    pub trusted: Vec<(StepName, TrustedCheck)>,
     /// Notes of this loop, with the step that each is about.
     pub notes: Vec<(Option<StepName>, String)>,
     /// The last sequence number at the loop's last search for work; later records may add work.
@@ -141,6 +143,12 @@ pub(crate) fn standing(run: &Run) -> RunOutcome {
         RunStatus::Ended(Ending::Aborted) => RunOutcome::Aborted,
         RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(pending(run)),
     }
+}
+
+/// The checks that were taken on the worker's word.
+pub(crate) fn trusted(run: &Run) -> Vec<(StepName, TrustedCheck)> {
+    let named = |check: TrustedCheck| (StepName::of(run, check.step), check);
+    trusted_checks(run).into_iter().map(named).collect()
 }
 
 /// Steps of the active version that failed permanently.

@@ -18,6 +18,7 @@ use crate::commands::inspect::health::LedgerOverview;
 use crate::commands::inspect::lookup::{in_flight, missing_members, steps_in_status};
 use crate::commands::inspect::next_action::{NextActionJson, actions};
 use crate::json::{ReplanRequestJson, TimeJson};
+use crate::protocol::TrustedCheckJson;
 
 /// A run.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -68,6 +69,8 @@ pub(crate) struct RunLine<'a> {
     steps: u32,
     /// The title of the active version.
     title: Option<&'a str>,
+    /// The checks that were taken on the worker's word.
+    trusted_checks: Vec<TrustedCheckJson>,
     /// The number of variables.
     variables: usize,
     /// The active version of the plan; 0 before the first.
@@ -117,6 +120,7 @@ impl<'a> RunLine<'a> {
             status: run.status.into(),
             steps: run.active_version().map_or(0, |version| version.step_count),
             title: run.plan().map(|plan| plan.header().title.as_str()),
+            trusted_checks: TrustedCheckJson::of_run(run),
             variables: run.variables.len(),
             version: run.active,
             versions: run.versions.len(),

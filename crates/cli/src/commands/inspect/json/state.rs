@@ -11,7 +11,7 @@ use plan_ledger::{
     StepStatus, Variable,
 };
 
-use crate::json::TimeJson;
+use crate::json::{AnyJson, TimeJson};
 
 /// The failure of a step.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -96,8 +96,8 @@ pub(crate) struct VariableStateLine<'a> {
     time: TimeJson,
     /// Whether the work that set it is still accepted.
     trusted: bool,
-    /// Its value as JSON text.
-    value: &'a str,
+    /// Its value: any JSON.
+    value: AnyJson,
     /// How often it was set.
     version: u64,
 }
@@ -111,7 +111,7 @@ impl<'a> VariableStateLine<'a> {
             run,
             time: (*time).into(),
             trusted: *is_trusted,
-            value: value.as_str(),
+            value: value.value().into(),
             version: *version,
         }
     }

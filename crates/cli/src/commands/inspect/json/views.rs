@@ -11,13 +11,14 @@ use plan_ledger::internals::plan::{
     RunCounters, TimeoutAction, UserView, VersionSummary,
 };
 use plan_ledger::{
-    ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent, RunId,
+    ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent, Run, RunId,
     StepNumber, StepStatus,
 };
 
 use crate::commands::inspect::next_action::{NextAction, NextActionJson};
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
+use crate::protocol::TrustedCheckJson;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;
@@ -43,11 +44,13 @@ pub(crate) struct UserViewLine<'a> {
     steps: u32,
     /// The title of its plan.
     title: &'a str,
+    /// The checks that were taken on the worker's word.
+    trusted_checks: Vec<TrustedCheckJson>,
 }
 
 impl<'a> UserViewLine<'a> {
     pub(crate) fn of(
-        run: RunId,
+        run: &Run,
         view: &'a UserView,
         runner: &RunnerStatus,
         actions: Vec<NextAction>,
@@ -59,7 +62,7 @@ impl<'a> UserViewLine<'a> {
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),
             now: activities,
-            run,
+            run: run.id,
             runner_at_work: match runner {
                 RunnerStatus::Unknown => None,
                 RunnerStatus::AtWork(_) => Some(true),
@@ -67,6 +70,7 @@ impl<'a> UserViewLine<'a> {
             },
             steps: *total_steps,
             title,
+            trusted_checks: TrustedCheckJson::of_run(run),
         }
     }
 }

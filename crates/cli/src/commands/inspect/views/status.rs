@@ -16,6 +16,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control};
+use crate::protocol::trusted_text;
 
 /// Prints the status of a run.
 pub(crate) fn show_user(
@@ -26,12 +27,15 @@ pub(crate) fn show_user(
     let view = user_view(run, ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
     if ledger.context.form == Form::Json {
-        return out.json(&UserViewLine::of(run.id, &view, &ledger.runner, actions));
+        return out.json(&UserViewLine::of(run, &view, &ledger.runner, actions));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
     print_now(ledger, run, &view, out)?;
     print_failed(run, out)?;
+    if let Some(text) = trusted_text(run) {
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
+    }
     if let (Some(left), false) = (view.expected, ledger.runner.is_absent()) {
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }

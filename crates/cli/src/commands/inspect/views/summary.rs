@@ -31,7 +31,7 @@ use crate::json::TimeJson;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, cost_text, escape_control, escape_path, paused_text};
 use crate::protocol::hex;
-use crate::protocol::{count, counted, size};
+use crate::protocol::{count, counted, size, trusted_text};
 
 pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
@@ -300,6 +300,9 @@ fn print_run(
     )?;
     print_failed(run, out)?;
     print_barriers(run, out)?;
+    if let Some(text) = trusted_text(run) {
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
+    }
     out.painted(Paint::Faint, "  next")?;
     for action in actions(&overview.fold.state, run, overview.surroundings(dir)) {
         print_action(&action, out)?;

@@ -14,7 +14,7 @@ use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::lookup::{not_found, step_name};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::seconds;
-use crate::json::TimeJson;
+use crate::json::{AnyJson, TimeJson};
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
@@ -127,7 +127,7 @@ fn print_history(
                 seq,
                 since: Some(*since).filter(|since| *since != 0).map(TimeJson::from),
                 time: time.into(),
-                value: value.as_str(),
+                value: value.value().into(),
                 version: *version,
             })
         });
@@ -162,8 +162,8 @@ pub(crate) struct VariableValueLine<'a> {
     since: Option<TimeJson>,
     /// The time of the record.
     time: TimeJson,
-    /// The value as JSON text.
-    value: &'a str,
+    /// The value: any JSON.
+    value: AnyJson,
     /// How often the variable had been set, this time included.
     version: u64,
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 
-use plan_ledger::internals::plan::{BlockReason, Explanation, ExplanationLine, explain};
-use plan_ledger::{Run, State, StepNumber, StepStatus, Timestamp};
+use plan_ledger::internals::plan::{
+    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, explain,
+};
+use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
@@ -15,6 +17,7 @@ use crate::commands::inspect::next_action::{
     NextAction, answer, failed_step, hosted_steps, judge, next_dispatch, resume_action,
 };
 use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::RecordContent;
 use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
 use crate::options::StepArg;
@@ -84,7 +87,7 @@ fn print(
             out.line(&format!("{indent}{hang}{}", out.style.paint(paint, &text)))?;
         }
     }
-    if let Some(text) = verdict(&ledger.state, run, found) {
+    if let Some(text) = verdict(ledger, run, found) {
         out.line(&format!("  {text}"))?;
     }
     let resume = resume(ledger, run, found);
@@ -107,22 +110,40 @@ fn lines(found: &Explanation) -> Vec<ExplanationLine> {
 }
 
 /// The result for a step that is not blocked, or that is closed.
-fn verdict(state: &State, run: &Run, found: &Explanation) -> Option<String> {
+fn verdict(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<String> {
     let own = found.steps.get(&found.step)?;
     match own.status {
         StepStatus::Accepted => Some("it is accepted".to_owned()),
-        StepStatus::Skipped => Some("it was skipped".to_owned()),
+        StepStatus::Skipped => Some(match skipped_by(ledger, run, found.step) {
+            Some((by, reason)) if reason.is_empty() => format!("it was skipped by {by}"),
+            Some((_, reason)) if reason.starts_with("its condition") => {
+                format!("it was skipped: {reason}")
+            }
+            Some((by, reason)) => format!("it was skipped by {by}: {reason}"),
+            None => "it was skipped".to_owned(),
+        }),
         StepStatus::Ready => {
             let is_own = |(_, each): (_, StepNumber)| each == found.step;
             let place = run.ready().position(is_own).map_or(0, |place| place + 1);
             let queue = format!("place {place} of {} in the queue", run.ready_count());
-            Some(match next_dispatch(state, run, Some(found.step), found.now) {
+            Some(match next_dispatch(&ledger.state, run, Some(found.step), found.now) {
                 Ok(_) => format!("it can be dispatched: {queue}"),
                 Err(_) => queue,
             })
         }
         _ => None,
     }
+}
+
+/// Who skipped a step and why, from its last record about that; `None` if it cannot be read.
+fn skipped_by(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber) -> Option<(String, String)> {
+    let records = ledger.view.step_records(run, number).ok()?;
+    records.iter().rev().find_map(|record| match RecordContent::of(record) {
+        RecordContent::Event(Event::Step(StepRecord {
+            event: StepEvent::Skipped(event), ..
+        })) => Some((escape_control(&event.by), escape_control(&event.reason))),
+        _ => None,
+    })
 }
 
 /// Starts the runner again, if it is gone and a step of the explanation was in flight.
@@ -189,7 +210,7 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
         .map(|line| format!("{}{}", "  ".repeat(line.depth - 1), escape_control(&line.text)))
         .collect();
     let is_open = run.step(number).is_some_and(|step| step.status.is_open());
-    texts.extend(verdict(&ledger.state, run, &found).filter(|_| is_open));
+    texts.extend(verdict(ledger, run, &found).filter(|_| is_open));
     let resume = resume(ledger, run, &found);
     texts.extend(resume.iter().map(|action| action.text.clone()));
     let commands = commands(run, &found, resume, ledger.context.dir);
