@@ -266,7 +266,8 @@ fn precondition_false(
         .unwrap_or_default();
     // Messages count from 1.
     let precondition = u64::from(place) + 1;
-    let what = format!("precondition {precondition} (`{body}`) {}", how_it_fails(run, body, evaluator)?);
+    let what =
+        format!("precondition {precondition} (`{body}`) {}", how_it_fails(run, body, evaluator)?);
     Ok(match on_false {
         OnFalse::Skip => {
             vec![Event::step(run.id, number, skip_event("policy:precondition", &what))]
