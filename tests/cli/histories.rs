@@ -183,10 +183,10 @@ fn violations_of_others(
                     found.push(format!("claim {token} is over and was renewed"));
                 }
             }
-            What::Receipt { token, .. } => {
-                if released.get(token).is_some_and(|at| told.sent > *at) {
-                    found.push(format!("the receipt of {token} was accepted after its release"));
-                }
+            What::Receipt { token, .. }
+                if released.get(token).is_some_and(|at| told.sent > *at) =>
+            {
+                found.push(format!("the receipt of {token} was accepted after its release"));
             }
             What::Note { text } => {
                 let count = log.notes.get(text).copied().unwrap_or(0);
@@ -194,10 +194,10 @@ fn violations_of_others(
                     found.push(format!("note {text} is there {count} times"));
                 }
             }
-            What::Set { version: Some(version) } => {
-                if !versions.insert(*version) || log.versions.get(version) != Some(&1) {
-                    found.push(format!("version {version} was given to two values"));
-                }
+            What::Set { version: Some(version) }
+                if !versions.insert(*version) || log.versions.get(version) != Some(&1) =>
+            {
+                found.push(format!("version {version} was given to two values"));
             }
             _ => {}
         }

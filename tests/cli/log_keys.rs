@@ -191,7 +191,7 @@ fn damaged_records_cost_only_their_own_keys() {
             // Whether the key was used is unknown.
             Ok(ack) => assert_eq!((lost, ack.seq), (4, last + 3)),
             Err(error) => {
-                assert_eq!((lost > 4, error.kind()), (true, ErrorKind::Corrupt), "{error}")
+                assert_eq!((lost > 4, error.kind()), (true, ErrorKind::Corrupt), "{error}");
             }
         }
         let ticket = log.submit(&keyed("new", 99)).unwrap();

@@ -95,7 +95,7 @@ fn commit_evaluates_preconditions_within_its_budget() {
 #[test]
 fn commit_evaluates_criteria_within_its_budget() {
     let criteria: Vec<_> = (0..EXPRESSIONS).map(|n| Criterion::Cel(costly(n))).collect();
-    let judged = Step { acceptance: criteria.clone().into(), ..step("first", &[]) };
+    let judged = Step { acceptance: criteria.clone(), ..step("first", &[]) };
     let all = Plan { test_criteria: criteria, ..plan(vec![judged]) };
     let (ledger, commits) = evaluations(&all);
     assert_eq!(commits.iter().sum::<usize>(), 2 * EXPRESSIONS, "{commits:?}");
