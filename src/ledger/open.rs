@@ -31,7 +31,7 @@ pub struct OpenReport {
     pub from_snapshot: Option<u64>,
 }
 
-/// Create a ledger in a folder that does not exist yet.
+/// Create a ledger in a folder that does not exist yet, or is empty.
 ///
 /// # Errors
 /// As [`super::Ledger::create`].
@@ -58,7 +58,7 @@ pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, Ope
     Ok((engine, report))
 }
 
-/// Open the ledger in a folder, or create one if the folder does not exist.
+/// Open the ledger in a folder, or create one if the folder does not exist or is empty.
 ///
 /// # Errors
 /// As [`create`] and [`open`].
@@ -66,16 +66,22 @@ pub(crate) fn open_or_create(
     dir: &Path,
     environment: &Environment,
 ) -> Result<(Engine, OpenReport)> {
+    if !is_free(dir, environment) {
+        return open(dir, environment);
+    }
+    match create(dir, environment) {
+        Ok(created) => Ok(created),
+        // Another process created it in the meantime, and may have it locked.
+        Err(_) if !is_free(dir, environment) => open(dir, environment),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a ledger can be created here: there is no such folder, or it is empty.
+fn is_free(dir: &Path, environment: &Environment) -> bool {
     match environment.storage.list(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            match create(dir, environment) {
-                Ok(created) => Ok(created),
-                // Another process created it in the meantime, and may have it locked.
-                Err(_) if environment.storage.list(dir).is_ok() => open(dir, environment),
-                Err(error) => Err(error),
-            }
-        }
-        _ => open(dir, environment),
+        Ok(entries) => entries.is_empty(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

@@ -500,6 +500,28 @@ fn snapshots(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files(&dir().join("snap"))
 }
 
+/// Goal: retention by a policy needs no snapshots that a person makes.
+#[test]
+fn missing_snapshots_are_written_before_a_prune() {
+    let disk = five();
+    for path in snapshots(&disk) {
+        disk.remove(&path).unwrap();
+    }
+    let (ledger, limit) = (open(&disk), RetentionLimit::EndedRuns);
+    assert_eq!(ledger.prune(limit, None, "ann").unwrap_err().kind(), ErrorKind::Rejected);
+    assert!(view(&disk).prune_needs_snapshots(limit).unwrap());
+    ledger.prepare_prune(limit).unwrap();
+    assert!(!view(&disk).prune_needs_snapshots(limit).unwrap());
+    let count = snapshots(&disk).len();
+    ledger.prepare_prune(limit).unwrap();
+    assert_eq!(snapshots(&disk).len(), count, "they are written once");
+    let pruned = ledger.prune(limit, None, "ann").unwrap();
+    let hash = ledger.state_hash().unwrap();
+    ledger.close().unwrap();
+    assert_eq!(reader(&disk).first_seq(), pruned.preview.last_seq + 1);
+    assert_eq!(open(&disk).state_hash().unwrap(), hash);
+}
+
 /// Goal: the anchors of a pruned log are never removed, however many snapshots follow, and no
 /// older snapshot is kept.
 #[test]

@@ -31,7 +31,7 @@ pub struct Ledger {
 /// Opening with a given environment.
 #[doc(hidden)]
 impl Ledger {
-    /// Create a ledger in a folder that does not exist yet.
+    /// Create a ledger in a folder that does not exist yet, or is empty.
     ///
     /// # Errors
     /// `Io`, `DiskFull`; `Locked` if another process is creating it; `TooLarge` for the segment sizes.
@@ -47,7 +47,7 @@ impl Ledger {
         open::open(dir, environment).map(Self::with_report)
     }
 
-    /// Open the ledger in a folder, or create one if the folder does not exist.
+    /// Open the ledger in a folder, or create one if the folder does not exist or is empty.
     ///
     /// # Errors
     /// As [`Ledger::open`].

@@ -30,8 +30,8 @@ pub struct LedgerOptions {
 
 /// Opening.
 impl Ledger {
-    /// Open the ledger in a folder, and recover it if necessary. If the folder does not exist, create
-    /// a ledger. [`Ledger::open_report`] has the result.
+    /// Open the ledger in a folder, and recover it if necessary. If the folder does not exist or is
+    /// empty, create a ledger. [`Ledger::open_report`] has the result.
     ///
     /// # Errors
     /// `Locked`, naming the lock holder; `Corrupt`, `Tampered` and `Ambiguous`, with the location;
@@ -91,8 +91,8 @@ impl LedgerOptions {
         self
     }
 
-    /// Open the ledger in a folder, and recover it if necessary. If the folder does not exist, create
-    /// a ledger.
+    /// Open the ledger in a folder, and recover it if necessary. If the folder does not exist or is
+    /// empty, create a ledger.
     ///
     /// # Errors
     /// As [`Ledger::open`]; `NotALedger` if the ledger must exist and does not.

@@ -49,6 +49,15 @@ impl Ledger {
         self.engine.log.last_durable()
     }
 
+    /// The identifier of the ledger.
+    ///
+    /// # Errors
+    /// `Fenced` in a forked process.
+    #[doc(hidden)]
+    pub fn uid(&self) -> Result<[u8; 16]> {
+        self.engine.log.uid()
+    }
+
     /// The ledger's time, which all decisions use. [`Ledger::tick`] says how it advances.
     #[doc(hidden)]
     #[must_use]
@@ -145,6 +154,20 @@ impl Ledger {
 
 /// Disk space.
 impl Ledger {
+    /// Write the snapshots from which the log would start after a prune, if only they are missing.
+    ///
+    /// # Errors
+    /// As [`Ledger::prune`] and [`Ledger::snapshot`].
+    #[doc(hidden)]
+    pub fn prepare_prune(&self, limit: RetentionLimit) -> Result<()> {
+        if self.view()?.prune_needs_snapshots(limit)? {
+            // The note about the first one is the record before the second one.
+            self.snapshot::<State>()?;
+            self.snapshot::<State>()?;
+        }
+        Ok(())
+    }
+
     /// Prune: append a durable note, then remove the oldest segments. `archive` is the archive that
     /// has a copy of them, if any.
     ///

@@ -147,6 +147,21 @@ pub(crate) fn prune(
 
 #[doc(hidden)]
 impl LedgerView {
+    /// Whether a prune lacks only the snapshots from which the log would start.
+    ///
+    /// # Errors
+    /// As [`LedgerView::preview_prune`], for another missing condition.
+    pub fn prune_needs_snapshots(&self, limit: RetentionLimit) -> Result<bool> {
+        let prefix = SegmentPrefix::of(&self.reader, limit)?;
+        let last_seq = prefix.next.prev_last_seq;
+        expect_no_keys(&self.reader, last_seq)?;
+        match anchors(&self.reader, last_seq) {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Rejected => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The files that a prune would remove now. This writes nothing and takes no lock.
     ///
     /// # Errors

@@ -87,6 +87,14 @@ impl Log {
         self.shared.head.lock().unwrap_or_else(PoisonError::into_inner).clock
     }
 
+    /// The identifier of the ledger.
+    ///
+    /// # Errors
+    /// `Fenced` in a forked process.
+    pub fn uid(&self) -> Result<[u8; 16]> {
+        Ok(self.shared.enter()?.active.header.ledger)
+    }
+
     /// Check that the log accepts batches.
     ///
     /// # Errors

@@ -62,9 +62,11 @@ fn write_gitignore(storage: &dyn Storage, path: &Path) -> Result<()> {
         .map_err(|error| Error::io("write", path, error))
 }
 
-/// Refuse a name that is taken, before all the work: the final rename would fail.
+/// Refuse a name that is taken, before all the work: the final rename would fail. It replaces an empty
+/// folder.
 fn check_absent(storage: &dyn Storage, dir: &Path) -> Result<()> {
     match storage.list(dir) {
+        Ok(entries) if entries.is_empty() => Ok(()),
         Ok(_) => Err(Error::io("create a ledger here", dir, io::ErrorKind::AlreadyExists.into())),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             let message = "cannot create a ledger: this path or its parent is a file; move it, or \
@@ -85,11 +87,22 @@ pub(crate) fn publish(
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
     let parent = paths.dir().parent().unwrap_or(Path::new(""));
     storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
-    storage
-        .rename(staging.dir(), paths.dir())
-        .map_err(|error| io("rename the ledger", paths.dir(), error))?;
+    storage.rename(staging.dir(), paths.dir()).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices => mount_point(paths.dir()),
+        _ => io("rename the ledger", paths.dir(), error),
+    })?;
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
+}
+
+/// A mount point cannot get its content by a rename.
+fn mount_point(dir: &Path) -> Error {
+    let message = format!(
+        "cannot create a ledger: this folder is a mount point; create it in a folder below, such as \
+         {}",
+        dir.join("ledger").display()
+    );
+    Error::new(ErrorKind::NotALedger, message).at_path(dir)
 }
 
 /// Remove the staging folder as far as possible. The next attempt removes the rest. The caller has

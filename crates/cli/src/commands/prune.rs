@@ -3,14 +3,17 @@
 //! Nothing is deleted without `--yes`; without it, the command prints exactly what would be
 //! deleted. The JSON line is described in `format/cli-json.md`.
 
+use std::path::Path;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::ledger::{PrunePreview, RetentionLimit};
+use plan_ledger::internals::ledger::{LedgerTime, PrunePreview, RetentionLimit};
+use plan_ledger::internals::log::LogItem;
 use plan_ledger::{Environment, LedgerView};
 
-use crate::options::{ByOption, LedgerFolder, environment};
+use crate::options::{ByOption, LedgerFolder, environment, parse_seconds};
 use crate::output::{Code, Failure, print_answer, print_line, print_message, print_text};
 use crate::requests::{PruneRequest, PrunedSegments};
 use crate::server::Client;
@@ -19,14 +22,14 @@ const EXAMPLES: &str = "\
 Examples:
   ledger prune .ledger --ended                     show the segments whose runs have all ended
   ledger prune .ledger --through 120000            show the segments up to record 120000
+  ledger prune .ledger --older-than 30d --yes      a policy for cron: keep the last 30 days
   ledger prune .ledger --ended --yes --by ana      delete them
   ledger archive .ledger --to old.tar --prune --yes
                                                    the same, but keep them in a file
 
-Nothing is deleted without --yes. What remains starts from two snapshots, which are first compared
-with the log, and the log records what was deleted. `ledger snapshot` writes suitable snapshots; of
-the automatic ones, only those at multiples of 65,536 records are suitable. The lock holder prunes.
-To keep the history, archive it first.";
+Nothing is deleted without --yes, or by itself. What remains starts from two snapshots, which are
+written if they are missing, and compared with the log; the log records what was deleted. The lock
+holder prunes. To keep the history, archive it first.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -55,18 +58,55 @@ struct ExtentArgs {
     /// All segments before the first one with a record of a run that has not ended
     #[arg(long)]
     ended: bool,
+    /// The same, but only segments whose records are all older than this: 30d, 12h
+    #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
+    older_than: Option<u64>,
+}
+
+impl ExtentArgs {
+    fn limit(&self, dir: &Path) -> Result<RetentionLimit, Failure> {
+        Ok(match (self.through, self.older_than) {
+            (Some(last), _) => RetentionLimit::Record(last),
+            (None, Some(seconds)) => RetentionLimit::EndedRunsUpTo(last_before(dir, seconds)?),
+            (None, None) => RetentionLimit::EndedRuns,
+        })
+    }
+}
+
+/// The last record that is older than this many seconds; 0 if there is none.
+fn last_before(dir: &Path, seconds: u64) -> Result<u64, Failure> {
+    let environment = Environment::system();
+    let view = LedgerView::open(dir, &environment)?;
+    let now = LedgerTime::of(view.log(), &environment).now;
+    let time = now.saturating_sub(seconds.saturating_mul(1_000_000));
+    let mut last = 0;
+    for item in view.log().walk(1) {
+        match item? {
+            // Times never decrease.
+            LogItem::Record(record, _) if record.time > time => break,
+            LogItem::Record(record, _) => last = record.seq,
+            _ => {}
+        }
+    }
+    Ok(last)
 }
 
 pub(crate) fn prune(args: &PruneArgs) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
-    let extent = args.extent.through.map_or(RetentionLimit::EndedRuns, RetentionLimit::Record);
+    let extent = args.extent.limit(&dir)?;
     if args.yes {
         let request = PruneRequest { extent, archive: None, by: args.author.by.clone() };
         let answer = Client::new(&dir, &environment()).call(&request.into())?;
         return print_answer(args.json, &answer);
     }
-    let plan = LedgerView::open(&dir, &Environment::system())?.preview_prune(extent)?;
-    print_plan(&plan, args.json)?;
+    let view = LedgerView::open(&dir, &Environment::system())?;
+    if !args.json && view.prune_needs_snapshots(extent)? {
+        print_message(
+            "segments can be deleted; --yes first writes the snapshots that replace them",
+        );
+        return Ok(Code::Success);
+    }
+    print_plan(&view.preview_prune(extent)?, args.json)?;
     if !args.json {
         print_message("nothing was deleted: add --yes to delete it");
     }

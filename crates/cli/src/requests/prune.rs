@@ -73,6 +73,7 @@ impl RequestKind for PruneRequest {
             }
             extent => extent,
         };
+        context.ledger.prepare_prune(extent)?;
         let pruned = context.ledger.prune(extent, self.archive.clone(), &self.by)?;
         Ok(PruneAnswer { pruned: PrunedSegments::of(&pruned.preview) })
     }
