@@ -253,6 +253,7 @@ fn without_varying(line: &str) -> String {
     static PATTERNS: std::sync::LazyLock<Vec<(Regex, &str)>> = std::sync::LazyLock::new(|| {
         let patterns = [
             (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
+            (r"\b\d\d:\d\d:\d\d\b", "CLOCK"),
             (r"^ *\d+  TIME", "N TIME"),
             (r"process/\d+", "process/N"),
             (r"(\b(?:question|answer|token|records?|to) |@)\d+", "${1}N"),

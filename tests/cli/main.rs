@@ -27,6 +27,7 @@ mod facade;
 mod file_tampering;
 mod folder;
 mod follow;
+mod git_checkout;
 mod golden;
 mod golden_ledgers;
 mod group_commit;
@@ -61,6 +62,7 @@ mod log_hazards;
 mod log_keys;
 mod log_lock;
 mod log_round_trip;
+mod logs;
 mod mission;
 mod morning_after;
 #[cfg(mutants)]

@@ -29,6 +29,9 @@ pub(crate) struct Cli {
     /// Write to a ledger where file locks may not exclude other writers
     #[arg(long, global = true, hide = true)]
     pub(crate) allow_unsafe_locks: bool,
+    /// Write to a ledger that lacks records which it had before
+    #[arg(long, global = true, hide = true)]
+    pub(crate) accept_rollback: bool,
     #[command(subcommand)]
     pub(crate) command: CliCommand,
 }
@@ -81,6 +84,11 @@ fn show_status(args: &inspect::StatusArgs) -> Result<Code, Failure> {
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
 }
 
+fn show_logs(args: &inspect::LogsArgs) -> Result<Code, Failure> {
+    let print = |out: &mut dyn Write| inspect::logs(args, &Environment::system(), out);
+    if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
+}
+
 fn show_view(args: &inspect::InspectArgs) -> Result<Code, Failure> {
     let print = |out: &mut dyn Write| inspect::inspect(args, &Environment::system(), out);
     if args.is_endless() { print(&mut io::stdout().lock()) } else { with_pager(print) }
@@ -99,6 +107,8 @@ commands! {
         Resume(resume::ResumeArgs) => resume::resume;
         /// Show the status of runs
         Status(inspect::StatusArgs) => show_status;
+        /// Show what the workers print, while they work and afterwards
+        Logs(inspect::LogsArgs) => show_logs;
         /// List the items that wait for a person, with the commands that resolve them
         Questions(questions::QuestionsArgs) => questions::questions;
         /// Answer a question, resolve a failure, or report the outcome of a lost attempt
@@ -158,9 +168,9 @@ commands! {
         Claim(claim::ClaimArgs) => claim::claim;
         /// Report on a claimed step, and optionally claim the next one
         Receipt(receipt::ReceiptArgs) => receipt::receipt;
+    } {
         /// Open a ledger and serve the commands of other processes
         Serve(serve::ServeArgs) => serve::serve;
-    } {
         /// Renew the lease of a claimed step
         Renew(renew::RenewArgs) => renew::renew;
         /// Release a claimed step

@@ -64,7 +64,7 @@ macro_rules! json_lines {
 
 json_lines! {
     "archive" of archive => archive::ArchiveLine<'_>;
-    "as_of" of inspect, status => AsOfLine<'_>;
+    "as_of" of inspect, logs, status => AsOfLine<'_>;
     "attempt" of inspect => views::step::AttemptLine<'_>;
     "barrier" of inspect => BarrierLine<'_>;
     "blob" of blobs => blobs::BlobLine;
@@ -73,7 +73,7 @@ json_lines! {
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "constant" of inspect => views::constants::Constant;
-    "damage" of inspect, status => DamageLine<'_>;
+    "damage" of inspect, logs, status => DamageLine<'_>;
     "decision" of inspect => views::approvals::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
@@ -98,6 +98,7 @@ json_lines! {
     "kind" of inspect => views::constants::KindLine;
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
+    "log" of logs => views::logs::LogLine<'_>;
     "metrics" of inspect => views::metrics::MetricsLine<'_>;
     "milestone" of inspect => views::budget::MilestoneLine;
     "next" of next => next::NextLine<'_>;
@@ -122,6 +123,7 @@ json_lines! {
     "run_state" of inspect => views::at::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => views::segments::SegmentLine;
+    "since" of status => views::since::SinceLine;
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;
     "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;

@@ -33,7 +33,7 @@ use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
 use json::VIEW_SCHEMA;
-use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message};
+use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message, print_raw};
 
 /// Runs the command line of this process.
 #[must_use]
@@ -53,6 +53,12 @@ pub fn main() -> ExitCode {
             let _ = error.print();
             return Code::Usage.into();
         }
+        Err(answer) if answer.kind() == ErrorKind::DisplayVersion => {
+            return match print_raw(VERSION_LINE) {
+                Ok(()) => Code::Success.into(),
+                Err(failure) => fail(&failure),
+            };
+        }
         Err(error) if error.use_stderr() => return fail(&Failure::Usage(usage_error(&error))),
         Err(answer) => {
             // Help and version are results, not errors.
@@ -68,6 +74,9 @@ pub fn main() -> ExitCode {
     signals::survive_file_size_limit();
     if cli.allow_unsafe_locks {
         options::allow_unsafe_locks();
+    }
+    if cli.accept_rollback {
+        server::accept_rollback();
     }
     match cli.command.run() {
         Ok(code) => code.into(),
@@ -96,6 +105,9 @@ fn names_run_twice(matches: &ArgMatches) -> bool {
         name == "RUN" && given > 0 || name.starts_with("[RUN]") && given == most
     })
 }
+
+/// The version, with the name of the package: another program is called `ledger`, too.
+const VERSION_LINE: &str = concat!("plan-ledger ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// The message for a command line that cannot be parsed.
 fn usage_error(error: &clap::Error) -> String {

@@ -30,6 +30,7 @@ fn commands_that_read() {
             format!("blobs {name} --check"),
             format!("prune {name} --ended"),
             format!("prune {name} --through 90"),
+            format!("logs {run} --ledger {name}"),
         ] {
             session.run(&line);
             session.run(&format!("{line} --json"));
@@ -41,6 +42,13 @@ fn commands_that_read() {
         "status complete --view nonsense",
         "status complete --ledger killed",
         "status complete --all",
+        "status killed --since 2020-01-01",
+        "status killed --since 2020-01-01 --json",
+        "status killed --since noon",
+        "logs nonsense --ledger complete",
+        "logs release 37 --ledger killed",
+        "logs '#37' --run release --ledger killed --json",
+        "logs --ledger missing",
         "questions --ledger missing",
         "next --ledger waiting",
         "next nonsense --ledger waiting",

@@ -15,6 +15,7 @@ use crate::command::wait_until;
 const MOMENTS: &[(&str, &str)] = &[
     (r"process \d+( on [\w.-]+)?", "process [PID]"),
     (r"\(pid \d+\)", "(pid [PID])"),
+    (r"(?m)^(ledger: )?\d\d:\d\d:\d\d ", "$1[CLOCK] "),
     (r"\((?:\d+[a-z]+ )+ago\)", "([TIME] ago)"),
     (r"\bin \d+(?:d|h|m|s|ms|us)\b(?: \d+(?:h|m|s|ms|us)\b)*", "in [TIME]"),
     // Since the times of the fixed ledgers, in JSON: in microseconds, and of a budget in seconds.
@@ -181,7 +182,8 @@ impl Session {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
         command.env_clear().env("NO_COLOR", "1").env("COLUMNS", "100");
         command.env("LEDGER_BY", "operator").env("XDG_STATE_HOME", self.path().join("state"));
-        for name in ["PATH", "TMPDIR", "TZ", "LLVM_PROFILE_FILE"] {
+        command.env("TZ", "UTC");
+        for name in ["PATH", "TMPDIR", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }

@@ -9,7 +9,7 @@ use clap::Args;
 use plan_ledger::internals::ledger;
 use plan_ledger::{Error, ErrorKind};
 
-use crate::options::environment;
+use crate::options::{create_parents, environment};
 use crate::output::{Code, Failure, print_message, print_text};
 use crate::protocol::counted;
 
@@ -34,6 +34,7 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     let environment = environment();
+    create_parents(&args.ledger)?;
     let imported = if args.file == Path::new("-") {
         ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)
     } else {

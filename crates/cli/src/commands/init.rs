@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, ErrorKind, Ledger, LedgerView};
 
-use crate::options::{LEDGER_NAME, environment};
+use crate::options::{LEDGER_NAME, create_parents, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::server::open_in_turn;
 
@@ -17,7 +17,8 @@ Examples:
   ledger init                                      in .ledger, or in $LEDGER_DIR
   ledger init --ledger work.ledger
 
-An existing ledger is not changed.";
+Missing folders above it are created, and an empty folder becomes a ledger. An existing ledger is not
+changed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,6 +43,7 @@ pub(crate) struct InitializedLine {
 
 pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger;
+    create_parents(dir)?;
     // If another process is creating it, wait for that.
     let is_new = open_in_turn(dir, || create_if_absent(dir))?;
     let shown = dir.display().to_string();
@@ -71,7 +73,8 @@ fn create_if_absent(dir: &Path) -> Result<bool, Error> {
 /// Whether there is a ledger. Takes no lock.
 fn exists(dir: &Path) -> Result<bool, Error> {
     // Checked before the open, during which the folder may get its name.
-    let is_absent = !dir.exists();
+    let is_absent =
+        !dir.exists() || dir.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     match LedgerView::open(dir, &Environment::system()) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotALedger && is_absent => Ok(false),

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::output::quoted;
 use crate::protocol::hex;
 use crate::runner::process_start;
+use crate::server::state_folder;
 
 /// A runner that was started on this machine by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,8 +185,7 @@ const HOLDER_LENGTH_MAX: u64 = 1024;
 
 /// The file with the last runner of a ledger: in the state folder of the user (`XDG_STATE_HOME`).
 fn record_path(ledger: &str) -> Option<PathBuf> {
-    let state = dirs::state_dir().or_else(dirs::data_local_dir)?;
-    Some(state.join("plan-ledger").join("runners").join(format!("{ledger}.json")))
+    Some(state_folder("runners")?.join(format!("{ledger}.json")))
 }
 
 /// Removes the records of ledgers that are gone.

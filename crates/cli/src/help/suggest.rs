@@ -7,9 +7,10 @@ use plan_ledger::internals::plan::closest_name;
 use super::topics::TOPICS;
 
 /// The words that people try, and the commands that do what they mean.
-const MEANT: [(&[&str], &str); 22] = [
+const MEANT: [(&[&str], &str); 23] = [
     (&["list", "ls", "ps", "runs", "show", "progress", "watch", "todo", "tasks"], "status"),
-    (&["log", "logs", "events", "history", "tail"], "inspect records"),
+    (&["log", "tail", "output", "outputs"], "logs"),
+    (&["events", "history", "records"], "inspect records"),
     (&["step", "steps"], "inspect step"),
     (&["why"], "inspect why"),
     (&["graph", "dag"], "inspect graph"),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::line::{JsonLine, VIEW_SCHEMA};
 
 /// The commands whose lines have the member `schema`.
-const VERSIONED: [&str; 2] = ["inspect", "status"];
+const VERSIONED: [&str; 3] = ["inspect", "logs", "status"];
 
 /// A published schema: named definitions, and the parts to which they refer.
 pub(crate) struct PublishedSchema {

@@ -1,21 +1,28 @@
 //! The ledger that a command uses when the command line names none.
 //!
 //! The rule is the same for every command: `--ledger DIR` (or the argument DIR), else `LEDGER_DIR`,
-//! else the first `.ledger` in the working folder or above it, else `.ledger` in the working folder.
+//! else the first `.ledger` in the working folder or above it, else the one in the main worktree of
+//! the git repository, else `.ledger` in the working folder. The main worktree is found by git's own
+//! files, without the program.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The name of a ledger's folder.
 pub(crate) const LEDGER_NAME: &str = ".ledger";
 
-/// The first `.ledger` in the working folder or above it; `.ledger` if there is none.
+/// The first `.ledger` in the working folder, above it, or in the main worktree; `.ledger` if there is
+/// none.
 pub(crate) fn default_ledger() -> PathBuf {
     let here = Path::new(LEDGER_NAME);
     if here.is_dir() {
         return here.to_owned();
     }
-    let above = std::env::current_dir().ok().and_then(|working_dir| ledger_above(&working_dir));
-    above.unwrap_or_else(|| here.to_owned())
+    let found = std::env::current_dir().ok().and_then(|working_dir| {
+        ledger_above(&working_dir).or_else(|| ledger_of_main_worktree(&working_dir))
+    });
+    found.unwrap_or_else(|| here.to_owned())
 }
 
 /// The nearest ledger in the folders above this one.
@@ -24,9 +31,39 @@ fn ledger_above(folder: &Path) -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_dir())
 }
 
+/// The ledger in the main worktree of the repository, for a folder in another worktree.
+fn ledger_of_main_worktree(folder: &Path) -> Option<PathBuf> {
+    let ledger = main_worktree(folder)?.join(LEDGER_NAME);
+    ledger.is_dir().then_some(ledger)
+}
+
+/// The main worktree of the repository that has this folder in another worktree.
+fn main_worktree(folder: &Path) -> Option<PathBuf> {
+    // In a linked worktree, `.git` is a file that names a folder in the repository. In the main
+    // worktree, it is the repository itself.
+    let worktree = folder.ancestors().find(|above| above.join(".git").exists())?;
+    let git_dir = named_path(&worktree.join(".git"), "gitdir: ")?;
+    let common_dir = named_path(&git_dir.join("commondir"), "")?.canonicalize().ok()?;
+    // A bare repository has no main worktree.
+    if common_dir.file_name()? == ".git" { common_dir.parent().map(Path::to_owned) } else { None }
+}
+
+/// The path in a file of git, after a prefix. It may be relative to the file's folder.
+fn named_path(file: &Path, prefix: &str) -> Option<PathBuf> {
+    let mut text = String::new();
+    let opened =
+        File::open(file).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
+    opened.take(PATH_LENGTH_MAX).read_to_string(&mut text).ok()?;
+    let path = text.lines().next()?.strip_prefix(prefix)?;
+    Some(file.parent()?.join(path))
+}
+
+/// The largest number of bytes that are read of a file with a path.
+const PATH_LENGTH_MAX: u64 = 8192;
+
 #[cfg(test)]
 mod tests {
-    //! Goal: the nearest ledger above a folder is found.
+    //! Goal: the nearest ledger above a folder is found, and the one of the main worktree.
 
     use super::*;
 
@@ -39,5 +76,50 @@ mod tests {
         assert_eq!(ledger_above(&deep), Some(root.path().join(LEDGER_NAME)));
         std::fs::create_dir(root.path().join("a").join(LEDGER_NAME)).unwrap();
         assert_eq!(ledger_above(&deep), Some(root.path().join("a").join(LEDGER_NAME)));
+    }
+
+    /// The files of a repository with one linked worktree, as git writes them.
+    fn linked_worktree(root: &Path, git_dir: &str, common_dir: &str) {
+        std::fs::create_dir_all(root.join("main/.git/worktrees/w")).unwrap();
+        std::fs::create_dir_all(root.join("w/deep")).unwrap();
+        std::fs::write(root.join("w/.git"), format!("gitdir: {git_dir}\n")).unwrap();
+        let common = root.join("main/.git/worktrees/w/commondir");
+        std::fs::write(common, format!("{common_dir}\n")).unwrap();
+    }
+
+    #[test]
+    fn ledger_of_main_worktree_is_found_from_another_worktree() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let absolute = root.join("main/.git/worktrees/w");
+        for git_dir in [absolute.to_str().unwrap(), "../main/.git/worktrees/w"] {
+            linked_worktree(&root, git_dir, "../..");
+            assert_eq!(main_worktree(&root.join("w/deep")), Some(root.join("main")), "{git_dir}");
+        }
+        assert_eq!(ledger_of_main_worktree(&root.join("w")), None);
+        std::fs::create_dir(root.join("main").join(LEDGER_NAME)).unwrap();
+        let found = ledger_of_main_worktree(&root.join("w/deep"));
+        assert_eq!(found, Some(root.join("main").join(LEDGER_NAME)));
+    }
+
+    #[test]
+    fn repositories_without_linked_worktree_name_no_main_worktree() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert_eq!(main_worktree(root), None);
+        // The main worktree itself, a submodule, and a repository without worktree.
+        std::fs::create_dir_all(root.join("main/.git")).unwrap();
+        assert_eq!(main_worktree(&root.join("main")), None);
+        std::fs::create_dir_all(root.join("main/.git/modules/m")).unwrap();
+        std::fs::create_dir(root.join("main/m")).unwrap();
+        std::fs::write(root.join("main/m/.git"), "gitdir: ../.git/modules/m\n").unwrap();
+        assert_eq!(main_worktree(&root.join("main/m")), None);
+        std::fs::create_dir_all(root.join("bare.git/worktrees/w")).unwrap();
+        std::fs::create_dir(root.join("w")).unwrap();
+        std::fs::write(root.join("w/.git"), "gitdir: ../bare.git/worktrees/w\n").unwrap();
+        std::fs::write(root.join("bare.git/worktrees/w/commondir"), "../..\n").unwrap();
+        assert_eq!(main_worktree(&root.join("w")), None);
+        std::fs::write(root.join("w/.git"), "nonsense").unwrap();
+        assert_eq!(main_worktree(&root.join("w")), None);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 
 use plan_ledger::internals::ledger::archive_environment;
-use plan_ledger::{Environment, Ledger, Result as LedgerResult};
+use plan_ledger::{Environment, Error, Ledger, Result as LedgerResult};
 
 use crate::output::{Code, Failure, print_answer, print_answer_aside, print_message};
 use crate::protocol::Answer;
@@ -99,6 +99,15 @@ pub(crate) fn environment() -> Environment {
     let holder = format!("{} (ledger {})", environment.holder, command.to_string_lossy());
     let allow_unsafe_locks = UNSAFE_LOCKS_ALLOWED.load(Ordering::Relaxed);
     Environment { holder, allow_unsafe_locks, ..environment }
+}
+
+/// Creates the folders above a ledger's folder.
+pub(crate) fn create_parents(dir: &Path) -> LedgerResult<()> {
+    match dir.parent() {
+        None => Ok(()),
+        Some(parent) => std::fs::create_dir_all(parent)
+            .map_err(|error| Error::io("create the folder", parent, error)),
+    }
 }
 
 /// Whether the command line has `--allow-unsafe-locks`.

@@ -21,8 +21,8 @@ pub(crate) use default_ledger::{LEDGER_NAME, default_ledger};
 pub(crate) use folder::LedgerFolder;
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
-    AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, environment, environment_for,
-    open_ledger,
+    AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment,
+    environment_for, open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg};

@@ -38,7 +38,9 @@ pub(crate) use print::{
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
 
-pub(crate) use render::{escape_control, escape_lines, escape_path, is_printable};
+pub(crate) use render::{
+    escape_control, escape_lines, escape_path, is_printable, parse_since, time_of_day,
+};
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};
 pub(crate) use run_text::{

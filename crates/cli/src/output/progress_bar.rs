@@ -2,15 +2,19 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use plan_ledger::{Error, Result};
+use plan_ledger::{Error, Result, StepNumber};
 
+use crate::runner::Progress;
 use crate::signals::not_ignored;
+
+use super::render::{Style, cut, escape_control};
 
 /// A bar over `length` items; hidden if standard error is not a terminal.
 pub(crate) fn progress_bar(length: usize) -> ProgressBar {
@@ -29,6 +33,71 @@ pub(super) fn bar(template: &str) -> ProgressBar {
     // The templates are constants that parse. If one did not parse, the default bar would be used.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
+    }
+    bar
+}
+
+/// The steps that workers have now, in the order of dispatch, each with the time since then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WorkingSteps(Arc<Mutex<Vec<(StepNumber, String, Instant)>>>);
+
+impl WorkingSteps {
+    /// Adds the step that was dispatched, or removes the one whose worker is done.
+    pub(super) fn follow(&self, progress: &Progress) {
+        let mut steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress {
+            Progress::Dispatched { step, .. } => {
+                steps.retain(|(number, ..)| *number != step.number);
+                steps.push((step.number, escape_control(&step.to_string()), Instant::now()));
+            }
+            Progress::Receipt { step, .. }
+            | Progress::Refused { step, .. }
+            | Progress::Lost { step, .. } => steps.retain(|(number, ..)| *number != step.number),
+            _ => {}
+        }
+    }
+
+    /// The steps and their times, as many as fit.
+    fn text(&self, now: Instant, columns: usize) -> String {
+        let steps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = |(_, name, since): &(StepNumber, String, Instant)| {
+            format!("{name} {}", short_duration(now.saturating_duration_since(*since)))
+        };
+        cut(&steps.iter().map(text).collect::<Vec<_>>().join(", "), columns)
+    }
+}
+
+/// `12s`, `3m05s`, `2h07m`.
+fn short_duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// How often the times of the steps at work are refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The columns of the bar of a run without the steps at work.
+const RUN_BAR_COLUMNS: usize = 40;
+
+/// The bar of a run: how much of it is done, and the steps at work with their times; hidden if
+/// standard error is not a terminal.
+pub(super) fn run_bar(steps: &WorkingSteps) -> ProgressBar {
+    let bar = bar("");
+    let steps = steps.clone();
+    let working = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let columns = Style::of_stderr().columns().unwrap_or(usize::MAX);
+        let text = steps.text(Instant::now(), columns.saturating_sub(RUN_BAR_COLUMNS));
+        let _ = out.write_str(&text);
+    };
+    let template = "{bar:20} {pos}/{len} {elapsed} {working}";
+    // The template is a constant that parses.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.with_key("working", working));
+        bar.enable_steady_tick(REFRESH_INTERVAL);
     }
     bar
 }
@@ -84,5 +153,50 @@ impl LongTask {
     /// Clears the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the bar shows each step at work, with its time.
+
+    use super::*;
+    use crate::protocol::StepName;
+    use plan_ledger::{AttemptToken, StepStatus};
+
+    fn name(number: u32, id: &str) -> StepName {
+        StepName { number: StepNumber(number), id: id.to_owned() }
+    }
+
+    fn dispatched(number: u32, id: &str) -> Progress {
+        Progress::Dispatched {
+            step: name(number, id),
+            title: String::new(),
+            attempt: 1,
+            token: AttemptToken(7),
+            worker: String::new(),
+        }
+    }
+
+    #[test]
+    fn steps_at_work_are_shown_with_their_times() {
+        let steps = WorkingSteps::default();
+        steps.follow(&dispatched(1, "a"));
+        steps.follow(&dispatched(2, "b"));
+        let later = Instant::now() + Duration::from_secs(125);
+        assert_eq!(steps.text(later, 80), "step 1 (a) 2m05s, step 2 (b) 2m05s");
+        assert_eq!(steps.text(later, 12).chars().count(), 12);
+        let (step, detail) = (name(1, "a"), String::new());
+        let lost =
+            Progress::Lost { step, token: AttemptToken(7), detail, status: StepStatus::Ready };
+        steps.follow(&lost);
+        assert_eq!(steps.text(later, 80), "step 2 (b) 2m05s");
+    }
+
+    #[test]
+    fn durations_are_short() {
+        let text = |seconds| short_duration(Duration::from_secs(seconds));
+        assert_eq!([text(0), text(59), text(60), text(3599)], ["0s", "59s", "1m00s", "59m59s"]);
+        assert_eq!(text(3600 * 9 + 7 * 60), "9h07m");
     }
 }

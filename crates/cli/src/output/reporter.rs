@@ -16,8 +16,8 @@ use crate::signals::StopSignals;
 
 use super::print::print_message;
 use super::printer::Printer;
-use super::progress_bar::bar;
-use super::render::escape_control;
+use super::progress_bar::{WorkingSteps, run_bar};
+use super::render::time_of_day_now;
 use super::run_json::{PendingJson, ProgressLine, WaitsLine};
 use super::run_text::{pending_text, progress_text};
 
@@ -28,8 +28,8 @@ pub(crate) enum Audience {
     Quiet,
     /// Lines on standard error.
     Lines,
-    /// A bar on a terminal.
-    Bar(ProgressBar),
+    /// A bar on a terminal, with the steps at work.
+    Bar(ProgressBar, WorkingSteps),
     /// JSON Lines on standard output.
     Json,
 }
@@ -42,8 +42,9 @@ impl Audience {
         } else if is_quiet {
             Self::Quiet
         } else if io::stderr().is_terminal() {
+            let steps = WorkingSteps::default();
             // The bar has no color, so there is no option to disable it.
-            Self::Bar(bar("{bar:30} {pos}/{len} {elapsed} {msg}"))
+            Self::Bar(run_bar(&steps), steps)
         } else {
             Self::Lines
         }
@@ -94,11 +95,12 @@ impl RunReporter {
         }
         let waiting_for = items.iter().map(PendingJson::from).collect();
         self.print_if_json(&WaitsLine { run, until_micros: until, waiting_for });
-        let lines: Vec<String> = items.iter().map(|item| pending_text(item, run, ledger)).collect();
+        let lines: Vec<String> =
+            items.iter().map(|item| timed(&pending_text(item, run, ledger))).collect();
         let print = move || lines.iter().for_each(|line| print_message(line));
         match &self.audience {
             Audience::Json => {}
-            Audience::Bar(bar) => {
+            Audience::Bar(bar, _) => {
                 let bar = bar.clone();
                 self.printer.print(move || bar.suspend(print));
             }
@@ -110,7 +112,7 @@ impl RunReporter {
     /// Waits until everything is printed and clears the bar, so that the summary starts on a clean line.
     pub(crate) fn finish(&self) {
         self.printer.flush();
-        if let Audience::Bar(bar) = &self.audience {
+        if let Audience::Bar(bar, _) = &self.audience {
             bar.finish_and_clear();
         }
     }
@@ -125,12 +127,13 @@ impl RunReporter {
             }
             Audience::Lines => {
                 if let Some(line) = progress_text(progress) {
+                    let line = timed(&line);
                     self.printer.print(move || print_message(&line));
                 }
             }
-            Audience::Bar(bar) => {
-                let (bar, progress) = (bar.clone(), progress.clone());
-                self.printer.print(move || show_on_bar(&bar, &progress));
+            Audience::Bar(bar, steps) => {
+                let (bar, steps, progress) = (bar.clone(), steps.clone(), progress.clone());
+                self.printer.print(move || show_on_bar(&bar, &steps, &progress));
             }
         }
     }
@@ -158,18 +161,21 @@ fn print_line(text: &str) {
     let _ = io::stdout().lock().write_all(text.as_bytes());
 }
 
-fn show_on_bar(bar: &ProgressBar, progress: &Progress) {
+/// A line with the time of day in front of it.
+fn timed(line: &str) -> String {
+    format!("{} {line}", time_of_day_now())
+}
+
+fn show_on_bar(bar: &ProgressBar, steps: &WorkingSteps, progress: &Progress) {
+    steps.follow(progress);
     match progress {
         Progress::Counted { settled, steps } => {
             bar.set_length(u64::from(*steps));
             bar.set_position(u64::from(*settled));
         }
-        Progress::Dispatched { step, title, .. } => {
-            bar.set_message(escape_control(&format!("{step} {title}")));
-        }
         _ if needs_a_line(progress) => {
             if let Some(line) = progress_text(progress) {
-                bar.suspend(|| print_message(&line));
+                bar.suspend(|| print_message(&timed(&line)));
             }
         }
         _ => {}

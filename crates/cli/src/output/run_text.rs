@@ -47,15 +47,15 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Refused { step, reason, .. } => format!("{step}: receipt rejected: {reason}"),
         Progress::Verdict { step, criterion, ruling, by, evidence, status } => {
             let subject = step.as_ref().map_or_else(|| "plan".to_owned(), ToString::to_string);
-            let evidence = evidence.lines().next().unwrap_or_default();
-            let ruling = match ruling {
-                Ruling::Pass => "holds",
-                Ruling::Fail => "does not hold",
+            // Evidence of a failure has several lines, so it comes last.
+            let result = |by: &str, status: &str| match ruling {
+                Ruling::Pass => format!("holds{by}: {}{status}", first_line(evidence)),
+                Ruling::Fail => format!("does not hold{by}{status}: {}", evidence_lines(evidence)),
             };
             let status = status.map(|status| format!("; the step is {status}")).unwrap_or_default();
             let by =
                 by.strip_prefix("judge:").map(|_| format!(", judged by {by}")).unwrap_or_default();
-            format!("{subject}: criterion {} {ruling}{by}: {evidence}{status}", criterion + 1)
+            format!("{subject}: criterion {} {}", criterion + 1, result(&by, &status))
         }
         Progress::Probed { step, finding, evidence, status } => {
             let found = match finding {
@@ -83,6 +83,15 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::BudgetUsed { part } => budget_used_text(*part),
         Progress::Started { .. } | Progress::Counted { .. } => return None,
     })
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// Evidence whole, its further lines indented.
+fn evidence_lines(evidence: &str) -> String {
+    evidence.lines().collect::<Vec<_>>().join("\n    ")
 }
 
 /// A few lines: the outcome, the counts, and the next actions.

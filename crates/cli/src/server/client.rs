@@ -21,6 +21,7 @@ use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledge
 use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
 use crate::requests::{Repetition, Request};
 
+use super::known_root::{check_root, keep_root};
 use super::socket::{ConnectOutcome, connect};
 
 /// How long a client waits for a ledger that is locked by a process without a server.
@@ -199,7 +200,9 @@ impl Client {
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
         let (ledger, report) = Ledger::open_with(&self.dir, &environment)?;
+        check_root(&self.dir, &ledger)?;
         let outcome = request.execute(&ledger, key);
+        keep_root(&self.dir, &ledger);
         if report.last_seq.saturating_sub(report.from_snapshot.unwrap_or(0)) > FOLDED_MAX {
             // If there is no snapshot, the next client only takes longer.
             let _ = ledger.snapshot::<State>();

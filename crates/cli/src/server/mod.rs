@@ -16,12 +16,16 @@
 mod client;
 mod connection;
 mod event_loop;
+mod known_root;
 mod serve;
 mod shared;
 mod socket;
+mod state_folder;
 mod waker;
 
 pub use client::{Client, LOCK_WAIT, open_in_turn};
+pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
 pub use serve::while_serving;
 pub use shared::CONNECTIONS_MAX;
 pub use socket::SOCKET_NAME;
+pub(crate) use state_folder::state_folder;

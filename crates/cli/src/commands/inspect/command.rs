@@ -17,6 +17,7 @@ use crate::output::{Code, Failure, escape_control, escape_path};
 
 use super::context::{Form, InspectContext};
 use super::output::Output;
+use super::views::logs::LogsArgs;
 use super::views::view::StatusArgs;
 use super::{export, views};
 use crate::output::render::Style;
@@ -242,6 +243,20 @@ pub(crate) fn status(
         }
         std::thread::sleep(WATCH_INTERVAL);
     }
+}
+
+/// `ledger logs`: prints what the workers of a run print.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn logs(
+    args: &LogsArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    let print =
+        |context: InspectContext<'_>, out: &mut Output<'_>| views::logs::logs(args, context, out);
+    with_output(args.dir(), args.json, environment, out, print)
 }
 
 /// How often `ledger status --watch` looks for new records.

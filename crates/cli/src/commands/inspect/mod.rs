@@ -26,8 +26,9 @@ pub(crate) mod record_content;
 mod text;
 pub(crate) mod views;
 
-pub(crate) use command::{InspectArgs, inspect, status};
+pub(crate) use command::{InspectArgs, inspect, logs, status};
 pub(super) use health::newest_state;
 pub(super) use next_action::{Surroundings, next_action};
 pub(super) use record_content::meaning;
+pub(crate) use views::logs::LogsArgs;
 pub(crate) use views::view::StatusArgs;

@@ -47,9 +47,10 @@ pub(crate) struct RunArgs {
     /// Answer every step at once, at no cost, without doing anything
     #[arg(long)]
     pub(super) stub: bool,
-    /// How many workers may run at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) max_parallel: u16,
+    /// How many workers may run at once [default: 4; 1 with --worker in a git checkout, whose files
+    /// the workers would share]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_parallel: Option<u16>,
     /// Kill this process with SIGKILL when step number N is in flight, to test that it resumes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) kill_at: Option<u32>,
@@ -102,4 +103,25 @@ pub(crate) struct RunArgs {
     /// Count executions of stub workers in this file
     #[arg(long, value_name = "FILE", hide = true, requires = "stub")]
     pub(super) tally: Option<PathBuf>,
+}
+
+/// How many workers run at once by default.
+const PARALLEL_DEFAULT: u16 = 4;
+
+impl RunArgs {
+    /// How many workers may run at once.
+    pub(super) fn max_parallel(&self) -> usize {
+        let default = if self.is_serialized() { 1 } else { PARALLEL_DEFAULT };
+        usize::from(self.max_parallel.unwrap_or(default))
+    }
+
+    /// Whether workers run one after the other, because they would share a git checkout, and no
+    /// other number is given.
+    pub(super) fn is_serialized(&self) -> bool {
+        let in_checkout = || {
+            let working_dir = std::env::current_dir();
+            working_dir.is_ok_and(|dir| dir.ancestors().any(|above| above.join(".git").exists()))
+        };
+        self.max_parallel.is_none() && self.worker.is_some() && in_checkout()
+    }
 }

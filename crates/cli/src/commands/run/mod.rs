@@ -30,7 +30,7 @@ use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, print_read_report};
 use crate::commands::worker_program;
 use crate::json::line_text;
-use crate::options::environment;
+use crate::options::{create_parents, environment};
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,
     print_message, print_raw, summary_text,
@@ -41,7 +41,7 @@ use crate::runner::{
     Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
     StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims, scratch_folder,
 };
-use crate::server::{open_in_turn, while_serving};
+use crate::server::{check_root, keep_root, open_in_turn, while_serving};
 
 use approve::approve_commands;
 use notify::{Notifier, NotifyingObserver};
@@ -56,14 +56,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     let draft = plan_draft(&imported.plan).map_err(Error::from)?;
     announce(&imported, args)?;
     let environment = environment();
+    create_parents(&args.ledger)?;
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
+    check_root(&args.ledger, &ledger)?;
     let audience = Audience::new(args.json, args.quiet);
     let kill_at = args.kill_at.map(StepNumber);
     let mut reporter = RunReporter::new(audience, kill_at, &args.ledger)?;
     report_opened(&reporter, &report);
     if !imported.format.is_native() {
         reporter.print_if_json(&ReadLine::from(&imported));
+    }
+    if args.is_serialized() && !args.quiet {
+        print_message(
+            "one worker at a time, because workers share this git checkout; --max-parallel N starts more",
+        );
     }
     let mut next = prepare(&ledger, &name, &imported, draft, args)?;
     // Only now: a command line that was rejected must not replace the one that started the run.
@@ -76,6 +83,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     loop {
         let observer = NotifyingObserver { reporter: &mut reporter, notifier: notifier.as_mut() };
         let (code, waiting) = session(&ledger, next, request, observer)?;
+        keep_root(&args.ledger, &ledger);
         // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
             Err(error) if code != Code::Io => return Err(error.into()),
@@ -236,7 +244,7 @@ fn drive_run(
         max_quick_failures: args.max_quick_failures,
         free_min: args.min_free.map(|mb| mb.saturating_mul(1_000_000)),
     };
-    let options = Options { max_parallel: usize::from(args.max_parallel), marks, guards };
+    let options = Options { max_parallel: args.max_parallel(), marks, guards };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

@@ -129,7 +129,7 @@ pub(crate) fn event_text(event: &Event) -> String {
     }
 }
 
-fn step_event_text(event: &StepEvent) -> String {
+pub(crate) fn step_event_text(event: &StepEvent) -> String {
     match event {
         StepEvent::Dispatched(event) => format!(
             "attempt {} dispatched to {}, lease until {}",
@@ -243,7 +243,9 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
         Ruling::Pass => "passes",
         Ruling::Fail => "fails",
     };
-    let (by, evidence) = (escape_control(&verdict.by), reason_suffix(&verdict.evidence));
+    // The view of a step shows all lines of it.
+    let evidence = reason_suffix(verdict.evidence.lines().next().unwrap_or_default());
+    let by = escape_control(&verdict.by);
     // Criteria count from 1 in text.
     let number = u64::from(verdict.criterion) + 1;
     format!("criterion {number} {ruling}, judged by {by}{evidence}")

@@ -11,9 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::format::FrameFault;
-use plan_ledger::internals::ledger::{
-    Kind, LedgerTime, RUN_STREAMS, expect_valid, parse_time, time_text,
-};
+use plan_ledger::internals::ledger::{Kind, LedgerTime, RUN_STREAMS, expect_valid, time_text};
 use plan_ledger::internals::log::{Damage, LogItem, LoggedRecord, RecordStatus};
 use plan_ledger::internals::plan::parse_number;
 use plan_ledger::{
@@ -31,7 +29,7 @@ use crate::commands::inspect::record_content::{
 };
 use crate::commands::inspect::text::event::event_subject;
 use crate::output::render::{Paint, width};
-use crate::output::{Code, Failure, escape_control, escape_path};
+use crate::output::{Code, Failure, escape_control, escape_path, parse_since};
 use crate::protocol::{OpeningJson, counted};
 use crate::requests::default_run;
 
@@ -400,11 +398,11 @@ fn kind(text: &str) -> Result<u16, String> {
     })
 }
 
-fn time(text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
+pub(super) fn time(text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
     let read = |text: &String| {
-        parse_time(text, now).ok_or_else(|| {
+        parse_since(text, now).ok_or_else(|| {
             Failure::Usage(format!(
-                "expected a time (2026-11-21T03:38:36Z, or how long ago: 90m, 2d), found {text}"
+                "expected a time (22:00, 2026-11-21T03:38:36Z, or how long ago: 90m, 2d), found {text}"
             ))
         })
     };

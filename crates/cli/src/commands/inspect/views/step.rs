@@ -558,13 +558,13 @@ fn print_history(
             let text = format!("attempt {} (token @{})", dispatch.attempt, entry.record.seq);
             out.painted(Paint::Heading, &text)?;
         }
-        print_entry(&step_history.ledger.view, entry, length, out)?;
+        print_entry(step_history, entry, length, out)?;
     }
     Ok(())
 }
 
 fn print_entry(
-    view: &LedgerView,
+    step_history: &StepHistory<'_>,
     entry: &HistoryEntry,
     length: OutputLength,
     out: &mut Output<'_>,
@@ -598,7 +598,28 @@ fn print_entry(
         Some(StepEvent::Dispatched(dispatch)) => {
             detail("key", &escape_control(&dispatch.idempotency_key), out)
         }
-        _ => receipt.map_or(Ok(()), |(receipt, _)| print_receipt(view, receipt, length, out)),
+        Some(StepEvent::VerdictRecorded(event)) => print_verdict(step_history, &event.verdict, out),
+        _ => receipt.map_or(Ok(()), |(receipt, _)| {
+            print_receipt(&step_history.ledger.view, receipt, length, out)
+        }),
+    }
+}
+
+/// Prints the criterion, and evidence of several lines. Evidence is limited when it is recorded, and is
+/// never cut here: its end is often the message.
+fn print_verdict(
+    StepHistory { run, number, .. }: &StepHistory<'_>,
+    verdict: &Verdict,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let step = text_of(run, *number).map(|(_, step)| step.decode());
+    let place = usize::try_from(verdict.criterion).unwrap_or(usize::MAX);
+    if let Some(criterion) = step.as_ref().and_then(|step| step.acceptance.get(place)) {
+        detail("criterion", &escape_control(criterion.body()), out)?;
+    }
+    match verdict.evidence.lines().nth(1) {
+        Some(_) => block("evidence", &verdict.evidence, OutputLength::Whole, out),
+        None => Ok(()),
     }
 }
 
@@ -672,7 +693,7 @@ fn print_output(
 }
 
 /// JSON over several lines; a string as its own text.
-fn pretty(value: &plan_ledger::Json) -> String {
+pub(super) fn pretty(value: &plan_ledger::Json) -> String {
     match value.value() {
         serde_json::Value::String(text) => text,
         value => serde_json::to_string_pretty(&value).unwrap_or_else(|_| value.to_string()),

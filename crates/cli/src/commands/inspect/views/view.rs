@@ -9,7 +9,7 @@ use plan_ledger::internals::plan::{
     Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, execution_state,
     operator_view,
 };
-use plan_ledger::{Event, RecordedEvent, Run, RunId, Timestamp};
+use plan_ledger::{Event, RecordedEvent, Run, RunId, State, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::{
@@ -24,9 +24,14 @@ use crate::commands::inspect::text::status::barrier_paint;
 use crate::commands::inspect::text::units::{moment, span, words};
 use crate::options::{LedgerFolder, RunArg};
 use crate::output::render::{Paint, Table};
-use crate::output::{Code, Failure, cost_text, escape_control, paused_text, question_subject_text};
+use crate::output::{
+    Code, Failure, cost_text, escape_control, paused_text, print_error, question_subject_text,
+};
 use crate::protocol::error_line;
+use crate::server::rollback_text;
 
+use super::records::time;
+use super::since::show_since;
 use super::status::show_user;
 
 const EXAMPLES: &str = "\
@@ -64,6 +69,7 @@ const STATUS_EXAMPLES: &str = "\
 Examples:
   ledger status                                    all open runs, in the folder .ledger
   ledger status path/to/ledger --view operator
+  ledger status --since 22:00                      also what happened since ten in the evening
   ledger status --watch                            again after every new record
   ledger status --run my-plan --json";
 
@@ -81,6 +87,9 @@ pub(crate) struct StatusArgs {
     /// Print JSON Lines, as format/inspect-json.md describes them
     #[arg(long)]
     pub(crate) json: bool,
+    /// Also show what happened since then: a time of day, a date and time, or how long ago (8h)
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
     /// Print it again after every new record, until no run is open
     #[arg(long)]
     pub(crate) watch: bool,
@@ -108,13 +117,19 @@ pub(crate) fn status(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
+    report_rollback(context);
     if let Some(name) = &args.run {
         let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
-        show(&mut ledger, id, args.view, out)?;
+        show_status(&mut ledger, id, args, out)?;
         return ledger.finish(out);
     }
     let mut ledger = LedgerAt::of(context, AtArg::default())?;
     let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
+    if let Some(since) = time(args.since.as_ref(), ledger.now)? {
+        shown.extend(ended_since(&ledger.state, since));
+        shown.sort_unstable();
+        shown.dedup();
+    }
     if shown.is_empty() {
         shown.extend(ledger.state.runs.keys().last());
     }
@@ -125,9 +140,44 @@ pub(crate) fn status(
         if place > 0 && context.form == Form::Text {
             out.line("")?;
         }
-        show(&mut ledger, id, args.view, out)?;
+        if ledger.state.runs.contains_key(&id) {
+            show_status(&mut ledger, id, args, out)?;
+        } else {
+            let name = format!("#{id}");
+            let (mut ended, id) = LedgerAt::of_run(context, AtArg::default(), Some(&name))?;
+            show_status(&mut ended, id, args, out)?;
+        }
     }
     ledger.finish(out)
+}
+
+/// Reports that the ledger lacks records which it had before.
+fn report_rollback(context: InspectContext<'_>) {
+    if let Some(text) = rollback_text(context.dir, context.environment) {
+        print_error(&text);
+    }
+}
+
+/// The runs that ended since a time, if the newest state has them or their summary.
+fn ended_since(state: &State, since: Timestamp) -> Vec<RunId> {
+    let summaries = state.summaries.iter().filter(|(_, summary)| summary.ended >= since);
+    let ended = |id: &RunId| Some(state.runs.get(id)?.end_record?.1);
+    let runs = state.runs.keys().filter(|id| ended(id).is_some_and(|time| time >= since));
+    summaries.map(|(id, _)| *id).chain(runs.copied()).collect()
+}
+
+/// Shows a run, and what happened since the time of the arguments.
+fn show_status(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    args: &StatusArgs,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    show(ledger, id, args.view, out)?;
+    match time(args.since.as_ref(), ledger.now)? {
+        Some(since) => show_since(ledger, id, since, out),
+        None => Ok(()),
+    }
 }
 
 fn show(

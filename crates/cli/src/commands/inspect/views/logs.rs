@@ -1,0 +1,557 @@
+//! `ledger logs`: what the workers print, while they work and afterwards.
+//!
+//! While an attempt is in flight, its output is read from the files that its process writes. When it
+//! has ended, its receipt has the output, and the end of its standard error.
+//!
+//! Invariant: a file that is removed when its attempt ends is still read to its end, because it stays
+//! open.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::internals::log::{LogItem, RecordStatus};
+use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::{
+    AttemptToken, Event, LedgerView, Receipt, Ruling, Run, RunId, RunStatus, StepNumber,
+};
+
+use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
+use crate::commands::inspect::lookup::{in_flight, numbered_steps, step_name};
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::record_content::RecordContent;
+use crate::commands::inspect::text::event::step_event_text;
+use crate::commands::inspect::text::units::moment;
+use crate::options::{LedgerOption, RunOption};
+use crate::output::render::Paint;
+use crate::output::{Code, Failure, escape_control, time_of_day};
+use crate::runner::scratch_folder;
+
+use super::step::{AttemptHistory, StepHistory, history, pretty};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger logs                                      all attempts of the active run
+  ledger logs build                                the attempts at one step
+  ledger logs my-plan '#37'
+  ledger logs -f                                   what the workers print from now on
+
+A line of a worker's standard output begins with `|`, one of its standard error with `!`. While an
+attempt runs, its output is shown as far as it is written; afterwards, the receipt has the output, and
+the last 4 KiB of standard error. One word is the name of a run, if there is such a run, else a step.";
+
+/// What the workers print
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    place: LedgerOption,
+    /// The run's name [default: the only run that is active]
+    #[arg(id = "log_run", value_name = "RUN|STEP")]
+    first: Option<String>,
+    /// The step's id or number (37 or #37) [default: all steps]
+    #[arg(id = "log_step", value_name = "STEP")]
+    second: Option<String>,
+    #[command(flatten)]
+    option: RunOption,
+    /// Wait for more output, until the run ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print JSON Lines, as format/inspect-json.md describes them
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl LogsArgs {
+    /// The ledger's folder.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.place.dir
+    }
+
+    /// Whether it continues until the run ends.
+    pub(crate) fn is_endless(&self) -> bool {
+        self.follow
+    }
+
+    /// The run and the step, as they were given.
+    fn names(&self, ledger: &LedgerAt<'_>) -> (Option<&str>, Option<&str>) {
+        let option = self.option.run.as_deref();
+        match (self.first.as_deref(), self.second.as_deref()) {
+            (Some(run), Some(step)) => (Some(run), Some(step)),
+            (Some(word), None) if option.is_none() && ledger.find_run(word).is_ok() => {
+                (Some(word), None)
+            }
+            (step, _) => (option, step),
+        }
+    }
+}
+
+/// What an attempt printed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LogLine<'a> {
+    /// The number of the attempt at its step, from 1; null if its dispatch cannot be read.
+    attempt: Option<u32>,
+    /// The id of its step.
+    id: &'a str,
+    /// Whether the attempt was in flight when it was read.
+    is_live: bool,
+    /// The run.
+    run: RunId,
+    /// The number of its step.
+    step: StepNumber,
+    /// The stream.
+    stream: Stream,
+    /// What was printed. The output in a receipt is printed as JSON, unless it is a text.
+    text: String,
+    /// Its token.
+    token: AttemptToken,
+    /// Its worker.
+    worker: Option<&'a str>,
+}
+
+/// A stream of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+/// The attempt that a line is about.
+#[derive(Debug, Clone)]
+struct AttemptName {
+    run: RunId,
+    step: StepNumber,
+    id: String,
+    attempt: Option<u32>,
+    token: AttemptToken,
+    worker: Option<String>,
+}
+
+pub(crate) fn logs(
+    args: &LogsArgs,
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<Code, Failure> {
+    let named = LedgerAt::of(context, AtArg::default())?;
+    let (run, step) = args.names(&named);
+    let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), run)?;
+    let step = step.map(|step| ledger.step(ledger.run(id)?, step)).transpose()?;
+    if args.follow {
+        return Follower::new(&ledger, id, step)?.follow(out);
+    }
+    let numbers: Vec<StepNumber> = match step {
+        Some(number) => vec![number],
+        None => {
+            let run = ledger.run(id)?;
+            numbered_steps(run).filter(|it| it.1.attempts > 0).map(|it| it.0).collect()
+        }
+    };
+    let mut is_empty = true;
+    for number in numbers {
+        let history = history(&mut ledger, id, number)?;
+        let step = StepHistory { ledger: &ledger, run: ledger.run(id)?, number, history };
+        for attempt in step.attempts() {
+            is_empty = false;
+            print_attempt(&step, &attempt, out)?;
+        }
+    }
+    if is_empty && context.form == Form::Text {
+        out.line("no attempt yet")?;
+    }
+    ledger.finish(out)
+}
+
+fn print_attempt(
+    step: &StepHistory<'_>,
+    attempt: &AttemptHistory<'_>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let StepHistory { ledger, run, number, .. } = step;
+    let name = AttemptName {
+        attempt: attempt.dispatch.map(|(_, event)| event.attempt),
+        worker: attempt.dispatch.map(|(_, event)| event.worker.clone()),
+        ..AttemptName::of(run, *number, attempt.token)
+    };
+    if ledger.context.form == Form::Text {
+        let time = attempt
+            .dispatch
+            .map_or(String::new(), |(time, _)| format!(", {}", moment(time, ledger.now)));
+        let outcome = attempt.outcome().replace('_', " ");
+        out.painted(Paint::Heading, &format!("{}{time}: {outcome}", name.text(run)))?;
+    }
+    if let Some((_, receipt)) = attempt.receipt {
+        let form = (ledger.context.form, LineStyle::Plain);
+        return print_receipt(&name, receipt, &ledger.view, form, out);
+    }
+    // The files of a lost attempt stay until the next runner starts.
+    let mut streams = Streams::of(ledger.context.dir, &name);
+    streams.print(&name, (ledger.context.form, LineStyle::Plain), Reading::Whole, out)
+}
+
+/// Prints what a receipt has of the output.
+fn print_receipt(
+    name: &AttemptName,
+    receipt: &Receipt,
+    view: &LedgerView,
+    form: (Form, LineStyle),
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let output = match view.output(&receipt.output) {
+        Ok(output) if output.as_str() == "null" => String::new(),
+        Ok(output) => pretty(&output),
+        Err(error) => format!("[the output cannot be read: {error}]"),
+    };
+    for (stream, text) in [(Stream::Output, output), (Stream::Error, receipt.log_tail.clone())] {
+        name.print(stream, &text, form, false, out)?;
+    }
+    Ok(())
+}
+
+/// Whether lines name their step: several steps print at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineStyle {
+    Plain,
+    Named,
+}
+
+impl AttemptName {
+    fn of(run: &Run, step: StepNumber, token: AttemptToken) -> Self {
+        let id = run.step(step).map_or_else(String::new, |step| step.id().to_owned());
+        Self { run: run.id, step, id, attempt: None, token, worker: None }
+    }
+
+    fn text(&self, run: &Run) -> String {
+        let attempt = self.attempt.map_or(String::new(), |number| format!(", attempt {number}"));
+        let worker = self
+            .worker
+            .as_ref()
+            .map_or(String::new(), |worker| format!(" by {}", escape_control(worker)));
+        format!("{}{attempt}{worker}", step_name(run, self.step))
+    }
+
+    /// Prints whole lines of a stream.
+    fn print(
+        &self,
+        stream: Stream,
+        text: &str,
+        (form, style): (Form, LineStyle),
+        is_live: bool,
+        out: &mut Output<'_>,
+    ) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if form == Form::Json {
+            let Self { run, step, id, attempt, token, worker } = self;
+            let (id, worker, text) = (id.as_str(), worker.as_deref(), text.to_owned());
+            let (run, step, attempt, token) = (*run, *step, *attempt, *token);
+            return out.json(&LogLine {
+                attempt,
+                id,
+                is_live,
+                run,
+                step,
+                stream,
+                text,
+                token,
+                worker,
+            });
+        }
+        let named = match style {
+            LineStyle::Plain => String::new(),
+            LineStyle::Named => format!("#{} {} ", self.step, escape_control(&self.id)),
+        };
+        let mark = match stream {
+            Stream::Output => '|',
+            Stream::Error => '!',
+        };
+        text.lines()
+            .try_for_each(|line| out.line(&format!("{named}{mark} {}", escape_control(line))))
+    }
+}
+
+/// How much of the files is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Whole lines; more may be written.
+    Lines,
+    /// All that is there.
+    Whole,
+}
+
+/// The files to which the process of an attempt writes.
+#[derive(Debug)]
+struct Streams {
+    streams: [OpenStream; 2],
+}
+
+#[derive(Debug)]
+struct OpenStream {
+    stream: Stream,
+    path: PathBuf,
+    /// `None` until it exists.
+    file: Option<File>,
+    /// The begin of a line whose end is not written yet.
+    begun: Vec<u8>,
+    has_printed: bool,
+}
+
+/// How much is read of a file at once.
+const CHUNK_LENGTH: u64 = 1 << 16;
+
+impl Streams {
+    fn of(dir: &Path, name: &AttemptName) -> Self {
+        let folder = scratch_folder(dir, name.run);
+        let open = |stream, suffix| OpenStream {
+            stream,
+            path: folder.join(format!("{}.{suffix}", name.token)),
+            file: None,
+            begun: Vec::new(),
+            has_printed: false,
+        };
+        Self { streams: [open(Stream::Output, "out"), open(Stream::Error, "err")] }
+    }
+
+    fn has_printed(&self) -> bool {
+        self.streams.iter().any(|stream| stream.has_printed)
+    }
+
+    /// Prints what was written since the last call.
+    fn print(
+        &mut self,
+        name: &AttemptName,
+        form: (Form, LineStyle),
+        reading: Reading,
+        out: &mut Output<'_>,
+    ) -> Result<(), Failure> {
+        for stream in &mut self.streams {
+            while let Some(text) = stream.read(reading) {
+                name.print(stream.stream, &text, form, true, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OpenStream {
+    /// The next whole lines; `None` at the end of the file.
+    fn read(&mut self, reading: Reading) -> Option<String> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let mut chunk = std::mem::take(&mut self.begun);
+        let begun = chunk.len();
+        // A file that cannot be read has no lines.
+        let read = self.file.as_mut().map(|file| file.take(CHUNK_LENGTH).read_to_end(&mut chunk));
+        let is_at_end = !matches!(read, Some(Ok(1..)));
+        let lines = match (reading, is_at_end) {
+            (Reading::Whole, true) => chunk.len(),
+            // A line without end is printed when it is too long to wait for its end.
+            _ => match chunk.iter().rposition(|byte| *byte == b'\n') {
+                Some(end) => end + 1,
+                None if begun >= usize::try_from(CHUNK_LENGTH).unwrap_or(usize::MAX) => chunk.len(),
+                None => 0,
+            },
+        };
+        self.begun = chunk.split_off(lines);
+        if chunk.is_empty() && is_at_end {
+            return None;
+        }
+        self.has_printed |= !chunk.is_empty();
+        Some(String::from_utf8_lossy(&chunk).into_owned())
+    }
+}
+
+/// How often `--follow` looks for more.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Prints what the workers of a run print, as they print it.
+#[derive(Debug)]
+struct Follower<'a> {
+    context: InspectContext<'a>,
+    run: Run,
+    /// The step, or all of them.
+    step: Option<StepNumber>,
+    /// The last record that was looked at.
+    seq: u64,
+    live: BTreeMap<AttemptToken, (AttemptName, Streams)>,
+}
+
+impl<'a> Follower<'a> {
+    fn new(ledger: &LedgerAt<'a>, id: RunId, step: Option<StepNumber>) -> Result<Self, Failure> {
+        let (context, run) = (ledger.context, ledger.run(id)?);
+        let mut live = BTreeMap::new();
+        for (number, state) in in_flight(&ledger.state, run) {
+            let Some(attempt) = state.attempt().filter(|_| step.is_none_or(|it| it == number))
+            else {
+                continue;
+            };
+            let name = AttemptName {
+                attempt: Some(state.attempts),
+                worker: Some(attempt.worker.clone()),
+                ..AttemptName::of(run, number, attempt.token)
+            };
+            let streams = Streams::of(context.dir, &name);
+            live.insert(attempt.token, (name, streams));
+        }
+        Ok(Self { context, run: run.clone(), step, seq: ledger.state.seq, live })
+    }
+
+    fn follow(mut self, out: &mut Output<'_>) -> Result<Code, Failure> {
+        let names: Vec<String> = self.live.values().map(|(name, _)| name.text(&self.run)).collect();
+        for name in names {
+            self.say(Paint::Heading, &name, out)?;
+        }
+        loop {
+            for (name, streams) in self.live.values_mut() {
+                let form = (self.context.form, LineStyle::Named);
+                streams.print(name, form, Reading::Lines, out)?;
+            }
+            out.flush()?;
+            if matches!(self.run.status, RunStatus::Ended(_)) {
+                return Ok(Code::Success);
+            }
+            std::thread::sleep(FOLLOW_INTERVAL);
+            self.read_records(out)?;
+        }
+    }
+
+    /// Looks at the new records.
+    fn read_records(&mut self, out: &mut Output<'_>) -> Result<(), Failure> {
+        let view = LedgerView::open(self.context.dir, self.context.environment)?;
+        let mut events = Vec::new();
+        for item in view.log().walk(self.seq + 1) {
+            let LogItem::Record(record, RecordStatus::Durable) = item? else { continue };
+            self.seq = record.seq;
+            if let RecordContent::Event(event) = RecordContent::of(&record) {
+                events.push((record.seq, record.time, event));
+            }
+        }
+        if events.is_empty() {
+            return Ok(());
+        }
+        let state = view.fold_recent()?.state;
+        match state.runs.get(&self.run.id) {
+            Some(run) => self.run = run.clone(),
+            None => return Err(Failure::Usage("the run ended long ago".to_owned())),
+        }
+        for (seq, time, event) in events {
+            let Event::Step(StepRecord { run, step, event, .. }) = event else { continue };
+            if run == self.run.id && self.step.is_none_or(|only| only == step) {
+                let time = time_of_day(time);
+                self.on_event(AttemptToken(seq), step, &time, &event, &view, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(
+        &mut self,
+        token: AttemptToken,
+        step: StepNumber,
+        time: &str,
+        event: &StepEvent,
+        view: &LedgerView,
+        out: &mut Output<'_>,
+    ) -> Result<(), Failure> {
+        let mut paint = Paint::Heading;
+        match event {
+            StepEvent::Dispatched(dispatch) => {
+                let name = AttemptName {
+                    attempt: Some(dispatch.attempt),
+                    worker: Some(dispatch.worker.clone()),
+                    ..AttemptName::of(&self.run, step, token)
+                };
+                let streams = Streams::of(self.context.dir, &name);
+                self.live.insert(token, (name, streams));
+            }
+            StepEvent::ReceiptRecorded(event) => {
+                if !self.end(event.token, out)? {
+                    let name = AttemptName::of(&self.run, step, event.token);
+                    let form = (self.context.form, LineStyle::Named);
+                    print_receipt(&name, &event.receipt, view, form, out)?;
+                }
+            }
+            StepEvent::AttemptLost(event) => {
+                self.end(event.token, out)?;
+                paint = Paint::Notice;
+            }
+            StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {
+                paint = Paint::Bad;
+            }
+            StepEvent::Accepted(_) => paint = Paint::Good,
+            StepEvent::FailureDecided(_) | StepEvent::Skipped(_) => paint = Paint::Notice,
+            _ => return Ok(()),
+        }
+        let text = format!("{time} {}: {}", step_name(&self.run, step), step_event_text(event));
+        self.say(paint, &text, out)
+    }
+
+    /// Prints the rest of an attempt that has ended. Returns whether it printed anything at all.
+    fn end(&mut self, token: AttemptToken, out: &mut Output<'_>) -> Result<bool, Failure> {
+        let Some((name, mut streams)) = self.live.remove(&token) else { return Ok(false) };
+        streams.print(&name, (self.context.form, LineStyle::Named), Reading::Whole, out)?;
+        Ok(streams.has_printed())
+    }
+
+    fn say(&self, paint: Paint, text: &str, out: &mut Output<'_>) -> Result<(), Failure> {
+        if self.context.form == Form::Json { Ok(()) } else { out.painted(paint, text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: nothing that a worker prints is lost or repeated.
+
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn stream(path: PathBuf) -> OpenStream {
+        let (file, begun) = (None, Vec::new());
+        OpenStream { stream: Stream::Output, path, file, begun, has_printed: false }
+    }
+
+    fn all(stream: &mut OpenStream, reading: Reading) -> String {
+        std::iter::from_fn(|| stream.read(reading)).collect()
+    }
+
+    #[test]
+    fn removed_file_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("7.out");
+        let mut stream = stream(path.clone());
+        assert_eq!(all(&mut stream, Reading::Lines), "");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(all(&mut stream, Reading::Lines), "one\n");
+        assert_eq!(all(&mut stream, Reading::Lines), "");
+        file.write_all(b"o\nthree").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(all(&mut stream, Reading::Whole), "two\nthree");
+        assert_eq!(all(&mut stream, Reading::Whole), "");
+        assert!(stream.has_printed);
+    }
+
+    #[test]
+    fn long_output_is_read_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("7.err");
+        for text in ["x".repeat(300_000), "a line\n".repeat(50_000)] {
+            std::fs::write(&path, &text).unwrap();
+            assert_eq!(all(&mut stream(path.clone()), Reading::Whole), text);
+            let lines = all(&mut stream(path.clone()), Reading::Lines);
+            assert!(text.starts_with(&lines) && lines.len() > 200_000, "{}", lines.len());
+        }
+    }
+}

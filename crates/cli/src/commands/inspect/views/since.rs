@@ -1,0 +1,131 @@
+//! `ledger status --since TIME`: what happened in a run since then.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::internals::plan::{StepEvent, StepRecord};
+use plan_ledger::{Cost, Event, Outcome, RecordedEvent, Ruling, Run, RunId, Timestamp};
+
+use crate::commands::inspect::context::Form;
+use crate::commands::inspect::ledger_at::LedgerAt;
+use crate::commands::inspect::lookup::step_name;
+use crate::commands::inspect::output::Output;
+use crate::commands::inspect::text::event::{outcome_text, verdict_text};
+use crate::commands::inspect::text::units::moment;
+use crate::json::TimeJson;
+use crate::output::render::Paint;
+use crate::output::{Failure, cost_text, escape_control, time_of_day};
+use crate::protocol::counted;
+
+/// How many events are listed: the last ones.
+const LISTED_MAX: usize = 15;
+
+/// What happened in a run since a time.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SinceLine {
+    /// The number of steps that were accepted.
+    accepted: u64,
+    /// What the attempts cost that reported.
+    cost: Cost,
+    /// The number of attempts that reported a failure.
+    failed_attempts: u64,
+    /// The number of attempts that were lost.
+    lost_attempts: u64,
+    /// The number of verdicts that a criterion does not hold.
+    rejected: u64,
+    /// The run.
+    run: RunId,
+    /// The time.
+    since: TimeJson,
+    /// The number of steps that were skipped.
+    skipped: u64,
+}
+
+/// Prints what happened in a run since a time.
+pub(crate) fn show_since(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    since: Timestamp,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let mut records = ledger.run_history(id)?.records;
+    records.retain(|record| record.time >= since);
+    let line = SinceLine::of(id, since, &records);
+    if ledger.context.form == Form::Json {
+        return out.json(&line);
+    }
+    let heading = format!("  since {}", moment(since, ledger.now));
+    out.line(&format!("{heading}: {}", line.text()))?;
+    let run = ledger.run(id)?;
+    let events: Vec<_> = records.iter().filter_map(|record| shown(run, record)).collect();
+    let hidden = events.len().saturating_sub(LISTED_MAX);
+    if hidden > 0 {
+        out.painted(Paint::Faint, &format!("    {hidden} earlier ones: ledger inspect records"))?;
+    }
+    events.iter().skip(hidden).try_for_each(|(paint, text)| out.painted(*paint, text))
+}
+
+impl SinceLine {
+    fn of(run: RunId, since: Timestamp, records: &[RecordedEvent]) -> Self {
+        let (cost, since) = (Cost::default(), since.into());
+        let [accepted, failed_attempts, lost_attempts, rejected, skipped] = [0; 5];
+        let mut line =
+            Self { accepted, cost, failed_attempts, lost_attempts, rejected, run, since, skipped };
+        for record in records {
+            let Some(Event::Step(record)) = &record.event else { continue };
+            match &record.event {
+                StepEvent::Accepted(_) => line.accepted += 1,
+                StepEvent::AttemptLost(_) => line.lost_attempts += 1,
+                StepEvent::Skipped(_) => line.skipped += 1,
+                StepEvent::VerdictRecorded(event) => {
+                    line.rejected += u64::from(event.verdict.ruling == Ruling::Fail);
+                }
+                StepEvent::ReceiptRecorded(event) => {
+                    let Cost { money_micros, tokens } = event.receipt.cost;
+                    line.cost.money_micros = line.cost.money_micros.saturating_add(money_micros);
+                    line.cost.tokens = line.cost.tokens.saturating_add(tokens);
+                    let has_failed = matches!(event.receipt.outcome, Outcome::Failed { .. });
+                    line.failed_attempts += u64::from(has_failed);
+                }
+                _ => {}
+            }
+        }
+        line
+    }
+
+    fn text(&self) -> String {
+        let mut parts = vec![format!("{} accepted", counted(self.accepted, "step"))];
+        let more = [
+            (self.skipped, "skipped"),
+            (self.failed_attempts, "failed attempts"),
+            (self.rejected, "failed checks"),
+            (self.lost_attempts, "lost attempts"),
+        ];
+        parts.extend(
+            more.iter().filter(|it| it.0 > 0).map(|(count, what)| format!("{count} {what}")),
+        );
+        parts.push(format!("cost {}", cost_text(self.cost)));
+        parts.join(", ")
+    }
+}
+
+/// The text of an event that a person wants to see in the morning; `None` for the others.
+fn shown(run: &Run, record: &RecordedEvent) -> Option<(Paint, String)> {
+    let Some(Event::Step(StepRecord { step, event, .. })) = &record.event else { return None };
+    let (paint, text) = match event {
+        StepEvent::Accepted(_) => (Paint::Good, "accepted".to_owned()),
+        StepEvent::Skipped(event) => {
+            (Paint::None, format!("skipped by {}", escape_control(&event.by)))
+        }
+        StepEvent::AttemptLost(_) => (Paint::Notice, "attempt lost".to_owned()),
+        StepEvent::ReceiptRecorded(event) => match &event.receipt.outcome {
+            Outcome::Succeeded => return None,
+            outcome => (Paint::Bad, outcome_text(outcome)),
+        },
+        StepEvent::VerdictRecorded(event) if event.verdict.ruling == Ruling::Fail => {
+            (Paint::Bad, verdict_text(&event.verdict))
+        }
+        _ => return None,
+    };
+    Some((paint, format!("    {}  {}: {text}", time_of_day(record.time), step_name(run, *step))))
+}

@@ -1,0 +1,142 @@
+//! The last record of each ledger that this user wrote to, kept outside of the ledger.
+//!
+//! A ledger that was rolled back, by `git checkout` or by a copy of an older folder, is consistent:
+//! nothing in it tells that records are missing. Their work would be dispatched again. So each
+//! process that writes keeps the last record and its chain value in the user's state folder, and
+//! compares them when a ledger is opened for writing.
+//!
+//! Invariants:
+//! - A root belongs to one folder and one ledger: a copy in another folder, and a new ledger in the
+//!   same folder, have roots of their own.
+//! - It is never a precondition: without a state folder, a ledger works as well.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash as _, Hasher as _};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::{Environment, Ledger, LedgerView, Timestamp};
+
+use crate::protocol::{Failure, hex};
+
+use super::state_folder::state_folder;
+
+/// Whether the command line has `--accept-rollback`.
+static ROLLBACK_ACCEPTED: AtomicBool = AtomicBool::new(false);
+
+/// Opens ledgers also if they were rolled back.
+pub(crate) fn accept_rollback() {
+    ROLLBACK_ACCEPTED.store(true, Ordering::Relaxed);
+}
+
+/// The last record of a ledger that this user wrote to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownRoot {
+    /// The ledger's folder, absolute.
+    folder: PathBuf,
+    /// The identifier of the ledger.
+    ledger: String,
+    seq: u64,
+    /// The chain value of the record.
+    chain: String,
+    /// When it was kept.
+    time: Timestamp,
+}
+
+/// Keeps the last record of an open ledger. A failure is not an error: only a rollback would be
+/// missed.
+pub(crate) fn keep_root(dir: &Path, ledger: &Ledger) {
+    let _ = keep(dir, ledger);
+}
+
+fn keep(dir: &Path, ledger: &Ledger) -> Option<()> {
+    let head = ledger.head();
+    let (path, folder) = file_of(dir)?;
+    let (seq, chain, time) = (head.seq, head.chain.to_string(), ledger.now());
+    let root = KnownRoot { folder, ledger: hex(&ledger.uid().ok()?), seq, chain, time };
+    write(&path, &root).ok()
+}
+
+/// Checks that a ledger which was opened for writing has the last record that this user wrote to it.
+///
+/// # Errors
+/// `Rejected` if records are missing, unless that is accepted.
+pub(crate) fn check_root(dir: &Path, ledger: &Ledger) -> Result<(), Failure> {
+    let (id, head) = (hex(&ledger.uid()?), ledger.head());
+    match rollback(dir, &id, (head.seq, &head.chain.to_string())) {
+        Some(text) if !ROLLBACK_ACCEPTED.load(Ordering::Relaxed) => {
+            Err(Failure::Rejected(format!(
+                "{}: {text}\nhint: restore the newer state, or add --accept-rollback to continue from \
+                 this one: what was done since then is done again",
+                dir.display()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is missing of a ledger that was rolled back, for people; `None` if it was not.
+pub(crate) fn rollback_text(dir: &Path, environment: &Environment) -> Option<String> {
+    let view = LedgerView::open(dir, environment).ok()?;
+    let (id, _) = view.log().uids()?;
+    let root = plan_ledger::internals::ledger::root(dir, environment).ok()?;
+    rollback(dir, &hex(&id), (root.seq, &root.chain.to_string()))
+}
+
+fn rollback(dir: &Path, id: &str, (seq, chain): (u64, &str)) -> Option<String> {
+    let (path, folder) = file_of(dir)?;
+    let known = read(&path).filter(|known| known.folder == folder && known.ledger == id)?;
+    let is_behind = seq < known.seq || seq == known.seq && chain != known.chain;
+    if !is_behind {
+        return None;
+    }
+    let time = time_text(known.time);
+    let time = time.split_once('.').map_or(time.as_str(), |(whole, _)| whole);
+    Some(format!(
+        "the ledger was rolled back: it ends at record {seq}, and had record {} at {time}Z",
+        known.seq
+    ))
+}
+
+/// The file with the root of the ledger in a folder, and the absolute path of the folder.
+fn file_of(dir: &Path) -> Option<(PathBuf, PathBuf)> {
+    let folder = dir.canonicalize().ok()?;
+    // The file has the whole path: if two folders had the same hash, the later one would win.
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    let name = format!("{}.json", hex(&hasher.finish().to_be_bytes()));
+    Some((state_folder("roots")?.join(name), folder))
+}
+
+fn read(path: &Path) -> Option<KnownRoot> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn write(path: &Path, root: &KnownRoot) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    fs::create_dir_all(folder)?;
+    if !path.exists() {
+        forget_removed_folders(folder);
+    }
+    // A process that is killed leaves the old root or the new one.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(&serde_json::to_vec(root)?)?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Removes the roots of folders that are gone.
+fn forget_removed_folders(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if read(&path).is_some_and(|known| !known.folder.exists()) {
+            // Another process may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A ledger that lives in a git checkout: it is found from other worktrees, and a folder that was rolled
+//! back is noticed. The files of git are written by hand: its program is not needed.
+
+use std::fs;
+use std::path::Path;
+
+use super::command::Place;
+
+/// A main worktree `main` and a linked one `linked`, as `git worktree add` leaves them.
+fn worktrees(place: &Place) {
+    fs::create_dir_all(place.path("main/.git/worktrees/linked")).unwrap();
+    fs::create_dir_all(place.path("linked/src")).unwrap();
+    let git_dir = place.path("main/.git/worktrees/linked").display().to_string();
+    place.write("linked/.git", format!("gitdir: {git_dir}\n"));
+    place.write("main/.git/worktrees/linked/commondir", "../..\n");
+}
+
+fn in_folder(place: &Place, folder: &str, line: &str) -> super::command::Ended {
+    let words: Vec<_> = line.split(' ').collect();
+    super::command::start(place.command(&words).current_dir(place.path(folder))).end()
+}
+
+/// Goal: workers in worktrees of their own share one ledger without being told where it is.
+#[test]
+fn ledger_of_the_main_worktree_is_found_from_a_linked_one() {
+    let place = Place::new();
+    worktrees(&place);
+    place.write("main/plan.yaml", "steps: [{id: a}, {id: b}]\n");
+    in_folder(&place, "main", "init").code(0);
+    in_folder(&place, "main", "plan propose plan.yaml").code(0);
+    in_folder(&place, "linked/src", "claim --worker w").code(0);
+    in_folder(&place, "linked", "status").code(0).says(&["working on: #1 a"]);
+    assert!(!place.path("linked/.ledger").exists());
+    // A ledger of its own comes first.
+    in_folder(&place, "linked", "init").code(0);
+    in_folder(&place, "linked/src", "status").code(0).says(&["no run has been started"]);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Goal: work that is done is not dispatched again because an agent restored an older folder.
+#[test]
+fn ledger_that_was_rolled_back_is_not_written_to() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: echo >> done}, {id: b, after: [a], command: echo >> done}]\n",
+    );
+    place.ledger("init").code(0);
+    copy(&place.path(".ledger"), &place.path("older"));
+    place.ledger("run plan.yaml").code(0);
+    copy(&place.path(".ledger"), &place.path("newer"));
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    copy(&place.path("older"), &place.path(".ledger"));
+    let refused = "the ledger was rolled back: it ends at record 0, and had record ";
+    place.ledger("run plan.yaml").code(6).complains(&[refused, "--accept-rollback"]);
+    place.ledger("note hello").code(6).complains(&[refused]);
+    place.ledger("status").code(0).complains(&[refused]);
+    assert_eq!(place.read("done").lines().count(), 2);
+    // The newer state is no rollback, and neither is a copy elsewhere.
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    copy(&place.path("newer"), &place.path(".ledger"));
+    place.ledger("note hello").code(0);
+    place.ledger("note hello --ledger older").code(0);
+    // It can be meant.
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    copy(&place.path("newer"), &place.path(".ledger"));
+    place.ledger("note hello").code(6);
+    place.ledger("note hello --accept-rollback").code(0);
+    place.ledger("note hello").code(0);
+    // Another ledger in the same place has a history of its own.
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    place.ledger("run plan.yaml").code(0);
+}
+
+/// Goal: `init` and `run` need no `mkdir`.
+#[test]
+fn empty_folders_and_missing_parents_become_a_ledger() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]\n");
+    for folder in ["empty", "also-empty"] {
+        fs::create_dir(place.path(folder)).unwrap();
+    }
+    place.ledger("init --ledger empty").code(0).says(&["empty: created"]);
+    place.ledger("init --ledger a/b/c").code(0).says(&["a/b/c: created"]);
+    place.ledger("run plan.yaml --ledger also-empty").code(0);
+    place.ledger("run plan.yaml --ledger d/e").code(0);
+    place.ledger("export --ledger d/e -o backup").code(0);
+    place.ledger("import backup --ledger f/g").code(0);
+    for ledger in ["empty", "a/b/c", "also-empty", "d/e", "f/g"] {
+        place.ledger(&format!("verify {ledger}")).code(0);
+    }
+    fs::create_dir(place.path("full")).unwrap();
+    place.write("full/file", "");
+    place.ledger("init --ledger full").code(2).complains(&["no ledger at full"]);
+    assert_eq!(fs::read_dir(place.path("full")).unwrap().count(), 1);
+}
