@@ -5,12 +5,22 @@
 #
 # Requires codex and jq. CODEX_FLAGS adds options, such as CODEX_FLAGS='--model gpt-5-codex' or
 # --skip-git-repo-check. The receipt has the number of tokens that the agent used, so that the plan's
-# budget is enforced.
+# budget is enforced. At a usage limit it says when to try again. After an interruption the next attempt
+# continues the same session.
 set -eu
+
+. "$(dirname "$0")/limit.sh"
+for program in codex jq; do
+    command -v "$program" > /dev/null || { echo "$program is not installed" >&2; exit 127; }
+done
 
 task=$(cat)
 files=$(mktemp -d)
 trap 'rm -r "$files"' EXIT
+# The session of the last attempt, if that was interrupted and not wrong.
+session=$(printf '%s' "$task" | jq -r '.previous_attempts[-1] // {}
+    | select(.class == "transient" or .class == "runner_died")
+    | .log_tail | [scan("(?m)^session: (\\S+)$")[0]] | last // ""')
 prompt='At the end is one step of a plan, as JSON. Do what step.goal says, and nothing else. The step is
 done when everything in step.acceptance is true; another party checks this. inputs has the values that the
 step needs, plan.near has the steps around it, and previous_attempts has the errors of earlier attempts:
@@ -23,14 +33,37 @@ and gives the reason.'
 # shellcheck disable=SC2086
 printf '%s\n\n%s\n' "$prompt" "$task" |
     codex exec --sandbox workspace-write --json --output-last-message "$files/last" \
-        ${CODEX_FLAGS-} - > "$files/events"
+        ${CODEX_FLAGS-} ${session:+resume "$session"} - > "$files/events" || status=$?
 
-receipt=$(jq -n --rawfile said "$files/last" --slurpfile events "$files/events" '
+# Lines that are not JSON, as of a crash, are left out.
+jq -cR 'fromjson? | objects' "$files/events" > "$files/good"
+jq -r 'select(.type == "thread.started") | "session: \(.thread_id)"' "$files/good" >&2
+error=$(jq -rs '[.[] | select(.type == "turn.failed") | .error.message,
+    (select(.type == "error") | .message)] | map(strings) | last // ""' "$files/good")
+if [ "${status:-0}" -ne 0 ] && [ -z "$error" ]; then
+    echo "codex gave no answer: $(tail -c 200 "$files/events")" >&2
+    exit "$status"
+fi
+touch "$files/last"
+if [ -z "$error" ] && [ ! -s "$files/last" ]; then
+    error='codex ended without a message'
+fi
+kind=$(kind_of_error "$error")
+seconds=$(seconds_until_reset "$error")
+jq -n --rawfile said "$files/last" --slurpfile events "$files/good" \
+    --arg error "$error" --arg kind "$kind" --argjson seconds "$seconds" '
     ([$events[] | select(.type == "turn.completed") | .usage | (.input_tokens // 0) + (.output_tokens // 0)]
         | add // 0) as $tokens
     | ($said | rtrimstr("\n")) as $said
     | {cost: {tokens: $tokens, money_micros: 0}}
-    + if ($said | startswith("REPLAN:")) then {
+    + if $error != "" then
+        {outcome: "failed", message: $error}
+        + if $kind == "limit" then {class: "transient", retry_after_seconds: $seconds}
+          elif $kind == "overload" then {class: "transient", retry_after_seconds: 60}
+          elif $kind == "account" then {class: "deterministic"}
+          else {class: "unknown"} end
+      elif ($said | startswith("REPLAN:")) then {
         outcome: "replan_requested", message: ($said | ltrimstr("REPLAN:") | ltrimstr(" "))}
-      else {outcome: "succeeded", output: ($said as $text | try ($text | fromjson) catch $text)} end')
-printf '%s\n' "$receipt" > "$LEDGER_RECEIPT"
+      else {outcome: "succeeded", output: ($said as $text | try ($text | fromjson) catch $text)} end' \
+    > "$LEDGER_RECEIPT.new"
+mv "$LEDGER_RECEIPT.new" "$LEDGER_RECEIPT"

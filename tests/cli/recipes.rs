@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use plan_ledger::internals::plan::StepEvent;
-use plan_ledger::{Environment, Event, Ledger, Receipt};
+use plan_ledger::{Environment, Event, FailureClass, Ledger, Outcome, Receipt};
 use serde_json::{Value, json};
 
-use super::command::{Ended, Place, report_skipped, start};
+use super::command::{Ended, Place, Running, report_skipped, start, wait_until};
 use super::published::check_input;
 
 /// A fake agent that records its arguments and input, and prints the next prepared answer.
@@ -47,16 +47,34 @@ impl RecipeTest {
     }
 
     fn run(&self, options: &[&str]) -> Ended {
-        let path =
-            format!("{}:{}", self.place.path("bin").display(), std::env::var("PATH").unwrap());
         let words = [&["run", "plan.yaml"], options].concat();
         let mut command = self.place.command(&words);
         command
-            .env("PATH", path)
+            .env("PATH", self.search_path())
             .env("FAKES", self.place.path(""))
             .env("CLAUDE_FLAGS", "--model m");
         command.env("CODEX_FLAGS", "--model m");
         start(&mut command).end()
+    }
+
+    fn start(&self, options: &[&str]) -> Running {
+        let words = [&["run", "plan.yaml"], options].concat();
+        let mut command = self.place.command(&words);
+        command.env("PATH", self.search_path()).env("FAKES", self.place.path(""));
+        start(&mut command)
+    }
+
+    /// Runs a recipe without a runner, on a task.
+    fn by_hand(&self, name: &str, task: &Value) -> Ended {
+        let input = self.place.write("task", task.to_string());
+        let mut command = Command::new(recipe(name));
+        command.env("PATH", self.search_path()).env("FAKES", self.place.path(""));
+        command.env("LEDGER_RECEIPT", self.place.path("receipt"));
+        start(command.stdin(std::fs::File::open(input).unwrap())).end()
+    }
+
+    fn search_path(&self) -> String {
+        format!("{}:{}", self.place.path("bin").display(), std::env::var("PATH").unwrap())
     }
 
     /// The arguments of call `n` of the agent.
@@ -131,6 +149,183 @@ fn claude_code_recipe_retries_and_counts_costs() {
     let receipts = test.receipts();
     assert_eq!(receipts[1].output.inline().unwrap().value(), json!({ "rows": 3 }));
     assert_eq!(receipts[1].cost.money_micros, 12_500);
+}
+
+/// What the last receipt says about a failure: its class, and how long to wait.
+fn failure(test: &RecipeTest) -> (FailureClass, Option<u64>) {
+    match test.receipts().pop().unwrap().outcome {
+        Outcome::Failed { class, payload, .. } => {
+            (class, payload.value()["retry_after_seconds"].as_u64())
+        }
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+/// Runs until the first attempt has failed, and stops the runner, which would wait for the next one.
+fn run_until_failure(test: &RecipeTest, worker: &str) {
+    let mut run = test.start(&["--worker", worker, "--grace", "0"]);
+    wait_until("the attempt failed", || run.complained("failed: ") || run.is_over());
+    run.signal("TERM");
+    run.end();
+}
+
+const LIMIT_OF_CLAUDE: &str = "You've hit your limit \u{b7} resets 3:30am (Europe/Moscow)";
+const OVERLOAD_OF_CLAUDE: &str = "API Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}";
+
+/// A usage limit, an overload and a missing login: each is a failure of its own class, and says when to
+/// try again.
+#[test]
+fn claude_code_recipe_waits_for_limits() {
+    let cases = [
+        (LIMIT_OF_CLAUDE, FailureClass::Transient, 60..86_500),
+        ("Claude AI usage limit reached|4000000000", FailureClass::Transient, 1_000_000..u64::MAX),
+        (OVERLOAD_OF_CLAUDE, FailureClass::Transient, 60..61),
+        ("Invalid API key \u{b7} Please run /login", FailureClass::Deterministic, 0..0),
+    ];
+    for (message, class, wait) in cases {
+        let Some(test) = RecipeTest::new(&["claude"]) else { return };
+        test.place.write("plan.yaml", "steps: [{id: a, goal: make it}]\n");
+        let mut answer = claude_answer(message, "success");
+        answer["is_error"] = true.into();
+        answer["session_id"] = "0199-session".into();
+        test.set_answer(0, &answer);
+        test.place.write("status-0", "1");
+        run_until_failure(&test, &recipe("claude-code.sh"));
+        let (found, seconds) = failure(&test);
+        assert_eq!(found, class, "{message}");
+        assert_eq!(seconds.is_some(), !wait.is_empty(), "{message}");
+        assert!(seconds.is_none_or(|seconds| wait.contains(&seconds)), "{message}: {seconds:?}");
+        assert_eq!(test.receipts()[0].cost.money_micros, 12_500);
+    }
+}
+
+/// The session of an attempt that was interrupted is continued, and a refused permission is in the log.
+#[test]
+fn claude_code_recipe_continues_the_session_of_an_interrupted_attempt() {
+    let Some(test) = RecipeTest::new(&["claude"]) else { return };
+    let mut answer = claude_answer("made it", "success");
+    answer["permission_denials"] =
+        json!([{ "tool_name": "Bash", "tool_input": { "command": "rm" } }]);
+    test.set_answer(0, &answer);
+    let attempt = json!({ "class": "transient", "log_tail": "session: 0199-a\n" });
+    let task = json!({ "step": { "goal": "g" }, "previous_attempts": [attempt] });
+    let ended = test.by_hand("claude-code.sh", &task);
+    ended.code(0).complains(&["permission denied: Bash {\"command\":\"rm\"}"]);
+    assert_eq!(test.option(0, "--resume"), "0199-a");
+    let receipt: Value = serde_json::from_str(&test.place.read("receipt")).unwrap();
+    assert_eq!(receipt["output"], "made it");
+}
+
+/// Goal: the night does not burn the attempts of a plan at the limits of Codex and Gemini.
+#[test]
+fn codex_and_gemini_recipes_wait_for_limits() {
+    let codex = |message: &str| {
+        let failed = json!({ "type": "turn.failed", "error": { "message": message } });
+        let error = json!({ "type": "error", "message": message });
+        let started = json!({ "type": "thread.started", "thread_id": "0199-t" });
+        format!("{started}\nnot JSON\n{error}\n{failed}\n")
+    };
+    let gemini = |message: &str, code: u32| {
+        let error = json!({ "type": "ApiError", "message": message, "code": code });
+        json!({ "session_id": "s", "error": error }).to_string()
+    };
+    let limit = FailureClass::Transient;
+    let cases = [
+        (
+            "codex",
+            codex("You've hit your usage limit. Upgrade, or try again in 2 hours 13 minutes."),
+            limit,
+            8_010,
+        ),
+        ("codex", codex("stream error: stream disconnected before completion"), limit, 60),
+        ("codex", codex("unexpected status 401 Unauthorized"), FailureClass::Deterministic, 0),
+        ("gemini", gemini("Your quota will reset after 2h15m30s.", 429), limit, 8_160),
+        ("gemini", gemini("The model is overloaded. Please try again later.", 503), limit, 60),
+    ];
+    for (agent, answer, class, wait) in cases {
+        let Some(test) = RecipeTest::new(&[agent]) else { return };
+        test.place.write("plan.yaml", "steps: [{id: a, goal: make it}]\n");
+        test.place.write("answer-0", &answer);
+        test.place.write("status-0", "1");
+        run_until_failure(&test, &recipe(&format!("{agent}.sh")));
+        let (found, seconds) = failure(&test);
+        assert_eq!(found, class, "{answer}");
+        assert!(seconds.unwrap_or(0).abs_diff(wait) <= 2, "{answer}: {seconds:?}");
+    }
+}
+
+/// Gemini's answer is the output, its tokens count, and what is not an answer is a failure.
+#[test]
+fn gemini_recipe_takes_the_response_as_output() {
+    let Some(test) = RecipeTest::new(&["gemini"]) else { return };
+    test.place
+        .write("plan.yaml", "steps: [{id: a, goal: g, tools: ['run_shell_command(make)']}]\n");
+    test.place.write("answer-0", "Segmentation fault");
+    test.place.write("status-0", "139");
+    let tokens = |total: u64| json!({ "api": {}, "tokens": { "prompt": 1, "total": total } });
+    let models = json!({ "gemini-2.5-pro": tokens(100), "gemini-2.5-flash": tokens(20) });
+    let answer =
+        json!({ "session_id": "s", "response": "{\"rows\": 3}", "stats": { "models": models } });
+    test.place.write("answer-1", format!("Loaded cached credentials.\n{answer:#}\n"));
+    test.run(&["--worker", &recipe("gemini.sh")]).code(0).says(&["120 tokens"]);
+    assert_eq!(test.option(0, "--approval-mode"), "auto_edit");
+    assert_eq!(test.option(0, "--allowed-tools"), "run_shell_command(make)");
+    let receipts = test.receipts();
+    assert_eq!(receipts[1].output.inline().unwrap().value(), json!({ "rows": 3 }));
+}
+
+/// The loops of both SDKs: a limit, an overload, a connection that breaks, a crash, and an answer.
+#[test]
+fn sdk_loops_report_limits_and_survive_a_crash() {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|it| it.status.success()) {
+        report_skipped("python3 is not installed");
+        return;
+    }
+    let usage = json!({ "input_tokens": 100, "output_tokens": 20,
+        "cache_creation_input_tokens": null, "cache_read_input_tokens": 5 });
+    let text = json!({ "type": "text", "text": "{\"rows\": 3}" });
+    let answers = [
+        (
+            "anthropic",
+            json!({ "id": "msg_1", "stop_reason": "end_turn", "content": [text], "usage": usage }),
+            125,
+        ),
+        (
+            "openai",
+            json!({ "id": "resp_1", "status": "completed", "output_text": "{\"rows\": 3}",
+            "usage": usage, "incomplete_details": null }),
+            120,
+        ),
+    ];
+    for (sdk, answer, tokens) in answers {
+        let place = Place::planned(
+            "steps: [{id: a, goal: g, outputs: [rows], retry: {max_attempts: 9}}]\n",
+        );
+        let limit = json!({ "status_code": 429, "retry_after": "1", "message": "rate limit" });
+        let overload = json!({ "status_code": 529, "retry_after": "0.2", "message": "Overloaded" });
+        let lines = [limit, overload, json!({ "crash": true }), answer];
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let file = place.write("answers", lines.join("\n"));
+        let run = || {
+            let program = Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+            let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            let mut python = Command::new("python3");
+            python.arg(recipe(&format!("{sdk}_loop.py"))).current_dir(place.path(""));
+            python.env("PATH", path).env("ANSWERS", &file).env("PYTHONDONTWRITEBYTECODE", "1");
+            python.env("PYTHONPATH", format!("{root}/tests/fixtures/sdk"));
+            python.env("ANTHROPIC_MODEL", "m").env("OPENAI_MODEL", "m");
+            python.env("PRICE_IN", "3").env("PRICE_OUT", "15");
+            start(&mut python).end()
+        };
+        run().code(9);
+        run().code(0).says(&["the run is done"]);
+        let state = place.state();
+        assert_eq!(state.run_named("plan").unwrap().spent().tokens, tokens, "{sdk}");
+        place.ledger("get rows").code(0).says(&["3"]);
+        let records = place.ledger("inspect records --kind receipt_recorded").out;
+        assert!(records.contains("status 429") && records.contains("status 529"), "{records}");
+    }
 }
 
 /// Empty or non-JSON output is a failed attempt; a line with REPLAN: requests a new plan.
