@@ -35,7 +35,7 @@ pub(crate) struct BudgetArgs {
     /// The run's name [default: the whole ledger]; after `raise`, the amounts are added
     #[arg(value_name = "[raise] RUN", num_args = 0..=2)]
     words: Vec<String>,
-    /// The run's name, as an option; LEDGER_RUN is not used here, since a budget may be the ledger's
+    /// The run's name, as an option; `LEDGER_RUN` is not used here, since a budget may be the ledger's
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Money in total: 3.00 or $3.00

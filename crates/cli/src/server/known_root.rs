@@ -109,7 +109,7 @@ fn file_of(dir: &Path) -> Option<(PathBuf, PathBuf)> {
     // The file has the whole path: if two folders had the same hash, the later one would win.
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
-    let name = format!("{}.json", hex(&hasher.finish().to_be_bytes()));
+    let name = format!("{}.json", hex(&hasher.finish().to_le_bytes()));
     Some((state_folder("roots")?.join(name), folder))
 }
 
