@@ -283,7 +283,8 @@ fn follower_reports_missing_records() {
     assert_eq!(late.next(Duration::ZERO).unwrap().unwrap().seq, 4);
 
     disk.overwrite(&disk.files(&dir().join("log"))[0], 0, &[0xA5; 4096]).unwrap();
-    refuses(&mut reader(&disk).follow(1), ErrorKind::Corrupt, "a first header that is damaged");
+    // Its surroundings tell what was in it.
+    assert_eq!(reader(&disk).follow(1).next(Duration::ZERO).unwrap().unwrap().seq, 1);
 }
 
 /// Regression: a follower whose HEAD or folder was removed kept reporting that there is nothing

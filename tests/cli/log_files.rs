@@ -208,13 +208,8 @@ fn non_ledger_folder_stays_untouched() {
     }
     assert_eq!(disk.files(Path::new("/")), before);
     // No ledger is created where something exists.
-    for path in ["/empty", "/var"] {
-        let error = plan_ledger::internals::log::Log::create(
-            Path::new(path),
-            super::lab::options(&disk),
-            1,
-        );
-        assert_eq!(error.unwrap_err().kind(), ErrorKind::Io, "{path}");
-    }
+    let error =
+        plan_ledger::internals::log::Log::create(Path::new("/var"), super::lab::options(&disk), 1);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(disk.files(Path::new("/")), before);
 }

@@ -30,7 +30,7 @@ fn question(place: &Place) -> u64 {
 fn gated_run_exits_3_and_continues_after_the_answer() {
     let place = Place::new();
     place.write("plan.yaml", GATED);
-    let asked = ["step 2 (deploy)", "for ana", "Is the window open?", "yes|no|skip"];
+    let asked = ["step 2 (deploy)", "for ana", "Is the window open?", "ledger answer 9 skip"];
     place.ledger("run plan.yaml").code(3).says(&asked).says(&["ledger answer "]);
     place.ledger("run plan.yaml").code(3).says(&asked);
     assert_eq!(place.tally(), ["build"]);

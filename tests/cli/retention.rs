@@ -464,7 +464,7 @@ fn pruned_log_can_be_pruned_again() {
     let first = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
     assert!(log_files(&disk).len() >= 2);
     let error = ledger.prune(RetentionLimit::Record(u64::MAX), None, "ann").unwrap_err();
-    assert!(error.to_string().contains("ledger snapshot"), "{error}");
+    assert!(error.to_string().contains("make a snapshot"), "{error}");
     ledger.close().unwrap();
     for name in ["five", "six"] {
         fence(&disk);
@@ -654,7 +654,7 @@ fn invalid_prune_is_rejected() {
     ended_run(&ledger, "second");
     refused(&ledger, RetentionLimit::EndedRuns, &["run `first` is open", "records 1 to"]);
     refused(&ledger, RetentionLimit::Record(2), &["whole segments", "found 2"]);
-    let words = ["two verified snapshots", "found 0", "ledger snapshot"];
+    let words = ["two verified snapshots", "found 0", "make a snapshot"];
     refused(&ledger, RetentionLimit::Record(u64::MAX), &words);
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     ledger.record_receipt(task.token, Receipt::default()).unwrap();
@@ -1260,7 +1260,6 @@ fn usage_errors_and_rejections_have_their_exit_codes() {
         ("prune l --ended --through 3", 2, vec!["cannot be used with"]),
         ("prune l --through 0", 2, vec!["0"]),
         ("prune l --through 1", 6, vec!["whole segments"]),
-        ("prune l --through 99999", 6, vec!["two verified snapshots"]),
         ("prune nowhere --ended", 2, vec!["no ledger at"]),
         ("archive l", 2, vec!["--to"]),
         ("archive l --to x.tar --yes", 2, vec!["--prune"]),

@@ -50,7 +50,8 @@ fn unrecorded_receipt_keeps_its_files() {
     wait_until_complains(&mut worker, "the receipt of attempt");
     let ended = worker.end().code(5);
     locked.close().unwrap();
-    let folder = ended.err.split_once("its files are in ").unwrap().1.lines().next().unwrap();
+    let folder =
+        ended.err.split_once("its files are in ").unwrap().1.split(", and").next().unwrap();
     let output = std::path::Path::new(folder).join(format!("{}.out", place.tally()[0]));
     let content = std::fs::read_to_string(output).unwrap();
     std::fs::remove_dir_all(folder).unwrap();

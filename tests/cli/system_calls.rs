@@ -158,8 +158,8 @@ impl DurabilityTracker {
     }
 
     fn rename(&mut self, from: &Path, to: &Path) {
-        // The command line of the last runner is a convenience, and may be lost.
-        if to.components().any(|part| part.as_os_str() == "runners") {
+        // The files of workers and those in the user's state folder prove nothing, and may be lost.
+        if !is_of_ledger(to) {
             return;
         }
         let below = |path: &PathBuf| path.starts_with(from) && !path.ends_with("LOCK");

@@ -142,11 +142,23 @@ pub(crate) fn evaluate(
     output: Option<&Json>,
     evaluator: &mut Evaluator,
 ) -> Result<Evaluation, Exhausted> {
+    with_inputs(run, output, |inputs| evaluator.evaluate(body, inputs))
+}
+
+/// Evaluates an expression over the variables of a run, to explain an earlier result.
+pub(crate) fn evaluate_again(
+    run: &Run,
+    body: &str,
+    evaluator: &mut Evaluator,
+) -> Result<Evaluation, Exhausted> {
+    with_inputs(run, None, |inputs| evaluator.evaluate_again(body, inputs))
+}
+
+fn with_inputs<T>(run: &Run, output: Option<&Json>, then: impl FnOnce(&Inputs<'_>) -> T) -> T {
     let variable = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
     let all = || {
         let variables = run.variables.iter();
         variables.map(|(name, variable)| (name.clone(), variable.value.clone())).collect()
     };
-    let inputs = Inputs { run: run.id, variable: &variable, all: &all, output };
-    evaluator.evaluate(body, &inputs)
+    then(&Inputs { run: run.id, variable: &variable, all: &all, output })
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::criteria::{at_least_one, evaluate};
+use super::criteria::{at_least_one, evaluate, evaluate_again};
 use crate::plan::event::Event;
 use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
@@ -228,7 +228,7 @@ pub fn condition_problem(run: &Run, number: StepNumber) -> Option<String> {
 
 /// Whether an expression that does not hold is false, or cannot be evaluated.
 fn how_it_fails(run: &Run, body: &str, evaluator: &mut Evaluator) -> Result<String, Exhausted> {
-    Ok(match evaluate(run, body, None, evaluator)?.problem {
+    Ok(match evaluate_again(run, body, evaluator)?.problem {
         None => "does not hold".to_owned(),
         Some(problem) => format!("cannot be evaluated: {problem}"),
     })

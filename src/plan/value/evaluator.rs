@@ -77,6 +77,8 @@ pub struct Evaluator {
     programs: BTreeMap<String, Result<Arc<Program>, String>>,
     /// By run, and whether the expression can read an output.
     scopes: BTreeMap<(RunId, bool), Scope>,
+    /// The results of expressions that read no output, with the variables that they read.
+    results: BTreeMap<(RunId, String), (Vec<(String, Option<Json>)>, Evaluation)>,
 }
 
 impl Default for Evaluator {
@@ -89,7 +91,8 @@ impl Evaluator {
     /// An evaluator for one commit with that budget.
     #[must_use]
     pub fn new(steps: u64) -> Self {
-        Self { steps_left: steps, programs: BTreeMap::new(), scopes: BTreeMap::new() }
+        let (programs, scopes) = (BTreeMap::new(), BTreeMap::new());
+        Self { steps_left: steps, programs, scopes, results: BTreeMap::new() }
     }
 
     /// The rest of the budget.
@@ -132,7 +135,7 @@ impl Evaluator {
         let evidence = values.evidence(&output_members(program.expression()));
         let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
         scope.convert(&values);
-        Ok(match program.execute(&scope.context) {
+        let result = match program.execute(&scope.context) {
             Ok(Cel::Bool(holds)) => Evaluation::evaluated(holds, evidence),
             Ok(other) => {
                 let kind = other.type_of();
@@ -143,7 +146,29 @@ impl Evaluator {
                 Evaluation::impossible(&evidence, format!("`{name}` is not set"))
             }
             Err(error) => Evaluation::impossible(&evidence, error.to_string()),
-        })
+        };
+        if inputs.output.is_none() && values.all.is_none() {
+            let read = names.iter().map(|name| ((*name).to_owned(), (inputs.variable)(name)));
+            let known = (read.collect(), result.clone());
+            self.results.insert((inputs.run, expression.to_owned()), known);
+        }
+        Ok(result)
+    }
+
+    /// Evaluates an expression to explain an earlier result. It takes nothing from the budget if this
+    /// commit evaluated it, and its variables have not changed since.
+    pub(crate) fn evaluate_again(
+        &mut self,
+        expression: &str,
+        inputs: &Inputs<'_>,
+    ) -> Result<Evaluation, Exhausted> {
+        if inputs.output.is_none()
+            && let Some((read, result)) = self.results.get(&(inputs.run, expression.to_owned()))
+            && read.iter().all(|(name, value)| *value == (inputs.variable)(name))
+        {
+            return Ok(result.clone());
+        }
+        self.evaluate(expression, inputs)
     }
 
     /// The compiled expression, or what is wrong with it.

@@ -10,8 +10,8 @@ const MESSAGES: [(&str, &str); 6] = [
     ("cannot parse float from empty string", "expected a number"),
 ];
 
-/// The options that no help lists.
-const HIDDEN: [&str; 2] = ["'--accept-rollback'", "'--allow-unsafe-locks'"];
+/// How the options begin that no help lists.
+const HIDDEN: [&str; 2] = ["'--accept-rollback", "'--allow-"];
 
 /// The rendered error of the command line in plain words.
 pub(crate) fn plain_words(error: &str) -> String {
