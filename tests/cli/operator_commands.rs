@@ -50,7 +50,10 @@ fn gated_run_exits_3_and_continues_after_the_answer() {
         "ana was asked",
         "type: ledger answer",
     ]);
-    place.ledger("inspect .ledger").code(0).says(&["1 waiting for an answer", "yes|no|skip"]);
+    place
+        .ledger("inspect .ledger")
+        .code(0)
+        .says(&["1 waiting for an answer", "ledger answer 9 no"]);
 
     let before = place.state().seq;
     place.ledger(&format!("answer {id} maybe --by ana")).code(6).complains(&["yes, no, skip"]);

@@ -77,8 +77,14 @@ pub struct Evaluator {
     programs: BTreeMap<String, Result<Arc<Program>, String>>,
     /// By run, and whether the expression can read an output.
     scopes: BTreeMap<(RunId, bool), Scope>,
-    /// The results of expressions that read no output, with the variables that they read.
-    results: BTreeMap<(RunId, String), (Vec<(String, Option<Json>)>, Evaluation)>,
+    /// The results of expressions that read no output.
+    results: BTreeMap<(RunId, String), KnownResult>,
+}
+
+/// A result, with the variables that the expression read.
+struct KnownResult {
+    read: Vec<(String, Option<Json>)>,
+    evaluation: Evaluation,
 }
 
 impl Default for Evaluator {
@@ -135,7 +141,7 @@ impl Evaluator {
         let evidence = values.evidence(&output_members(program.expression()));
         let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
         scope.convert(&values);
-        let result = match program.execute(&scope.context) {
+        let evaluation = match program.execute(&scope.context) {
             Ok(Cel::Bool(holds)) => Evaluation::evaluated(holds, evidence),
             Ok(other) => {
                 let kind = other.type_of();
@@ -149,10 +155,10 @@ impl Evaluator {
         };
         if inputs.output.is_none() && values.all.is_none() {
             let read = names.iter().map(|name| ((*name).to_owned(), (inputs.variable)(name)));
-            let known = (read.collect(), result.clone());
+            let known = KnownResult { read: read.collect(), evaluation: evaluation.clone() };
             self.results.insert((inputs.run, expression.to_owned()), known);
         }
-        Ok(result)
+        Ok(evaluation)
     }
 
     /// Evaluates an expression to explain an earlier result. It takes nothing from the budget if this
@@ -163,10 +169,10 @@ impl Evaluator {
         inputs: &Inputs<'_>,
     ) -> Result<Evaluation, Exhausted> {
         if inputs.output.is_none()
-            && let Some((read, result)) = self.results.get(&(inputs.run, expression.to_owned()))
-            && read.iter().all(|(name, value)| *value == (inputs.variable)(name))
+            && let Some(known) = self.results.get(&(inputs.run, expression.to_owned()))
+            && known.read.iter().all(|(name, value)| *value == (inputs.variable)(name))
         {
-            return Ok(result.clone());
+            return Ok(known.evaluation.clone());
         }
         self.evaluate(expression, inputs)
     }

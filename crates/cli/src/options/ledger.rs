@@ -104,9 +104,10 @@ pub(crate) fn environment() -> Environment {
 /// Creates the folders above a ledger's folder.
 pub(crate) fn create_parents(dir: &Path) -> LedgerResult<()> {
     match dir.parent() {
-        None => Ok(()),
-        Some(parent) => std::fs::create_dir_all(parent)
+        // Below a file there is no ledger: opening it says so.
+        Some(parent) if !parent.ancestors().any(Path::is_file) => std::fs::create_dir_all(parent)
             .map_err(|error| Error::io("create the folder", parent, error)),
+        _ => Ok(()),
     }
 }
 
