@@ -20,7 +20,7 @@ pub(crate) struct Executed {
     pub(crate) is_settled: bool,
 }
 
-/// Executes a command with the whole budget of a commit: see [`execute_within`].
+/// Executes a command with the whole budget of a commit: see `execute_within`.
 pub fn execute(
     state: &mut State,
     next_seq: u64,
