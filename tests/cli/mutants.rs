@@ -53,6 +53,7 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
+    "mission::checked",
     "ledger_time",
     "claims",
     "evaluations",
