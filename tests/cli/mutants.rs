@@ -53,7 +53,7 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
-    "mission::checked",
+    "mission",
     "ledger_time",
     "claims",
     "evaluations",
