@@ -118,6 +118,8 @@ pub enum Advice {
     WaitForLockHolder,
     /// Write from the machine that has the disk, or allow unsafe locks.
     WriteFromOneMachine,
+    /// Work as the owner of the folder, or share the ledger with a group.
+    WorkAsItsOwner,
     /// Make two snapshots.
     MakeSnapshots,
     /// Use a newer version of the program, or read.
@@ -138,6 +140,10 @@ impl Advice {
             Self::WriteFromOneMachine => {
                 "write on the machine that has the disk, or allow unsafe locks if there is no other \
                  writer"
+            }
+            Self::WorkAsItsOwner => {
+                "work as that user, or use a ledger that was created for a group; reading needs only \
+                 the permission to read"
             }
             Self::MakeSnapshots => "make a snapshot, continue, and try again",
             Self::UseNewerVersion => "use a newer version of this library; records can be read",

@@ -119,6 +119,8 @@ pub struct LogOptions {
     /// and where the lock of a file can be taken twice. The user then makes sure that there is no other
     /// writer: two of them would destroy each other's records.
     pub allow_unsafe_locks: bool,
+    /// Whether the group of a new log's folder has access to it, too.
+    pub for_group: bool,
     /// The reading of the boot clock at the time that is passed with these options; `None` without such
     /// a clock.
     pub boot_time: Option<BootTime>,
@@ -139,6 +141,7 @@ impl LogOptions {
             on_ambiguous: OnAmbiguous::Refuse,
             segments: SegmentSizes::DEFAULT,
             allow_unsafe_locks: false,
+            for_group: false,
             boot_time: None,
         }
     }

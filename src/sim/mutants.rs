@@ -189,6 +189,15 @@ mutants! {
     DeadClaimsKept, "S night", "a claim of a process that is gone blocks its step until the lease expires";
     LostAttemptsUnlimited, "S night", "a step whose attempts are always lost is dispatched for ever";
     NearlyFullDiskIgnored, "S night", "steps are dispatched until the disk is full";
+    LinkFollowed, "S links", "a link in the folder of a ledger leads to files of its user, which are changed";
+    StagingOfAnotherUserAccepted, "H shared folder", "a ledger is created in a folder that another user can change";
+    LedgerOfAnotherUserFound, "S shared folder", "a command uses a ledger that another user put into a folder above";
+    OrphanByPath, "S moved ledger", "a worker of a moved ledger runs beside its successor";
+    LateReceiptsUnlimited, "S quota", "a worker fills the disk with receipts that come too late";
+    OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
+    BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
+    WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";
+    FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";
     // The control: it has no effect, so every test must pass with it.
     NoOp, "none", "nothing";
 }

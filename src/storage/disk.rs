@@ -1,13 +1,21 @@
 //! Storage on the file systems of the operating system. Only this file uses `std::fs` and `fs2` for
 //! the files of a ledger.
+//!
+//! Invariants:
+//! - No symbolic link is followed to a file, and only regular files are opened: a ledger that came
+//!   from somebody else, in a cloned repository, reads and changes nothing outside of its folder.
+//! - Files and folders have no access for users other than the ledger's, or its group's if the ledger
+//!   is shared.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use super::filesystem_kind::FilesystemKind;
 use super::map::Map;
-use super::port::{Access, Entry, EntryKind, LockGuard, LockOutcome, Storage, StorageFile};
+use super::port::{
+    Access, Entry, EntryKind, FolderAccess, LockGuard, LockOutcome, Storage, StorageFile,
+};
 
 /// The file systems of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,10 +23,15 @@ pub struct DiskStorage;
 
 impl Storage for DiskStorage {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-            result => result,
-        }
+        create_dir(path, platform::is_shared(path))
+    }
+
+    fn create_ledger_dir(&self, path: &Path, for_group: bool) -> io::Result<()> {
+        create_dir(path, for_group)
+    }
+
+    fn folder_access(&self, path: &Path) -> io::Result<FolderAccess> {
+        platform::folder_access(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
@@ -42,13 +55,18 @@ impl Storage for DiskStorage {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let mut options = platform::private();
+        let file = options.read(true).write(true).create_new(true).open(path)?;
+        if platform::is_shared(path) {
+            platform::share_file(&file)?;
+        }
         Ok(Box::new(DiskFile(file)))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn StorageFile>> {
         let is_writable = access == Access::ReadWrite;
-        let file = OpenOptions::new().read(true).write(is_writable).open(path)?;
+        let file = platform::private().read(true).write(is_writable).open(path)?;
+        expect_regular(&file)?;
         Ok(Box::new(DiskFile(file)))
     }
 
@@ -71,13 +89,18 @@ impl Storage for DiskStorage {
     }
 
     fn lock(&self, path: &Path, holder: &str) -> io::Result<LockOutcome> {
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = platform::private();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        expect_regular(&file)?;
         match fs2::FileExt::try_lock_exclusive(&file) {
             Ok(()) => {
                 // The text is informative: on a full disk the lock is taken without it.
                 if file.set_len(0).is_ok() {
                     let _ = file.write_all(holder.as_bytes());
+                }
+                if platform::is_shared(path) {
+                    // Only its owner may, and it needs to be done once.
+                    let _ = platform::share_file(&file);
                 }
                 let locked = file.metadata()?;
                 Ok(LockOutcome::Acquired(Box::new(DiskLock {
@@ -102,6 +125,29 @@ impl Storage for DiskStorage {
 
     fn process(&self) -> u32 {
         std::process::id()
+    }
+}
+
+/// Create a folder with no access for other users, or also for its group. It may exist already.
+fn create_dir(path: &Path, for_group: bool) -> io::Result<()> {
+    match platform::create_private_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+            if is_folder { Ok(()) } else { Err(error) }
+        }
+        Ok(()) if for_group => platform::share_dir(path),
+        created => created,
+    }
+}
+
+/// Opening a named pipe or a device can have effects, and reading from one may never end.
+fn expect_regular(file: &File) -> io::Result<()> {
+    // A folder can be opened for reading; reading from it fails.
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
     }
 }
 
@@ -187,12 +233,69 @@ impl StorageFile for DiskFile {
 
 #[cfg(unix)]
 mod platform {
-    use std::fs::{File, Metadata};
+    use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
     use std::io;
-    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+    use std::os::unix::fs::{
+        DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _,
+        PermissionsExt as _,
+    };
     use std::path::Path;
 
+    use rustix::fs::OFlags;
+    use rustix::process::{getegid, geteuid, getgroups};
+
     use crate::storage::filesystem_kind::FilesystemKind;
+    use crate::storage::port::FolderAccess;
+
+    /// The permission of the group to change a folder, and of all other users.
+    const GROUP_WRITES: u32 = 0o020;
+    const OTHERS_WRITE: u32 = 0o002;
+
+    /// Options to open a file without following a link or waiting for another process. A new file has
+    /// no access for other users.
+    pub(super) fn private() -> OpenOptions {
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+        options
+    }
+
+    pub(super) fn create_private_dir(path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)
+    }
+
+    /// Give a new folder's group access to it, and to all that is created in it.
+    pub(super) fn share_dir(path: &Path) -> io::Result<()> {
+        fs::set_permissions(path, Permissions::from_mode(0o2770))
+    }
+
+    /// Give a new file's group access to it.
+    pub(super) fn share_file(file: &File) -> io::Result<()> {
+        file.set_permissions(Permissions::from_mode(0o660))
+    }
+
+    /// Whether the folder around a path is shared with its group.
+    pub(super) fn is_shared(path: &Path) -> bool {
+        let folder = path.parent().and_then(|folder| fs::metadata(folder).ok());
+        folder.is_some_and(|folder| folder.mode() & (GROUP_WRITES | OTHERS_WRITE) == GROUP_WRITES)
+    }
+
+    pub(super) fn folder_access(path: &Path) -> io::Result<FolderAccess> {
+        let found = fs::metadata(path)?;
+        let (owner, group, mode) = (found.uid(), found.gid(), found.mode());
+        let is_member = || {
+            let groups = getgroups().unwrap_or_default();
+            getegid().as_raw() == group || groups.iter().any(|member| member.as_raw() == group)
+        };
+        Ok(match geteuid() {
+            user if user.as_raw() == owner => FolderAccess::Own,
+            user if user.is_root() => FolderAccess::Superuser { owner },
+            _ if mode & (GROUP_WRITES | OTHERS_WRITE) == GROUP_WRITES && is_member() => {
+                FolderAccess::Group
+            }
+            _ => FolderAccess::Other { owner },
+        })
+    }
 
     pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buffer, offset)

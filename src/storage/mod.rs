@@ -25,6 +25,8 @@ pub use boot_clock::boot_clock;
 pub use disk::DiskStorage;
 pub use filesystem_kind::FilesystemKind;
 pub use map::Map;
-pub use port::{Access, Entry, EntryKind, LockGuard, LockOutcome, Storage, StorageFile};
+pub use port::{
+    Access, Entry, EntryKind, FolderAccess, LockGuard, LockOutcome, Storage, StorageFile,
+};
 pub use sectors::{SectorRead, read_sectors};
 pub use tar::{TarStorage, TarWriter};

@@ -9,8 +9,21 @@ use super::map::Map;
 
 /// A file system, real or simulated.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Create a folder. It may exist already.
+    /// Create a folder. It may exist already. On a real disk it gets the access of its parent: a
+    /// private folder has private files and folders, and a shared one has shared ones.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Create the folder of a ledger, which may exist already. Only this user has access to it, or
+    /// also the group of the folder.
+    fn create_ledger_dir(&self, path: &Path, for_group: bool) -> io::Result<()> {
+        let _ = for_group;
+        self.create_dir(path)
+    }
+
+    /// Who can change what is in a folder.
+    fn folder_access(&self, path: &Path) -> io::Result<FolderAccess> {
+        self.list(path).map(|_| FolderAccess::Own)
+    }
 
     /// The entries of a folder, sorted by name.
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
@@ -86,6 +99,25 @@ pub struct Entry {
     pub name: String,
     /// The type of the entry.
     pub kind: EntryKind,
+}
+
+/// Who can change what is in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FolderAccess {
+    /// It is this user's.
+    Own,
+    /// Its group can, and this user is in the group.
+    Group,
+    /// It is another user's, and this user is the superuser.
+    Superuser {
+        /// The owner's number.
+        owner: u32,
+    },
+    /// It is another user's, who can replace its files.
+    Other {
+        /// The owner's number.
+        owner: u32,
+    },
 }
 
 /// The type of a folder's entry.

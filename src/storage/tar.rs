@@ -75,7 +75,9 @@ fn index(file: &dyn StorageFile) -> io::Result<BTreeMap<String, Extent>> {
     let length = file.length()?;
     let mut archive = tar::Archive::new(Cursor { file, at: 0 });
     let (mut files, mut end) = (BTreeMap::new(), 0);
-    for entry in archive.entries_with_seek()? {
+    // Raw: a header that announces a long name would be read into memory, whatever its length. No
+    // header of ours does, so it is not canonical.
+    for entry in archive.entries_with_seek()?.raw(true) {
         let entry = entry.map_err(|error| invalid(end, &error.to_string()))?;
         let at = entry.raw_header_position();
         let extent = Extent { start: entry.raw_file_position(), length: entry.size() };

@@ -51,6 +51,7 @@ pub(crate) fn deterministic() -> Environment {
         background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         allow_unsafe_locks: false,
+        for_group: false,
         blob_threshold: 64 << 10,
         snapshot_every: Some(65_536),
         segments: SegmentSizes::DEFAULT,

@@ -6,6 +6,7 @@
 )]
 
 mod acts;
+mod authority;
 mod backups;
 mod blobs;
 mod chaos;
@@ -69,6 +70,7 @@ mod morning_after;
 mod mutants;
 mod night;
 mod operator_commands;
+mod other_users;
 mod plan_commands;
 mod published;
 mod quickstart;

@@ -44,6 +44,7 @@ const ENGINE: &[&str] = &[
     "head_slots",
     "inconsistent_metadata",
     "operator_commands",
+    "other_users",
     "run",
     "concurrent_claims",
 ];
@@ -68,6 +69,8 @@ const PLANS: &[&str] = &[
 /// Modules for mutants of the server and the runner (hazards `S ...`).
 const SERVICE: &[&str] = &[
     "night",
+    "other_users",
+    "authority",
     "disk_full",
     "repeated_requests",
     "histories",

@@ -247,3 +247,24 @@ fn act_that_was_done_is_never_answered_as_not_done() {
         "{done} claims were done, and {answered} answered in spite of a failure"
     );
 }
+
+/// Story: a worker whose attempt was over sent its receipt again and again, each time a different one, and
+/// filled the disk with rejected receipts.
+#[test]
+fn late_receipts_of_an_attempt_are_limited() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --run r").code(0);
+    let task = place.ledger("claim r --json").code(0).lines().remove(0);
+    let token = task["token"].to_string();
+    place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
+    for number in 2..20 {
+        let _ = place.ledger_with(&["receipt", &token, "--output", &number.to_string()]);
+    }
+    let refused = place.ledger("inspect .ledger records --kind receipt_refused --json").code(0);
+    let records = refused.lines().into_iter().filter(|line| line["type"] == "record").count();
+    assert_eq!(records, 8);
+    place.ledger_with(&["receipt", &token, "--output", "99"]).complains(&["the attempt is over"]);
+    place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
+}

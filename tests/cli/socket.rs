@@ -162,37 +162,50 @@ fn a_long_path_is_served() {
     });
 }
 
-/// Goal: more clients than are served at once come to their answers, each within its patience.
+/// Story: one process opened all connections, sent a byte now and then, and kept every other client out;
+/// leases ran out meanwhile.
+/// Goal: connections that say nothing make room, and their number keeps nobody out.
 #[test]
-fn a_crowd_is_served_in_turns() {
+fn connections_that_say_nothing_make_room() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("a.ledger");
     let ledger = ledger(&dir, 1);
     let socket = dir.join(SOCKET_NAME);
     while_serving(&ledger, &dir, quiet, || {
-        let connect = || UnixStream::connect(&socket).unwrap();
-        let mut crowd: Vec<_> = (0..CONNECTIONS_MAX).map(|_| connect()).collect();
-        let tick = r#"{"act":"tick"}"#;
-        assert_eq!(asked(crowd.last().unwrap(), tick).code, 0);
-        let one_more = connect();
-        let mut told = String::new();
-        BufReader::new(&one_more).read_line(&mut told).unwrap();
-        let told: Value = serde_json::from_str(&told).unwrap();
-        assert_eq!(
-            (told["code"].as_u64(), told["lines"][0]["kind"].as_str()),
-            (Some(5), Some("busy"))
-        );
-        let served = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
-                served.store(true, Ordering::Release);
-            });
-            std::thread::sleep(Duration::from_millis(50));
-            assert!(!served.load(Ordering::Acquire));
-            crowd.pop();
+        let crowd: Vec<_> =
+            (0..CONNECTIONS_MAX).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        for stream in &crowd {
+            (&mut &*stream).write_all(br#"{"act":"#).unwrap();
+        }
+        let one_more = UnixStream::connect(&socket).unwrap();
+        assert_eq!(asked(&one_more, r#"{"act":"tick"}"#).code, 0);
+        assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
+        let closed = crowd.iter().filter(|stream| {
+            stream.set_nonblocking(true).unwrap();
+            matches!((&mut &**stream).read(&mut [0]), Ok(0))
         });
-        assert!(served.into_inner());
+        assert!((1..=2).contains(&closed.count()));
+    });
+}
+
+/// Story: 60 clients that sent 16 MiB without a line end took a gigabyte of the server's memory.
+#[test]
+fn messages_without_an_end_have_a_common_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("a.ledger");
+    let ledger = ledger(&dir, 1);
+    let socket = dir.join(SOCKET_NAME);
+    while_serving(&ledger, &dir, quiet, || {
+        let part = vec![b'x'; 15 << 20];
+        let sent = |stream: &UnixStream| (&mut &*stream).write_all(&part).is_ok();
+        let crowd: Vec<_> = (0..10).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let all: Vec<bool> = crowd.iter().map(sent).collect();
+        assert_eq!(called(&dir, &claim("w")).unwrap().code, 0);
+        let closed = crowd.iter().zip(all).filter(|(stream, was_sent)| {
+            stream.set_nonblocking(true).unwrap();
+            !was_sent || !matches!((&mut &**stream).read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        });
+        assert!((1..=3).contains(&closed.count()));
     });
 }
 

@@ -21,6 +21,7 @@ pub mod requests;
 pub mod runner;
 pub mod server;
 mod signals;
+mod signed_note;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -56,6 +56,8 @@ pub struct Environment {
     /// Whether to open a ledger where file locks may not exclude other writers: on a network file
     /// system, and where the lock of a file can be taken twice.
     pub allow_unsafe_locks: bool,
+    /// Whether the group of a new ledger's folder has access to it, too. Otherwise only its user has.
+    pub for_group: bool,
 }
 
 impl Environment {
@@ -77,6 +79,7 @@ impl Environment {
             snapshot_every: Some(DEFAULT_SNAPSHOT_INTERVAL),
             segments: SegmentSizes::DEFAULT,
             allow_unsafe_locks: false,
+            for_group: false,
         }
     }
 
@@ -90,6 +93,7 @@ impl Environment {
             on_ambiguous: self.on_ambiguous,
             segments: self.segments,
             allow_unsafe_locks: self.allow_unsafe_locks,
+            for_group: self.for_group,
             stream_rule: RUN_STREAMS,
             boot_time: self.clock.boot_time(),
             ..LogOptions::new(self.storage.clone(), uids)

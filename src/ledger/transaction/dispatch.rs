@@ -100,12 +100,18 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     engine.submit_command(options, &command, |transaction, command| {
         let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
         let is_in_flight = transaction.state().in_flight.contains_key(&token);
-        let is_repeated = !is_in_flight && earlier.is(&engine.receipts, token, receipt);
+        let earlier = engine.receipts.get(token).unwrap_or(earlier);
+        let is_repeated = !is_in_flight && earlier.is(receipt);
         if !is_repeated {
+            if !is_in_flight && earlier.is_full() && !transaction.is_repetition() {
+                return Err(Error::from(Rejection::StaleToken(token)).into());
+            }
             transaction.run(command)?;
         }
-        if is_in_flight && !transaction.is_repetition() {
-            engine.receipts.add(token, receipt);
+        match (is_in_flight, transaction.is_repetition()) {
+            (true, false) => engine.receipts.add(token, receipt),
+            (false, false) if !is_repeated => engine.receipts.add_late(token),
+            _ => {}
         }
         if let Some(worker) = next_worker
             && let Some(run) = run_of_receipt(transaction, token, is_repeated)
@@ -128,7 +134,7 @@ fn earlier_receipt(engine: &Engine, token: AttemptToken) -> Result<EarlierReceip
             }
             EarlierReceipt::find(&engine.reader()?, last, token)
         }
-        None => Ok(EarlierReceipt::NONE),
+        None => Ok(EarlierReceipt::default()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Receipts that are sent again: the receipt that an attempt has already is accepted once more, and
-//! changes nothing. A different one comes too late.
+//! changes nothing. A different one comes too late: it is recorded as rejected, but only a few of one
+//! attempt are, so that a worker that never stops cannot fill the disk.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,65 +15,81 @@ use crate::plan::{AttemptToken, ContentHash, Receipt, StepEvent};
 /// How many receipts of this process are remembered. An earlier one is durable, and read from the log.
 const REMEMBERED: usize = 4096;
 
-/// The hashes of the last receipts that this process recorded, durable or not.
+/// How many receipts that came too late are recorded for one attempt.
+const LATE_MAX: usize = 8;
+
+/// The last attempts that got a receipt in this process, durable or not.
 #[derive(Debug, Default)]
-pub(crate) struct RecentReceipts(Mutex<BTreeMap<AttemptToken, ContentHash>>);
+pub(crate) struct RecentReceipts(Mutex<BTreeMap<AttemptToken, EarlierReceipt>>);
 
 impl RecentReceipts {
     /// Remember the receipt of an attempt.
     pub(super) fn add(&self, token: AttemptToken, receipt: &Receipt) {
         let mut recent = self.lock();
-        recent.insert(token, receipt_hash(receipt));
+        recent.insert(token, EarlierReceipt { hash: Some(receipt_hash(receipt)), late: 0 });
         while recent.len() > REMEMBERED {
             recent.pop_first();
         }
     }
 
-    pub(super) fn get(&self, token: AttemptToken) -> Option<ContentHash> {
+    /// Remember that a receipt of an attempt came too late.
+    pub(super) fn add_late(&self, token: AttemptToken) {
+        if let Some(known) = self.lock().get_mut(&token) {
+            known.late += 1;
+        }
+    }
+
+    pub(super) fn get(&self, token: AttemptToken) -> Option<EarlierReceipt> {
         self.lock().get(&token).copied()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, ContentHash>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, EarlierReceipt>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The receipt of an attempt in the log.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EarlierReceipt(Option<ContentHash>);
+/// The receipts of an attempt in the log.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EarlierReceipt {
+    /// The hash of the one that counts, if there is one.
+    hash: Option<ContentHash>,
+    /// How many came too late.
+    late: usize,
+}
 
 impl EarlierReceipt {
-    pub(super) const NONE: Self = Self(None);
-
-    /// Find the durable receipt of an attempt: the events of its step are read from record `last`
+    /// Find the durable receipts of an attempt: the events of its step are read from record `last`
     /// back to its dispatch. Record `last` must be durable.
     ///
     /// # Errors
     /// `Corrupt` if a record of the step cannot be read.
     pub(super) fn find(reader: &LogReader, last: u64, token: AttemptToken) -> Result<Self> {
+        let mut found = Self::default();
         for read in step_events(reader, last) {
             let (record, event) = read?;
             match event {
                 StepEvent::ReceiptRecorded(recorded) if recorded.token == token => {
-                    return Ok(Self(Some(receipt_hash(&recorded.receipt))));
+                    found.hash = Some(receipt_hash(&recorded.receipt));
+                    break;
                 }
+                StepEvent::ReceiptRefused(refused) if refused.token == token => found.late += 1,
                 StepEvent::AttemptLost(lost) if lost.token == token => break,
                 _ if record.seq <= token.0 => break,
                 _ => {}
             }
         }
-        Ok(Self::NONE)
+        Ok(found)
     }
 
     /// Whether the attempt has this receipt.
-    pub(super) fn is(
-        self,
-        recent: &RecentReceipts,
-        token: AttemptToken,
-        receipt: &Receipt,
-    ) -> bool {
-        let earlier = recent.get(token).or(self.0);
-        earlier.is_some_and(|hash| hash == receipt_hash(receipt)) && !mutant!(SameReceiptRefused)
+    pub(super) fn is(self, receipt: &Receipt) -> bool {
+        let is_same = self.hash.is_some_and(|hash| hash == receipt_hash(receipt));
+        is_same && !mutant!(SameReceiptRefused)
+    }
+
+    /// Whether so many receipts came too late that no other one is recorded.
+    pub(super) fn is_full(self) -> bool {
+        self.late >= LATE_MAX && !mutant!(LateReceiptsUnlimited)
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, SegmentName};
-use crate::log::errors::not_a_ledger;
-use crate::storage::{EntryKind, Storage};
+use crate::log::errors::{folder_of_another_user, not_a_ledger};
+use crate::storage::{Entry, EntryKind, FolderAccess, Storage};
 
 /// Offset of a segment's first frame.
 pub(crate) const DATA_START: u64 = 4096;
@@ -95,6 +95,13 @@ pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result
         std::io::ErrorKind::NotADirectory => not_a_ledger(dir, "this is a file"),
         _ => Error::io("list the folder", dir, error),
     })?;
+    let is_link =
+        |entry: &&Entry| entry.kind == EntryKind::Other && OWN_NAMES.contains(&entry.name.as_str());
+    if let Some(link) = entries.iter().find(is_link).filter(|_| !mutant!(LinkFollowed)) {
+        let why =
+            format!("`{}` in it is a link or a special file, which a ledger never has", link.name);
+        return Err(not_a_ledger(dir, &why));
+    }
     let has = |name: &str, kind| entries.iter().any(|e| e.name == name && e.kind == kind);
     if !has("log", EntryKind::Folder) {
         return Err(not_a_ledger(dir, "it has no folder `log`"));
@@ -109,6 +116,23 @@ pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result
         return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
     }
     Ok(if has(MANIFEST_NAME, EntryKind::File) { FolderKind::Archive } else { FolderKind::Ledger })
+}
+
+/// The names in the folder of a ledger, those of a runner included.
+const OWN_NAMES: [&str; 8] =
+    ["HEAD", "LOCK", "log", "snap", "blob", "work", ".gitignore", MANIFEST_NAME];
+
+/// Refuse to write to the ledger of another user, who could replace its files at any time.
+///
+/// # Errors
+/// `Rejected`.
+pub(crate) fn check_access(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let access =
+        storage.folder_access(dir).map_err(|error| Error::io("look at the folder", dir, error))?;
+    match access {
+        FolderAccess::Own | FolderAccess::Group | FolderAccess::Superuser { .. } => Ok(()),
+        FolderAccess::Other { owner } => Err(folder_of_another_user(dir, owner)),
+    }
 }
 
 /// Whether a folder is a ledger or an unpacked archive.

@@ -9,8 +9,8 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::{Chain, ClockAnchor, Head, HeadState};
 use crate::log::folder::{
-    DATA_START, HeadFile, LedgerPaths, Ownership, check_folder, check_lock_file, check_writable,
-    is_temporary, read_head, take_lock,
+    DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
+    check_writable, is_temporary, read_head, take_lock,
 };
 use crate::log::notes::{DiscardedRange, RewrittenRecords};
 use crate::log::options::LogOptions;
@@ -91,6 +91,7 @@ pub(crate) fn open(
     let storage = options.storage.clone();
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     check_writable(check_folder(&*storage, &paths)?, dir)?;
+    check_access(&*storage, dir)?;
     let lock = take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks)?;
     open_locked(paths, options, lock, time)
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
 use crate::log::blob::BlobReader;
+use crate::log::errors::folder_of_another_user;
 use crate::log::folder::{LedgerPaths, is_temporary, read_head, take_lock};
 use crate::log::options::LogOptions;
 use crate::log::segment::CREATION_EPOCH;
-use crate::storage::{Access, Entry, EntryKind, LockGuard, Storage};
+use crate::storage::{Access, Entry, EntryKind, FolderAccess, LockGuard, Storage};
 
 /// Create the staging folder for a ledger, lock it and clear it.
 ///
@@ -31,8 +32,9 @@ pub(crate) fn begin(
     check_absent(&**storage, paths.dir())?;
     check_only_leftovers(storage, &staging)?;
     storage
-        .create_dir(staging.dir())
+        .create_ledger_dir(staging.dir(), options.for_group)
         .map_err(|error| io("create the folder", staging.dir(), error))?;
+    check_own(&**storage, staging.dir())?;
     let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
     let lock = take_lock(&**storage, &staging, holder, allowed).inspect_err(|error| {
         // A folder that is not empty stays. An empty one that another process has just created may
@@ -49,6 +51,20 @@ pub(crate) fn begin(
         .and_then(|()| write_gitignore(&**storage, &staging.gitignore()))
         .inspect_err(|_| abort(storage, &staging))?;
     Ok((staging, lock))
+}
+
+/// Refuse a staging folder that another user made to get at the ledger's files. A folder that this
+/// process has just made is its own.
+fn check_own(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let access =
+        storage.folder_access(dir).map_err(|error| Error::io("look at the folder", dir, error))?;
+    match access {
+        FolderAccess::Own | FolderAccess::Group => Ok(()),
+        _ if mutant!(StagingOfAnotherUserAccepted) => Ok(()),
+        FolderAccess::Superuser { owner } | FolderAccess::Other { owner } => {
+            Err(folder_of_another_user(dir, owner))
+        }
+    }
 }
 
 /// The pattern that ignores every file of the folder, this one included.

@@ -64,6 +64,7 @@ pub fn environment(disk: &SimDisk) -> Environment {
         background_work: BackgroundWork::Inline,
         on_ambiguous: OnAmbiguous::Refuse,
         allow_unsafe_locks: false,
+        for_group: false,
         blob_threshold: 64 << 10,
         snapshot_every: None,
         segments: SegmentSizes { first: SEGMENT, largest: SEGMENT },

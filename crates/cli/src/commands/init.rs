@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger init                                      in .ledger, or in $LEDGER_DIR
   ledger init --ledger work.ledger
+  ledger init --shared                             for you and the group of the folder
 
 Missing folders above it are created, and an empty folder becomes a ledger. An existing ledger is not
 changed.";
@@ -27,6 +28,9 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "DIR", default_value = LEDGER_NAME, env = "LEDGER_DIR")]
     #[arg(hide_env_values = true)]
     ledger: PathBuf,
+    /// Give the group of the folder access, too; otherwise only you have it
+    #[arg(long)]
+    shared: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -45,7 +49,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
     let dir = &args.ledger;
     create_parents(dir)?;
     // If another process is creating it, wait for that.
-    let is_new = open_in_turn(dir, || create_if_absent(dir))?;
+    let is_new = open_in_turn(dir, || create_if_absent(dir, args.shared))?;
     let shown = dir.display().to_string();
     let text = if is_new {
         format!("{shown}: created an empty ledger")
@@ -58,11 +62,11 @@ pub(crate) fn init(args: &InitArgs) -> Result<Code, Failure> {
 }
 
 /// Creates a ledger if there is none. Returns whether it did.
-fn create_if_absent(dir: &Path) -> Result<bool, Error> {
+fn create_if_absent(dir: &Path, for_group: bool) -> Result<bool, Error> {
     if exists(dir)? {
         return Ok(false);
     }
-    match Ledger::create(dir, &environment()) {
+    match Ledger::create(dir, &Environment { for_group, ..environment() }) {
         Ok(ledger) => ledger.close().map(|()| true),
         // Another process created it first.
         Err(_) if exists(dir)? => Ok(false),

@@ -13,6 +13,7 @@ use plan_ledger::{Environment, OnAmbiguous};
 
 use crate::options::{LedgerFolder, environment, open_ledger};
 use crate::output::{Code, Failure, print_line, print_text};
+use crate::server::expect_outside;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,6 +81,7 @@ fn fence(args: &RecoverArgs, dir: &Path) -> Result<Code, Failure> {
             dir.display()
         )));
     }
+    expect_outside(std::process::id(), dir)?;
     let environment = Environment { on_ambiguous: OnAmbiguous::Fence, ..environment() };
     let ledger = open_ledger(dir, &environment)?;
     let head = ledger.head();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::StopRequest;
-use crate::server::{check_root, keep_root, while_serving};
+use crate::server::{check_root, expect_outside, keep_root, while_serving};
 use crate::signals::StopSignals;
 
 const EXAMPLES: &str = "\
@@ -42,6 +42,7 @@ const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
     let signals = StopSignals::register(&args.place.dir)?;
+    expect_outside(std::process::id(), &args.place.dir)?;
     let ledger = open_ledger(&args.place.dir, &environment())?;
     check_root(&args.place.dir, &ledger)?;
     let seq = ledger.head().seq;

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::{Args, ValueEnum};
@@ -20,6 +20,7 @@ use plan_ledger::internals::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, VerifyFinding,
 };
 
+use crate::commands::root::signed_root;
 use crate::json::line_text;
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
@@ -32,6 +33,7 @@ Examples:
   ledger verify .ledger --level replay --json      replay everything, compare every noted state
   ledger root .ledger > root.txt                   keep it somewhere else, and later:
   ledger verify .ledger --expect-head \"$(cat root.txt)\"
+  ledger verify .ledger --root root.note --key night.pub
   ledger verify old.tar                            an archive, without unpacking it
 
 It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 valid,
@@ -59,6 +61,12 @@ pub(super) struct VerifyOptions {
     /// A chain value that must be in the log: HASH at any record, or SEQ:HASH at that one
     #[arg(long, value_name = "HASH|SEQ:HASH")]
     expect_head: Option<ExpectedChain>,
+    /// A signed root (`ledger root --sign`) that must be in the log, and signed by --key
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "expect_head")]
+    root: Option<PathBuf>,
+    /// The public key of the signed root: the key itself, or its file
+    #[arg(long, value_name = "KEY", requires = "root")]
+    key: Option<String>,
     /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -107,8 +115,12 @@ pub(super) fn verify_ledger(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let VerifyTarget { dir, options, json } = target;
-    if options.level == LevelChoice::Crc && options.expect_head.is_some() {
-        let message = "--expect-head needs --level chain, snapshots or replay: level crc does not \
+    let expected = match (&options.root, &options.key) {
+        (Some(note), Some(key)) => Some(signed_root(note, key)?),
+        _ => options.expect_head,
+    };
+    if options.level == LevelChoice::Crc && expected.is_some() {
+        let message = "--expect-head and --root need --level chain, snapshots or replay: level crc does not \
                        check chain values";
         return Err(Failure::Usage(message.to_owned()));
     }
@@ -123,15 +135,15 @@ pub(super) fn verify_ledger(
         if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let level = level(options.level);
-    let request = VerifyRequest { level, jobs, expected: options.expect_head, watch: &watch };
+    let request = VerifyRequest { level, jobs, expected, watch: &watch };
     let report = environment_for(dir, environment)
         .and_then(|environment| ledger::verify(dir, &environment, request));
     task.finish();
     let report = report?;
     if json {
-        print_raw_to(out, &json_lines(&report, target))?;
+        print_raw_to(out, &json_lines(&report, target, expected))?;
     } else {
-        print_raw_to(out, &escape_lines(&text(&report, target)))?;
+        print_raw_to(out, &escape_lines(&text(&report, target, expected)))?;
     }
     Ok(match report.condition() {
         LedgerCondition::Valid => Code::Success,
@@ -168,7 +180,11 @@ fn level_name(level: LevelChoice) -> &'static str {
     }
 }
 
-fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
+fn text(
+    report: &VerifyReport,
+    target: VerifyTarget<'_>,
+    expected: Option<ExpectedChain>,
+) -> String {
     let options = target.options;
     let log = &report.log;
     let mut lines: Vec<String> = Vec::new();
@@ -181,7 +197,7 @@ fn text(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
     if let Err(error) = &log.opening {
         lines.push(format!("cannot be opened for writing: {}", error_line(error)));
     }
-    if let (Some(expected), Some(outcome)) = (options.expect_head, log.expectation) {
+    if let (Some(expected), Some(outcome)) = (expected, log.expectation) {
         lines.push(expectation_text(expected, outcome));
     }
     let dir = target.dir.display();
@@ -252,11 +268,15 @@ fn expectation_text(expected: ExpectedChain, outcome: ExpectationResult) -> Stri
     }
 }
 
-fn json_lines(report: &VerifyReport, target: VerifyTarget<'_>) -> String {
+fn json_lines(
+    report: &VerifyReport,
+    target: VerifyTarget<'_>,
+    expected: Option<ExpectedChain>,
+) -> String {
     let log = &report.log;
     let mut out: String =
         log.findings.iter().map(|finding| line_text(&FindingLine::from(finding))).collect();
-    if let (Some(expected), Some(outcome)) = (target.options.expect_head, log.expectation) {
+    if let (Some(expected), Some(outcome)) = (expected, log.expectation) {
         out.push_str(&line_text(&ExpectationLine::of(expected, outcome)));
     }
     out.push_str(&line_text(&VerifiedLine::of(report, target)));

@@ -4,10 +4,15 @@
 //! else the first `.ledger` in the working folder or above it, else the one in the main worktree of
 //! the git repository, else `.ledger` in the working folder. The main worktree is found by git's own
 //! files, without the program.
+//!
+//! Invariant: a ledger of another user is only used if it is named. In a shared folder such as `/tmp`
+//! anybody can put one above a folder of this user.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use plan_ledger::internals::storage::{DiskStorage, FolderAccess, Storage as _};
 
 /// The name of a ledger's folder.
 pub(crate) const LEDGER_NAME: &str = ".ledger";
@@ -28,13 +33,20 @@ pub(crate) fn default_ledger() -> PathBuf {
 /// The nearest ledger in the folders above this one.
 fn ledger_above(folder: &Path) -> Option<PathBuf> {
     let mut candidates = folder.ancestors().skip(1).map(|above| above.join(LEDGER_NAME));
-    candidates.find(|candidate| candidate.is_dir())
+    candidates.find(|candidate| candidate.is_dir()).filter(|ledger| is_own(ledger))
 }
 
 /// The ledger in the main worktree of the repository, for a folder in another worktree.
 fn ledger_of_main_worktree(folder: &Path) -> Option<PathBuf> {
     let ledger = main_worktree(folder)?.join(LEDGER_NAME);
-    ledger.is_dir().then_some(ledger)
+    (ledger.is_dir() && is_own(&ledger)).then_some(ledger)
+}
+
+/// Whether a ledger is this user's, or shared with a group of this user.
+fn is_own(ledger: &Path) -> bool {
+    use FolderAccess::{Group, Own};
+    matches!(DiskStorage.folder_access(ledger), Ok(Own | Group))
+        || plan_ledger::mutant!(LedgerOfAnotherUserFound)
 }
 
 /// The main worktree of the repository that has this folder in another worktree.

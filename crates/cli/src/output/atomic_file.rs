@@ -4,8 +4,9 @@
 //! of a killed process remains under another name (`NAME.PID.part`). An existing file is never
 //! replaced.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use plan_ledger::Error;
@@ -25,6 +26,14 @@ impl AtomicFile {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         Ok(Self { temporary: path.with_file_name(name) })
+    }
+
+    /// Creates the file. Only this user can read it: it may have secrets of outputs.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(crate) fn create(&self) -> std::io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.temporary)
     }
 
     /// The path to which the content is written.

@@ -1,6 +1,5 @@
 //! Writes a range of records as JSON Lines, to a file or to standard output.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -141,7 +140,7 @@ impl ExportJob<'_> {
     fn write_file(&self, path: &Path) -> Result<ExportOutcome, Failure> {
         let target = AtomicFile::beside(path)?;
         let failed = |error| Failure::Ledger(Error::io("write the export", path, error));
-        let file = File::create_new(target.temporary_path()).map_err(failed)?;
+        let file = target.create().map_err(failed)?;
         // An incomplete file is removed.
         let outcome = self.write(file)?;
         if let ExportOutcome::Done(_) = outcome {

@@ -8,7 +8,7 @@ use crate::json::{JsonLine, line_value};
 use crate::protocol::{Answer, Code, Failure};
 use crate::requests::answer_text;
 
-use super::render::{Paint, Style, escape_lines};
+use super::render::{Paint, Style, escape_json, escape_lines};
 
 /// Prints a message for people on standard error.
 pub(crate) fn print_message(line: &str) {
@@ -47,7 +47,7 @@ pub(crate) fn print_raw_to(out: &mut dyn Write, text: &str) -> Result<(), Failur
 
 /// Prints a line that is already JSON: the answer of a server.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
-    print_raw(&format!("{value}\n"))
+    print_raw(&escape_json(&format!("{value}\n")))
 }
 
 /// Prints one JSON line on standard output.
@@ -84,7 +84,7 @@ pub(crate) fn print_answer_aside(as_json: bool, answer: &Answer) -> Result<Code,
     let mut err = io::stderr().lock();
     if as_json {
         for line in &answer.lines {
-            print_raw_to(&mut err, &format!("{line}\n"))?;
+            print_raw_to(&mut err, &escape_json(&format!("{line}\n")))?;
         }
     } else {
         let text = answer_text(answer);

@@ -85,6 +85,11 @@ pub enum Failure {
     Usage(String),
     /// The ledger's rules reject it.
     Rejected(String),
+    /// It comes from inside an attempt, and a worker may not make it.
+    InsideAttempt {
+        /// The step's id.
+        step: String,
+    },
     /// An error of the library.
     Ledger(Error),
     /// Standard output cannot be written.
@@ -97,7 +102,7 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Self::Usage(_) => Code::Usage,
-            Self::Rejected(_) => Code::Rejected,
+            Self::Rejected(_) | Self::InsideAttempt { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
         }
@@ -148,6 +153,7 @@ impl Failure {
         let (kind, rejection) = match self {
             Self::Usage(_) => ("usage".to_owned(), None),
             Self::Rejected(_) => ("rejected".to_owned(), None),
+            Self::InsideAttempt { .. } => ("rejected".to_owned(), Some("inside_attempt")),
             Self::Output(_) => ("output".to_owned(), None),
             Self::Ledger(error) => {
                 (error.kind().name().to_owned(), error.rejection().map(Rejection::name))
@@ -234,7 +240,7 @@ fn commands(advice: Advice) -> &'static str {
         Advice::ReadIntact => "nothing was changed; `ledger inspect` shows what can be read",
         Advice::ReadArchive => "use `ledger inspect` and `ledger verify`",
         Advice::WaitForLockHolder => {
-            "wait until it ends; `ledger status` and `ledger work` work beside it; another plan can run \
+            "wait until it ends, or stop it; `ledger status` and `ledger work` work beside it; another plan can run \
              in another ledger (--ledger DIR)"
         }
         Advice::WriteFromOneMachine => {
@@ -242,6 +248,10 @@ fn commands(advice: Advice) -> &'static str {
                 "run `ledger serve` on the machine that has the disk and work through it, ",
                 "or pass --allow-unsafe-locks if there is no other writer"
             )
+        }
+        Advice::WorkAsItsOwner => {
+            "work as that user, or create the ledger with `ledger init --shared`; reading needs only the \
+             permission to read"
         }
         Advice::MakeSnapshots => "run `ledger snapshot`, continue, and run it again",
         Advice::UseNewerVersion => "use a newer `ledger`, or read with `ledger inspect`",
@@ -252,6 +262,12 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) | Self::Rejected(message) => f.write_str(message),
+            Self::InsideAttempt { step } => write!(
+                f,
+                "this process works on step {step}, and a worker controls neither its run nor other \
+                 steps\nhint: a worker may use `ledger receipt`, `renew`, `release`, `effect`, `note`, \
+                 `set` and all commands that only read"
+            ),
             Self::Ledger(error) => match error.rejection() {
                 // The library does not format times.
                 Some(Rejection::Leased { step, worker, lease_until }) => {

@@ -55,7 +55,7 @@ pub struct EffectAnswer {
 }
 
 impl RequestKind for EffectRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
 
     type Answer = EffectAnswer;
 

@@ -47,7 +47,7 @@ pub struct NoteAnswer {
 }
 
 impl RequestKind for NoteRequest {
-    const RULES: Rules = Rules::of(Role::Worker);
+    const RULES: Rules = Rules::of(Role::Worker).from_attempt();
 
     type Answer = NoteAnswer;
 

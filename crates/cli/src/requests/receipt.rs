@@ -76,7 +76,7 @@ pub(crate) enum Receipted {
 }
 
 impl RequestKind for ReceiptRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
 
     type Answer = Receipted;
 

@@ -42,7 +42,7 @@ pub struct RenewAnswer {
 }
 
 impl RequestKind for RenewRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required);
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
 
     type Answer = RenewAnswer;
 

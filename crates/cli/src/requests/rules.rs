@@ -12,6 +12,8 @@ pub struct Rules {
     pub token: TokenRule,
     /// Why it may be repeated after a lost connection.
     pub repetition: Repetition,
+    /// Whether it is taken from inside an attempt: what a worker says about its own step.
+    pub from_attempt: bool,
     /// How long its execution takes.
     #[serde(skip)]
     pub effort: Effort,
@@ -63,7 +65,17 @@ pub enum Effort {
 impl Rules {
     /// A quick request without a token, which is executed once under its key.
     pub(crate) const fn of(role: Role) -> Self {
-        Self { role, token: TokenRule::None, repetition: Repetition::Keyed, effort: Effort::Quick }
+        Self {
+            role,
+            token: TokenRule::None,
+            repetition: Repetition::Keyed,
+            from_attempt: false,
+            effort: Effort::Quick,
+        }
+    }
+
+    pub(crate) const fn from_attempt(self) -> Self {
+        Self { from_attempt: true, ..self }
     }
 
     pub(crate) const fn token(self, token: TokenRule) -> Self {

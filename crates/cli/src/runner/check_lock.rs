@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use plan_ledger::{Error, Result, RunId};
 
 use crate::runner::check::Criteria;
+use crate::runner::own_folder::create_own_folder;
 
 /// A held check lock, released on drop.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl CheckLock {
         };
         let path = folder.join(name);
         let cannot = |error| Error::io("lock the criteria for a check", &path, error);
-        fs::create_dir_all(&folder).map_err(cannot)?;
+        create_own_folder(&folder)?;
         loop {
             let open = OpenOptions::new().create(true).append(true).open(&path);
             let file = open.map_err(cannot)?;

@@ -22,6 +22,7 @@ use serde_json::Value;
 use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result};
 
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
+use crate::runner::own_folder::{create_own_folder, expect_no_link};
 use crate::runner::process::{process_start, unusable};
 use crate::runner::progress::{Observer, Progress};
 
@@ -91,11 +92,13 @@ impl Claim {
 
     fn write(&self, ledger: &Path, is_locked: bool) -> io::Result<(PathBuf, File)> {
         let folder = claims_folder(ledger);
-        fs::create_dir_all(&folder)?;
+        create_own_folder(&folder).map_err(io::Error::other)?;
         let token = self.token().ok_or(io::ErrorKind::InvalidInput)?;
         let path = folder.join(format!("{token}.{EXTENSION}"));
         let draft = folder.join(format!("{token}.{}.part", std::process::id()));
-        let mut file = File::create(&draft)?;
+        // A draft is left where a process of the same number was killed, long ago.
+        let _ = fs::remove_file(&draft);
+        let mut file = File::create_new(&draft)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         if is_locked {
             // Lock it before it has its name: a record without a lock is that of a dead process.
@@ -134,7 +137,11 @@ impl DeadClaim {
         if plan_ledger::mutant!(DeadClaimsKept) {
             return Vec::new();
         }
-        let Ok(entries) = fs::read_dir(claims_folder(ledger)) else { return Vec::new() };
+        let folder = claims_folder(ledger);
+        if expect_no_link(&folder).is_err() {
+            return Vec::new();
+        }
+        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let records = paths.filter(|path| path.extension().is_some_and(|it| it == EXTENSION));
         records.filter_map(Self::of).collect()

@@ -28,6 +28,7 @@ mod external_worker;
 mod helpers;
 mod imported_status;
 mod judge;
+mod own_folder;
 mod process;
 mod progress;
 mod stub;

@@ -21,6 +21,7 @@ use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledge
 use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
 use crate::requests::{Repetition, Request};
 
+use super::attempt_process::expect_allowed;
 use super::known_root::{check_root, keep_root};
 use super::socket::{ConnectOutcome, connect};
 
@@ -106,6 +107,7 @@ impl Client {
         request: &Request,
         mut is_final: impl FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
+        expect_allowed(request, std::process::id(), &self.dir)?;
         let key = hex(&self.environment.ids.next_id());
         let message = encode_request(request, &key)?;
         // A server may have received the request.

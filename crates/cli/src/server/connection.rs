@@ -4,7 +4,9 @@
 //! - At most one response is pending per client. A pipelined request waits until the client has
 //!   read the previous response, so responses are complete and in order.
 //! - No call blocks: bytes that cannot be read or written now wait for the next poll.
-//! - Memory per client is bounded: one message, one read chunk and one response.
+//! - Memory per client is bounded: one message, one read chunk and one response. The server bounds what
+//!   all incomplete messages have together.
+//! - A message and the reading of its response have a time limit, which no single byte extends.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::protocol::{Answer, MESSAGE_LENGTH_MAX, encode};
 use crate::requests::shortened;
 
-/// How long a client may be idle, and how long it may take to read a response.
+/// How long a client may be idle, how long it may take to send a message, and to read a response.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// The grace period at shutdown for clients that have not read their response.
@@ -34,7 +36,8 @@ pub(super) struct ResponseWriter {
 #[derive(Debug)]
 struct Outgoing {
     pending: PendingResponse,
-    /// The time of the client's last read or write, or of the last response.
+    /// The time of the last response, of the last bytes of it that the client read, or of the first
+    /// bytes of the next message.
     since: Instant,
 }
 
@@ -203,8 +206,12 @@ impl Connection {
     pub(super) fn on_readable(&mut self, chunk: &mut [u8]) {
         match (&self.writer.stream).read(chunk) {
             Ok(count @ 1..) => {
+                // More bytes of a message give it no more time: a client that sends one now and then
+                // would keep its connection for ever.
+                if self.buffer.is_empty() || plan_ledger::mutant!(OldConnectionsKept) {
+                    self.writer.outgoing().since = Instant::now();
+                }
                 self.buffer.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                self.writer.outgoing().since = Instant::now();
                 self.search();
             }
             Err(error)
@@ -215,6 +222,30 @@ impl Connection {
             // A message without its line end was cut short and must not be acted upon.
             Ok(0) | Err(_) => self.reading = ReadState::Closed,
         }
+    }
+
+    /// The number of bytes that wait for the end of their message.
+    pub(super) fn buffered(&self) -> u64 {
+        u64::try_from(self.buffer.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Since when the client has neither sent a whole message nor waited for a response; `None` if it
+    /// has.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let outgoing = self.writer.outgoing();
+        let is_idle = outgoing.pending == PendingResponse::None && !self.is_complete();
+        is_idle.then_some(outgoing.since)
+    }
+
+    /// The process at the other end; `None` where the system does not tell.
+    pub(super) fn peer(&self) -> Option<i32> {
+        platform::peer(&self.writer.stream)
+    }
+
+    /// Ends the connection: its client tries again, under the same key.
+    pub(super) fn shed(&mut self) {
+        self.stop_reading();
+        self.writer.close();
     }
 
     fn search(&mut self) {
@@ -252,6 +283,24 @@ impl Connection {
         self.searched = 0;
         self.search();
         NextMessage::Ready(message)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod platform {
+    use std::os::unix::net::UnixStream;
+
+    pub(super) fn peer(stream: &UnixStream) -> Option<i32> {
+        rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_pid())
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod platform {
+    use std::os::unix::net::UnixStream;
+
+    pub(super) fn peer(_: &UnixStream) -> Option<i32> {
+        None
     }
 }
 

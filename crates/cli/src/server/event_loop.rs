@@ -4,6 +4,7 @@
 //! that have arrived by the same iteration are submitted together and share a sync. After the
 //! shutdown began, the loop runs until every response was read or timed out.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,12 +21,18 @@ use plan_ledger::BatchKey;
 use plan_ledger::internals::ledger::CommitOptions;
 use plan_ledger::internals::plan::EvaluationPool;
 
-use crate::protocol::{Answer, Failure, encode, expect_short_numbers, too_long};
+use crate::protocol::{
+    Answer, Failure, MESSAGE_LENGTH_MAX, encode, expect_short_numbers, too_long,
+};
 use crate::requests::{QUICK_LENGTH_MAX, Request};
 
+use super::attempt_process::expect_allowed;
 use super::connection::{Connection, Interest, NextMessage, chunk};
 use super::shared::{CONNECTIONS_MAX, ServerShared, SubmittedRequest, catch_panic};
 use super::waker::ServerPhase;
+
+/// The bytes that the incomplete messages of all clients may have: eight of the longest.
+const BUFFERED_MAX: u64 = 8 * MESSAGE_LENGTH_MAX;
 
 /// The pause after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -81,6 +88,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
                     Source::Client(number, interest) => self.handle(number, interest),
                 }
             }
+            self.limit_buffers();
             let now = Instant::now();
             if self.phase == ServerPhase::Closing {
                 self.clients.values_mut().for_each(|client| client.shut_down(now));
@@ -145,7 +153,7 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
             self.accept_paused_until = Some(Instant::now() + ACCEPT_PAUSE);
             return;
         };
-        if self.clients.len() >= self.clients_max {
+        if self.clients.len() >= self.clients_max && !self.make_room() {
             reject_busy(&stream, self.clients_max);
         } else if let Ok(client) = Connection::new(stream) {
             self.last_client += 1;
@@ -153,7 +161,41 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         }
     }
 
-    /// Submits the next request of every client.
+    /// Ends a connection whose client says nothing, so that another client can connect: of the process
+    /// with the most connections, the one that has been idle for the longest time. Returns whether
+    /// there is one.
+    fn make_room(&mut self) -> bool {
+        if plan_ledger::mutant!(OldConnectionsKept) {
+            return false;
+        }
+        let mut of_peer: BTreeMap<Option<i32>, usize> = BTreeMap::new();
+        for client in self.clients.values() {
+            *of_peer.entry(client.peer()).or_default() += 1;
+        }
+        let idle = self.clients.iter().filter_map(|(number, client)| {
+            let since = client.idle_since()?;
+            let share = of_peer.get(&client.peer()).copied().unwrap_or_default();
+            Some((Reverse(share), since, *number))
+        });
+        let Some((_, _, number)) = idle.min() else { return false };
+        self.clients.remove(&number);
+        true
+    }
+
+    /// Ends the connections with the longest incomplete messages until all of them together fit into
+    /// memory.
+    fn limit_buffers(&mut self) {
+        let mut total: u64 = self.clients.values().map(Connection::buffered).sum();
+        while total > BUFFERED_MAX && !plan_ledger::mutant!(BuffersUnlimited) {
+            let longest = self.clients.values_mut().max_by_key(|client| client.buffered());
+            let Some(client) = longest else { return };
+            total -= client.buffered();
+            client.shed();
+        }
+    }
+
+    /// Submits the next request of every client. Renewals come first: a lease that runs out while
+    /// others work costs an attempt.
     fn submit_requests(&mut self) {
         let (shared, scope) = (self.shared, self.scope);
         let in_own_thread = |writer, parse: Box<dyn FnOnce() -> Result<Parsed, Failure> + Send>| {
@@ -165,39 +207,50 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         let failed = |failure| shared.ledger.submit_nothing().with(Err(failure));
         // However many requests have arrived: each waits for at most this many evaluations.
         let evaluations = EvaluationPool::new(EvaluationPool::ROUND);
-        let mut submitted = Vec::new();
+        let allowed = |parsed: Parsed, peer: Option<i32>| {
+            if let Some(process) = peer.and_then(|peer| u32::try_from(peer).ok()) {
+                expect_allowed(&parsed.0, process, shared.dir)?;
+            }
+            Ok(parsed)
+        };
+        let mut arrived = Vec::new();
         // Every response wakes this loop, which then submits the client's next pipelined request.
         for client in self.clients.values_mut() {
             match client.next_message() {
                 NextMessage::NotReady => {}
                 NextMessage::TooLong => client.writer.respond(&too_long("the request").into()),
                 NextMessage::Ready(message) => {
-                    let writer = Arc::clone(&client.writer);
+                    let (writer, peer) = (Arc::clone(&client.writer), client.peer());
                     if message.len() > QUICK_LENGTH_MAX {
-                        in_own_thread(writer, Box::new(move || parse(&message)));
-                        continue;
+                        in_own_thread(writer, Box::new(move || allowed(parse(&message)?, peer)));
+                    } else {
+                        let parsed = catch_panic(|| allowed(parse(&message)?, peer));
+                        arrived.push((writer, parsed));
                     }
-                    let parsed = catch_panic(|| {
-                        let (request, key) = parse(&message)?;
-                        let takes_long = request.takes_long(shared.ledger)?;
-                        Ok((request, key, takes_long))
-                    });
-                    let answer = match parsed {
-                        Err(failure) => failed(failure),
-                        Ok((request, key, true)) => {
-                            in_own_thread(writer, Box::new(move || Ok((request, key))));
-                            continue;
-                        }
-                        Ok((request, key, false)) => {
-                            let evaluations = Some(&evaluations);
-                            let options = CommitOptions { key: key.as_ref(), evaluations };
-                            let submit = || Ok(request.submit(shared.ledger, options));
-                            catch_panic(submit).unwrap_or_else(failed)
-                        }
-                    };
-                    submitted.push(SubmittedRequest { writer, answer });
                 }
             }
+        }
+        arrived.sort_by_key(|(_, parsed)| !matches!(parsed, Ok((Request::Renew(_), _))));
+        let mut submitted = Vec::new();
+        for (writer, parsed) in arrived {
+            let parsed = parsed.and_then(|(request, key)| {
+                let takes_long = catch_panic(|| request.takes_long(shared.ledger))?;
+                Ok((request, key, takes_long))
+            });
+            let answer = match parsed {
+                Err(failure) => failed(failure),
+                Ok((request, key, true)) => {
+                    in_own_thread(writer, Box::new(move || Ok((request, key))));
+                    continue;
+                }
+                Ok((request, key, false)) => {
+                    let evaluations = Some(&evaluations);
+                    let options = CommitOptions { key: key.as_ref(), evaluations };
+                    let submit = || Ok(request.submit(shared.ledger, options));
+                    catch_panic(submit).unwrap_or_else(failed)
+                }
+            };
+            submitted.push(SubmittedRequest { writer, answer });
         }
         if !submitted.is_empty() {
             // The commit thread ends after this thread, so it receives every message.

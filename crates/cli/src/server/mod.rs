@@ -8,11 +8,13 @@
 //! - A request is at most one commit, decided on the current state.
 //! - Only the lock holder creates the socket and removes it.
 //! - A request whose response was lost is repeated under its key and takes effect once.
-//! - Input from the socket is untrusted: the length of a message, the number of connections and the
-//!   idle time are bounded.
+//! - Input from the socket is untrusted: the length of a message, the number of connections, the
+//!   memory for incomplete messages and the idle time are bounded.
+//! - A process inside an attempt makes only the requests that its rules allow a worker.
 //!
 //! `format/socket.md` specifies the messages. Reads need no server: they take no lock.
 
+mod attempt_process;
 mod client;
 mod connection;
 mod event_loop;
@@ -23,6 +25,7 @@ mod socket;
 mod state_folder;
 mod waker;
 
+pub(crate) use attempt_process::expect_outside;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
 pub use serve::while_serving;

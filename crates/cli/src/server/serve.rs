@@ -43,7 +43,7 @@ pub fn while_serving<T>(
             return work();
         }
     };
-    let shared = ServerShared { ledger, socket, waker };
+    let shared = ServerShared { ledger, dir, socket, waker };
     std::thread::scope(|scope| {
         // This is dropped before the scope joins its threads, even if `work` panics.
         let _shutdown = ShutdownOnDrop { shared: &shared };

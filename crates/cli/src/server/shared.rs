@@ -1,6 +1,7 @@
 //! The data that the event loop and the commit thread share.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, Scope};
 
@@ -19,6 +20,7 @@ pub const CONNECTIONS_MAX: usize = 256;
 
 pub(super) struct ServerShared<'a> {
     pub(super) ledger: &'a Ledger,
+    pub(super) dir: &'a Path,
     pub(super) socket: ListeningSocket,
     pub(super) waker: Waker,
 }

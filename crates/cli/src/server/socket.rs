@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -107,6 +108,10 @@ pub(super) enum ConnectOutcome {
 /// Connects to the server of the ledger in a folder.
 pub(super) fn connect(dir: &Path) -> ConnectOutcome {
     let attempt = || -> io::Result<ConnectOutcome> {
+        // A link could lead to the server of another user.
+        if !std::fs::symlink_metadata(dir.join(SOCKET_NAME))?.file_type().is_socket() {
+            return Ok(ConnectOutcome::NoServer);
+        }
         let address = Address::in_folder(dir)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =

@@ -1,6 +1,5 @@
 //! Reads and writes plan files in any form.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use clap::ValueEnum;
 use plan_ledger::Error;
 use plan_ledger::internals::files::{self, ExportFormat, PlanFile};
 
+use crate::output::render::{escape_json, escape_lines};
 use crate::output::{AtomicFile, Failure};
 
 /// The forms of plan files, for the help of each command that reads one.
@@ -56,14 +56,19 @@ pub(super) fn converted(
     form: FormChoice,
 ) -> Result<String, Failure> {
     let text = files::render(imported, form.into());
-    text.map_err(|error| Failure::of_input(error.at_path(file)))
+    let text = text.map_err(|error| Failure::of_input(error.at_path(file)))?;
+    // Only JSON can have every character in an escaped form; elsewhere it is shown instead.
+    Ok(match form {
+        FormChoice::Json => escape_json(&text),
+        _ => escape_lines(&text),
+    })
 }
 
 /// Writes a plan into a new file.
 pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let target = AtomicFile::beside(path)?;
     let failed = |error: std::io::Error| Error::io("write the plan", path, error);
-    let mut file = File::create_new(target.temporary_path()).map_err(failed)?;
+    let mut file = target.create().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     Ok(target.publish(path)?)
 }

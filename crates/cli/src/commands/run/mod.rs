@@ -41,7 +41,7 @@ use crate::runner::{
     Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
     StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims, scratch_folder,
 };
-use crate::server::{check_root, keep_root, open_in_turn, while_serving};
+use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
 
 use approve::approve_commands;
 use notify::{Notifier, NotifyingObserver};
@@ -57,6 +57,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
     announce(&imported, args)?;
     let environment = environment();
     create_parents(&args.ledger)?;
+    expect_outside(std::process::id(), &args.ledger)?;
     let open = || Ledger::open_or_create(&args.ledger, &environment);
     let (mut ledger, mut report) = open_in_turn(&args.ledger, open)?;
     check_root(&args.ledger, &ledger)?;

@@ -1,5 +1,6 @@
 //! Escapes text that others wrote, so that it cannot drive a terminal or hide its content.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// Escapes all control and invisible characters, line breaks included. The result is one line.
@@ -19,6 +20,24 @@ pub(crate) fn escape_lines(text: &str) -> String {
             out.push('\n');
         }
         out.push_str(&escape_control(line));
+    }
+    out
+}
+
+/// Escapes the strings of a JSON text, whose values stay the same. Control characters of JSON itself,
+/// such as line breaks between values, are kept.
+pub(crate) fn escape_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut units = [0; 2];
+    for c in text.chars() {
+        if c == '\n' || is_printable(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
     }
     out
 }
@@ -43,6 +62,17 @@ mod tests {
     //! Goal: nothing that a worker writes can drive a terminal.
 
     use super::*;
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({"a": "b\u{202e}c\u{e0001}\u{7f}\n\u{1b}", "d": 1});
+        for text in [value.to_string(), format!("{value:#}")] {
+            let escaped = escape_json(&text);
+            assert!(escaped.chars().all(|c| c == '\n' || is_printable(c)), "{escaped}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+        }
+        assert!(escape_json(&value.to_string()).contains("\\udb40\\udc01"));
+    }
 
     #[test]
     fn control_and_invisible_characters_are_escaped() {

@@ -5,7 +5,7 @@
 //! `**` any number of names. Files that no step names are not examined.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use rustix::fs::OFlags;
@@ -49,6 +49,8 @@ pub enum FileState {
     File,
     /// A folder.
     Folder,
+    /// A regular file that is too long to be hashed: more than 4 GiB.
+    Long,
     /// Missing.
     Absent,
     /// Another type, or a file that cannot be read.
@@ -97,11 +99,24 @@ fn look(path: &str) -> (FileState, Option<ContentHash>) {
     }
     // Reading a special file may never end.
     let hash = found.is_file().then(|| hash_of(path)).flatten();
-    (if hash.is_some() { FileState::File } else { FileState::Other }, hash)
+    let is_long = found.is_file() && found.len() > HASHED_LENGTH_MAX;
+    let other = if is_long { FileState::Long } else { FileState::Other };
+    (if hash.is_some() { FileState::File } else { other }, hash)
 }
 
+/// The longest file of which the hash is computed, in bytes: a few seconds. A sparse file can be far
+/// longer than its disk.
+const HASHED_LENGTH_MAX: u64 = 4 << 30;
+
+/// The hash of a file, unless it is too long or grows without end.
 fn hash_of(path: &str) -> Option<ContentHash> {
-    bytes_hash(&mut open_regular(Path::new(path)).ok()?).ok()
+    let file = open_regular(Path::new(path)).ok()?;
+    let is_long = |file: &File| file.metadata().is_ok_and(|it| it.len() > HASHED_LENGTH_MAX);
+    if is_long(&file) && !plan_ledger::mutant!(FileOfAnyLengthHashed) {
+        return None;
+    }
+    let hash = bytes_hash(&mut (&file).take(HASHED_LENGTH_MAX)).ok()?;
+    (!is_long(&file)).then_some(hash)
 }
 
 /// Add the hashes that a worker left out of its artifacts, and report artifacts that are wrong.
@@ -115,6 +130,9 @@ pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<Str
                 if ContentHash::parse(&artifact.hash).is_some_and(|reported| reported != hash) =>
             {
                 notes.push(format!("the artifact {} has a different hash: {hash}", artifact.path));
+            }
+            None if state == FileState::Long => {
+                notes.push(format!("the artifact {} is too long to be hashed", artifact.path));
             }
             None if state == FileState::Absent => {
                 notes.push(format!("the artifact {} does not exist", artifact.path));

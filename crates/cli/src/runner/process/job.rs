@@ -24,14 +24,13 @@ use plan_ledger::{Error, Micros, Result};
 
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::limits::{EndedBy, JobLimits, LimitWatch};
-use crate::runner::process::orphans;
-use crate::runner::process::orphans::{JOB_VARIABLE, Orphan};
+use crate::runner::process::orphans::{IDENTITY_VARIABLE, JOB_VARIABLE, Orphan};
 use crate::runner::process::scratch::{JobFiles, Scratch};
 use crate::runner::process::supervisor;
 use crate::runner::workers::StartFailure;
 
 /// Variables of an outer runner that a job must not inherit.
-const OWN_VARIABLES: [&str; 10] = [
+const OWN_VARIABLES: [&str; 11] = [
     "LEDGER_DIR",
     "LEDGER_RUN",
     "LEDGER_STEP",
@@ -42,6 +41,7 @@ const OWN_VARIABLES: [&str; 10] = [
     "LEDGER_RECEIPT",
     "LEDGER_BY",
     JOB_VARIABLE,
+    IDENTITY_VARIABLE,
 ];
 
 /// The environment of a job. A path need not be valid text.
@@ -226,10 +226,9 @@ impl Job {
     /// End the remaining processes after the key was sent. The group of a job that timed out has
     /// already been ended.
     pub(crate) fn end_leftovers(&self, scratch: &Scratch) -> Vec<Orphan> {
-        let work = scratch.work_name(&self.stem);
         // The leader is not reaped yet, so its process id cannot have been reused.
         let leader = self.pid();
-        let mut found = orphans::end(|other| other == work, leader);
+        let mut found = scratch.end_job(&self.stem, leader);
         found.retain(|orphan| self.ended_by.is_none() || !orphan.is_in_group(leader));
         found
     }
@@ -290,6 +289,7 @@ fn shell(spec: &JobSpec<'_>, scratch: &Scratch, files: JobFiles) -> io::Result<C
     }
     command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
     command.env(JOB_VARIABLE, scratch.work_name(&spec.stem));
+    command.env(IDENTITY_VARIABLE, scratch.identity().unwrap_or_default());
     Ok(command)
 }
 

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - A process is killed only if its environment names the job, or if it is in the process group of
-//!   a job whose leader is not reaped yet. A process id alone may have been reused.
+//!   a job whose leader is not reaped yet. A process id alone may have been reused, so the process is
+//!   looked at again through the descriptor by which it is killed.
 //! - The search repeats until it finds nothing, since a process may fork while it is being killed.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,10 @@ use crate::runner::process::supervisor;
 
 /// The variable that names the job of a process.
 pub(crate) const JOB_VARIABLE: &str = "LEDGER_WORK";
+
+/// The variable with the identity of the folder of a job's files. It is still right when the ledger was
+/// moved, or is reached by another path.
+pub(crate) const IDENTITY_VARIABLE: &str = "LEDGER_WORK_ID";
 
 /// The maximum time for the processes to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -44,16 +49,34 @@ pub(crate) struct Orphan {
     /// The name of the process.
     name: String,
     /// The job that its environment names.
-    job: Option<PathBuf>,
+    job: Option<JobName>,
     group: i32,
+    /// In clock ticks after the boot.
+    started: u64,
     /// Whether it only waited for the command of its job.
     is_supervisor: bool,
+}
+
+/// A job as the environment of its processes names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobName {
+    /// The path of its files, without a suffix.
+    pub(crate) path: PathBuf,
+    /// The identity of their folder.
+    pub(crate) folder: Option<String>,
+}
+
+impl JobName {
+    /// The stem of its files.
+    pub(crate) fn stem(&self) -> Option<String> {
+        Some(self.path.file_name()?.to_string_lossy().into_owned())
+    }
 }
 
 impl Orphan {
     /// The job, by the stem of its files.
     pub(crate) fn stem(&self) -> Option<String> {
-        Some(self.job.as_ref()?.file_name()?.to_string_lossy().into_owned())
+        self.job.as_ref()?.stem()
     }
 
     /// Whether it is still alive after the kill.
@@ -73,7 +96,7 @@ impl Orphan {
 
 /// Kill every process that belongs to a matching job or to the group of this leader, except the
 /// leader itself. Returns the processes that were found.
-pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+pub(crate) fn end(is_job: impl Fn(&JobName) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let give_up = Instant::now() + EXIT_TIMEOUT;
     let mut ended: BTreeMap<i32, Orphan> = BTreeMap::new();
     loop {
@@ -84,7 +107,7 @@ pub(crate) fn end(is_job: impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Or
         for orphan in found {
             // Errors are ignored: the process has already exited, or the note reports that it
             // cannot be killed.
-            let _ = kill_process(orphan.pid, Signal::KILL);
+            let _ = kill(&orphan);
             ended.entry(orphan.pid.as_raw_pid()).or_insert(orphan);
         }
         thread::sleep(POLL_INTERVAL);
@@ -105,7 +128,26 @@ pub(crate) fn note(orphans: &[Orphan]) -> Option<String> {
     (count > 0).then(|| format!("left {what} running, which were killed: {list}{more}{alive}"))
 }
 
-fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
+/// Kill a process, but not another one that has got its number since it was found.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn kill(orphan: &Orphan) -> rustix::io::Result<()> {
+    use rustix::io::Errno;
+    use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+    let is_same = || stat(orphan.pid).is_some_and(|it| it.started == orphan.started);
+    match pidfd_open(orphan.pid, PidfdFlags::empty()) {
+        Ok(process) if is_same() => pidfd_send_signal(process, Signal::KILL),
+        // A kernel without such descriptors.
+        Err(Errno::NOSYS | Errno::PERM) if is_same() => kill_process(orphan.pid, Signal::KILL),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn kill(orphan: &Orphan) -> rustix::io::Result<()> {
+    kill_process(orphan.pid, Signal::KILL)
+}
+
+fn find(is_job: &impl Fn(&JobName) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = rustix::process::getpid();
     // No orphan is older than its leader, so most environments need not be read.
@@ -114,16 +156,16 @@ fn find(is_job: &impl Fn(&Path) -> bool, leader: Option<Pid>) -> Vec<Orphan> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
         .filter(|pid| *pid != own && Some(*pid) != leader)
         .filter_map(|pid| orphan_of(pid, since))
-        .filter(|orphan| orphan.is_in_group(leader) || orphan.job.as_deref().is_some_and(is_job))
+        .filter(|orphan| orphan.is_in_group(leader) || orphan.job.as_ref().is_some_and(is_job))
         .map(|orphan| Orphan { is_supervisor: is_supervisor(orphan.pid), ..orphan })
         .collect()
 }
 
 /// The process, if it is alive and not older than this time.
 fn orphan_of(pid: Pid, since: u64) -> Option<Orphan> {
-    let Status { name, group, .. } = stat(pid).filter(|status| status.started >= since)?;
+    let Status { name, group, started, .. } = stat(pid).filter(|it| it.started >= since)?;
     let job = job_of(pid);
-    Some(Orphan { pid, name, job, group, is_supervisor: false })
+    Some(Orphan { pid, name, job, group, started, is_supervisor: false })
 }
 
 fn is_supervisor(pid: Pid) -> bool {
@@ -168,10 +210,14 @@ fn status(pid: Pid) -> Option<Status> {
 }
 
 /// The job that the environment of a process names.
-fn job_of(pid: Pid) -> Option<PathBuf> {
+fn job_of(pid: Pid) -> Option<JobName> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
-    environment.split(|byte| *byte == 0).find_map(|variable| {
-        let value = variable.strip_prefix(JOB_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
-        Some(PathBuf::from(OsStr::from_bytes(value)))
-    })
+    let value_of = |name: &str| {
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    };
+    let path = PathBuf::from(OsStr::from_bytes(value_of(JOB_VARIABLE)?));
+    let folder = value_of(IDENTITY_VARIABLE);
+    let folder = folder.map(|value| String::from_utf8_lossy(value).into_owned());
+    Some(JobName { path, folder })
 }

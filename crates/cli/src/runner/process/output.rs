@@ -13,6 +13,7 @@ use plan_ledger::internals::plan::{RETRY_AFTER, quote_long_numbers};
 use plan_ledger::{Artifact, Disposition, FailureClass, Json, Outcome, Receipt};
 
 use crate::protocol::hand_off::files::open_regular;
+use crate::runner::own_folder::create_own_folder;
 
 /// The output limit of a receipt in bytes. A longer output is cut.
 pub(crate) const OUTPUT_LENGTH_MAX: u64 = 8 << 20;
@@ -174,7 +175,7 @@ fn cut(path: &Path, kept: &Path, length: u64) -> io::Result<WorkerOutput> {
     let mut bytes = Vec::new();
     open_regular(path)?.take(CUT_LENGTH).read_to_end(&mut bytes)?;
     if let Some(folder) = kept.parent() {
-        fs::create_dir_all(folder)?;
+        create_own_folder(folder).map_err(io::Error::other)?;
     }
     // A link needs no room, and a runner that is killed here does it again.
     match fs::hard_link(path, kept) {

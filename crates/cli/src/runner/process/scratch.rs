@@ -15,15 +15,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use plan_ledger::{Error, ErrorKind, Result};
 
+use crate::runner::own_folder::{create_own_folder, expect_no_link};
 use crate::runner::process::exit_record::{ExitRecord, RECORD_LENGTH, RESERVED};
 use crate::runner::process::orphans;
-use crate::runner::process::orphans::Orphan;
+use crate::runner::process::orphans::{JobName, Orphan};
 
 /// The maximum time for a killed process to release its lock.
 const DEATH_WAIT: Duration = Duration::from_secs(10);
@@ -105,12 +109,34 @@ impl Scratch {
         self.folder.join(stem)
     }
 
+    /// The value of [`IDENTITY_VARIABLE`](orphans::IDENTITY_VARIABLE) in the processes of all jobs: the
+    /// folder's place on its file system, which a move does not change.
+    pub(crate) fn identity(&self) -> Option<String> {
+        let folder = fs::metadata(&self.folder).ok()?;
+        Some(format!("{}-{}", folder.dev(), folder.ino()))
+    }
+
+    /// Whether a job's files are in this folder, under whatever path.
+    fn contains(&self) -> impl Fn(&JobName) -> bool {
+        let identity = self.identity();
+        move |job| {
+            let is_moved = identity.is_some() && job.folder == identity;
+            job.path.starts_with(&self.folder) || (is_moved && !plan_ledger::mutant!(OrphanByPath))
+        }
+    }
+
+    /// Kill every process of one job.
+    pub(crate) fn end_job(&self, stem: &str, leader: Option<Pid>) -> Vec<Orphan> {
+        let is_ours = self.contains();
+        orphans::end(|job| job.stem().is_some_and(|it| it == stem) && is_ours(job), leader)
+    }
+
     /// Create a job's files: its input with these bytes, an empty output, and a locked error file.
     pub(crate) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
-        fs::create_dir_all(&self.folder)
-            .map_err(|error| Error::io("create the workers' folder", &self.folder, error))?;
+        create_own_folder(&self.folder)?;
         let input_path = self.path(stem, "in");
-        fs::write(&input_path, input)
+        create(&input_path)?
+            .write_all(input)
             .map_err(|error| Error::io("write a worker's input", &input_path, error))?;
         let input = File::open(&input_path)
             .map_err(|error| Error::io("open a worker's input", &input_path, error))?;
@@ -125,10 +151,12 @@ impl Scratch {
         // Reserve the space for the process id and the record now: once the job runs, a full disk is
         // noticed too late.
         let note = self.path(stem, "pid");
-        fs::write(&note, [b' '; NOTE_LENGTH])
+        create(&note)?
+            .write_all(&[b' '; NOTE_LENGTH])
             .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
         let record = self.path(stem, RESERVED);
-        fs::write(&record, [b' '; RECORD_LENGTH])
+        create(&record)?
+            .write_all(&[b' '; RECORD_LENGTH])
             .map_err(|error| Error::io("make room for a worker's exit status", &record, error))?;
         Ok(JobFiles { input, output, errors })
     }
@@ -178,7 +206,7 @@ impl Scratch {
         let records = with(RECORD).filter_map(|path| Some((stem(path)?, ExitRecord::read(path)?)));
         let records = records.collect();
         let stems = with("err").filter_map(stem).collect();
-        let orphans = orphans::end(|work| work.starts_with(&self.folder), None);
+        let orphans = orphans::end(self.contains(), None);
         with("err").try_for_each(|path| self.end_holder(path, DEATH_WAIT))?;
         match orphans.iter().find(|orphan| orphan.is_alive()) {
             Some(alive) => {
@@ -192,8 +220,8 @@ impl Scratch {
     /// record of the job if it had ended by itself.
     pub(crate) fn confirm_job_dead(&self, stem: &str) -> Result<(Vec<Orphan>, Option<ExitRecord>)> {
         // As above: the record first.
-        let (record, work) = (self.record(stem), self.work_name(stem));
-        let orphans = orphans::end(|other| other == work, None);
+        let record = self.record(stem);
+        let orphans = self.end_job(stem, None);
         let errors = self.path(stem, "err");
         if errors.exists() {
             self.end_holder(&errors, DEATH_WAIT)?;
@@ -211,6 +239,7 @@ impl Scratch {
     }
 
     fn files(&self) -> Result<Vec<PathBuf>> {
+        expect_no_link(&self.folder)?;
         let failed = |error| Error::io("list the workers' folder", &self.folder, error);
         match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -243,8 +272,7 @@ impl Scratch {
             if Instant::now() >= give_up {
                 return Err(still_alive(errors, &note));
             }
-            let work = self.work_name(&stem);
-            orphans::end(|other| other == work, None);
+            self.end_job(&stem, None);
             thread::sleep(POLL_INTERVAL);
         }
     }
@@ -258,10 +286,11 @@ pub(crate) struct JobFiles {
 }
 
 fn create(path: &Path) -> Result<File> {
-    // Append, so that two processes that share the file do not overwrite each other.
+    // A link that has its name is removed and not followed. Append, so that two processes that share
+    // the file do not overwrite each other.
     let _ = fs::remove_file(path);
     OpenOptions::new()
-        .create(true)
+        .create_new(true)
         .append(true)
         .open(path)
         .map_err(|error| Error::io("create a worker's file", path, error))

@@ -245,7 +245,7 @@ fn orphans_of_a_worker_are_ended_and_named() {
         let note = bench.workers.notes().pop().unwrap();
         assert_eq!(note.token, Some(AttemptToken(7)));
         let work = scratch_folder(bench.folder.path(), RunId(1));
-        let alive = orphans::end(|other| other.starts_with(&work), None);
+        let alive = orphans::end(|other| other.path.starts_with(&work), None);
         assert!(alive.is_empty(), "{command}: {alive:?}");
     }
     // A process that clears the variable and leaves the group may keep running.

@@ -12,7 +12,6 @@ mod table;
 mod trace;
 mod value;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -105,7 +104,7 @@ pub(super) fn export(
         Format::Sqlite => export_to(&view, &health, Target::Database(part.temporary_path()), dir)?,
         format => {
             let cannot = |error| Error::io("write the export", part.temporary_path(), error);
-            let mut out = BufWriter::new(File::create_new(part.temporary_path()).map_err(cannot)?);
+            let mut out = BufWriter::new(part.create().map_err(cannot)?);
             let code = export_to(&view, &health, Target::Stream(format, &mut out), dir)?;
             out.flush().map_err(cannot)?;
             code

@@ -1,0 +1,187 @@
+//! What a worker may do to the ledger: report about its own step, and nothing else. Real workers, which try
+//! everything under the name of a person.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::command::Place;
+
+/// The commands that a worker may not use, in the words of a worker that pretends to be a person.
+const FORBIDDEN: &[&str] = &[
+    "accept one --by ana",
+    "reject one --by ana",
+    "skip two --by ana",
+    "retry one",
+    "answer 9 yes --by ana",
+    "cancel --by ana",
+    "pause --by ana",
+    "unpause --by ana",
+    "budget --attempts 99 --by ana",
+    "cap --run plan 9",
+    "claim --worker other",
+    "work --worker other -- true",
+    "decide two retry",
+    "fork plan --at 2 --name copy",
+    "plan propose plan.yaml --run more",
+    "plan add more --goal more",
+    "plan approve --by ana",
+    "plan withdraw",
+    "tick",
+    "snapshot",
+    "prune --yes",
+    "blobs --collect",
+    "run plan.yaml",
+    "serve",
+    "recover --fence --yes",
+];
+
+/// The results of a worker's commands: exit code and command.
+fn results(place: &Place) -> Vec<(i32, String)> {
+    let lines = place.read("results");
+    let split = |line: &str| {
+        let (code, command) = line.split_once(' ').unwrap();
+        (code.parse().unwrap(), command.to_owned())
+    };
+    lines.lines().map(split).collect()
+}
+
+fn worker(commands: &[&str], prefix: &str) -> String {
+    let each = |command: &&str| {
+        format!("{prefix}$LEDGER {command} >out 2>>errors; echo \"$? {command}\" >> results\n")
+    };
+    commands.iter().map(each).collect()
+}
+
+/// Row S8: a worker accepted its own step as "ana", raised the budget and cancelled the run.
+#[test]
+fn s8_worker_controls_neither_its_run_nor_other_steps() {
+    // With its environment, and without: then its parent gives it away.
+    for prefix in ["", "env -i PATH=\"$PATH\" LEDGER_DIR=\"$LEDGER_DIR\" "] {
+        let place = Place::new();
+        place.write(
+            "worker.sh",
+            format!("[ $LEDGER_STEP = one ] || exit 0\n{}", worker(FORBIDDEN, prefix)),
+        );
+        place.write(
+            "plan.yaml",
+            "steps: [{id: one, acceptance: [somebody looked]}, {id: two, after: [one]}]",
+        );
+        let mut run =
+            place.command(&["run", "plan.yaml", "--worker", "sh worker.sh", "--text", "judge"]);
+        run.env("LEDGER", super::command::PROGRAM);
+        let ended = super::command::start(&mut run).end();
+        ended.says(&["waiting"]);
+        let results = results(&place);
+        assert_eq!(results.len(), FORBIDDEN.len());
+        let taken: Vec<_> = results.iter().filter(|(code, _)| *code != 6).collect();
+        assert_eq!(taken, Vec::<&(i32, String)>::new(), "{}", place.read("errors"));
+        let why =
+            "this process works on step one, and a worker controls neither its run nor other steps";
+        assert_eq!(place.read("errors").replace('\n', " ").matches(why).count(), FORBIDDEN.len());
+        let state = place.state();
+        assert_eq!(state.runs.len(), 1);
+        let run = state.run_named("plan").unwrap();
+        assert_eq!(run.count(plan_ledger::StepStatus::Reported), 1, "one waits for a judge");
+        // A person accepts it.
+        place.ledger("accept one --by ana").code(0);
+    }
+}
+
+/// What a worker is there for is taken.
+#[test]
+fn s8_worker_reports_about_its_own_step() {
+    let place = Place::new();
+    let allowed = [
+        "effect mail-1",
+        "effect mail-1 --done",
+        "set count 3",
+        "get count",
+        "note hello",
+        "renew",
+        "status",
+        "next",
+        "inspect view user",
+        "receipt --output 5",
+    ];
+    place.write("worker.sh", worker(&allowed, ""));
+    place.write("plan.yaml", "steps: [{id: one, outputs: [x]}]");
+    let mut run = place.command(&["run", "plan.yaml", "--worker", "sh worker.sh"]);
+    run.env("LEDGER", super::command::PROGRAM);
+    super::command::start(&mut run).end();
+    for (code, command) in results(&place) {
+        // `next` says with its code that the run is at work.
+        assert!(code == 0 || command == "next", "{code} {command}: {}", place.read("errors"));
+    }
+}
+
+/// A request over the socket is recognized by the process that sends it.
+#[test]
+fn s8_socket_knows_its_peer() {
+    let place = Place::new();
+    place.write(
+        "ask.py",
+        "import socket, json, os, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ['LEDGER_DIR'] + '/serve.sock')
+f = s.makefile('rw')
+for request in [{'act': 'cancel', 'run': 'plan', 'by': 'ana'},
+                {'act': 'verdict', 'run': 'plan', 'criterion': 0, 'ruling': 'pass', 'by': 'ana'},
+                {'act': 'note', 'text': 'hello', 'by': 'w'}]:
+    f.write(json.dumps(request) + '\\n')
+    f.flush()
+    open('answers', 'a').write(f.readline())
+",
+    );
+    place.write("plan.yaml", "steps: [{id: one, command: 'python3 ask.py'}]");
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        super::command::report_skipped("python3 is missing");
+        return;
+    }
+    place.ledger("run plan.yaml").code(0);
+    let answers = fs::read_to_string(place.path("answers")).unwrap();
+    let answers: Vec<Value> =
+        answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<_> = answers.iter().map(|answer| answer["code"].as_u64().unwrap()).collect();
+    assert_eq!(codes, [6, 6, 0], "{answers:?}");
+    assert_eq!(answers[0]["lines"][0]["rejection"], "inside_attempt");
+}
+
+/// A root that one user signs is checked by another one, who has the public key only.
+#[test]
+fn signed_root_is_checked_with_its_public_key() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    place.ledger("note one").code(0);
+    let public = place.ledger("root --new-key example.org/night --key night.key").code(0).out;
+    place.write("night.pub", &public);
+    let note = place.ledger("root --sign night.key").code(0).out;
+    place.write("root.note", &note);
+    place.ledger("note two").code(0);
+    place
+        .ledger("verify --root root.note --key night.pub")
+        .code(0)
+        .says(&["as expected: record 1"]);
+    place.ledger_with(&["verify", "--root", "root.note", "--key", public.trim()]).code(0);
+    // Another text, another key, another ledger.
+    let forged = note.replace("seq 1", "seq 2");
+    place.write("forged.note", forged);
+    let wrong = place.ledger("verify --root forged.note --key night.pub").code(6);
+    wrong.complains(&["the signature does not fit", "example.org/night"]);
+    let other = place.ledger("root --new-key other --key other.key").code(0).out;
+    place.write("other.pub", other);
+    let unsigned = place.ledger("verify --root root.note --key other.pub").code(6);
+    unsigned.complains(&["it has no signature by this key"]);
+    place.ledger("init --ledger new").code(0);
+    place.ledger("note three --ledger new").code(0);
+    place.ledger("verify new --root root.note --key night.pub").code(4).says(&["not as expected"]);
+    // Wrong usage.
+    place.ledger("root --new-key night --key night.key").code(2).complains(&["night.key"]);
+    place.ledger_with(&["root", "--new-key", "a b", "--key", "k"]).code(2);
+    place.ledger("root --sign root.note").code(2).complains(&["not a key of a signed note"]);
+    place
+        .ledger("verify --root night.pub --key night.pub")
+        .code(2)
+        .complains(&["not a signed note"]);
+    place.ledger("verify --root root.note").code(2);
+}

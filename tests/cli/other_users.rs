@@ -1,0 +1,272 @@
+//! Files of others: what a ledger that somebody else made, or another user of the machine, can reach.
+//! Real files, links and users; tests that need a second user run only as the superuser.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use super::command::{Place, start, wait_until};
+
+/// A user that this one is not.
+const OTHER: u32 = 65534;
+
+const PLAN: &str = "steps: [{id: a, command: 'echo 1'}]";
+
+fn is_superuser() -> bool {
+    let is_superuser =
+        fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if !is_superuser {
+        println!("skipped: only the superuser can act as another user");
+    }
+    is_superuser
+}
+
+/// All files and folders below a folder.
+fn below(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            let inside = if path.is_dir() { below(&path) } else { Vec::new() };
+            std::iter::once(path).chain(inside)
+        })
+        .collect()
+}
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Story: a cloned repository had a `.ledger` with links, and the first command emptied `~/.bashrc`.
+/// Method: each name of a ledger is a link to a file or a folder of the user.
+#[test]
+fn link_in_the_folder_of_a_ledger_leads_nowhere() {
+    for name in ["LOCK", "HEAD", ".gitignore", "log", "snap", "blob", "work"] {
+        let place = Place::new();
+        place.write("plan.yaml", PLAN);
+        place.ledger("init").code(0);
+        place.ledger("plan propose plan.yaml").code(0);
+        place.write("victim/1.err", "precious");
+        let own = place.path(".ledger").join(name);
+        let is_file = ["LOCK", "HEAD", ".gitignore"].contains(&name);
+        let _ = if is_file { fs::remove_file(&own) } else { fs::remove_dir_all(&own) };
+        symlink(place.path(if is_file { "victim/1.err" } else { "victim" }), &own).unwrap();
+        for command in ["note hello", "run plan.yaml", "snapshot", "serve", "prune --yes", "status"]
+        {
+            let ended = place.ledger(command);
+            assert!(!ended.status.success(), "{name}: {command}");
+            ended.complains(&[&format!("`{name}` in it is a link")]);
+        }
+        let victim = fs::read_to_string(place.path("victim/1.err"));
+        assert_eq!(victim.ok().as_deref(), Some("precious"), "{name}");
+        assert_eq!(below(&place.path("victim")).len(), 1, "{name}");
+    }
+}
+
+/// The folders and files of a runner are further down.
+#[test]
+fn link_in_the_folder_of_a_runner_leads_nowhere() {
+    for name in ["run-1", "claims", "checks"] {
+        let place = Place::new();
+        place.write("plan.yaml", "steps: [{id: a, acceptance: [{command: 'true'}]}]");
+        place.ledger("init").code(0);
+        place.ledger("plan propose plan.yaml").code(0);
+        place.write("victim/1.err", "precious");
+        fs::create_dir_all(place.path(".ledger/work")).unwrap();
+        symlink(place.path("victim"), place.path(".ledger/work").join(name)).unwrap();
+        place.ledger("work plan -- true");
+        place.ledger_with(&["run", "plan.yaml", "--worker", "true"]);
+        let victim = fs::read_to_string(place.path("victim/1.err"));
+        assert_eq!(victim.ok().as_deref(), Some("precious"), "{name}");
+        assert_eq!(below(&place.path("victim")).len(), 1, "{name}");
+    }
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    place.write("victim", "precious");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let work = place.path(".ledger/work/run-1");
+    fs::create_dir_all(&work).unwrap();
+    // The first attempt has a low token.
+    for token in 1..40 {
+        for suffix in ["in", "out", "err", "pid", "receipt"] {
+            symlink(place.path("victim"), work.join(format!("{token}.{suffix}"))).unwrap();
+        }
+    }
+    place.ledger("run plan.yaml");
+    assert_eq!(fs::read_to_string(place.path("victim")).unwrap(), "precious");
+}
+
+/// Outputs and standard errors have secrets, and whoever may read LOCK may lock it.
+#[test]
+fn files_of_a_ledger_are_private() {
+    let place = Place::new();
+    let command = "find $LEDGER_DIR -printf '%m %p\\n' > seen; echo 1";
+    place.write("plan.yaml", format!("steps: [{{id: a, command: \"{command}\"}}]"));
+    place.ledger("run plan.yaml").code(0);
+    place.ledger("snapshot").code(0);
+    place.ledger("export .ledger -o x.jsonl").code(0);
+    assert_eq!(mode(&place.path("x.jsonl")) & 0o077, 0);
+    assert_eq!(mode(&place.path(".ledger")), 0o700);
+    let log = place.path(".ledger/log");
+    for path in below(&place.path(".ledger")) {
+        let is_ledgers = path.parent() != Some(&place.path(".ledger/work"));
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert!(
+            !is_ledgers || mode(&path) & !expected == 0,
+            "{} {:o}",
+            path.display(),
+            mode(&path)
+        );
+    }
+    assert!(log.is_dir());
+}
+
+#[test]
+fn shared_ledger_is_for_a_group() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    place.ledger("init --shared").code(0);
+    place.ledger("run plan.yaml").code(0);
+    place.ledger("snapshot").code(0);
+    for name in ["", "log", "snap"] {
+        assert_eq!(mode(&place.path(".ledger").join(name)), 0o770, "{name}");
+    }
+    for name in ["HEAD", "LOCK"] {
+        assert_eq!(mode(&place.path(".ledger").join(name)), 0o660, "{name}");
+    }
+    if is_superuser() {
+        chown(place.path(".ledger"), Some(OTHER), None).unwrap();
+        place.ledger("status").code(0);
+        place.ledger("note hello --ledger .ledger").code(0);
+    }
+}
+
+/// Story: in a shared folder another user made the folder first in which a ledger is created, and owned
+/// the ledger from then on.
+#[test]
+fn ledger_is_not_created_in_a_folder_of_another_user() {
+    if !is_superuser() {
+        return;
+    }
+    let place = Place::new();
+    let staging = place.path("x.new-ledger.tmp");
+    fs::create_dir(&staging).unwrap();
+    chown(&staging, Some(OTHER), None).unwrap();
+    place.ledger("init --ledger x").code(6).complains(&["belongs to another user (number 65534)"]);
+    assert!(!place.path("x").exists());
+    assert_eq!(below(&staging), Vec::<std::path::PathBuf>::new());
+}
+
+/// A ledger above the working folder may be another user's: it is only used if it is named.
+#[test]
+fn ledger_of_another_user_above_is_not_found() {
+    if !is_superuser() {
+        return;
+    }
+    let place = Place::new();
+    place.ledger("init").code(0);
+    fs::create_dir(place.path("deep")).unwrap();
+    let status = || {
+        Command::new(env!("CARGO_BIN_EXE_ledger"))
+            .args(["root"])
+            .current_dir(place.path("deep"))
+            .env_remove("LEDGER_DIR")
+            .output()
+            .unwrap()
+    };
+    assert!(status().status.success());
+    chown(place.path(".ledger"), Some(OTHER), None).unwrap();
+    assert!(!status().status.success());
+}
+
+/// A user who is not the owner reads what the permissions allow, and writes nothing.
+#[test]
+fn ledger_of_another_user_is_not_written() {
+    if !is_superuser() || Command::new("setpriv").arg("--version").output().is_err() {
+        return;
+    }
+    let place = Place::new();
+    place.ledger("init").code(0);
+    for path in below(&place.path(".ledger")).iter().chain([&place.path(".ledger")]) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for folder in place.path(".ledger").ancestors().skip(1).take(2) {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let program = place.path("ledger-program");
+    fs::copy(env!("CARGO_BIN_EXE_ledger"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let id = format!("--reuid={OTHER}");
+    let as_other = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([id.as_str(), "--regid=65534", "--clear-groups"]).arg(&program);
+        command.args(words).current_dir(place.path("")).output().unwrap()
+    };
+    assert!(as_other(&["root", ".ledger"]).status.success());
+    let written = as_other(&["note", "hello", "--ledger", ".ledger"]);
+    let said = String::from_utf8_lossy(&written.stderr);
+    assert!(said.contains("belongs to another user (number 0)"), "{said}");
+}
+
+/// Story: after `mv` of the ledger the runner did not find the worker of a killed runner, and both
+/// attempts ran side by side.
+#[test]
+fn worker_of_a_moved_ledger_is_ended() {
+    let place = Place::new();
+    // The worker keeps no file of the ledger open.
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'exec >log 2>&1 </dev/null; echo $$ >> $TALLY; if [ $LEDGER_ATTEMPT = 1 ]; \
+         then sleep 600; fi'}]",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally().len() == 1);
+    assert!(runner.kill().was_killed());
+    fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
+    place.ledger("run plan.yaml --ledger moved").code(0);
+    let first = place.tally()[0].clone();
+    let status = fs::read_to_string(format!("/proc/{first}/stat")).unwrap_or_default();
+    assert!(status.is_empty() || status.contains(") Z "), "{status}");
+}
+
+/// A sparse file is far longer than its disk: hashing it took hours, with the run waiting.
+#[test]
+fn sparse_file_is_not_hashed() {
+    let place = Place::new();
+    let command = "truncate -s 8T big; echo \
+                   '{\"outcome\":\"succeeded\",\"artifacts\":[{\"path\":\"big\"}]}' > $LEDGER_RECEIPT";
+    place.write(
+        "plan.yaml",
+        format!("steps:\n  - id: a\n    changes: [big]\n    command: |\n      {command}\n"),
+    );
+    place.ledger("run plan.yaml").code(0);
+    let shown = place.ledger("inspect .ledger step plan a --full").code(0);
+    shown.says(&["the artifact big is too long to be hashed"]);
+    fs::remove_file(place.path("big")).unwrap();
+}
+
+/// A header of a tar file announces a name of 6 GiB.
+#[test]
+fn archive_that_announces_a_long_name_is_not_read_into_memory() {
+    let place = Place::new();
+    for kind in *b"LKx" {
+        let mut header = [0; 512];
+        header[..13].copy_from_slice(b"././@LongLink");
+        header[100..107].copy_from_slice(b"0000644");
+        header[124..136].copy_from_slice(b"60000000000\0");
+        header[156] = kind;
+        header[257..265].copy_from_slice(b"ustar  \0");
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        let path = place.path("evil.tar");
+        fs::write(&path, header).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(7 << 30).unwrap();
+        let ended = place.ledger("inspect evil.tar");
+        assert!(!ended.status.success());
+        ended.complains(&["tar entry header is not canonical"]);
+        fs::remove_file(path).unwrap();
+    }
+}
