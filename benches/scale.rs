@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::execute;
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{
-    AttemptToken, Command, Environment, Ledger, Plan, Receipt, RunId, RunPolicy, State, Step,
+    AttemptToken, Command, Environment, Ledger, Plan, Receipt, Route, RunId, RunPolicy, State, Step,
 };
 
 /// Steps of one measurement.
@@ -108,7 +108,13 @@ fn at_second_head(mut state: State) -> (State, Command) {
 fn dispatch_next(state: &mut State) -> AttemptToken {
     ask(
         state,
-        &Command::Dispatch { run: RunId(1), step: None, worker: "w".to_owned(), lease: None },
+        &Command::Dispatch {
+            run: RunId(1),
+            step: None,
+            worker: "w".to_owned(),
+            route: Route::default(),
+            lease: None,
+        },
     );
     AttemptToken(state.seq)
 }

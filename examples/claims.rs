@@ -59,8 +59,7 @@ fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<Clie
     let mut client = Client::new(dir, &Environment::system());
     let mut result = ClientResult::default();
     loop {
-        let claim =
-            ClaimRequest { run: None, step: None, worker: worker.to_owned(), lease_seconds: None };
+        let claim = ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::default() };
         let start = Schedule::wait(&mut schedule);
         let answer = client.call(&claim.into()).map_err(|failure| failure.to_string())?;
         let elapsed = start.elapsed();

@@ -147,7 +147,7 @@ pub use {
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
         Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule, Micros,
         OnBreak, OnFalse, OnTimeout, Origin, PauseCause, Phase, PlanDraft, PlanVersion, Problem,
-        QuestionBody, QuestionSubject, RareField, Review, Variable,
+        QuestionBody, QuestionSubject, RareField, Review, Route, Variable,
     },
 };
 

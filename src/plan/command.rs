@@ -10,6 +10,7 @@ use crate::plan::event::run_event::{ApprovalPolicy, CapScope, ReplanTrigger, Run
 use crate::plan::event::step_event::{Decision, LostCause, ResolvedOutcome, Verdict};
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::plan::Plan;
+use crate::plan::model::route::Route;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
@@ -64,6 +65,8 @@ pub enum Command {
         step: Option<StepNumber>,
         /// The worker.
         worker: String,
+        /// Which steps the worker takes.
+        route: Route,
         /// Length of the lease; `None` uses the plan's.
         lease: Option<Micros>,
     },

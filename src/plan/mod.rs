@@ -58,6 +58,7 @@ pub use model::policy::{
     Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule,
 };
 pub use model::problem::Problem;
+pub use model::route::{PERSON, Route, is_person};
 pub use model::step::{
     FailureClass, Fallback, Gate, Idempotence, OnFalse, OnTimeout, RetryPolicy, Step,
 };

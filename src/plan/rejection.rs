@@ -10,6 +10,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::{BudgetPart, Cost};
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::problem::Problem;
+use crate::plan::model::route::is_person;
 use crate::plan::state::ENDED_KEPT;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::{JSON_DEPTH_MAX, Json};
@@ -62,6 +63,20 @@ pub enum Rejection {
         scope: CapScope,
         /// Maximum number of attempts in flight.
         limit: u32,
+    },
+    /// The step is for another owner.
+    OtherOwner {
+        /// The step.
+        step: StepNumber,
+        /// Its owner.
+        owner: String,
+    },
+    /// Steps are ready, but none that the worker takes.
+    NoneForWorker {
+        /// Number of ready steps.
+        ready: u32,
+        /// Their owners.
+        owners: Vec<String>,
     },
     /// No step is ready.
     NothingReady {
@@ -175,6 +190,8 @@ impl Rejection {
             Self::NotReady(..) => "not_ready",
             Self::Leased { .. } => "held_by",
             Self::CapReached { .. } => "cap_reached",
+            Self::OtherOwner { .. } => "other_owner",
+            Self::NoneForWorker { .. } => "none_for_worker",
             Self::NothingReady { .. } => "nothing_ready",
             Self::StaleToken(_) => "stale_token",
             Self::NoSuchCriterion(_) => "no_such_criterion",
@@ -267,6 +284,21 @@ impl fmt::Display for Rejection {
                     "the cap of {limit} attempts in flight is reached for {scope}; claim again later, or \
                      raise the cap"
                 )
+            }
+            Self::OtherOwner { step, owner } if is_person(owner) => write!(
+                f,
+                "step #{step} is for a person ({owner}), not for an agent; claim it as that owner"
+            ),
+            Self::OtherOwner { step, owner } => {
+                write!(f, "step #{step} is for the owner {owner}; claim it as that owner")
+            }
+            Self::NoneForWorker { ready, owners } => {
+                let steps = if *ready == 1 { "step is" } else { "steps are" };
+                let owners = match owners.as_slice() {
+                    [] => String::new(),
+                    owners => format!(" (owners: {})", owners.join(", ")),
+                };
+                write!(f, "{ready} {steps} ready{owners}, but none that this worker takes")
             }
             Self::NothingReady { in_flight, reported, outcome_unknown } => write!(
                 f,

@@ -163,6 +163,7 @@ mutants! {
     VariableVersionUnchecked, "P variable", "a variable is set without a check of the expected version";
     BudgetNotReserved, "P budget", "a dispatch reserves no budget";
     EvaluationBudgetIgnored, "P evaluation", "a commit evaluates all expressions, however long that takes";
+    PersonStepRouted, "P route", "a step of a person is dispatched to any worker";
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";
     PlanTextTrusted, "P guard", "the text criteria of a plan hold without a judge";

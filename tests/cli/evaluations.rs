@@ -115,8 +115,7 @@ fn claim_through_the_socket_waits_for_the_evaluations() {
         let answer = requested(&socket, &Request::from(receipt));
         assert_eq!(answer.code, 0, "{answer:?}");
         assert!(ledger.has_backlog().unwrap(), "the event loop evaluates less than a commit");
-        let claim =
-            ClaimRequest { run: None, step: None, worker: "w".to_owned(), lease_seconds: None };
+        let claim = ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::default() };
         let answer = requested(&socket, &Request::from(claim));
         assert_eq!(answer.lines[0]["type"], "task", "{answer:?}");
     });

@@ -49,7 +49,7 @@ fn plan_show_prints_text_json_and_graphs() {
         "n1[\"1.1: Build the frame\"]",
         "n1 --> n2",
     ]);
-    let later = ["plan", "show", &fixture("taskmaster-tagged.json"), "--tag", "later"];
+    let later = ["plan", "show", &fixture("taskmaster-tagged.json"), "--plan-tag", "later"];
     place.ledger_with(&later).code(0).says(&["later (task-master file): 1 step,"]);
 }
 
@@ -140,7 +140,7 @@ fn plan_lint_reports_every_problem_with_its_line() {
     let lines = place.ledger("plan lint binary.md --json").code(2).lines();
     assert_eq!(lines[0]["type"], "error");
     place.ledger("plan show own.yaml --format xml").code(2).complains(&["--format"]);
-    let tag = ["plan", "lint", &fixture("own.yaml"), "--tag", "x"];
+    let tag = ["plan", "lint", &fixture("own.yaml"), "--plan-tag", "x"];
     place.ledger_with(&tag).code(2).says(&["has no tags"]);
 }
 

@@ -193,7 +193,13 @@ fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
                 let Targets { run, by, .. } = targets;
                 return Command::ResolveOutcome { run, step, finding, by, evidence: "seen".into() };
             }
-            Command::Dispatch { run: targets.run, step: None, worker: "w".to_owned(), lease: None }
+            Command::Dispatch {
+                run: targets.run,
+                step: None,
+                worker: "w".to_owned(),
+                route: Route::default(),
+                lease: None,
+            }
         }
     }
 }
@@ -216,7 +222,13 @@ fn attempt_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) ->
             let (token, key) = meant.unwrap_or((token, key));
             Command::CommitEffect { token, key }
         }
-        10 => Command::Dispatch { run: id, step: Some(step), worker: by, lease: None },
+        10 => Command::Dispatch {
+            run: id,
+            step: Some(step),
+            worker: by,
+            route: Route::default(),
+            lease: None,
+        },
         _ => {
             let reported = run.reported.first().and_then(|number| run.step(*number));
             let attempt = reported.and_then(|step| step.attempt());

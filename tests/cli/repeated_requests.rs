@@ -216,8 +216,7 @@ fn act_that_was_done_is_never_answered_as_not_done() {
     let ledger = Ledger::create(dir, &environment(&disk)).unwrap();
     ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
     ledger.close().unwrap();
-    let claim: Request =
-        ClaimRequest { run: None, step: None, worker: "w".to_owned(), lease_seconds: None }.into();
+    let claim: Request = ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::default() }.into();
     let (mut done, mut answered) = (0, 0);
     for nth in 1.. {
         let disk = disk.fork();

@@ -27,7 +27,7 @@ pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
 }
 
 fn claim(worker: &str) -> Request {
-    ClaimRequest { run: None, step: None, worker: worker.to_owned(), lease_seconds: None }.into()
+    ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::default() }.into()
 }
 
 /// One request by a client of its own.

@@ -164,7 +164,13 @@ impl Rng {
         }
         let run = run.id;
         Some(match self.below(100) {
-            0..7 => Command::Dispatch { run, step: None, worker: "w".to_owned(), lease: None },
+            0..7 => Command::Dispatch {
+                run,
+                step: None,
+                worker: "w".to_owned(),
+                route: Route::default(),
+                lease: None,
+            },
             7..14 => Command::RecordReceipt { token, receipt: self.receipt() },
             14..40 => Command::Renew { token, lease: None },
             40..84 => {

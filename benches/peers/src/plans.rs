@@ -4,7 +4,9 @@ use std::time::UNIX_EPOCH;
 
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{StepEvent, execute};
-use plan_ledger::{AttemptToken, Command, Event, Json, Plan, Receipt, RunId, RunPolicy, State};
+use plan_ledger::{
+    AttemptToken, Command, Event, Json, Plan, Receipt, Route, RunId, RunPolicy, State,
+};
 
 use crate::Result;
 
@@ -27,7 +29,7 @@ pub fn start(name: String, plan: &Plan) -> Result<Command> {
 }
 
 pub fn dispatch(run: RunId) -> Command {
-    Command::Dispatch { run, step: None, worker: "worker".to_owned(), lease: None }
+    Command::Dispatch { run, step: None, worker: "worker".to_owned(), route: Route::default(), lease: None }
 }
 
 pub fn receipt() -> Receipt {

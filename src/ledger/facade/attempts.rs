@@ -11,7 +11,7 @@ use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{cost_correction, dispatch};
 use crate::plan::{
-    AttemptToken, Command, Cost, LostCause, Receipt, Rejection, RunId, State, StepNumber,
+    AttemptToken, Command, Cost, LostCause, Receipt, Rejection, Route, RunId, State, StepNumber,
     StepStatus, Timestamp, Verdict,
 };
 
@@ -28,15 +28,16 @@ impl Ledger {
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan; as [`Ledger::execute`].
     pub fn dispatch(&self, run: RunId, worker: &str) -> Result<Option<Task>> {
-        self.dispatch_if(run, worker, &|_| true)
+        self.dispatch_if(run, (worker, &Route::default()), &|_| true)
     }
 
-    /// As [`Ledger::dispatch`], as long as a condition on the state holds.
+    /// As [`Ledger::dispatch`] to a worker that takes the steps of a route, as long as a condition on
+    /// the state holds.
     #[doc(hidden)]
     pub fn dispatch_if(
         &self,
         run: RunId,
-        worker: &str,
+        worker: (&str, &Route),
         condition: &dyn Fn(&State) -> bool,
     ) -> Result<Option<Task>> {
         let dispatched = dispatch::try_dispatch(&self.engine, run, worker, condition)?;
@@ -47,7 +48,7 @@ impl Ledger {
     ///
     /// # Errors
     /// `Rejected`: with `Leased`, the worker and the lease if another worker has claimed it;
-    /// `NotReady`, `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, even if
+    /// `OtherOwner` if it is for a person; `NotReady`, `CapReached`, `BudgetReserved`; with `Paused` if a budget is used up, even if
     /// this call is the first to find that.
     pub fn claim_step(&self, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
         dispatch::claim(&self.engine, run, step, worker)

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ledger::transaction::dispatch;
 use crate::ledger::transaction::task::Task;
 use crate::plan::{
-    AttemptToken, Ending, FailureClass, Json, LostCause, Outcome, Receipt, Rejection, RunId,
+    AttemptToken, Ending, FailureClass, Json, LostCause, Outcome, Receipt, Rejection, Route, RunId,
     RunStatus, State, StepStatus, Timestamp,
 };
 
@@ -90,8 +90,10 @@ impl ClaimedTask<'_> {
 
 /// Claims.
 impl Ledger {
-    /// Claim the next step of a run for a worker. Everything that is due, such as expired leases, is
-    /// recorded first.
+    /// Claim the next step of a run for a worker, but no step of a person ([`Step::owner`]).
+    /// Everything that is due, such as expired leases, is recorded first.
+    ///
+    /// [`Step::owner`]: crate::Step::owner
     ///
     /// ```
     /// # fn main() -> plan_ledger::Result<()> {
@@ -111,7 +113,8 @@ impl Ledger {
     /// # Errors
     /// `Rejected` if there is no such run or it has no active plan; as [`Ledger::execute`].
     pub fn claim(&self, run: RunId, worker: &str) -> Result<Claim<'_>> {
-        match dispatch::try_dispatch(&self.engine, run, worker, &|_| true)? {
+        let route = Route::default();
+        match dispatch::try_dispatch(&self.engine, run, (worker, &route), &|_| true)? {
             Ok(task) => Ok(Claim::Task(ClaimedTask { ledger: self, task: Box::new(task) })),
             Err(rejection) => {
                 let now = self.now();

@@ -19,7 +19,7 @@ use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{dispatch, tick};
 use crate::log::{Ack, BatchKey};
-use crate::plan::{AttemptToken, Command, Receipt, State};
+use crate::plan::{AttemptToken, Command, Receipt, Route, State};
 
 /// A ledger that is open for writing. At most one exists per folder, over all processes.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ impl Ledger {
         options: CommitOptions<'_>,
         token: AttemptToken,
         receipt: Receipt,
-        next_worker: Option<&str>,
+        next_worker: Option<(&str, &Route)>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Submitted<'_, T, E> {
         dispatch::submit_receipt(&self.engine, options, token, receipt, next_worker, read)

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::{
-    AttemptToken, Command, Event, Receipt, Rejection, RunId, State, StepEvent, StepNumber,
+    AttemptToken, Command, Event, Receipt, Rejection, Route, RunId, State, StepEvent, StepNumber,
     StepStatus,
 };
 
@@ -24,12 +24,12 @@ use super::tick::tick;
 pub(crate) fn try_dispatch(
     engine: &Engine,
     run: RunId,
-    worker: &str,
+    (worker, route): (&str, &Route),
     condition: &dyn Fn(&State) -> bool,
 ) -> Result<std::result::Result<Task, Option<Rejection>>> {
     let build = |state: &State| {
-        let worker = worker.to_owned();
-        let dispatch = Command::Dispatch { run, step: None, worker, lease: None };
+        let (worker, route) = (worker.to_owned(), route.clone());
+        let dispatch = Command::Dispatch { run, step: None, worker, route, lease: None };
         let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, outcome_unknown: 0 };
         condition(state).then_some(dispatch).ok_or_else(|| nothing.into())
     };
@@ -38,6 +38,7 @@ pub(crate) fn try_dispatch(
         Err(error) => match error.rejection() {
             Some(
                 rejection @ (Rejection::NothingReady { .. }
+                | Rejection::NoneForWorker { .. }
                 | Rejection::CapReached { .. }
                 | Rejection::Paused(_)
                 | Rejection::BudgetReserved(_)
@@ -52,8 +53,8 @@ pub(crate) fn try_dispatch(
 /// Dispatch one given step; see [`crate::Ledger::claim`].
 pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
     let build = |_: &State| {
-        let worker = worker.to_owned();
-        Ok(Command::Dispatch { run, step: Some(step), worker, lease: None })
+        let (worker, route) = (worker.to_owned(), Route::default());
+        Ok(Command::Dispatch { run, step: Some(step), worker, route, lease: None })
     };
     let dispatched = dispatch(engine, &build, |state, task| {
         task.ok_or_else(|| not_dispatched(state, run, step))
@@ -73,7 +74,9 @@ pub(crate) fn record_receipt_and_dispatch(
         (status_of_attempt(state, token), Task::dispatched(state, events))
     };
     let options = CommitOptions::default();
-    let submitted = submit_receipt::<_, Error>(engine, options, token, receipt, Some(worker), read);
+    let route = Route::default();
+    let next = Some((worker, &route));
+    let submitted = submit_receipt::<_, Error>(engine, options, token, receipt, next, read);
     let (commit, (status, task)) = submitted.wait_commit()?;
     if commit.rejects_receipt() {
         return Err(Rejection::StaleToken(token).into());
@@ -89,7 +92,7 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     options: CommitOptions<'_>,
     token: AttemptToken,
     receipt: Receipt,
-    next_worker: Option<&str>,
+    next_worker: Option<(&str, &Route)>,
     mut read: impl FnMut(&Transaction<'_>) -> T,
 ) -> Submitted<'a, T, E> {
     let earlier = match earlier_receipt(engine, token) {
@@ -113,12 +116,13 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
             (false, false) if !is_repeated => engine.receipts.add_late(token),
             _ => {}
         }
-        if let Some(worker) = next_worker
+        if let Some((worker, route)) = next_worker
             && let Some(run) = run_of_receipt(transaction, token, is_repeated)
         {
-            let worker = worker.to_owned();
+            let (worker, route) = (worker.to_owned(), route.clone());
+            let next = Command::Dispatch { run, step: None, worker, route, lease: None };
             // The receipt is recorded whether or not a step can be dispatched.
-            let _ = transaction.run(&Command::Dispatch { run, step: None, worker, lease: None });
+            let _ = transaction.run(&next);
         }
         Ok(read(transaction))
     })

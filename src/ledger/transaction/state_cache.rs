@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::ledger::codec::hash::plan_draft;
     use crate::ledger::snapshot::state_hash::state_hash;
-    use crate::plan::{Command, Plan, RunPolicy, Step, execute};
+    use crate::plan::{Command, Plan, Route, RunPolicy, Step, execute};
 
     fn plan(steps: usize) -> Plan {
         let step = |number: usize| Step { id: format!("s{number}"), ..Step::default() };
@@ -189,7 +189,13 @@ mod tests {
 
         fn dispatch(&mut self) {
             let worker = "w".to_owned();
-            self.execute(&Command::Dispatch { run: RunId(1), step: None, worker, lease: None });
+            self.execute(&Command::Dispatch {
+                run: RunId(1),
+                step: None,
+                worker,
+                route: Route::default(),
+                lease: None,
+            });
         }
 
         fn copy(&mut self) -> Arc<State> {

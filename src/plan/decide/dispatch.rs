@@ -1,5 +1,6 @@
 //! Dispatch: chooses a ready step within caps and budgets, and leases it to one worker.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::budget::{BudgetCheck, check_budget};
@@ -10,13 +11,14 @@ use crate::plan::event::step_event::Dispatched;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::model::budget::Cost;
+use crate::plan::model::route::Route;
 use crate::plan::model::step::Idempotence;
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::budget::pause_for_budget;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
-use crate::plan::state::run::Run;
+use crate::plan::state::run::{Lane, Run};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::NameKind;
@@ -25,14 +27,14 @@ pub(super) fn dispatch(
     state: &State,
     now: Timestamp,
     run: RunId,
-    step: Option<StepNumber>,
+    (step, route): (Option<StepNumber>, &Route),
     (worker, lease): (&str, Option<Micros>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
     expect_name(NameKind::Worker, worker)?;
     let number = match step {
-        Some(number) => check_step(state, run, number)?,
-        None => first_within_caps(state, run)?,
+        Some(number) => check_step(state, run, number, route)?,
+        None => first_within_caps(state, run, route)?,
     };
     let step = step_of(run, number)?;
     let (plan, plan_step) =
@@ -88,9 +90,17 @@ impl Run {
     }
 }
 
-/// Checks that this step may be dispatched.
-fn check_step(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber, Rejection> {
+/// Checks that this step may be dispatched to a worker that takes the steps of a route.
+fn check_step(
+    state: &State,
+    run: &Run,
+    number: StepNumber,
+    route: &Route,
+) -> Result<StepNumber, Rejection> {
     let step = step_of(run, number)?;
+    if let Some(owner) = step.owner().filter(|owner| !route.admits_owner(Some(owner))) {
+        return Err(Rejection::OtherOwner { step: number, owner: owner.to_owned() });
+    }
     if step.status != StepStatus::Ready && !mutant!(ClaimedStepDispatched) {
         return Err(not_available(step, number));
     }
@@ -100,24 +110,47 @@ fn check_step(state: &State, run: &Run, number: StepNumber) -> Result<StepNumber
     Ok(number)
 }
 
-/// The first ready step within all caps.
-fn first_within_caps(state: &State, run: &Run) -> Result<StepNumber, Rejection> {
+/// The first ready step of a route within all caps.
+fn first_within_caps(state: &State, run: &Run, route: &Route) -> Result<StepNumber, Rejection> {
     if run.lanes.is_empty() {
         return Err(run.pause.clone().map_or_else(|| nothing_ready(run), Rejection::Paused));
     }
     check_not_stopping(run)?;
     check_shared_caps(state, run)?;
     // Skip all steps of a lane if one of its caps is reached.
-    let mut refused = None;
-    for ((_, number), (owner, tags)) in &run.lane_heads {
+    let (mut refused, mut first) = (None, None);
+    for (head, lane) in &run.lane_heads {
+        let (owner, tags) = lane;
+        if !route.admits_owner(owner.as_deref()) || first.is_some_and(|first| first < *head) {
+            continue;
+        }
         #[cfg(test)]
         crate::plan::state::run::LANES_LOOKED_AT.with(|count| count.set(count.get() + 1));
         match check_lane_caps(state, run, owner.as_deref(), tags) {
-            Ok(()) => return Ok(*number),
+            Ok(()) if route.tags.is_empty() => return Ok(head.1),
+            Ok(()) => first = first.into_iter().chain(first_with_tag(run, lane, route)).min(),
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    Err(refused.unwrap_or_else(|| nothing_ready(run)))
+    match (first, refused) {
+        (Some((_, number)), _) => Ok(number),
+        (None, Some(reason)) => Err(reason),
+        (None, None) => Err(none_for_worker(run)),
+    }
+}
+
+/// The first step of a lane that has one of the tags of a route. A lane has only the capped tags.
+fn first_with_tag(run: &Run, lane: &Lane, route: &Route) -> Option<(Reverse<i32>, StepNumber)> {
+    let has_tag = |number| run.step(number).is_some_and(|step| route.admits_tags(step.tags()));
+    run.lanes.get(lane)?.iter().find(|(_, number)| has_tag(*number)).copied()
+}
+
+/// The rejection of a claim that admits none of the ready steps.
+fn none_for_worker(run: &Run) -> Rejection {
+    let ready = u32::try_from(run.ready_count()).unwrap_or(u32::MAX);
+    let owners: BTreeSet<&String> =
+        run.lanes.keys().filter_map(|(owner, _)| owner.as_ref()).collect();
+    Rejection::NoneForWorker { ready, owners: owners.into_iter().cloned().collect() }
 }
 
 fn nothing_ready(run: &Run) -> Rejection {

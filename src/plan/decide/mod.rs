@@ -61,8 +61,8 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
                 versions::VersionReview { version: *version, hash: *hash, review: *review };
             versions::review(state, now, *run, &review, (by, note))
         }
-        Command::Dispatch { run, step, worker, lease } => {
-            dispatch::dispatch(state, now, *run, *step, (worker, *lease))
+        Command::Dispatch { run, step, worker, route, lease } => {
+            dispatch::dispatch(state, now, *run, (*step, route), (worker, *lease))
         }
         Command::Renew { token, lease } => attempts::renew(state, now, *token, *lease),
         Command::ReportLost { token, cause, detail } => {

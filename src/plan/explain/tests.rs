@@ -8,7 +8,13 @@ use crate::plan::*;
 pub(in crate::plan) fn agrees_with_claim(state: &State, run: &Run, step: StepNumber) {
     let why = explain(state, run.id, step, state.time).unwrap();
     let worker = "w".to_owned();
-    let claim = Command::Dispatch { run: run.id, step: Some(step), worker, lease: None };
+    let claim = Command::Dispatch {
+        run: run.id,
+        step: Some(step),
+        worker,
+        route: Route::default(),
+        lease: None,
+    };
     let has_dispatch = |events: &Vec<Event>| {
         let dispatched = |event: &Event| {
             matches!(event, Event::Step(record)

@@ -14,4 +14,5 @@ pub(crate) mod graph;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod problem;
+pub(crate) mod route;
 pub(crate) mod step;

@@ -146,7 +146,13 @@ fn renewal_extends_the_lease_from_now() {
 fn requested_lease_is_never_shortened() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let (run, worker) = (RunId(1), "worker-1".to_owned());
-    let claim = Command::Dispatch { run, step: None, worker, lease: Some(60 * SECOND) };
+    let claim = Command::Dispatch {
+        run,
+        step: None,
+        worker,
+        route: Route::default(),
+        lease: Some(60 * SECOND),
+    };
     ledger.execute(claim).unwrap();
     let token = *ledger.state.in_flight.keys().next().unwrap();
     let claimed_at = ledger.now;

@@ -131,7 +131,13 @@ fn commands_do_not_depend_on_the_number_of_runs() {
                 let worker = "w".to_owned();
                 counts.push(counted(
                     &mut ledger,
-                    Command::Dispatch { run, step: None, worker, lease: None },
+                    Command::Dispatch {
+                        run,
+                        step: None,
+                        worker,
+                        route: Route::default(),
+                        lease: None,
+                    },
                 ));
                 let (token, receipt) = (AttemptToken(ledger.state.seq), Receipt::default());
                 counts.push(counted(&mut ledger, Command::RecordReceipt { token, receipt }));

@@ -312,7 +312,15 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt { cost: cost(5), ..Receipt::default() });
     let worker = "worker-1".to_owned();
-    ledger.execute(Command::Dispatch { run: RunId(2), step: None, worker, lease: None }).unwrap();
+    ledger
+        .execute(Command::Dispatch {
+            run: RunId(2),
+            step: None,
+            worker,
+            route: Route::default(),
+            lease: None,
+        })
+        .unwrap();
     let late = AttemptToken(ledger.state.seq);
     ledger.report(late, Receipt { cost: cost(100), ..Receipt::default() });
     let (charged, by) = (Some(cost(50)), "ann".to_owned());

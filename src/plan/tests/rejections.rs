@@ -30,7 +30,13 @@ fn unknown_run_is_rejected() {
             by: by(),
             note: by(),
         },
-        Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None },
+        Command::Dispatch {
+            run: ABSENT,
+            step: None,
+            worker: by(),
+            route: Route::default(),
+            lease: None,
+        },
         Command::JudgePlan { run: ABSENT, verdicts: vec![] },
         Command::MarkDoneBefore { run: ABSENT, steps: vec![] },
         Command::Skip { run: ABSENT, step, by: by(), reason: reason.clone() },
@@ -305,7 +311,13 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
     let small = plan(vec![step("a", &[])]);
     let mut proposed = one();
     proposed.execute(start("other", required, &small)).unwrap();
-    let other = Command::Dispatch { run: RunId(2), step: None, worker: by(), lease: None };
+    let other = Command::Dispatch {
+        run: RunId(2),
+        step: None,
+        worker: by(),
+        route: Route::default(),
+        lease: None,
+    };
     let mut cancelled = one();
     cancelled.execute(Command::CancelRun { run, by: by(), reason: by() }).unwrap();
     let mut paused = one();
@@ -327,7 +339,16 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
         (one(), start("new", required, &twice)),
         (one(), start("-x", required, &small)),
         (one(), start("demo", required, &small)),
-        (one(), Command::Dispatch { run: ABSENT, step: None, worker: by(), lease: None }),
+        (
+            one(),
+            Command::Dispatch {
+                run: ABSENT,
+                step: None,
+                worker: by(),
+                route: Route::default(),
+                lease: None,
+            },
+        ),
         (cancelled, dispatch_command(None)),
         (second, other),
         (one(), review(run, 9)),

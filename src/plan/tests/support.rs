@@ -99,7 +99,13 @@ impl TestLedger {
 }
 
 pub(in crate::plan) fn dispatch_command(step: Option<StepNumber>) -> Command {
-    Command::Dispatch { run: RunId(1), step, worker: "worker-1".to_owned(), lease: None }
+    Command::Dispatch {
+        run: RunId(1),
+        step,
+        worker: "worker-1".to_owned(),
+        route: Route::default(),
+        lease: None,
+    }
 }
 
 pub(in crate::plan) fn failed(class: FailureClass) -> Receipt {

@@ -58,7 +58,7 @@ pub(crate) fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::plan::tests::support::*;
-    use crate::plan::{Command, Json, Rejection, RunId, RunPolicy};
+    use crate::plan::{Command, Json, Rejection, Route, RunId, RunPolicy};
 
     /// The library accepted names that cannot be typed on a command line, such as a run name that
     /// looks like an option; only the program rejected them.
@@ -73,9 +73,13 @@ mod tests {
                     let (policy, draft) = (RunPolicy::default(), draft(&all));
                     Command::StartRun { name, policy, reason: String::new(), draft }
                 }
-                NameKind::Worker => {
-                    Command::Dispatch { run, step: None, worker: name, lease: None }
-                }
+                NameKind::Worker => Command::Dispatch {
+                    run,
+                    step: None,
+                    worker: name,
+                    route: Route::default(),
+                    lease: None,
+                },
                 NameKind::Variable => {
                     let (value, expected_version) = (Json::default(), None);
                     Command::SetVariable { run, name, value, expected_version, by }

@@ -4,3 +4,4 @@
 mod checked;
 mod generated_files;
 mod plan_files;
+mod routing;

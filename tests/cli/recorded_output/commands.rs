@@ -126,7 +126,7 @@ fn plan_files() {
         "plan lint plan.yaml --strict",
         "plan lint",
         "plan show",
-        "plan lint --tag x plan.yaml",
+        "plan lint --plan-tag x plan.yaml",
     ]);
     session.run_all(&["plan show plan.yaml --format md", "plan show plan.yaml --format nonsense"]);
     session.assert_recorded("plan-lint-show");

@@ -4,7 +4,8 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::options::{
-    LeaseOption, LedgerArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait, parse_wait_limit,
+    LeaseOption, LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait,
+    parse_wait_limit,
 };
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::Answer;
@@ -16,6 +17,8 @@ Examples:
   ledger claim --worker me --json                  the next step of the only run, as its hand-off
   ledger claim my-plan --wait                      wait until a step is ready
   ledger claim my-plan --step deploy --wait 60     that step; wait up to a minute
+  ledger claim --owner reviewer                    the next step of that owner, or of no owner
+  ledger claim --step sign --owner human --worker ana   a person does it
   ledger claim --lease 2h                          the lease lasts two hours without a renewal
   ledger claim --pid $$                            the step is free again when this shell is gone
 
@@ -31,10 +34,12 @@ pub(crate) struct ClaimArgs {
     #[command(flatten)]
     run: RunArg,
     /// Claim only this step, by id or number (#37)
-    #[arg(long, value_name = "STEP")]
+    #[arg(long, value_name = "STEP", conflicts_with = "tag")]
     step: Option<String>,
     #[command(flatten)]
     worker: WorkerOption,
+    #[command(flatten)]
+    route: RouteArgs,
     #[command(flatten)]
     lease: LeaseOption,
     /// Wait until a step is ready, at most this long: `90s`, `5m`, or seconds
@@ -49,7 +54,9 @@ pub(crate) struct ClaimArgs {
 pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.name().map(str::to_owned), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
-    let request = ClaimRequest { run, step, worker, lease_seconds }.into();
+    let (owners, tags) = args.route.lists();
+    let named = ClaimRequest { run, step, worker, lease_seconds, ..ClaimRequest::default() };
+    let request = ClaimRequest { owners, tags, ..named }.into();
     let (dir, mut client) = (args.ledger.dir(), args.ledger.client());
     let answer = claim_with_wait(dir, &mut client, &request, args.wait)?;
     if let (Some(pid), Some(task)) = (args.pid, task_of(&answer))

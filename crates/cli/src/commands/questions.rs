@@ -4,6 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use plan_ledger::internals::plan::Route;
 use plan_ledger::{Run, State};
 
 use crate::options::LedgerArgs;
@@ -34,7 +35,8 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     let open = state.runs.open().filter_map(|id| state.runs.get(&id));
     let items: Vec<(&Run, Pending)> = open
         .flat_map(|run| {
-            pending(run).into_iter().filter(Pending::needs_person).map(move |item| (run, item))
+            let items = pending(run, &Route::default()).into_iter();
+            items.filter(Pending::needs_person).map(move |item| (run, item))
         })
         .collect();
     if args.ledger.json {

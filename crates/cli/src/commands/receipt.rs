@@ -6,8 +6,8 @@ use serde_json::Value;
 use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_seconds, parse_wait_limit,
-    parse_words, read_json_value, read_text,
+    LedgerArgs, RouteArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_seconds,
+    parse_wait_limit, parse_words, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
@@ -92,6 +92,8 @@ pub(crate) struct ReceiptArgs {
     #[arg(long, value_name = "NAME", requires = "next", env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     worker: Option<String>,
+    #[command(flatten)]
+    route: RouteArgs,
     /// Wait until a next step is ready, at most this long: `90s`, `5m`, or seconds
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit, requires = "next")]
@@ -100,7 +102,8 @@ pub(crate) struct ReceiptArgs {
 
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client();
-    let next = args.next.then(|| NextStep { worker: args.worker.clone() });
+    let (owners, tags) = args.route.lists();
+    let next = args.next.then(|| NextStep { worker: args.worker.clone(), owners, tags });
     let request = ReceiptRequest {
         token: args.token.token,
         receipt: receipt_file(args)?,
@@ -117,7 +120,9 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.lines.truncate(1);
     recorded.messages.clear();
     args.ledger.print(&recorded)?;
-    let request = ClaimRequest { run: Some(run), step: None, worker, lease_seconds: None }.into();
+    let (owners, tags) = args.route.lists();
+    let named = ClaimRequest { run: Some(run), worker, ..ClaimRequest::default() };
+    let request = ClaimRequest { owners, tags, ..named }.into();
     args.ledger.print(&claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?)
 }
 

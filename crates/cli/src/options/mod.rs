@@ -28,5 +28,5 @@ pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
-pub(crate) use worker::{LeaseOption, TokenArg, WorkerOption};
+pub(crate) use worker::{LeaseOption, RouteArgs, TokenArg, WorkerOption};
 pub(crate) use worker_limits::WorkerLimitArgs;

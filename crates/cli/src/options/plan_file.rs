@@ -13,7 +13,7 @@ use crate::output::Failure;
 pub(crate) struct ReadPlanArgs {
     /// In a file with several tagged plans, the plan with this tag
     #[arg(long, value_name = "TAG")]
-    tag: Option<String>,
+    plan_tag: Option<String>,
     /// Drop the dependency of a step on another one, to break a cycle; may be repeated
     #[arg(long, value_name = "STEP:OTHER", value_parser = parse_dependency)]
     drop_dependency: Vec<(String, String)>,
@@ -25,7 +25,7 @@ pub(crate) struct ReadPlanArgs {
 impl ReadPlanArgs {
     fn options(&self) -> ReadOptions {
         ReadOptions {
-            tag: self.tag.clone(),
+            tag: self.plan_tag.clone(),
             drop_dependencies: self.drop_dependency.clone(),
             prose: self.prose,
             programs: Some(Programs::of_process()),
@@ -40,8 +40,8 @@ impl ReadPlanArgs {
     /// The options as words of a command line.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        if let Some(tag) = &self.tag {
-            words.extend(["--tag".to_owned(), tag.clone()]);
+        if let Some(tag) = &self.plan_tag {
+            words.extend(["--plan-tag".to_owned(), tag.clone()]);
         }
         for (step, other) in &self.drop_dependency {
             words.extend(["--drop-dependency".to_owned(), format!("{step}:{other}")]);

@@ -2,7 +2,10 @@
 
 use clap::Args;
 
+use plan_ledger::internals::plan::Route;
+
 use super::amounts::parse_seconds;
+use super::run::parse_name;
 
 /// The worker.
 #[derive(Debug, Args)]
@@ -11,6 +14,29 @@ pub(crate) struct WorkerOption {
     #[arg(long, value_name = "NAME", default_value = "worker", env = "LEDGER_WORKER")]
     #[arg(hide_env_values = true)]
     pub(crate) worker: String,
+}
+
+/// Which steps a worker takes.
+#[derive(Debug, Args)]
+pub(crate) struct RouteArgs {
+    /// Only steps of this owner, or without an owner; may be repeated. `human` is a person
+    #[arg(long, value_name = "OWNER", value_parser = parse_name)]
+    pub(crate) owner: Vec<String>,
+    /// Only steps with this tag; repeated: with one of them
+    #[arg(long, value_name = "TAG", value_parser = parse_name)]
+    pub(crate) tag: Vec<String>,
+}
+
+impl RouteArgs {
+    /// The route.
+    pub(crate) fn route(&self) -> Route {
+        Route::of(&self.owner, &self.tag)
+    }
+
+    /// The owners and the tags.
+    pub(crate) fn lists(&self) -> (Vec<String>, Vec<String>) {
+        (self.owner.clone(), self.tag.clone())
+    }
 }
 
 /// The term of a lease.

@@ -509,6 +509,22 @@ pub(crate) enum PendingJson {
         /// The worker.
         worker: String,
     },
+    /// A step of a person.
+    Person {
+        /// The number of the step.
+        number: StepNumber,
+        /// Its owner.
+        owner: String,
+        /// The id of the step.
+        step: String,
+    },
+    /// Workers that take other steps than those of this runner.
+    Routed {
+        /// The owners of the steps.
+        owners: Vec<String>,
+        /// The number of ready steps.
+        ready: u32,
+    },
     /// A cap that other runs use up.
     Caps {
         /// The number of ready steps.
@@ -551,6 +567,10 @@ impl From<&Pending> for PendingJson {
             Pending::Held { step: StepName { number, id: step }, worker, lease_until } => {
                 Self::Held { lease_until_micros: lease_until, number, step, worker }
             }
+            Pending::Person { step: StepName { number, id: step }, owner } => {
+                Self::Person { number, owner, step }
+            }
+            Pending::Routed { ready, owners } => Self::Routed { owners, ready },
             Pending::Caps { ready } => Self::Caps { ready },
             Pending::Blocked { steps } => Self::Blocked { steps },
         }

@@ -259,6 +259,22 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             );
             (text, Vec::new())
         }
+        Pending::Person { step, owner } => {
+            let claim = [run, "--step", &step_argument(step), "--owner", owner, "--worker", "NAME"];
+            let skip = format!("{} --reason WHY", line("skip", &[run, &step_argument(step)]));
+            (
+                format!("{step} waits for a person ({owner}) to do it"),
+                vec![line("claim", &claim), skip],
+            )
+        }
+        Pending::Routed { ready, owners } => {
+            let steps = counted_of(*ready, "step is", "steps are");
+            let owners = match owners.as_slice() {
+                [] => String::new(),
+                owners => format!(" (owners: {})", owners.join(", ")),
+            };
+            (format!("{steps} ready for other workers{owners}"), Vec::new())
+        }
         Pending::Caps { ready } => (
             format!("{} ready, but a cap is reached", counted_of(*ready, "step is", "steps are")),
             vec![line("cap", &["--help"])],

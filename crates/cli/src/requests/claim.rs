@@ -6,8 +6,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::NameKind;
-use plan_ledger::{Command, Error, Event, Ledger, Micros, Rejection, State, Task};
+use plan_ledger::internals::plan::{NameKind, Route, StepEvent, decide};
+use plan_ledger::{Command, Error, Event, Ledger, Micros, Rejection, Run, State, Task, Timestamp};
 
 use crate::protocol::{Failure, WorkerKind};
 
@@ -21,7 +21,7 @@ use super::rules::{Role, Rules};
 use super::task::TaskAnswer;
 
 /// Dispatch a step to a worker: the named step, or the first one in the queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
     /// The run's name or number; by default the only run that has not ended.
@@ -36,6 +36,15 @@ pub struct ClaimRequest {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub lease_seconds: Option<u32>,
+    /// Only steps of these owners or without an owner; by default all but those of people.
+    #[serde(default)]
+    pub owners: Vec<String>,
+    /// Only steps with one of these tags; by default all. Not with `step`.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Without `run`: the next step of any run that has not ended, oldest run first.
+    #[serde(default)]
+    pub every_run: bool,
 }
 
 /// The outcome of a claim.
@@ -61,13 +70,25 @@ impl RequestKind for ClaimRequest {
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Claimed, Failure> {
         check_worker(&self.worker)?;
         let lease = lease(self.lease_seconds)?;
+        if self.step.is_some() && !self.tags.is_empty() {
+            let message = "a claim of one step has no tags; leave out one of them".to_owned();
+            return Err(Failure::Usage(message));
+        }
         // Record expired leases first, since they may make steps ready.
         context.tick()?;
-        let run = self.run.as_deref();
+        let (route, now) = (Route::of(&self.owners, &self.tags), context.ledger.now());
+        let dispatch = |run: &Run, step| {
+            let (worker, route) = (self.worker.clone(), route.clone());
+            Command::Dispatch { run: run.id, step, worker, route, lease }
+        };
         let make = |state: &State| {
-            let run = run_or_only(state, run)?;
+            let run = match open_runs(state).filter(|_| self.serves_every_run()) {
+                Some(runs) => first_with_step(state, now, &runs, &|run| dispatch(run, None)),
+                None => None,
+            };
+            let run = run.map_or_else(|| run_or_only(state, self.run.as_deref()), Ok)?;
             let step = self.step.as_ref().map(|step| step_to_change(run, step)).transpose()?;
-            Ok(Command::Dispatch { run: run.id, step, worker: self.worker.clone(), lease })
+            Ok(dispatch(run, step))
         };
         let read = |state: &State, events: &[(u64, Event)]| {
             let task = Task::dispatched(state, events);
@@ -82,10 +103,45 @@ impl RequestKind for ClaimRequest {
             Err(failure) => return Err(failure),
         };
         context.read(|state| {
-            let nothing = NothingAnswer::new(state, run_or_only(state, run)?, why.as_ref());
+            let nothing = match open_runs(state).filter(|_| self.serves_every_run()) {
+                Some(runs) => NothingAnswer::of_runs(state, &runs),
+                None => {
+                    let run = run_or_only(state, self.run.as_deref())?;
+                    NothingAnswer::new(state, run, why.as_ref())
+                }
+            };
             Ok(Claimed::Nothing(nothing))
         })?
     }
+}
+
+impl ClaimRequest {
+    fn serves_every_run(&self) -> bool {
+        self.every_run && self.run.is_none()
+    }
+}
+
+/// The runs that have not ended, oldest first, if there are several.
+fn open_runs(state: &State) -> Option<Vec<&Run>> {
+    let runs: Vec<&Run> = state.runs.open().filter_map(|id| state.runs.get(&id)).collect();
+    (runs.len() > 1).then_some(runs)
+}
+
+/// The first run that dispatches a step; else the first that accepts the command, which pauses it
+/// because of its budget; else the first.
+fn first_with_step<'a>(
+    state: &State,
+    now: Timestamp,
+    runs: &[&'a Run],
+    dispatch: &dyn Fn(&Run) -> Command,
+) -> Option<&'a Run> {
+    let decided = |run: &&&Run| decide(state, now, &dispatch(run)).ok();
+    let is_dispatched = |event: &Event| matches!(event, Event::Step(record) if matches!(record.event, StepEvent::Dispatched(_)));
+    let dispatches =
+        |run: &&&Run| decided(run).is_some_and(|events| events.iter().any(is_dispatched));
+    let run = runs.iter().find(dispatches);
+    let run = run.or_else(|| runs.iter().find(|run| decided(run).is_some()));
+    run.or_else(|| runs.first()).copied()
 }
 
 impl RequestAnswer for Claimed {
@@ -137,6 +193,7 @@ fn is_nothing(error: &Error) -> bool {
         Some(Rejection::NotReady(_, status)) => status.is_remaining(),
         Some(
             Rejection::NothingReady { .. }
+            | Rejection::NoneForWorker { .. }
             | Rejection::CapReached { .. }
             | Rejection::Paused(_)
             | Rejection::BudgetReserved(_)

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use plan_ledger::internals::ledger::CommitOptions;
+use plan_ledger::internals::plan::Route;
 use plan_ledger::{AttemptToken, Command, Event, Ledger, Receipt, State, Submitted, Transaction};
 
 use crate::protocol::Failure;
@@ -36,7 +37,7 @@ impl<'l> RequestContext<'_, 'l> {
         self,
         token: AttemptToken,
         receipt: Receipt,
-        next_worker: Option<&str>,
+        next_worker: Option<(&str, &Route)>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Result<T, Failure> {
         self.include(self.ledger.submit_receipt(self.options, token, receipt, next_worker, read))

@@ -20,8 +20,8 @@ const NAMED_MAX: usize = 3;
 /// No step can be dispatched now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NothingAnswer {
-    /// The run.
-    pub run: String,
+    /// The run; null if the claim was for every run, and several are open.
+    pub run: Option<String>,
     /// Its status.
     pub status: String,
     /// The rule that prevents it, as in `rejection` of an error.
@@ -65,22 +65,43 @@ impl NothingAnswer {
             }
             (None, None) => "nothing is ready".to_owned(),
         };
-        let held = claimed_steps(state, run).map(|(number, step, attempt)| HeldStep {
+        Self {
+            run: Some(run.name.clone()),
+            status: run_status(run),
+            reason: why.and_then(Error::rejection).map_or(written, Rejection::name).to_owned(),
+            message,
+            in_flight: run.in_flight,
+            held: HeldStep::all(state, run),
+            next_due_micros: state.next_due().filter(|_| !has_ended),
+            has_ended,
+        }
+    }
+
+    /// The answer that none of several open runs has a step for the worker.
+    pub(super) fn of_runs(state: &State, runs: &[&Run]) -> Self {
+        Self {
+            run: None,
+            status: "running".to_owned(),
+            reason: "nothing_ready".to_owned(),
+            message: format!("none of the {} active runs has a step for this worker", runs.len()),
+            in_flight: runs.iter().map(|run| run.in_flight).sum(),
+            held: runs.iter().flat_map(|run| HeldStep::all(state, run)).collect(),
+            next_due_micros: state.next_due(),
+            has_ended: false,
+        }
+    }
+}
+
+impl HeldStep {
+    /// The claimed steps of a run.
+    fn all(state: &State, run: &Run) -> Vec<Self> {
+        let held = claimed_steps(state, run).map(|(number, step, attempt)| Self {
             step: step.id().to_owned(),
             number: number.0,
             worker: attempt.worker.clone(),
             lease_until_micros: attempt.lease_until,
         });
-        Self {
-            run: run.name.clone(),
-            status: run_status(run),
-            reason: why.and_then(Error::rejection).map_or(written, Rejection::name).to_owned(),
-            message,
-            in_flight: run.in_flight,
-            held: held.collect(),
-            next_due_micros: state.next_due().filter(|_| !has_ended),
-            has_ended,
-        }
+        held.collect()
     }
 }
 
@@ -104,7 +125,8 @@ impl AnswerLine for NothingAnswer {
     }
 
     fn messages(&self) -> Vec<String> {
-        let mut messages = vec![format!("run {}: nothing to dispatch: {}", self.run, self.message)];
+        let run = self.run.as_ref().map_or_else(String::new, |run| format!("run {run}: "));
+        let mut messages = vec![format!("{run}nothing to dispatch: {}", self.message)];
         messages.extend(self.held.iter().take(NAMED_MAX).map(|held| {
             let HeldStep { step, number, worker, lease_until_micros } = held;
             let until = time_text(*lease_until_micros);

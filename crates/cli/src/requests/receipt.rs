@@ -8,7 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{StepEvent, decide};
+use plan_ledger::internals::plan::{Route, StepEvent, decide};
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, State, Task,
     Timestamp, Transaction,
@@ -52,6 +52,10 @@ pub struct ReceiptRequest {
 pub struct NextStep {
     /// The worker's name; by default the one that reported.
     pub worker: Option<String>,
+    /// As in a claim.
+    pub owners: Vec<String>,
+    /// As in a claim.
+    pub tags: Vec<String>,
 }
 
 /// A receipt was recorded.
@@ -94,7 +98,8 @@ impl RequestKind for ReceiptRequest {
         let token = AttemptToken(self.token);
         let receipt = self.receipt()?;
         let worker = self.next_worker(context)?;
-        let next_worker = self.next.as_ref().map(|_| worker.as_str());
+        let route = self.next.as_ref().map(|next| Route::of(&next.owners, &next.tags));
+        let next_worker = route.as_ref().map(|route| (worker.as_str(), route));
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
             if let Some(reason) = rejected(events) {
@@ -115,7 +120,8 @@ impl RequestKind for ReceiptRequest {
         let outcome = context.record_receipt(token, receipt, next_worker, read)??;
         let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };
         let now = context.ledger.now();
-        let nothing = context.read(|state| why_none(state, token, &worker, now))??;
+        let route = route.unwrap_or_default();
+        let nothing = context.read(|state| why_none(state, token, (&worker, &route), now))??;
         Ok(Receipted::NoNextStep(answer, Some(nothing)))
     }
 }
@@ -164,12 +170,12 @@ impl RequestAnswer for Receipted {
 fn why_none(
     state: &State,
     token: AttemptToken,
-    worker: &str,
+    (worker, route): (&str, &Route),
     now: Timestamp,
 ) -> Result<NothingAnswer, Failure> {
     let (run, ..) = attempt_of(state, token)?;
-    let command =
-        Command::Dispatch { run: run.id, step: None, worker: worker.to_owned(), lease: None };
+    let (worker, route) = (worker.to_owned(), route.clone());
+    let command = Command::Dispatch { run: run.id, step: None, worker, route, lease: None };
     let why = decide(state, now, &command).err().map(Error::from);
     Ok(NothingAnswer::new(state, run, why.as_ref()))
 }

@@ -81,7 +81,7 @@ impl TestRng {
     fn dispatch(&mut self, state: &State, run: RunId) -> Command {
         let step = if self.one_in(4) { Some(self.any_step(state, run)) } else { None };
         let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
-        Command::Dispatch { run, step, worker, lease: self.lease() }
+        Command::Dispatch { run, step, worker, route: Route::default(), lease: self.lease() }
     }
 
     fn lease(&mut self) -> Option<Micros> {

@@ -290,7 +290,15 @@ fn value_age_is_inherited_by_a_fork() {
             fork(&mut ledger);
             ledger.now += (age - 40) * SECOND;
             let (run, step, worker) = (RunId(2), Some(StepNumber(1)), "w".to_owned());
-            ledger.execute(Command::Dispatch { run, step, worker, lease: None }).unwrap();
+            ledger
+                .execute(Command::Dispatch {
+                    run,
+                    step,
+                    worker,
+                    route: Route::default(),
+                    lease: None,
+                })
+                .unwrap();
             let token = AttemptToken(ledger.state.seq);
             let events = ledger.report(token, failed(FailureClass::Unknown));
             let decided = events.iter().find_map(|event| match event {

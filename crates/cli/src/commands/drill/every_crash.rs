@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plan_ledger::internals::ledger::SegmentSizes;
-use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, Crash};
 use plan_ledger::{
@@ -145,6 +145,7 @@ impl Drill<'_> {
             let options = Options {
                 max_parallel: usize::from(self.args.max_parallel),
                 marks: None,
+                route: &Route { with_people: true, ..Route::default() },
                 guards: Guards::NONE,
             };
             let mut observer = ReceiptCounter(&counter);

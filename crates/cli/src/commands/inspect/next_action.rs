@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, Timer, decide};
+use plan_ledger::internals::plan::{CompactStep, Criterion, Route, Timer, decide};
 use plan_ledger::{
     Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
     StepStatus, Timestamp,
@@ -147,23 +147,26 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
             Pending::Review { .. } => ("review", None),
             Pending::Paused { .. } => ("unpause", None),
             Pending::Replan { from, .. } => ("replan", from.as_ref()),
+            Pending::Person { step, .. } => ("person", Some(step)),
             // Steps have their own actions.
             Pending::Decision { .. }
             | Pending::Verdicts { .. }
             | Pending::PlanVerdicts { .. }
             | Pending::OutcomeUnknown { .. }
             | Pending::Held { .. }
+            | Pending::Routed { .. }
             | Pending::Caps { .. }
             | Pending::Blocked { .. } => return None,
         };
         let (text, commands) = pending_commands(item, &run.name, dir);
         // Reading the plan is the first of the commands of a review.
-        let count = if matches!(item, Pending::Question { .. }) { commands.len() } else { 1 };
+        let has_all = matches!(item, Pending::Question { .. } | Pending::Person { .. });
+        let count = if has_all { commands.len() } else { 1 };
         let commands = commands.iter().take(count).map(|line| escape_control(line)).collect();
         let step = step.map(|step| step.number);
         Some(NextAction { action, step, text: escape_control(&text), commands })
     };
-    pending(run).iter().filter_map(action).collect()
+    pending(run, &Route::default()).iter().filter_map(action).collect()
 }
 
 fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
@@ -406,6 +409,8 @@ fn dispatch_action(state: &State, run: &Run, now: Timestamp) -> Option<NextActio
             let text = format!("dispatch {}{more}", step_name(run, number?));
             Some(NextAction::new("dispatch", text).for_step(number?))
         }
+        // Steps of people have their own actions.
+        Err(Rejection::NoneForWorker { .. }) => None,
         Err(rejection) => {
             let ready = counted(u64::try_from(run.ready_count()).unwrap_or(u64::MAX), "step");
             Some(NextAction::new("capped", format!("{ready} ready, but {}", refusal(&rejection))))
@@ -420,7 +425,13 @@ pub(crate) fn next_dispatch(
     step: Option<StepNumber>,
     now: Timestamp,
 ) -> Result<Option<StepNumber>, Rejection> {
-    let command = Command::Dispatch { run: run.id, step, worker: "worker".to_owned(), lease: None };
+    let command = Command::Dispatch {
+        run: run.id,
+        step,
+        worker: "worker".to_owned(),
+        route: Route::default(),
+        lease: None,
+    };
     let events = decide(state, now, &command)?;
     Ok(events.iter().find_map(|event| match event {
         Event::Step(record) => Some(record.step),

@@ -16,7 +16,7 @@ use super::forms::{FORMS, FormChoice, converted, count_of};
 fn help() -> String {
     format!(
         "Examples:\n  ledger plan show prd.json\n  ledger plan show tasks.md --format md\n  \
-         ledger plan show tasks.json --tag later --format json | jq '.steps[].id'\n  \
+         ledger plan show tasks.json --plan-tag later --format json | jq '.steps[].id'\n  \
          ledger plan show plan.yaml --format dot | dot -Tsvg > plan.svg\n\n{FORMS}"
     )
 }

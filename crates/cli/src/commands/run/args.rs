@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::TextPolicy;
+use plan_ledger::internals::plan::Route;
 
-use crate::options::{ReadPlanArgs, WorkerLimitArgs, default_ledger, parse_text_policy};
+use crate::options::{ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy};
 
 use super::helpers::HelperArgs;
 
@@ -47,6 +48,8 @@ pub(crate) struct RunArgs {
     /// Answer every step at once, at no cost, without doing anything
     #[arg(long)]
     pub(super) stub: bool,
+    #[command(flatten)]
+    pub(super) route: RouteArgs,
     /// How many workers may run at once [default: 4; 1 with --worker in a git checkout, whose files
     /// the workers would share]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -113,6 +116,11 @@ impl RunArgs {
     pub(super) fn max_parallel(&self) -> usize {
         let default = if self.is_serialized() { 1 } else { PARALLEL_DEFAULT };
         usize::from(self.max_parallel.unwrap_or(default))
+    }
+
+    /// Which steps the workers take. Stub workers also take those of people.
+    pub(super) fn route(&self) -> Route {
+        Route { with_people: self.stub, ..self.route.route() }
     }
 
     /// Whether workers run one after the other, because they would share a git checkout, and no

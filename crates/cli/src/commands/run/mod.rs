@@ -22,7 +22,7 @@ use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Criterion, NameKind, RunOverview};
 use plan_ledger::{
-    Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, StepNumber,
+    Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, Step, StepNumber,
     Timestamp, state_hash,
 };
 
@@ -192,14 +192,17 @@ fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     if let Some(worker) = args.worker.as_ref().filter(|worker| !worker.trim().is_empty()) {
         return worker_program::check(worker);
     }
-    let plan = &imported.plan;
+    let (plan, route) = (&imported.plan, args.route());
     let is_open = |id: &String| {
         args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
     };
-    let step = plan
-        .steps
-        .iter()
-        .find(|step| plan.with_defaults(step).command.is_none() && is_open(&step.id));
+    let needs_worker = |step: &&Step| {
+        let with_defaults = plan.with_defaults(step);
+        with_defaults.command.is_none()
+            && route.admits_owner(plan.owner_of(step))
+            && is_open(&step.id)
+    };
+    let step = plan.steps.iter().find(needs_worker);
     match step {
         None => Ok(()),
         Some(step) => Err(Failure::Usage(format!(
@@ -245,7 +248,8 @@ fn drive_run(
         max_quick_failures: args.max_quick_failures,
         free_min: args.min_free.map(|mb| mb.saturating_mul(1_000_000)),
     };
-    let options = Options { max_parallel: args.max_parallel(), marks, guards };
+    let route = args.route();
+    let options = Options { max_parallel: args.max_parallel(), marks, route: &route, guards };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

@@ -3,14 +3,17 @@
 use clap::Args;
 
 use crate::options::{
-    LedgerArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption, parse_wait_limit,
+    LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption, parse_wait_limit,
 };
 
 const EXAMPLES: &str = "\
 Examples:
   ledger work -- python3 agent.py                  until there is no more work
   ledger work my-plan --worker w1 --wait -- ./agent.sh
+  ledger work --owner tester --wait -- ./test.sh   steps of that owner or of no owner, of every run
   for n in 1 2 3; do ledger work --worker w$n --wait -- ./agent.sh & done; wait
+
+Without RUN, it takes steps of every run that has not ended, oldest run first.
 
 The command gets its task as `ledger run` gives it (format/hand-off.md): JSON on standard input, and
 LEDGER_* in its environment; what it prints is its output. Steps with their own command run that
@@ -35,6 +38,8 @@ pub(crate) struct WorkArgs {
     pub(super) run: RunArg,
     #[command(flatten)]
     pub(super) worker: WorkerOption,
+    #[command(flatten)]
+    pub(super) route: RouteArgs,
     /// Stop after this many steps, failed ones included
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max: Option<u64>,

@@ -39,7 +39,15 @@ impl Worker<'_> {
         plan_ledger::mutant!(InterruptedCheckNotResumed => return Ok(()));
         // An error is ignored here: the first claim reports a missing ledger or run.
         let Ok((state, _)) = self.read() else { return Ok(()) };
+        if self.serves_every_run() {
+            let mut open = state.runs.open().filter_map(|id| state.runs.get(&id));
+            return open.try_for_each(|run| self.check_leftovers_of(run));
+        }
         let Ok(run) = run_or_only(&state, self.args.run.name()) else { return Ok(()) };
+        self.check_leftovers_of(run)
+    }
+
+    fn check_leftovers_of(&mut self, run: &Run) -> Result<(), Failure> {
         let is_own = |number: &&StepNumber| {
             let attempt = run.step(**number).and_then(|step| step.attempt());
             attempt.is_some_and(|attempt| attempt.worker == self.args.worker.worker)
@@ -60,11 +68,28 @@ impl Worker<'_> {
     /// Checks the plan if there is nothing to dispatch and its steps are settled. Returns whether
     /// there was anything to check.
     pub(super) fn check_plan(&mut self, nothing: &Answer) -> Result<bool, Failure> {
-        let Some(run) = text_in(nothing, "run") else { return Ok(false) };
-        let Some(lock) = self.lock(&run, Criteria::OfPlan)? else { return Ok(false) };
+        let Some(run) = text_in(nothing, "run") else {
+            return if self.serves_every_run() { self.check_plans() } else { Ok(false) };
+        };
+        self.check_plan_of(&run, nothing)
+    }
+
+    /// Checks the plans of all runs of which the steps are settled.
+    fn check_plans(&mut self) -> Result<bool, Failure> {
+        let (state, _) = self.read()?;
+        let open = state.runs.open().filter_map(|id| state.runs.get(&id));
+        let mut is_any = false;
+        for run in open.filter(|run| has_check(run, Criteria::OfPlan)) {
+            is_any |= self.check_plan_of(&run.name, &Answer::default())?;
+        }
+        Ok(is_any)
+    }
+
+    fn check_plan_of(&mut self, run: &str, nothing: &Answer) -> Result<bool, Failure> {
+        let Some(lock) = self.lock(run, Criteria::OfPlan)? else { return Ok(false) };
         let mut is_any = lock.after_other;
         while !self.is_stopping()
-            && let Some(answer) = self.check_one(&run, Criteria::OfPlan)?
+            && let Some(answer) = self.check_one(run, Criteria::OfPlan)?
         {
             if !is_any {
                 self.args.ledger.print(&without_nothing(nothing.clone()))?;

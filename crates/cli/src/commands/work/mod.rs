@@ -98,6 +98,11 @@ impl Worker<'_> {
                     }
                 }
                 None if self.check_plan(&answer)? => NextAction::Claim,
+                // Another run may have a step.
+                None if self.serves_every_run() && is_recorded(&answer) => {
+                    self.args.ledger.print(&without_nothing(answer))?;
+                    NextAction::Claim
+                }
                 None => NextAction::End(answer),
             };
         }
@@ -158,7 +163,8 @@ impl Worker<'_> {
         let is_last = is_max || self.is_stopping();
         let is_alone = is_last || has_command_criteria(task);
         let worker = Some(self.args.worker.worker.clone());
-        let next = (!is_alone).then_some(NextStep { worker });
+        let (owners, tags) = self.args.route.lists();
+        let next = (!is_alone).then_some(NextStep { worker, owners, tags });
         let reported = self.report(attempt, receipt, next)?;
         if !is_final(&reported) {
             return Ok(NextAction::End(reported));
@@ -187,7 +193,10 @@ impl Worker<'_> {
     fn claim(&mut self) -> Result<Answer, Failure> {
         let (run, worker) =
             (self.args.run.name().map(str::to_owned), self.args.worker.worker.clone());
-        let request = ClaimRequest { run, step: None, worker, lease_seconds: None }.into();
+        let (owners, tags) = self.args.route.lists();
+        let every_run = self.serves_every_run();
+        let request =
+            ClaimRequest { run, worker, owners, tags, every_run, ..ClaimRequest::default() }.into();
         let mut wait = WaitLoop::start(self.args.wait);
         let mut notice = WaitNotice::default();
         let mut checked: Option<Instant> = None;

@@ -51,6 +51,11 @@ impl<'a> Worker<'a> {
         })
     }
 
+    /// Whether it takes the steps of every run.
+    pub(super) fn serves_every_run(&self) -> bool {
+        self.args.run.name().is_none()
+    }
+
     /// Whether a signal asked the worker to stop.
     pub(super) fn is_stopping(&self) -> bool {
         self.signals.request() != StopRequest::None

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::*;
 use crate::runner::Guards;
 use crate::runner::check::Check;
-use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{AttemptToken, Command, Timestamp};
 
@@ -44,7 +44,8 @@ fn record_during_loop_end_is_after_the_seen_position() {
     // The loop reads the clock when it begins, before it looks for work, and for its summary.
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
-    let options = Options { max_parallel: 3, marks: None, guards: Guards::NONE };
+    let route = Route { with_people: true, ..Route::default() };
+    let options = Options { max_parallel: 3, marks: None, route: &route, guards: Guards::NONE };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
@@ -164,7 +165,8 @@ fn lease_survives_a_briefly_full_disk() {
     let run = ledger.start_run("test", &plan, RunPolicy::default()).unwrap();
     let (inner, second) = (Scripted::new(), 0);
     let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
-    let options = Options { max_parallel: 1, marks: None, guards: Guards::NONE };
+    let route = Route { with_people: true, ..Route::default() };
+    let options = Options { max_parallel: 1, marks: None, route: &route, guards: Guards::NONE };
     let mut observer = Quiet::new();
     let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };

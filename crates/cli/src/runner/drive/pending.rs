@@ -3,7 +3,9 @@
 //! Invariant: if an unfinished run has no work to dispatch, at least one item explains why, and the
 //! item names everything needed to resolve it.
 
-use plan_ledger::internals::plan::{Attempt, QuestionBody, QuestionSubject};
+use std::collections::BTreeSet;
+
+use plan_ledger::internals::plan::{Attempt, QuestionBody, QuestionSubject, Route, is_person};
 use plan_ledger::{
     ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
     StepState, StepStatus, Timestamp,
@@ -79,6 +81,20 @@ pub enum Pending {
         /// When the lease expires, in microseconds since the Unix epoch.
         lease_until: Timestamp,
     },
+    /// A step of a person.
+    Person {
+        /// The step.
+        step: StepName,
+        /// Its owner.
+        owner: String,
+    },
+    /// Workers that take other steps than those of this runner.
+    Routed {
+        /// How many steps are ready for them.
+        ready: u32,
+        /// The owners of these steps.
+        owners: Vec<String>,
+    },
     /// A cap that other runs of the ledger use up while steps are ready.
     Caps {
         /// How many steps are ready.
@@ -96,7 +112,9 @@ impl Pending {
     #[must_use]
     pub fn needs_person(&self) -> bool {
         match self {
-            Self::Held { .. } | Self::Caps { .. } | Self::Blocked { .. } => false,
+            Self::Held { .. } | Self::Routed { .. } | Self::Caps { .. } | Self::Blocked { .. } => {
+                false
+            }
             // The plan's own criteria are judged once all steps are settled.
             Self::PlanVerdicts { criteria } => !criteria.is_empty(),
             Self::Verdicts { .. }
@@ -104,15 +122,17 @@ impl Pending {
             | Self::Review { .. }
             | Self::Paused { .. }
             | Self::Replan { .. }
+            | Self::Person { .. }
             | Self::Decision { .. }
             | Self::OutcomeUnknown { .. } => true,
         }
     }
 }
 
-/// Every item that a run waits for; includes work to dispatch, if there is any.
+/// Every item that a run waits for; includes work to dispatch, if there is any. The route is that of
+/// the workers that are there.
 #[must_use]
-pub fn pending(run: &Run) -> Vec<Pending> {
+pub fn pending(run: &Run, route: &Route) -> Vec<Pending> {
     let mut pending: Vec<Pending> = questions(run).chain(reviews(run)).collect();
     pending.extend(run.pause.clone().map(|cause| Pending::Paused { cause }));
     pending.extend(run.request.as_ref().map(|request| Pending::Replan {
@@ -125,6 +145,9 @@ pub fn pending(run: &Run) -> Vec<Pending> {
         pending.push(Pending::OutcomeUnknown { step: StepName::of(run, *number) });
     }
     pending.extend(held(run));
+    if run.pause.is_none() && run.why_stopping().is_none() {
+        pending.extend(elsewhere(run, route));
+    }
     if !pending.is_empty() {
         return pending;
     }
@@ -137,6 +160,32 @@ pub fn pending(run: &Run) -> Vec<Pending> {
         0 => vec![Pending::Blocked { steps: open }],
         ready => vec![Pending::Caps { ready }],
     }
+}
+
+/// The ready steps that a runner with this route does not dispatch: those of people, and the number of
+/// those of other workers.
+fn elsewhere(run: &Run, route: &Route) -> Vec<Pending> {
+    let (mut items, mut owners, mut ready) = (Vec::new(), BTreeSet::new(), 0);
+    for ((owner, _), queue) in &run.lanes {
+        let owner = owner.as_deref();
+        let is_admitted = route.admits_owner(owner);
+        let person = owner.filter(|owner| is_person(owner) && !is_admitted);
+        for (_, number) in queue {
+            if let Some(owner) = person {
+                let step = StepName::of(run, *number);
+                items.push(Pending::Person { step, owner: owner.to_owned() });
+            } else if !is_admitted
+                || run.step(*number).is_some_and(|step| !route.admits_tags(step.tags()))
+            {
+                ready += 1;
+                owners.extend(owner.map(str::to_owned));
+            }
+        }
+    }
+    if ready > 0 {
+        items.push(Pending::Routed { ready, owners: owners.into_iter().collect() });
+    }
+    items
 }
 
 fn questions(run: &Run) -> impl Iterator<Item = Pending> {

@@ -194,7 +194,7 @@ impl Drive<'_> {
     fn dispatch(&self, worker: &str) -> Result<Option<Task>> {
         let active = |state: &State| state.runs.get(&self.run).map_or(0, |run| run.active);
         let is_prepared = |state: &State| active(state) == self.prepared_version;
-        self.ledger.dispatch_if(self.run, worker, &is_prepared)
+        self.ledger.dispatch_if(self.run, (worker, self.options.route), &is_prepared)
     }
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
@@ -291,8 +291,8 @@ impl Drive<'_> {
         };
         let outcome = match (self.fatal, self.stop) {
             (Some(error), _) => RunOutcome::Stopped { error, unrecorded: self.unrecorded },
-            (None, StopRequest::None) => summary::standing(run),
-            (None, _) => match summary::standing(run) {
+            (None, StopRequest::None) => summary::standing(run, self.options.route),
+            (None, _) => match summary::standing(run, self.options.route) {
                 RunOutcome::Waiting(_) => RunOutcome::Interrupted,
                 ended => ended,
             },

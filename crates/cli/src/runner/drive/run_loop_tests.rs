@@ -11,7 +11,7 @@ use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
 use plan_ledger::internals::plan::{
-    Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome,
+    Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
 };
 use plan_ledger::{
     AttemptToken, Environment, ErrorKind, FailureClass, Plan, Receipt, RunPolicy, Step, StepNumber,
@@ -161,7 +161,8 @@ impl Bench {
     }
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
-        let options = Options { max_parallel: 3, marks: None, guards: Guards::NONE };
+        let route = Route { with_people: true, ..Route::default() };
+        let options = Options { max_parallel: 3, marks: None, route: &route, guards: Guards::NONE };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use plan_ledger::internals::plan::Route;
 use plan_ledger::{AttemptToken, Clock, Error, Ledger, RunId, Timestamp};
 
 use crate::protocol::StepName;
@@ -25,6 +26,8 @@ pub struct Options<'a> {
     pub max_parallel: usize,
     /// Step statuses from the plan file, which are applied when a version becomes active.
     pub marks: Option<&'a ImportedStatuses>,
+    /// Which steps its workers take.
+    pub route: &'a Route,
     /// When to pause the run.
     pub guards: Guards,
 }

@@ -1,6 +1,6 @@
 //! The summary of a run when its loop ends, derived from the state.
 
-use plan_ledger::internals::plan::{AcceptedBasis, TrustedCheck, trusted_checks};
+use plan_ledger::internals::plan::{AcceptedBasis, Route, TrustedCheck, trusted_checks};
 use plan_ledger::{
     Cost, Ending, Error, FailureClass, Micros, Receipt, Run, RunStatus, State, StepNumber,
     StepStatus,
@@ -134,14 +134,14 @@ impl Counts {
     }
 }
 
-/// The state of a run that no error or stop request interrupted.
-pub(crate) fn standing(run: &Run) -> RunOutcome {
+/// The state of a run that no error or stop request interrupted, for a runner with this route.
+pub(crate) fn standing(run: &Run, route: &Route) -> RunOutcome {
     match run.status {
         RunStatus::Ended(Ending::Done) => RunOutcome::Done,
         RunStatus::Ended(Ending::Failed) => RunOutcome::Failed,
         RunStatus::Ended(Ending::Cancelled) => RunOutcome::Cancelled,
         RunStatus::Ended(Ending::Aborted) => RunOutcome::Aborted,
-        RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(pending(run)),
+        RunStatus::Proposed | RunStatus::Running => RunOutcome::Waiting(pending(run, route)),
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::internals::plan::{Route, StepEvent};
 use plan_ledger::{Event, PauseCause, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
@@ -82,7 +82,7 @@ fn open(run: &Run) -> Vec<Pending> {
     if matches!(run.status, RunStatus::Ended(_)) {
         return Vec::new();
     }
-    let mut open = pending(run);
+    let mut open = pending(run, &Route::default());
     open.retain(|item| need(item).is_some());
     open
 }
@@ -99,7 +99,11 @@ fn need(item: &Pending) -> Option<Need> {
         Pending::Replan { .. } => Need::Replan,
         Pending::Decision { .. } => Need::Decision,
         Pending::OutcomeUnknown { .. } => Need::OutcomeUnknown,
-        Pending::Held { .. } | Pending::Caps { .. } | Pending::Blocked { .. } => return None,
+        Pending::Person { .. } => Need::Person,
+        Pending::Held { .. }
+        | Pending::Routed { .. }
+        | Pending::Caps { .. }
+        | Pending::Blocked { .. } => return None,
     })
 }
 
@@ -184,6 +188,8 @@ enum Need {
     Decision,
     /// Find out whether a lost attempt did its work.
     OutcomeUnknown,
+    /// Do a step.
+    Person,
 }
 
 /// A decision of a person.

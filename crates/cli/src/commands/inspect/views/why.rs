@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 
 use plan_ledger::internals::plan::{
-    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, explain,
+    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, explain, is_person,
 };
 use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
@@ -162,6 +162,12 @@ fn commands(run: &Run, found: &Explanation, resume: Option<NextAction>, dir: &Pa
     let reasons = entries.flat_map(|(number, entry)| {
         entry.reasons.iter().map(move |reason| (Some(*number), reason))
     });
+    let ready = run.step(found.step).filter(|step| step.status == StepStatus::Ready);
+    if let Some(owner) = ready.and_then(|step| step.owner()).filter(|owner| is_person(owner)) {
+        let (step, owner) = (StepName::of(run, found.step), owner.to_owned());
+        let (_, person) = pending_commands(&Pending::Person { step, owner }, &run.name, dir);
+        commands.extend(person.iter().map(|command| escape_control(command)));
+    }
     for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
         for command in reason_commands(run, number, reason, dir) {
             if seen.insert(command.clone()) {
