@@ -6,7 +6,8 @@ finish() {
     mkdir -p done
     echo "$LEDGER_STEP" > "done/$LEDGER_STEP.txt"
     # Agents commit one after the other: git has one lock.
-    flock .git sh -c 'git add -A done && { git diff --cached --quiet ||
+    # Nobody else has it, so one that is there was left by a git that was killed.
+    flock .git sh -c 'rm -f .git/index.lock; git add -A done && { git diff --cached --quiet ||
         git commit --quiet -m "$LEDGER_STEP"; }'
 }
 case "$LEDGER_ATTEMPT $LEDGER_STEP" in

@@ -327,7 +327,9 @@ impl fmt::Display for Rejection {
             Self::ZeroCap => {
                 f.write_str("a cap of 0 would block everything; pause the run, or remove the cap")
             }
-            Self::NothingFailed => f.write_str("nothing to retry: no step of the run has failed"),
+            Self::NothingFailed => {
+                f.write_str("nothing to retry: only a failed step can be retried")
+            }
             Self::BarrierLate(id) => write!(
                 f,
                 "barrier {id} was not released in time, so a retry cannot save the run; propose a \
@@ -373,7 +375,11 @@ impl fmt::Display for Rejection {
                 found.money_micros, found.tokens, expected.money_micros, expected.tokens
             ),
             Self::NoSuchQuestion(question) => {
-                write!(f, "question {} is not open: answered, timed out, or withdrawn", question.0)
+                write!(
+                    f,
+                    "question {} is not open: answered, timed out, withdrawn, or never asked",
+                    question.0
+                )
             }
             Self::NotAnOption { answer, options } => {
                 write!(f, "`{answer}` is not an option, expected one of: {}", options.join(", "))

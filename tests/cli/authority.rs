@@ -11,7 +11,7 @@ use super::command::Place;
 const FORBIDDEN: &[&str] = &[
     "accept one --by ana",
     "reject one --by ana",
-    "skip two --by ana",
+    "skip two --reason none --by ana",
     "retry one",
     "answer 9 yes --by ana",
     "cancel --by ana",
@@ -29,9 +29,9 @@ const FORBIDDEN: &[&str] = &[
     "plan withdraw",
     "tick",
     "snapshot",
-    "prune --yes",
+    "prune --ended --yes",
     "blobs --collect",
-    "run plan.yaml",
+    "run plan.yaml --stub",
     "serve",
     "recover --fence --yes",
 ];

@@ -46,6 +46,7 @@ fn link_in_the_folder_of_a_ledger_leads_nowhere() {
         place.write("plan.yaml", PLAN);
         place.ledger("init").code(0);
         place.ledger("plan propose plan.yaml").code(0);
+        fs::create_dir(place.path("victim")).unwrap();
         place.write("victim/1.err", "precious");
         let own = place.path(".ledger").join(name);
         let is_file = ["LOCK", "HEAD", ".gitignore"].contains(&name);
@@ -71,6 +72,7 @@ fn link_in_the_folder_of_a_runner_leads_nowhere() {
         place.write("plan.yaml", "steps: [{id: a, acceptance: [{command: 'true'}]}]");
         place.ledger("init").code(0);
         place.ledger("plan propose plan.yaml").code(0);
+        fs::create_dir(place.path("victim")).unwrap();
         place.write("victim/1.err", "precious");
         fs::create_dir_all(place.path(".ledger/work")).unwrap();
         symlink(place.path("victim"), place.path(".ledger/work").join(name)).unwrap();

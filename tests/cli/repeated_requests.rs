@@ -264,6 +264,8 @@ fn late_receipts_of_an_attempt_are_limited() {
     let refused = place.ledger("inspect .ledger records --kind receipt_refused --json").code(0);
     let records = refused.lines().into_iter().filter(|line| line["type"] == "record").count();
     assert_eq!(records, 8);
-    place.ledger_with(&["receipt", &token, "--output", "99"]).complains(&["the attempt is over"]);
+    place
+        .ledger_with(&["receipt", &token, "--output", "99"])
+        .complains(&["is not active: expired, already reported"]);
     place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
 }

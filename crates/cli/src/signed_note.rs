@@ -194,7 +194,7 @@ fn split_key(text: &str) -> Result<(String, String, [u8; 32]), NoteError> {
 mod tests {
     //! Goal: notes and keys are those of another implementation of the form, in both directions.
 
-    use signed_note::{Ed25519NoteVerifier, Note, VerifierList};
+    use signed_note::{Note, StandardVerifier, VerifierList};
 
     use super::*;
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn another_implementation_accepts_key_and_note() {
-        let verifier = Ed25519NoteVerifier::new(&signer().verifier().to_string()).unwrap();
+        let verifier = StandardVerifier::new(&signer().verifier().to_string()).unwrap();
         let note = Note::from_bytes(signer().sign(TEXT).as_bytes()).unwrap();
         let (verified, others) = note.verify(&VerifierList::new(vec![Box::new(verifier)])).unwrap();
         assert_eq!((verified.len(), others.len(), note.text()), (1, 0, TEXT.as_bytes()));

@@ -325,6 +325,12 @@ impl PlanBuilder<'_> {
             let source = format!("{}: line {}: {mark}", self.name, task.line);
             self.draft.plan_file.done.insert(id.to_owned(), source);
         }
+        let text = task.text.trim();
+        let struck = text.strip_prefix("~~").and_then(|rest| rest.strip_suffix("~~"));
+        if struck.is_some_and(|inner| !inner.contains("~~")) {
+            let source = format!("{}: line {}: ~~", self.name, task.line);
+            self.draft.plan_file.skipped.insert(id.to_owned(), source);
+        }
         if let Some(status) = task.labelled.texts(Label::Status).first() {
             let source = format!("{}: line {}: status {status}", self.name, task.line);
             self.draft.set_status(id, status, source);

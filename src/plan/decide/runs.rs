@@ -76,13 +76,17 @@ pub(super) fn skip(
     by: &str,
     reason: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let run = running_run(state, run)?;
+    let run = run_of(state, run)?;
+    let retried = check_retry(run)?;
     let step = step_of(run, number)?;
-    if step.status.is_closed() || step.status == StepStatus::Dispatched {
+    // A failed run continues without a step that failed.
+    let is_over = retried == RetriedRun::Failed && step.status != StepStatus::Failed;
+    if step.status.is_closed() || step.status == StepStatus::Dispatched || is_over {
         return Err(not_available(step, number));
     }
     let skipped = Skipped { by: by.to_owned(), reason: reason.to_owned() };
-    let mut events = vec![Event::step(run.id, number, StepEvent::Skipped(skipped))];
+    let mut events: Vec<Event> = reopen_run_event(run, retried, by).into_iter().collect();
+    events.push(Event::step(run.id, number, StepEvent::Skipped(skipped)));
     events.extend(fallbacks::skip_unused(run, BTreeSet::from([number])));
     Ok(events)
 }

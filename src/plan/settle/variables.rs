@@ -69,7 +69,8 @@ fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
 }
 
 /// The values of declared outputs by name. Each is the member of the output value with that name.
-/// If the step declares one output and there is no such member, it is the output value itself.
+/// If the step declares one output and there is no such member, it is the output value itself, unless
+/// the worker had no output.
 pub(crate) fn output_values<'a>(
     outputs: impl Iterator<Item = &'a str> + Clone,
     output: &Json,
@@ -81,7 +82,7 @@ pub(crate) fn output_values<'a>(
     let whole = output.value();
     let value_of = |name: &str| match whole.get(name) {
         Some(value) => Some(Json::new(value)),
-        None if is_only => Some(output.clone()),
+        None if is_only && !whole.is_null() => Some(output.clone()),
         None => None,
     };
     outputs.filter_map(|name| Some((name.to_owned(), value_of(name)?))).collect()

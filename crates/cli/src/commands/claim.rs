@@ -1,5 +1,7 @@
 //! `ledger claim`: dispatches a step to a worker.
 
+use std::path::Path;
+
 use clap::Args;
 use serde_json::Value;
 
@@ -59,17 +61,22 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let request = ClaimRequest { owners, tags, ..named }.into();
     let (dir, mut client) = (args.ledger.dir(), args.ledger.client());
     let answer = claim_with_wait(dir, &mut client, &request, args.wait)?;
-    if let (Some(pid), Some(task)) = (args.pid, task_of(&answer))
-        && let Err(error) = keep_claim_of(dir, task, pid)
-    {
-        print_message(&format!(
-            "the end of process {pid} will not be noticed before the lease expires: {error}"
-        ));
-    }
+    watch_process(dir, &answer, args.pid);
     args.ledger.print(&answer)
 }
 
-/// The task in an answer.
+/// The task in an answer, which may follow a receipt.
 fn task_of(answer: &Answer) -> Option<&Value> {
-    answer.lines.first().filter(|line| line.get("type").is_some_and(|word| word == "task"))
+    answer.lines.iter().find(|line| line.get("type").is_some_and(|word| word == "task"))
+}
+
+/// Keeps a record of the process that does the claimed step, if there are both.
+pub(super) fn watch_process(dir: &Path, answer: &Answer, process: Option<u32>) {
+    if let (Some(process), Some(task)) = (process, task_of(answer))
+        && let Err(error) = keep_claim_of(dir, task, process)
+    {
+        print_message(&format!(
+            "the end of process {process} will not be noticed before the lease expires: {error}"
+        ));
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
 pub(crate) struct NextLine<'a> {
     /// The kind of the action.
     action: &'static str,
-    /// The first of the commands; null if there is none.
+    /// The first of the commands; null if there is none, or if a person decides among them.
     command: Option<&'a String>,
     /// Commands, one of which is enough.
     commands: &'a [String],
@@ -68,7 +68,7 @@ fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, F
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = NextLine {
         action: next.action,
-        command: next.commands.first(),
+        command: next.command(),
         commands: &next.commands,
         next_due_micros: due,
         number: next.step,

@@ -7,7 +7,8 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::files::{PlanFile, ReadReport};
+use plan_ledger::internals::files::{self, PlanFile, ReadReport};
+use plan_ledger::{Environment, LedgerView};
 
 use crate::output::print_message;
 use crate::protocol::counted;
@@ -27,6 +28,8 @@ pub(crate) struct ReadLine {
     form: String,
     /// The files to modify that do not exist.
     missing_files: Vec<MissingFileJson>,
+    /// The steps with a mark that tools understand differently, such as `[-]`: they are open.
+    open_marks: Vec<OpenMarkJson>,
     /// The number of optional steps.
     optional: usize,
     /// The number of steps.
@@ -51,6 +54,22 @@ struct MissingFileJson {
     path: String,
     /// The id of the step.
     step: String,
+}
+
+/// A step with a mark that tools understand differently.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OpenMarkJson {
+    /// The mark.
+    mark: String,
+    /// The id of the step.
+    step: String,
+}
+
+/// The steps with a mark that tools understand differently, with their marks.
+fn open_marks(file: &PlanFile) -> impl Iterator<Item = (&String, &String)> {
+    let is_settled = |id: &String| file.done.contains_key(id) || file.skipped.contains_key(id);
+    let is_mark = |mark: &str| mark.starts_with('[') && mark.ends_with(']');
+    file.statuses.iter().filter(move |(id, mark)| is_mark(mark) && !is_settled(id))
 }
 
 /// Parts of a file that are not steps.
@@ -109,10 +128,24 @@ impl From<&PlanFile> for ReadLine {
             dropped: file.skipped.len(),
             form: file.format.to_string(),
             missing_files: missing.collect(),
+            open_marks: open_marks(file)
+                .map(|(step, mark)| OpenMarkJson { mark: mark.clone(), step: step.clone() })
+                .collect(),
             optional: file.optional(),
             steps: file.plan.steps.len(),
             unread: unread.collect(),
         }
+    }
+}
+
+/// Gives the steps of a file without ids those that the run's plan has for the same texts.
+pub(super) fn keep_ids(file: &mut PlanFile, ledger: &Path, run: &str) {
+    // Without a ledger or a run, the ids of the file are as good.
+    let view = LedgerView::open(ledger, &Environment::system()).ok();
+    let fold = view.and_then(|view| view.fold_recent().ok());
+    let run = fold.as_ref().and_then(|fold| fold.state.run_named(run));
+    if let Some(plan) = run.and_then(|run| run.plan()) {
+        files::keep_ids(file, &plan.decode());
     }
 }
 
@@ -122,6 +155,12 @@ pub(super) fn print_read_report(path: &Path, file: &PlanFile) {
     print_message(&format!("{name}: {}", file.read_summary()));
     for (_, text) in file.report.correction_lines() {
         print_message(&format!("{name}: {text}"));
+    }
+    for (step, mark) in open_marks(file) {
+        print_message(&format!(
+            "{name}: step `{step}` has the mark {mark}, which is read as open; write [x] if it is done, \
+             or strike its text through (~~) if it is dropped"
+        ));
     }
     for (step, path) in &file.missing_files {
         print_message(&format!(

@@ -13,6 +13,8 @@ use crate::output::{Code, Failure};
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
 use crate::requests::{ClaimRequest, NextStep, ReceiptRequest};
 
+use super::claim::watch_process;
+
 const EXAMPLES: &str = "\
 Examples:
   ledger receipt 412 --output '{\"rows\": 12}'       success
@@ -98,6 +100,9 @@ pub(crate) struct ReceiptArgs {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit, requires = "next")]
     wait: Option<WaitLimit>,
+    /// The process that does the next step (`$$` in a shell): when it is gone, another worker gets it
+    #[arg(long, value_name = "PID", requires = "next")]
+    pid: Option<u32>,
 }
 
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
@@ -114,6 +119,7 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let answer = client.call(&request.into())?;
     let must_wait = args.wait.is_some() && answer.code == Code::Waiting.number();
     let Some((run, worker)) = next_claim(&answer, args).filter(|_| must_wait) else {
+        watch_process(args.ledger.dir(), &answer, args.pid);
         return args.ledger.print(&answer);
     };
     let mut recorded = answer;
@@ -123,7 +129,9 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let (owners, tags) = args.route.lists();
     let named = ClaimRequest { run: Some(run), worker, ..ClaimRequest::default() };
     let request = ClaimRequest { owners, tags, ..named }.into();
-    args.ledger.print(&claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?)
+    let claimed = claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?;
+    watch_process(args.ledger.dir(), &claimed, args.pid);
+    args.ledger.print(&claimed)
 }
 
 /// The run and the worker of the next claim.

@@ -4,6 +4,7 @@
 //! It also forwards stop signals to the run, and kills this process at the step that `--kill-at`
 //! names. The run never waits for a reader of the output: a printer thread prints.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
@@ -60,6 +61,8 @@ pub(crate) struct RunReporter {
     signals: StopSignals,
     /// The items of the last report of [`Self::report_waiting`].
     waits: Vec<Pending>,
+    /// The notes that were shown: with `--wait`, each session has those about conditions again.
+    notes: BTreeSet<(Option<StepNumber>, String)>,
 }
 
 impl RunReporter {
@@ -70,7 +73,7 @@ impl RunReporter {
         ledger: &Path,
     ) -> Result<Self> {
         let (printer, signals) = (Printer::new(ledger)?, StopSignals::register(ledger)?);
-        Ok(Self { audience, printer, kill_at, signals, waits: Vec::new() })
+        Ok(Self { audience, printer, kill_at, signals, waits: Vec::new(), notes: BTreeSet::new() })
     }
 
     /// Prints a line if the audience is a program.
@@ -141,6 +144,12 @@ impl RunReporter {
 
 impl Observer for RunReporter {
     fn progress(&mut self, progress: &Progress) {
+        if let Progress::Noted { step, note } = progress {
+            let step = step.as_ref().map(|step| step.number);
+            if !self.notes.insert((step, note.clone())) {
+                return;
+            }
+        }
         self.show(progress);
         if let Progress::Started { step } = progress
             && self.kill_at == Some(step.number)

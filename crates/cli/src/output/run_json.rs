@@ -486,6 +486,15 @@ pub(crate) enum PendingJson {
         /// The id of the step.
         step: String,
     },
+    /// The checks of a step, which a runner makes.
+    Checks {
+        /// The criteria.
+        criteria: Vec<String>,
+        /// The number of the step.
+        number: StepNumber,
+        /// The id of the step.
+        step: String,
+    },
     /// Verdicts on the criteria of the plan.
     PlanVerdicts {
         /// The criteria.
@@ -559,6 +568,9 @@ impl From<&Pending> for PendingJson {
             }
             Pending::Verdicts { step: StepName { number, id: step }, criteria } => {
                 Self::Verdicts { criteria, number, step }
+            }
+            Pending::Checks { step: StepName { number, id: step }, criteria } => {
+                Self::Checks { criteria, number, step }
             }
             Pending::PlanVerdicts { criteria } => Self::PlanVerdicts { criteria },
             Pending::OutcomeUnknown { step: StepName { number, id: step } } => {

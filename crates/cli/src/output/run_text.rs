@@ -41,7 +41,8 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
             _ => format!("{step}: dispatched, attempt {attempt}: {title}"),
         },
         Progress::Receipt { step, outcome, message, status, .. } => match *outcome {
-            "succeeded" => format!("{step}: {status}"),
+            "succeeded" if message.is_empty() => format!("{step}: {status}"),
+            "succeeded" => format!("{step}: not accepted: {message}; the step is {status}"),
             _ => format!("{step}: {}: {message}; the step is {status}", outcome.replace('_', " ")),
         },
         Progress::Refused { step, reason, .. } => format!("{step}: receipt rejected: {reason}"),
@@ -239,6 +240,10 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
         Pending::Verdicts { step, criteria } => (
             format!("{step} waits for a verdict on: {}", criteria.join("; ")),
             vec![line("accept", &[run, &step_argument(step)])],
+        ),
+        Pending::Checks { step, criteria } => (
+            format!("{step} waits for a runner to check: {}", criteria.join("; ")),
+            vec![line("run", &["PLAN", "--run", run])],
         ),
         Pending::PlanVerdicts { criteria } => (
             format!("the plan waits for a verdict on: {}", criteria.join("; ")),

@@ -43,6 +43,16 @@ impl NextAction {
         Self { action, step: None, text, commands: Vec::new() }
     }
 
+    /// The command that a script may run without asking: the first one, unless a person decides among
+    /// them.
+    pub(crate) fn command(&self) -> Option<&String> {
+        let is_decision = matches!(
+            self.action,
+            "question" | "person" | "answer" | "decide" | "accept" | "accept_plan"
+        );
+        self.commands.first().filter(|_| !is_decision)
+    }
+
     fn for_step(self, step: StepNumber) -> Self {
         Self { step: Some(step), ..self }
     }
@@ -63,7 +73,7 @@ impl NextAction {
 pub(crate) struct NextActionJson {
     /// The kind of the action.
     action: &'static str,
-    /// The first of the commands; null if there is none.
+    /// The first of the commands; null if there is none, or if a person decides among them.
     command: Option<String>,
     /// Commands, one of which is enough.
     commands: Vec<String>,
@@ -75,8 +85,9 @@ pub(crate) struct NextActionJson {
 
 impl From<NextAction> for NextActionJson {
     fn from(next: NextAction) -> Self {
+        let command = next.command().cloned();
         let NextAction { action, step, text, commands } = next;
-        Self { action, command: commands.first().cloned(), commands, step, text }
+        Self { action, command, commands, step, text }
     }
 }
 
@@ -151,6 +162,7 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
             // Steps have their own actions.
             Pending::Decision { .. }
             | Pending::Verdicts { .. }
+            | Pending::Checks { .. }
             | Pending::PlanVerdicts { .. }
             | Pending::OutcomeUnknown { .. }
             | Pending::Held { .. }
@@ -178,7 +190,7 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
     }
     actions.extend(person_actions(run, dir));
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
-    push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, dir));
+    push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, at));
     actions.extend(judge_plan(run, dir));
     let dispatch = dispatch_action(state, run, now);
     // The runner dispatches.
@@ -188,7 +200,7 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         }
         _ => action,
     }));
-    actions.extend(delayed(run, now));
+    actions.extend(delayed(run, at));
     let in_flight = u64::from(run.in_flight).saturating_sub(u64::try_from(abandoned).unwrap_or(0));
     if in_flight > 0 {
         let text = format!("wait for {} in flight", counted(in_flight, "attempt"));
@@ -219,7 +231,11 @@ pub(crate) fn resume_action(run: &Run, abandoned: usize, at: Surroundings<'_>) -
     let steps = counted(u64::try_from(abandoned).unwrap_or(u64::MAX), "step");
     let verb = if abandoned == 1 { "was" } else { "were" };
     let text = format!("the runner is gone, and {steps} {verb} in flight: start it again");
-    let action = NextAction::new("resume", text);
+    with_runner(NextAction::new("resume", text), run, at)
+}
+
+/// The action with the command that starts a runner of the run.
+fn with_runner(action: NextAction, run: &Run, at: Surroundings<'_>) -> NextAction {
     let command = match at.runner.resume_words(&run.name) {
         Some(words) => shell_command("resume", at.dir, &words),
         None => shell_command("run", at.dir, &["PLAN", "--run", &run.name]),
@@ -247,8 +263,8 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
     }
     let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
     let text = format!(
-        "the run failed because of {what}; retry it, or retry all failed steps with `ledger run \
-         PLAN --retry-failed`"
+        "the run failed because of {what}; retry it, or retry all failed steps with `ledger resume \
+         --retry-failed`"
     );
     let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };
     let single = failed.iter().take(LISTED_MAX).map(|number| retry(run, *number, dir));
@@ -276,10 +292,6 @@ pub(crate) fn failed_step(run: &Run, number: StepNumber, dir: &Path) -> NextActi
         }
         _ => action.for_step(number).with_command(retry(run, number, dir)),
     };
-    if matches!(run.status, RunStatus::Ended(_)) {
-        // Steps of an ended run cannot be skipped.
-        return action;
-    }
     let skip = shell_command("skip", dir, &[&run.name, &id_of(run, number)]);
     action.with_command(format!("{} --reason WHY", escape_control(&skip)))
 }
@@ -288,8 +300,9 @@ fn retry(run: &Run, number: StepNumber, dir: &Path) -> String {
     escape_control(&shell_command("retry", dir, &[&run.name, &id_of(run, number)]))
 }
 
-/// The first delayed step.
-fn delayed(run: &Run, now: Timestamp) -> Option<NextAction> {
+/// The first delayed step. A delay passes by itself, but only a runner tries the step again.
+fn delayed(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
+    let now = at.now;
     let count = run.count(StepStatus::Delayed);
     let is_delay = |timer: &&(Timestamp, Timer)| matches!(timer.1, Timer::Delay(_));
     let (until, timer) = run.timers.iter().find(is_delay).filter(|_| count > 0)?;
@@ -299,6 +312,10 @@ fn delayed(run: &Run, now: Timestamp) -> Option<NextAction> {
         _ => String::new(),
     };
     let more = if count > 1 { format!(" ({} more wait)", count - 1) } else { String::new() };
+    if at.runner.is_absent() && run.in_flight == 0 {
+        let text = format!("no runner is at work, and {step} is to be retried at {until}{more}");
+        return Some(with_runner(NextAction::new("resume", text), run, at));
+    }
     Some(NextAction::new("wait", format!("wait until {until}, when {step} is retried{more}")))
 }
 
@@ -335,7 +352,8 @@ pub(crate) fn answer(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
 }
 
 /// The action for missing verdicts.
-pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
+pub(crate) fn judge(run: &Run, number: StepNumber, at: Surroundings<'_>) -> NextAction {
+    let dir = at.dir;
     let name = step_name(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
     if attempt.is_some_and(|attempt| !may_hold(attempt)) {
@@ -350,7 +368,8 @@ pub(crate) fn judge(run: &Run, number: StepNumber, dir: &Path) -> NextAction {
         [] => {
             let criteria = if others == 1 { "criterion" } else { "criteria" };
             let text = format!("{name} waits for {others} {criteria} that `ledger run` judges");
-            return NextAction::new("judge", text).for_step(number);
+            let action = NextAction::new("judge", text).for_step(number);
+            return if at.runner.is_absent() { with_runner(action, run, at) } else { action };
         }
         [one] => format!("{name} waits for a person to judge: {}", escape_control(one)),
         many => format!("{name} waits for a person to judge {} text criteria", many.len()),

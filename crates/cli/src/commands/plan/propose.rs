@@ -6,7 +6,7 @@ use clap::Args;
 
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
-use crate::commands::read_report::print_read_report;
+use crate::commands::read_report::{keep_ids, print_read_report};
 use crate::options::{LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, ProposeRequest};
@@ -58,7 +58,8 @@ pub(super) struct PlanProposeArgs {
 
 pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     let is_stdin = args.plan.as_os_str() == "-";
-    let imported = if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
+    let mut imported =
+        if is_stdin { args.read.read_stdin()? } else { args.read.read(&args.plan)? };
     if !imported.report.is_empty() || !imported.commands.is_empty() {
         print_read_report(&args.plan, &imported);
     }
@@ -76,6 +77,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         let message = "a plan on standard input has no name\nhint: add --run NAME";
         return Err(Failure::Usage(message.to_owned()));
     }
+    keep_ids(&mut imported, args.ledger.dir(), &run);
     // As for `ledger run`: the texts of other tools' files are not meant as criteria.
     let default = if imported.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
     let policy = RunPolicy {

@@ -27,7 +27,7 @@ use plan_ledger::{
 };
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
-use crate::commands::read_report::{ReadLine, print_read_report};
+use crate::commands::read_report::{ReadLine, keep_ids, print_read_report};
 use crate::commands::worker_program;
 use crate::json::line_text;
 use crate::options::{create_parents, environment};
@@ -39,7 +39,8 @@ use crate::protocol::TrustsLine;
 use crate::requests::check_name;
 use crate::runner::{
     Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
-    StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims, scratch_folder,
+    Session, StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims,
+    scratch_folder,
 };
 use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
 
@@ -49,8 +50,9 @@ use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let imported = args.read.read(&args.plan)?;
+    let mut imported = args.read.read(&args.plan)?;
     let name = run_name(args)?;
+    keep_ids(&mut imported, &args.ledger, &name);
     check_plan(&imported, args)?;
     // Before the lock is taken: it may take long.
     let draft = plan_draft(&imported.plan).map_err(Error::from)?;
@@ -74,16 +76,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         );
     }
     let mut next = prepare(&ledger, &name, &imported, draft, args)?;
-    // Only now: a command line that was rejected must not replace the one that started the run.
-    keep_runner(&name, args, &environment);
+    // Only now: a command line that was rejected, or that starts nothing, must not replace the one that
+    // started the run.
+    if matches!(next, PreparedRun::Active(_)) {
+        keep_runner(&name, args, &environment);
+    }
     let mut notifier =
         args.notify.as_ref().map(|command| Notifier::new(command, &name, &args.ledger));
     report_trust(&ledger, next, &imported, args, &reporter)?;
     let marks = ImportedStatuses::new(&imported.plan, &imported.done, &imported.skipped);
     let request = RunRequest { name: &name, args, marks: (!args.fresh).then_some(&marks) };
+    // All sessions of this process: with --wait there can be several.
+    let mut done = Session::default();
     loop {
         let observer = NotifyingObserver { reporter: &mut reporter, notifier: notifier.as_mut() };
-        let (code, waiting) = session(&ledger, next, request, observer)?;
+        let (code, waiting) = session(&ledger, next, request, observer, &mut done)?;
         keep_root(&args.ledger, &ledger);
         // After a failed write the close also fails; the failure was already reported.
         match ledger.close() {
@@ -131,6 +138,7 @@ fn session(
     next: PreparedRun,
     request: RunRequest<'_>,
     mut observer: NotifyingObserver<'_>,
+    done: &mut Session,
 ) -> Result<(Code, Option<WaitingRun>), Failure> {
     let RunRequest { name, args, marks } = request;
     let run = match next {
@@ -142,7 +150,9 @@ fn session(
     // Before other processes are served: they must not claim these steps first.
     take_over_marks(ledger, run, name, marks)?;
     let work = || drive_run(ledger, run, request, &mut observer);
-    let summary = while_serving(ledger, &args.ledger, print_message, work)?;
+    let mut summary = while_serving(ledger, &args.ledger, print_message, work)?;
+    done.add(&summary.session);
+    summary.session = *done;
     let NotifyingObserver { reporter, mut notifier } = observer;
     if let (RunOutcome::Waiting(items), true) = (&summary.outcome, args.wait) {
         let until = next_due(ledger, run)?;

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use plan_ledger::internals::plan::{Attempt, QuestionBody, QuestionSubject, Route, is_person};
+use plan_ledger::internals::plan::{
+    Attempt, CompactStep, Criterion, QuestionBody, QuestionSubject, Route, is_person,
+};
 use plan_ledger::{
     ContentHash, Outcome, PauseCause, QuestionId, ReplanTrigger, Ruling, Run, StepNumber,
     StepState, StepStatus, Timestamp,
@@ -20,6 +22,13 @@ use crate::runner::drive::criteria::{open_plan_criteria, open_steps};
 pub enum Pending {
     /// Verdicts on the criteria of a step.
     Verdicts {
+        /// The step.
+        step: StepName,
+        /// The criteria without a verdict.
+        criteria: Vec<String>,
+    },
+    /// The checks of a step, which a runner makes.
+    Checks {
         /// The step.
         step: StepName,
         /// The criteria without a verdict.
@@ -112,9 +121,11 @@ impl Pending {
     #[must_use]
     pub fn needs_person(&self) -> bool {
         match self {
-            Self::Held { .. } | Self::Routed { .. } | Self::Caps { .. } | Self::Blocked { .. } => {
-                false
-            }
+            Self::Checks { .. }
+            | Self::Held { .. }
+            | Self::Routed { .. }
+            | Self::Caps { .. }
+            | Self::Blocked { .. } => false,
             // The plan's own criteria are judged once all steps are settled.
             Self::PlanVerdicts { criteria } => !criteria.is_empty(),
             Self::Verdicts { .. }
@@ -213,7 +224,13 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
     let step = StepName::of(run, number);
     let attempt = run.step(number).and_then(|step| step.attempt());
     match attempt.filter(|attempt| !may_hold(attempt)) {
-        None => Pending::Verdicts { step, criteria: open_criteria(run, number) },
+        None => {
+            let (texts, checks) = open_criteria(run, number);
+            if texts.is_empty() && !checks.is_empty() {
+                return Pending::Checks { step, criteria: checks };
+            }
+            Pending::Verdicts { step, criteria: texts.into_iter().chain(checks).collect() }
+        }
         Some(attempt) => Pending::Decision { step, message: failure(attempt) },
     }
 }
@@ -251,13 +268,18 @@ fn held(run: &Run) -> Vec<Pending> {
     run.steps.iter().enumerate().filter_map(held).collect()
 }
 
-/// The criteria of a reported step that have no verdict yet.
-fn open_criteria(run: &Run, number: StepNumber) -> Vec<String> {
+/// The criteria of a reported step that have no verdict yet: texts, and those that a runner checks.
+fn open_criteria(run: &Run, number: StepNumber) -> (Vec<String>, Vec<String>) {
     let verdicts = run.step(number).and_then(|step| step.attempt()).map(|a| &a.verdicts);
-    let Some(step) = run.plan_step(number) else { return Vec::new() };
-    (0..)
-        .zip(&step.acceptance())
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
+    let open = (0..)
+        .zip(criteria)
         .filter(|(index, _)| verdicts.is_none_or(|verdicts| !verdicts.contains_key(index)))
-        .map(|(_, criterion)| criterion.body().to_owned())
-        .collect()
+        .map(|(_, criterion)| criterion);
+    let (texts, checks): (Vec<_>, Vec<_>) =
+        open.partition(|criterion| matches!(criterion, Criterion::Text(_)));
+    let bodies = |criteria: Vec<Criterion>| {
+        criteria.iter().map(|criterion| criterion.body().to_owned()).collect()
+    };
+    (bodies(texts), bodies(checks))
 }

@@ -87,6 +87,17 @@ impl Drive<'_> {
         Ok(true)
     }
 
+    /// Why a step whose worker succeeded is not accepted; empty if it is, or is still to be judged.
+    fn why_not(&mut self, step: &StepName, status: StepStatus) -> String {
+        if matches!(status, StepStatus::Accepted | StepStatus::Reported) {
+            return String::new();
+        }
+        let state = self.state();
+        let run = state.as_ref().and_then(|state| state.runs.get(&self.run));
+        let failure = run.and_then(|run| run.step(step.number)?.last_failure());
+        failure.map(|(_, message)| message.clone()).unwrap_or_default()
+    }
+
     fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {
         match self.ledger.record_receipt(token, receipt.clone()) {
             Ok(status) => {
@@ -100,6 +111,8 @@ impl Drive<'_> {
                     self.queue_check_of_step(&step);
                 }
                 let duration = receipt.duration;
+                let message =
+                    if message.is_empty() { self.why_not(&step, status) } else { message };
                 let progress =
                     Progress::Receipt { step, token, outcome, message, duration, status };
                 self.observer.progress(&progress);

@@ -108,6 +108,18 @@ pub struct Session {
     pub duration: Micros,
 }
 
+impl Session {
+    /// Adds the totals of another loop of the same process.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.dispatched += other.dispatched;
+        self.receipts += other.receipts;
+        self.retries += other.retries;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.duration += other.duration;
+    }
+}
+
 impl Counts {
     /// The totals of a run's active version.
     #[must_use]

@@ -36,13 +36,17 @@ pub(crate) fn result(
 ) -> Worked {
     let log_tail = tail(&scratch.path(stem, "err"), LOG_TAIL_LENGTH_MAX);
     if let Some(by) = ended_by {
-        return without_receipt_file(by.class(), by.message(), log_tail, idempotence).into();
+        let receipt = without_receipt_file(by.class(), by.message(), log_tail, idempotence);
+        return with_output(receipt, printed(scratch, stem));
     }
     match receipt_in_file(scratch, stem, &log_tail) {
         Some(Ok(worked)) => worked,
         // A killed worker may have been writing the file.
         Some(Err(message)) if status.code().is_some() => {
-            without_receipt_file(FailureClass::Deterministic, message, log_tail, idempotence).into()
+            // What an agent wrote wrong once, it may write right the next time.
+            let class = FailureClass::Transient;
+            let receipt = without_receipt_file(class, message, log_tail, idempotence);
+            with_output(receipt, printed(scratch, stem))
         }
         _ => {
             let mut worked = result_of(status, printed(scratch, stem), log_tail);
@@ -112,6 +116,14 @@ fn without_receipt_file(
     let outcome = failed(class, message);
     let disposition = unknown(idempotence);
     Receipt { outcome, log_tail, disposition, ..Receipt::default() }
+}
+
+/// A receipt with what the worker printed, which may explain the failure.
+fn with_output(receipt: Receipt, printed: Result<WorkerOutput, String>) -> Worked {
+    match printed {
+        Ok(output) => output.add_to(receipt),
+        Err(_) => receipt.into(),
+    }
 }
 
 /// The outcome of an attempt with unknown effects. An idempotent step can simply be repeated.

@@ -100,7 +100,8 @@ fn need(item: &Pending) -> Option<Need> {
         Pending::Decision { .. } => Need::Decision,
         Pending::OutcomeUnknown { .. } => Need::OutcomeUnknown,
         Pending::Person { .. } => Need::Person,
-        Pending::Held { .. }
+        Pending::Checks { .. }
+        | Pending::Held { .. }
         | Pending::Routed { .. }
         | Pending::Caps { .. }
         | Pending::Blocked { .. } => return None,

@@ -80,10 +80,11 @@ fn print_now(
     Ok(())
 }
 
-/// Whether steps could be dispatched, and no worker has one.
+/// Whether a runner could dispatch or check steps, now or after a delay, and no worker has one.
 fn is_idle(run: &Run) -> bool {
     let is_running = run.status == RunStatus::Running && run.pause.is_none();
-    is_running && run.in_flight == 0 && run.ready_count() > 0
+    let delayed = run.count(StepStatus::Delayed) + run.count(StepStatus::Reported);
+    is_running && run.in_flight == 0 && (run.ready_count() > 0 || delayed > 0)
 }
 
 fn print_working(

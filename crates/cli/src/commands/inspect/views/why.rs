@@ -1,7 +1,6 @@
 //! `ledger inspect DIR why RUN STEP`: why a step is not dispatched, down to the root causes.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use clap::Args;
 
@@ -14,7 +13,8 @@ use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::next_action::{
-    NextAction, answer, failed_step, hosted_steps, judge, next_dispatch, resume_action,
+    NextAction, Surroundings, answer, failed_step, hosted_steps, judge, next_dispatch,
+    resume_action,
 };
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::record_content::RecordContent;
@@ -94,7 +94,7 @@ fn print(
     if let Some(action) = &resume {
         out.painted(Paint::Bad, &format!("  {}", action.text))?;
     }
-    let commands = commands(run, found, resume, ledger.context.dir);
+    let commands = commands(run, found, resume, ledger.surroundings());
     if !commands.is_empty() {
         out.painted(Paint::Faint, "to continue, type:")?;
     }
@@ -155,7 +155,12 @@ fn resume(ledger: &LedgerAt<'_>, run: &Run, found: &Explanation) -> Option<NextA
 }
 
 /// The commands that unblock the step, without duplicates.
-fn commands(run: &Run, found: &Explanation, resume: Option<NextAction>, dir: &Path) -> Vec<String> {
+fn commands(
+    run: &Run,
+    found: &Explanation,
+    resume: Option<NextAction>,
+    at: Surroundings<'_>,
+) -> Vec<String> {
     let mut commands = resume.map(|action| action.commands).unwrap_or_default();
     let mut seen = BTreeSet::new();
     let entries = found.steps.iter().rev();
@@ -165,11 +170,11 @@ fn commands(run: &Run, found: &Explanation, resume: Option<NextAction>, dir: &Pa
     let ready = run.step(found.step).filter(|step| step.status == StepStatus::Ready);
     if let Some(owner) = ready.and_then(|step| step.owner()).filter(|owner| is_person(owner)) {
         let (step, owner) = (StepName::of(run, found.step), owner.to_owned());
-        let (_, person) = pending_commands(&Pending::Person { step, owner }, &run.name, dir);
+        let (_, person) = pending_commands(&Pending::Person { step, owner }, &run.name, at.dir);
         commands.extend(person.iter().map(|command| escape_control(command)));
     }
     for (number, reason) in reasons.chain(found.run_reasons.iter().map(|reason| (None, reason))) {
-        for command in reason_commands(run, number, reason, dir) {
+        for command in reason_commands(run, number, reason, at) {
             if seen.insert(command.clone()) {
                 commands.push(command);
             }
@@ -182,8 +187,9 @@ fn reason_commands(
     run: &Run,
     number: Option<StepNumber>,
     reason: &BlockReason,
-    dir: &Path,
+    at: Surroundings<'_>,
 ) -> Vec<String> {
+    let dir = at.dir;
     let of_pending = |item: &Pending| {
         let (_, commands) = pending_commands(item, &run.name, dir);
         commands.iter().map(|command| escape_control(command)).collect()
@@ -194,7 +200,7 @@ fn reason_commands(
             let step = open.step.map(|number| StepName::of(run, number));
             of_pending(&Pending::Question { id: *question, step, asked: open.asked.clone() })
         }
-        (BlockReason::Reported { .. }, Some(number)) => judge(run, number, dir).commands,
+        (BlockReason::Reported { .. }, Some(number)) => judge(run, number, at).commands,
         (BlockReason::OutcomeUnknown(_), Some(number)) => answer(run, number, dir).commands,
         (BlockReason::Failed(_), Some(number)) => failed_step(run, number, dir).commands,
         (BlockReason::Paused(cause), _) => of_pending(&Pending::Paused { cause: cause.clone() }),
@@ -219,7 +225,7 @@ pub(crate) fn reasons_text(ledger: &LedgerAt<'_>, run: &Run, number: StepNumber)
     texts.extend(verdict(ledger, run, &found).filter(|_| is_open));
     let resume = resume(ledger, run, &found);
     texts.extend(resume.iter().map(|action| action.text.clone()));
-    let commands = commands(run, &found, resume, ledger.context.dir);
+    let commands = commands(run, &found, resume, ledger.surroundings());
     texts.extend(commands.iter().map(|command| format!("type: {command}")));
     texts
 }
