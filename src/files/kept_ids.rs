@@ -48,7 +48,7 @@ fn renamed(plan: &Plan, before: &Plan) -> BTreeMap<String, String> {
     let kept = own.iter().filter_map(|(text, id)| Some((*id, *earlier.get(text)?)));
     let kept: BTreeMap<&str, &str> = kept.collect();
     let mut taken: BTreeSet<String> = kept.values().map(|id| (*id).to_owned()).collect();
-    let numbers = plan.steps.iter().chain(&before.steps).filter_map(|step| step.id.parse().ok());
+    let numbers = before.steps.iter().filter_map(|step| step.id.parse().ok());
     let mut last: u64 = numbers.max().unwrap_or(0);
     let mut all = BTreeMap::new();
     for step in &plan.steps {

@@ -87,13 +87,31 @@ fn complete_receipt_of_a_killed_worker_is_recorded() {
     assert_eq!(place.tally(), ["x", "y"]);
 }
 
+/// The runner is killed while its worker pays, and the next one starts while it still does: it waits
+/// for the end, and does not kill what it could only ask a person about.
+#[test]
+fn worker_of_a_step_that_must_not_be_done_twice_is_waited_for() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: pay, idempotent: no, outputs: [paid], command: 'echo pay >> $TALLY; sleep 1.5; echo 12'}]",
+    );
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the worker is at work", || place.tally() == ["pay"]);
+    runner.kill();
+    let ended = place.ledger("run plan.yaml").code(0);
+    ended.complains(&["its worker is still at work", "waiting for it", "accepted"]);
+    assert_eq!(place.tally(), ["pay"]);
+    assert_eq!(run_of(&place).variables["paid"].value.to_string(), "12");
+}
+
 /// A worker that was killed with its runner has no result: the outcome is unknown.
 #[test]
 fn worker_that_was_killed_with_its_runner_has_no_result() {
     let place = Place::new();
     place.write(
         "plan.yaml",
-        "steps: [{id: a, idempotent: no, command: 'echo x >> $TALLY; echo half; sleep 600'}]",
+        "steps: [{id: a, idempotent: no, timeout_seconds: 2, command: 'echo x >> $TALLY; echo half; sleep 600'}]",
     );
     let runner = start(&mut place.command(&["run", "plan.yaml"]));
     wait_until("the worker is at work", || place.tally() == ["x"]);

@@ -192,7 +192,7 @@ fn waiting_run_can_be_interrupted() {
         "after: exit status 1",
     ]);
     step("next").says(&["waiting", "precondition 1 `rows > 0` does not hold"]);
-    let words = ["1 delayed", "wait until", "when #1 slow is retried"];
+    let words = ["1 delayed", "no runner is at work", "when #1 slow is retried"];
     place.ledger("inspect .ledger").code(0).says(&words);
 }
 
@@ -209,6 +209,7 @@ fn waiting_run_waits_for_deadlines() {
 const PROBED: &str = "steps:
   - id: send
     idempotent: no
+    timeout_seconds: 2
     command: echo sent >> $TALLY; touch begun; sleep 30
     probe: echo $LEDGER_IDEMPOTENCY_KEY > key; exit $(cat verdict)
 ";

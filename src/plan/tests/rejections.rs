@@ -485,7 +485,9 @@ fn every_rejection_is_reachable_and_published() {
     let table = text.split("| `rejection` | why |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let name = |line: &str| line.split('`').nth(1).unwrap().to_owned();
-    let published: std::collections::BTreeSet<String> = rows.map(name).collect();
+    let mut published: std::collections::BTreeSet<String> = rows.map(name).collect();
+    // Only the program knows where a command comes from.
+    published.remove("inside_attempt");
     let mut found = std::collections::BTreeSet::new();
     for (mut ledger, command) in
         run_rejections().into_iter().chain(step_rejections()).chain(effect_rejections())

@@ -42,6 +42,11 @@ pub trait Workers {
     /// slot number; a later runner recognizes hosted attempts by it.
     fn kind(&self) -> WorkerKind;
 
+    /// Whether the worker of an attempt of an earlier process is still at work.
+    fn is_left_at_work(&self, _token: AttemptToken) -> bool {
+        false
+    }
+
     /// Make sure that no worker of an earlier process of this run is alive. Their files stay. Fails
     /// if a worker is alive and cannot be killed.
     fn confirm_dead(&mut self) -> Result<()>;

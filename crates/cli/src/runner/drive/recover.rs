@@ -1,20 +1,25 @@
 //! Recovery: handles attempts that an earlier runner left in flight.
 //!
 //! Invariants:
+//! - A worker that is still at work on a step that must not be done twice is waited for: its end would
+//!   be unknown if it were killed.
 //! - A result that a worker left is recorded, and its files are deleted only then.
 //! - An attempt is recorded as lost only after its worker is known to be dead. Attempts of workers
 //!   that no runner hosted keep their leases.
 
+use std::thread;
+use std::time::Duration;
+
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{
-    AttemptToken, Command, ErrorKind, Ledger, LostCause, Receipt, Result, Run, RunId, State,
+    AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Micros, Receipt, Result, Run, RunId, State,
     StepNumber, StepStatus,
 };
 
 use crate::protocol::hand_off::describe;
 use crate::protocol::{StepName, WorkerKind};
 use crate::runner::process::unusable;
-use crate::runner::progress::{Observer, Progress};
+use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::Workers;
 
 /// What an earlier runner left.
@@ -37,6 +42,7 @@ pub fn recover(
     workers: &mut dyn Workers,
     observer: &mut dyn Observer,
 ) -> Result<Recovered> {
+    wait_for_unrepeatable(ledger, run, workers, observer)?;
     workers.confirm_dead()?;
     let notes = workers.notes();
     let state = ledger.state()?;
@@ -100,6 +106,59 @@ pub fn recover(
         }
     }
     Ok(recovered)
+}
+
+/// How long such a worker is waited for if its step has no time limit.
+const WAIT_MAX: Micros = 600_000_000;
+
+/// The pause between two looks at a worker of an earlier runner.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Wait for the workers of an earlier runner whose steps must not be done twice, up to the time limit
+/// of each step.
+fn wait_for_unrepeatable(
+    ledger: &Ledger,
+    run: RunId,
+    workers: &mut dyn Workers,
+    observer: &mut dyn Observer,
+) -> Result<()> {
+    let state = ledger.state()?;
+    let Some(the_run) = state.runs.get(&run) else { return Ok(()) };
+    for (token, (_, number)) in state.in_flight.iter().filter(|(_, (of, _))| *of == run) {
+        let attempt = the_run.step(*number).and_then(|step| step.attempt());
+        let Some(attempt) = attempt.filter(|attempt| WorkerKind::hosted(&attempt.worker)) else {
+            continue;
+        };
+        let Some((plan, step)) = the_run.plan().zip(the_run.plan_step(*number)) else { continue };
+        if plan.idempotence_of(step) != Idempotence::No
+            || !workers.is_left_at_work(*token)
+            || plan_ledger::mutant!(LiveWorkerKilled)
+        {
+            continue;
+        }
+        let limit = step.timeout_seconds().map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
+        let until = match limit {
+            Some(limit) => attempt.dispatched.saturating_add(limit),
+            None => ledger.now().saturating_add(WAIT_MAX),
+        };
+        let step = StepName::of(the_run, *number);
+        let note = "its worker is still at work, and the step must not be done twice: waiting for it";
+        observer.progress(&Progress::Noted { step: Some(step.clone()), note: note.to_owned() });
+        let mut renew_at = 0;
+        while workers.is_left_at_work(*token) && ledger.now() < until {
+            if observer.stop_request() != StopRequest::None {
+                let message = format!("{step}: its worker is still at work, and goes on");
+                return Err(Error::new(ErrorKind::Locked, message));
+            }
+            if renew_at <= ledger.now() {
+                // Rejected if the lease has expired: then its end is asked about.
+                let _ = ledger.execute(&Command::Renew { token: *token, lease: None });
+                renew_at = ledger.now().saturating_add(10_000_000);
+            }
+            thread::sleep(LOOK_INTERVAL);
+        }
+    }
+    Ok(())
 }
 
 /// The receipt that a worker of an earlier runner left.

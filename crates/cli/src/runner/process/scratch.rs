@@ -190,6 +190,14 @@ impl Scratch {
         }
     }
 
+    /// Whether a job of an earlier process is still at work: it has its lock and no record.
+    pub(crate) fn is_at_work(&self, stem: &str) -> bool {
+        let file = OpenOptions::new().write(true).open(self.path(stem, "err"));
+        let is_locked =
+            file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
+        is_locked && self.record(stem).is_none()
+    }
+
     /// Kill every process of an earlier runner's jobs. Their files stay.
     ///
     /// The lock reveals processes that keep it; a process that released it and left the group of

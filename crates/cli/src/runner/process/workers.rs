@@ -189,6 +189,10 @@ impl Workers for ProcessWorkers {
         WorkerKind::Process
     }
 
+    fn is_left_at_work(&self, token: AttemptToken) -> bool {
+        self.scratch.is_at_work(&stem(Key::Work(token)))
+    }
+
     fn confirm_dead(&mut self) -> Result<()> {
         let mut of_job: BTreeMap<Option<AttemptToken>, Vec<Orphan>> = BTreeMap::new();
         self.left = self.scratch.confirm_dead()?;
