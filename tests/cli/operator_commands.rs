@@ -192,7 +192,7 @@ fn waiting_run_can_be_interrupted() {
         "after: exit status 1",
     ]);
     step("next").says(&["waiting", "precondition 1 `rows > 0` does not hold"]);
-    let words = ["1 delayed", "no runner is at work", "when #1 slow is retried"];
+    let words = ["1 delayed", "no runner is at work", "#1 slow is to be retried"];
     place.ledger("inspect .ledger").code(0).says(&words);
 }
 

@@ -52,7 +52,8 @@ fn link_in_the_folder_of_a_ledger_leads_nowhere() {
         let is_file = ["LOCK", "HEAD", ".gitignore"].contains(&name);
         let _ = if is_file { fs::remove_file(&own) } else { fs::remove_dir_all(&own) };
         symlink(place.path(if is_file { "victim/1.err" } else { "victim" }), &own).unwrap();
-        for command in ["note hello", "run plan.yaml", "snapshot", "serve", "prune --ended --yes", "status"]
+        for command in
+            ["note hello", "run plan.yaml", "snapshot", "serve", "prune --ended --yes", "status"]
         {
             let ended = place.ledger(command);
             assert!(!ended.status.success(), "{name}: {command}");

@@ -12,7 +12,7 @@ use crate::plan::event::question::{Question, QuestionId, QuestionSubject, RELEAS
 use crate::plan::event::run_event::ReplanTrigger;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::plan::{Barrier, BarrierNeeds, OnBreak};
-use crate::plan::model::step::Fallback;
+use crate::plan::model::step::{Fallback, Idempotence};
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
@@ -39,7 +39,14 @@ impl Run {
                     if invalidated.contains(number)
                         && state.status != StepStatus::OutcomeUnknown =>
                 {
+                    let accepted = state.accepted().cloned();
                     state.restart_or_hold();
+                    // Work that must not be done twice is done again only if a person says so.
+                    if plan.idempotence_of(step) == Idempotence::No
+                        && !mutant!(UnrepeatableStepRepeated)
+                    {
+                        state.accept(accepted);
+                    }
                 }
                 Some(state) if changed.contains(number) => state.carry_over(Definition::Changed),
                 Some(state) => state.carry_over(Definition::Same),

@@ -196,9 +196,20 @@ impl Run {
         is_met && passed >= plan.preconditions().count()
     }
 
+    /// Whether a person must approve before a step is dispatched: it has a gate, or it was accepted
+    /// before and must not be done twice.
+    pub(crate) fn needs_approval(&self, number: StepNumber) -> bool {
+        self.plan_step(number).is_some_and(CompactStep::has_gate) || self.is_repetition(number)
+    }
+
+    /// Whether an open step was accepted before, was invalidated, and must not be done twice.
+    pub(crate) fn is_repetition(&self, number: StepNumber) -> bool {
+        self.step(number).is_some_and(|step| step.status.is_open() && step.accepted().is_some())
+    }
+
     fn is_gate_open(&self, number: StepNumber) -> bool {
-        let has_gate = self.plan_step(number).is_some_and(CompactStep::has_gate);
-        !has_gate || self.step(number).is_some_and(|step| step.hold().is_gate_open)
+        !self.needs_approval(number)
+            || self.step(number).is_some_and(|step| step.hold().is_gate_open)
     }
 
     /// Recomputes the status of an open step.

@@ -141,7 +141,7 @@ impl Context<'_> {
             Some((id, question)) => Some(question_reason(id, question)),
             None if step.status == StepStatus::Gated => Some(BlockReason::Gate),
             None => {
-                let has_gate = self.run.plan_step(number)?.has_gate();
+                let has_gate = self.run.needs_approval(number);
                 (has_gate && !step.hold().is_gate_open).then_some(BlockReason::Gate)
             }
         }

@@ -14,7 +14,7 @@ use crate::plan::event::step_event::{
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
-use crate::plan::model::step::{FailureClass, OnFalse};
+use crate::plan::model::step::{FailureClass, Gate, OnFalse};
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
@@ -101,7 +101,9 @@ fn gate_consequence(
 ) -> Option<OpenConsequence<'static>> {
     let hold = step.hold();
     let passes = |ruling: &Ruling| *ruling == Ruling::Pass;
-    run.plan_step(number).filter(|step| step.has_gate())?;
+    if !run.needs_approval(number) {
+        return None;
+    }
     let is_free = hold.preconditions.values().all(passes);
     (is_free && !hold.is_gate_open && hold.question.is_none()).then_some(OpenConsequence::Ask)
 }
@@ -285,8 +287,15 @@ fn precondition_false(
     })
 }
 
+/// The gate of a step that was done before and must not be done twice.
+fn again() -> Gate {
+    let question = "It was done before and must not be done twice, but what it depends on has changed. \
+                    Do it again? (skip: what was done counts)";
+    Gate { question: question.to_owned(), ..Gate::default() }
+}
+
 fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepEvent> {
-    let gate = run.plan_step(number)?.gate()?;
+    let gate = run.plan_step(number)?.gate().or_else(|| run.is_repetition(number).then(again))?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
     Some(StepEvent::StepAsked(QuestionBody {
         subject: QuestionSubject::Gate,

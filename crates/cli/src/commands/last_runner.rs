@@ -66,7 +66,7 @@ impl LastRunner {
         let path = record_path(ledger).ok_or(io::ErrorKind::NotFound)?;
         let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
         fs::create_dir_all(folder)?;
-        forget_removed_ledgers(folder);
+        forget_removed_ledgers(folder, self.started);
         // A process that is killed leaves the old record or the new one.
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         let LastRunners(mut runners) = LastRunners::of(ledger);
@@ -188,14 +188,19 @@ fn record_path(ledger: &str) -> Option<PathBuf> {
     Some(state_folder("runners")?.join(format!("{ledger}.json")))
 }
 
-/// Removes the records of ledgers that are gone.
-fn forget_removed_ledgers(folder: &Path) {
+/// For so many microseconds after a start the record of a ledger that is gone is kept: it may have
+/// been moved.
+const GONE_MAX: Timestamp = 7 * 86_400_000_000;
+
+/// Removes the records of ledgers that have been gone for long.
+fn forget_removed_ledgers(folder: &Path, now: Timestamp) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let record = fs::read(&path).ok();
         let last = record.and_then(|text| serde_json::from_slice::<LastRunners>(&text).ok());
         let newest = last.as_ref().and_then(LastRunners::newest);
-        if newest.is_some_and(|runner| !runner.ledger.exists()) {
+        let is_old = |runner: &LastRunner| runner.started.saturating_add(GONE_MAX) < now;
+        if newest.is_some_and(|runner| is_old(runner) && !runner.ledger.exists()) {
             // Another process may have removed it.
             let _ = fs::remove_file(path);
         }

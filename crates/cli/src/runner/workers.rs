@@ -42,7 +42,7 @@ pub trait Workers {
     /// slot number; a later runner recognizes hosted attempts by it.
     fn kind(&self) -> WorkerKind;
 
-    /// Whether the worker of an attempt of an earlier process is still at work.
+    /// Whether the worker of an attempt of an earlier process is still at work, and has not reported.
     fn is_left_at_work(&self, _token: AttemptToken) -> bool {
         false
     }

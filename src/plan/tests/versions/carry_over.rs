@@ -56,6 +56,34 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
     }
 }
 
+/// Story: a person changed the goal of the step before; the next run sent the mail again, unasked.
+#[test]
+fn accepted_step_that_must_not_be_done_twice_asks_before_it_is_done_again() {
+    let after = |goal: &str| {
+        let prepare = Step { goal: goal.to_owned(), ..step("prepare", &[]) };
+        let send = Step { after: vec!["prepare".to_owned()].into(), ..once("send") };
+        // A run that is done takes no other plan.
+        plan(vec![prepare, send, step("last", &[])])
+    };
+    for (answer, status) in [(YES, StepStatus::Ready), (SKIP, StepStatus::Skipped)] {
+        let mut ledger = TestLedger::with(&after("one"), RunPolicy::default());
+        ledger.complete("prepare");
+        ledger.complete("send");
+        ledger.propose(&after("two")).unwrap();
+        assert_eq!(ledger.status("send"), StepStatus::Waiting);
+        ledger.complete("prepare");
+        assert_eq!(ledger.status("send"), StepStatus::Gated);
+        assert!(ledger.try_dispatch("send").is_err());
+        reply(&mut ledger, answer);
+        assert_eq!(ledger.status("send"), status);
+        if status == StepStatus::Ready {
+            ledger.complete("send");
+            assert_eq!(ledger.status("send"), StepStatus::Accepted);
+            assert_eq!(ledger.run().questions.len(), 0);
+        }
+    }
+}
+
 /// A landed failure is asked about again when a new version changes its step.
 #[test]
 fn landed_failure_is_asked_about_again_when_its_step_changes() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{
-    AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Micros, Receipt, Result, Run, RunId, State,
-    StepNumber, StepStatus,
+    AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Micros, Receipt, Result, Run,
+    RunId, State, StepNumber, StepStatus,
 };
 
 use crate::protocol::hand_off::describe;
@@ -136,13 +136,15 @@ fn wait_for_unrepeatable(
         {
             continue;
         }
-        let limit = step.timeout_seconds().map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
+        let limit =
+            step.timeout_seconds().map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
         let until = match limit {
             Some(limit) => attempt.dispatched.saturating_add(limit),
             None => ledger.now().saturating_add(WAIT_MAX),
         };
         let step = StepName::of(the_run, *number);
-        let note = "its worker is still at work, and the step must not be done twice: waiting for it";
+        let note =
+            "its worker is still at work, and the step must not be done twice: waiting for it";
         observer.progress(&Progress::Noted { step: Some(step.clone()), note: note.to_owned() });
         let mut renew_at = 0;
         while workers.is_left_at_work(*token) && ledger.now() < until {

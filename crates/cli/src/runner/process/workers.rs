@@ -190,7 +190,8 @@ impl Workers for ProcessWorkers {
     }
 
     fn is_left_at_work(&self, token: AttemptToken) -> bool {
-        self.scratch.is_at_work(&stem(Key::Work(token)))
+        let stem = stem(Key::Work(token));
+        self.scratch.is_at_work(&stem) && worked::complete_receipt(&self.scratch, &stem).is_none()
     }
 
     fn confirm_dead(&mut self) -> Result<()> {
