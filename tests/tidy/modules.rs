@@ -207,8 +207,8 @@ fn reach<'a>(edges: &'a BTreeMap<String, BTreeSet<String>>, from: &String) -> BT
 pub(crate) fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text);
     let mut code = String::new();
+    let mut in_quotes = false;
     for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        let mut in_quotes = false;
         let mut before = ' ';
         for letter in line.chars() {
             if letter == '"' && before != '\\' && before != '\'' {
@@ -218,6 +218,8 @@ pub(crate) fn code(text: &str) -> String {
             }
             before = if before == '\\' { ' ' } else { letter };
         }
+        // A text may continue on the next line.
+        in_quotes &= line.ends_with('\\');
         code.push('\n');
     }
     code
