@@ -10,11 +10,12 @@ use plan_ledger::Environment;
 use crate::commands::help as help_command;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
-    export, fork, get, import, init, inspect, lab, man, next, note, pause, plan, prune, questions,
-    receipt, recover, release, renew, resume, retry, root, run, serve, set, skip, snapshot, tick,
-    unpause, verify, work,
+    export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan, prime,
+    prune, questions, receipt, recover, release, renew, resume, retry, root, run, serve, set,
+    setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
+use crate::mcp;
 use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
 
@@ -180,14 +181,25 @@ commands! {
         /// Record expired leases, delays and deadlines
         Tick(tick::TickArgs) => tick::tick;
     }
+    "Agent hosts": {
+        /// Add the ledger to the settings of an agent host
+        Setup(setup::SetupArgs) => setup::setup;
+    } {
+        /// Print what an agent must know to continue, in at most 2 KiB
+        Prime(prime::PrimeArgs) => prime::prime;
+        /// Serve the tools of the Model Context Protocol on standard input and output
+        Mcp(mcp::McpArgs) => mcp::mcp;
+        /// Answer an event of an agent host
+        Hook(hook::HookArgs) => hook::hook;
+    }
     "Keep it safe": {
         /// Check every byte of a ledger, and list all damage
         Verify(verify::VerifyArgs) => verify::verify;
         /// Write a ledger as JSON Lines: records, blobs, chain
         Export(export::ExportArgs) => export::export;
+    } {
         /// Create a ledger from an export, with the same chain
         Import(import::ImportArgs) => import::import;
-    } {
         /// Salvage the readable records of a damaged ledger, or open one whose end is ambiguous
         Recover(recover::RecoverArgs) => recover::recover;
         /// Archive the oldest segments of finished runs

@@ -30,7 +30,8 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
-    archive, blobs, drill, init, lab, next, plan, questions, recover, run, serve, verify, work,
+    archive, blobs, drill, init, lab, next, plan, prime, questions, recover, run, serve, setup,
+    verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -109,6 +110,7 @@ json_lines! {
     "plan" of inspect => views::plan::PlanLine<'_>;
     "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
     "plan_step" of inspect => views::plan::PlanStepLine<'_>;
+    "prime" of prime => prime::PrimeLine;
     "prune_plan" of archive, prune => PrunePlanLine;
     "progress" of inspect => views::progress::ProgressLine;
     "question" of inspect => QuestionLine;
@@ -123,6 +125,7 @@ json_lines! {
     "run_state" of inspect => views::at::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
     "segment" of inspect => views::segments::SegmentLine;
+    "setup" of setup => setup::SetupLine;
     "since" of status => views::since::SinceLine;
     "read" of run, plan_lint => ReadLine;
     "serving" of serve => serve::ServingLine;

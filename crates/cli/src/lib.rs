@@ -14,6 +14,7 @@ mod commands;
 mod help;
 mod json;
 mod json_lines;
+mod mcp;
 mod options;
 mod output;
 pub mod protocol;
@@ -21,7 +22,6 @@ pub mod requests;
 pub mod runner;
 pub mod server;
 mod signals;
-mod signed_note;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

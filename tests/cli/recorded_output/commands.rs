@@ -325,6 +325,45 @@ fn laboratory() {
     session.assert_recorded("lab");
 }
 
+/// Goal: the commands for agent hosts print what was recorded; settings and answers of hooks have tests
+/// of their own.
+#[test]
+fn agent_hosts() {
+    let mut session = Session::reading(&["complete", "killed", "damaged", "waiting"]);
+    session.run_all(&[
+        "prime --ledger complete",
+        "prime --ledger killed",
+        "prime --ledger killed --json",
+        "prime --ledger damaged",
+        "prime --ledger waiting",
+        "prime attention --ledger waiting",
+        "prime nonsense --ledger waiting",
+        "prime",
+        "prime --json",
+        "setup claude-code --check",
+        "setup claude-code",
+        "setup claude-code",
+        "setup claude-code --check --json",
+        "setup claude-code --remove",
+        "setup opencode --json",
+        "setup emacs",
+        "setup claude-code --check --remove",
+        "hook claude-code Stop",
+        "hook emacs Stop",
+        "hook gemini Stop",
+        "hook",
+        "mcp",
+        "mcp --role nonsense",
+        "mcp --help",
+    ]);
+    session.run_with_input("hook claude-code Stop", "{");
+    session.run_with_input(
+        "LEDGER_DIR=killed XDG_STATE_HOME=state hook gemini SessionStart",
+        "{\"session_id\": \"5f2c1d3e\"}",
+    );
+    session.assert_recorded("agent-hosts");
+}
+
 /// Goal: completions and manual pages are written for what is asked; their text follows the help.
 #[test]
 fn completions_and_manual() {

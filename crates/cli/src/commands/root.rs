@@ -15,7 +15,7 @@ use plan_ledger::{Environment, Error};
 
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, print_line, print_raw};
-use crate::signed_note::{NoteError, NoteSigner, NoteVerifier};
+use crate::protocol::{NoteError, NoteSigner, NoteVerifier};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -24,15 +24,19 @@ pub(crate) fn default_ledger() -> PathBuf {
     if here.is_dir() {
         return here.to_owned();
     }
-    let found = std::env::current_dir().ok().and_then(|working_dir| {
-        ledger_above(&working_dir).or_else(|| ledger_of_main_worktree(&working_dir))
-    });
+    let found = std::env::current_dir().ok().and_then(|working_dir| ledger_of(&working_dir));
     found.unwrap_or_else(|| here.to_owned())
 }
 
-/// The nearest ledger in the folders above this one.
-fn ledger_above(folder: &Path) -> Option<PathBuf> {
-    let mut candidates = folder.ancestors().skip(1).map(|above| above.join(LEDGER_NAME));
+/// The ledger of a folder: the nearest one in it or above it, else the one in the main worktree; `None`
+/// if there is none.
+pub(crate) fn ledger_of(folder: &Path) -> Option<PathBuf> {
+    nearest_ledger(folder).or_else(|| ledger_of_main_worktree(folder))
+}
+
+/// The nearest ledger in this folder and those above it.
+fn nearest_ledger(folder: &Path) -> Option<PathBuf> {
+    let mut candidates = folder.ancestors().map(|above| above.join(LEDGER_NAME));
     candidates.find(|candidate| candidate.is_dir()).filter(|ledger| is_own(ledger))
 }
 
@@ -85,9 +89,9 @@ mod tests {
         let deep = root.path().join("a/b/c");
         std::fs::create_dir_all(&deep).unwrap();
         std::fs::create_dir(root.path().join(LEDGER_NAME)).unwrap();
-        assert_eq!(ledger_above(&deep), Some(root.path().join(LEDGER_NAME)));
+        assert_eq!(nearest_ledger(&deep), Some(root.path().join(LEDGER_NAME)));
         std::fs::create_dir(root.path().join("a").join(LEDGER_NAME)).unwrap();
-        assert_eq!(ledger_above(&deep), Some(root.path().join("a").join(LEDGER_NAME)));
+        assert_eq!(nearest_ledger(&deep), Some(root.path().join("a").join(LEDGER_NAME)));
     }
 
     /// The files of a repository with one linked worktree, as git writes them.

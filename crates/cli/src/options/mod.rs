@@ -5,6 +5,7 @@ mod author;
 mod dead_claims;
 mod default_ledger;
 mod folder;
+mod host;
 mod json_value;
 mod ledger;
 mod plan_file;
@@ -17,8 +18,9 @@ mod worker_limits;
 pub(crate) use amounts::{parse_money, parse_seconds};
 pub(crate) use author::ByOption;
 pub(crate) use dead_claims::release_dead_claims;
-pub(crate) use default_ledger::{LEDGER_NAME, default_ledger};
+pub(crate) use default_ledger::{LEDGER_NAME, default_ledger, ledger_of};
 pub(crate) use folder::LedgerFolder;
+pub(crate) use host::Host;
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
     AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment,

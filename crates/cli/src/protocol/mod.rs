@@ -6,6 +6,7 @@ mod failure;
 pub(crate) mod hand_off;
 mod message;
 mod opening;
+mod signed_note;
 mod trusted;
 mod units;
 
@@ -20,5 +21,6 @@ pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord};
+pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub(crate) use units::{count, counted, hex, size};

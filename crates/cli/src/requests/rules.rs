@@ -1,7 +1,7 @@
 //! What a request states about itself. Every interface reads it: the command line, the socket, and
 //! any other one.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The rules of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -20,7 +20,7 @@ pub struct Rules {
 }
 
 /// Who may make a request. Each role includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Reads.

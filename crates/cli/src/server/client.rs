@@ -4,7 +4,7 @@
 //! Invariants:
 //! - A request that was sent and got no response is repeated only under its idempotency key.
 //! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
-//!   [`LOCK_WAIT`]. A client that tries again keeps its place in the queue.
+//!   [`LOCK_WAIT`], unless a client has another limit. A client that tries again keeps its place in the queue.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Write as _};
@@ -67,6 +67,8 @@ pub struct Client {
     dir: PathBuf,
     environment: Environment,
     connection: Option<BufReader<UnixStream>>,
+    lock_wait: Duration,
+    answer_wait: Duration,
 }
 
 /// The result of sending a request.
@@ -85,7 +87,15 @@ impl Client {
     /// Creates a client without connecting it.
     #[must_use]
     pub fn new(dir: &Path, environment: &Environment) -> Self {
-        Self { dir: dir.to_owned(), environment: environment.clone(), connection: None }
+        let (dir, environment) = (dir.to_owned(), environment.clone());
+        let (lock_wait, answer_wait) = (LOCK_WAIT, ANSWER_WAIT);
+        Self { dir, environment, connection: None, lock_wait, answer_wait }
+    }
+
+    /// The same client, which waits only so long for a locked ledger, and for a response.
+    #[must_use]
+    pub(crate) fn with_wait_limit(self, limit: Duration) -> Self {
+        Self { lock_wait: limit, answer_wait: limit, ..self }
     }
 
     /// Executes a request on the ledger, through its server if there is one.
@@ -107,19 +117,36 @@ impl Client {
         request: &Request,
         mut is_final: impl FnMut(&Result<Answer, Failure>) -> bool,
     ) -> Result<Answer, Failure> {
-        expect_allowed(request, std::process::id(), &self.dir)?;
         let key = hex(&self.environment.ids.next_id());
-        let message = encode_request(request, &key)?;
-        // A server may have received the request.
-        let mut was_sent = false;
+        self.call_with_key(request, (&key, false), &mut is_final)
+    }
+
+    /// Executes a request under the caller's key: if it was already executed under that key, by whatever
+    /// process, the answer is the first one.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; `KeyReused` for another request under the same key.
+    pub(crate) fn call_under(&mut self, request: &Request, key: &str) -> Result<Answer, Failure> {
+        self.call_with_key(request, (key, true), &mut |_| true)
+    }
+
+    fn call_with_key(
+        &mut self,
+        request: &Request,
+        (key, mut was_sent): (&str, bool),
+        is_final: &mut dyn FnMut(&Result<Answer, Failure>) -> bool,
+    ) -> Result<Answer, Failure> {
+        expect_allowed(request, std::process::id(), &self.dir)?;
+        // `was_sent`: a server may have received the request, now or in an earlier call.
+        let message = encode_request(request, key)?;
         let mut ticket = QueueTicket::None;
-        let mut deadline = Instant::now() + LOCK_WAIT;
+        let mut deadline = Instant::now() + self.lock_wait;
         loop {
             let sent = self.send(&message);
             was_sent |= matches!(sent, Sent::Answered(_) | Sent::Lost | Sent::TimedOut);
             let outcome = match sent {
                 Sent::Answered(answer) => Ok(answer),
-                Sent::TimedOut => Err(timed_out(&self.dir).into()),
+                Sent::TimedOut => Err(timed_out(&self.dir, self.answer_wait).into()),
                 Sent::Lost | Sent::NoServer | Sent::Busy => {
                     // Before the lock is taken: it may take long.
                     request.prepare()?;
@@ -147,7 +174,7 @@ impl Client {
             if is_final(&outcome) {
                 return outcome;
             }
-            deadline = Instant::now() + LOCK_WAIT;
+            deadline = Instant::now() + self.lock_wait;
         }
     }
 
@@ -186,8 +213,8 @@ impl Client {
         match connect(&self.dir) {
             ConnectOutcome::Connected(stream) => {
                 let timed = stream
-                    .set_read_timeout(Some(ANSWER_WAIT))
-                    .and_then(|()| stream.set_write_timeout(Some(ANSWER_WAIT)));
+                    .set_read_timeout(Some(self.answer_wait))
+                    .and_then(|()| stream.set_write_timeout(Some(self.answer_wait)));
                 timed.map_err(|_| Sent::NoServer)?;
                 Ok(BufReader::new(stream))
             }
@@ -236,11 +263,11 @@ fn encode_request(request: &Request, key: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn timed_out(dir: &Path) -> Error {
+fn timed_out(dir: &Path, wait: Duration) -> Error {
     let message = format!(
         "the server did not answer within {} s and may still execute the request; check with \
          `ledger inspect` before repeating it",
-        ANSWER_WAIT.as_secs()
+        wait.as_secs()
     );
     Error::new(ErrorKind::Locked, message).at_path(dir)
 }

@@ -175,6 +175,28 @@ pub(crate) fn inspect(
     })
 }
 
+/// Prints the view of `ledger inspect` that these words name.
+///
+/// # Errors
+/// As [`inspect`]; `Usage` for words that name no view.
+pub(crate) fn inspect_words(
+    dir: &str,
+    words: &[String],
+    environment: &Environment,
+    out: &mut dyn Write,
+) -> Result<Code, Failure> {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: InspectArgs,
+    }
+    let line = ["inspect", dir].into_iter().chain(words.iter().map(String::as_str));
+    match <Line as clap::Parser>::try_parse_from(line) {
+        Ok(line) => inspect(&line.args, environment, out),
+        Err(error) => Err(Failure::Usage(help::plain_words(&error.render().to_string()))),
+    }
+}
+
 /// Rejects a folder that does not exist and has almost the name of a view: a typing error.
 fn expect_no_view(dir: &Path) -> Result<(), Failure> {
     let inspect = InspectArgs::augment_args(clap::Command::new("inspect"));

@@ -26,8 +26,11 @@ pub(crate) mod record_content;
 mod text;
 pub(crate) mod views;
 
+#[cfg(feature = "mcp")]
+pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, inspect, logs, status};
 pub(super) use health::newest_state;
+pub(super) use lookup::{in_flight, name_and_title};
 pub(super) use next_action::{Surroundings, next_action};
 pub(super) use record_content::meaning;
 pub(crate) use views::logs::LogsArgs;

@@ -1,0 +1,314 @@
+//! The claims of a session: which of them are open or not verified, and what the agent is told.
+//!
+//! A claim belongs to a session if its worker has the session's name, or if a tool of the session got
+//! its token in the answer to a claim.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::Route;
+use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp};
+
+use crate::commands::inspect::name_and_title;
+use crate::commands::prime::ReadFrom;
+use crate::output::{escape_control, step_argument};
+use crate::protocol::StepName;
+use crate::runner::{Pending, pending};
+
+use super::session::HostSession;
+
+/// What the answer to a claim contains, without spaces: as JSON, and as text.
+const TASK_JSON: &str = "\"type\":\"task\"";
+const TOKEN_JSON: &str = "\"token\":";
+const TOKEN_TEXT: &str = "token";
+
+/// How many claims a text names.
+const NAMED_MAX: usize = 3;
+
+/// A claim of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SessionClaim {
+    token: u64,
+    run: String,
+    /// Number and id of the step.
+    step: String,
+    title: String,
+    state: ClaimState,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ClaimState {
+    /// The session has the step.
+    Open {
+        lease_until: Timestamp,
+        /// Half of the lease is over.
+        is_due: bool,
+    },
+    /// It was reported, and criteria have no verdict yet.
+    Unverified { open: Vec<String>, accept: String },
+    /// Another worker has the step, or it must not be done any longer.
+    Lost(String),
+}
+
+/// The claims of a session in one ledger.
+#[derive(Debug)]
+pub(super) struct SessionClaims {
+    claims: Vec<SessionClaim>,
+}
+
+impl SessionClaims {
+    /// Finds the claims of a session. Those that ended as they should are forgotten.
+    pub(super) fn find(
+        session: &HostSession,
+        ledger: &Path,
+        state: &State,
+        now: Timestamp,
+    ) -> Self {
+        let by_name = attempts(state).filter(|(_, _, _, worker)| *worker == session.worker());
+        let by_name: BTreeSet<u64> = by_name.map(|(token, ..)| token.0).collect();
+        let kept: BTreeSet<u64> = session.tokens(ledger).into_iter().collect();
+        let mut claims = Vec::new();
+        for token in by_name.union(&kept) {
+            match claim_of(state, AttemptToken(*token), now) {
+                Some(claim) => {
+                    if matches!(claim.state, ClaimState::Lost(_)) {
+                        session.forget_token(ledger, *token);
+                    }
+                    claims.push(claim);
+                }
+                None => session.forget_token(ledger, *token),
+            }
+        }
+        Self { claims }
+    }
+
+    /// Adds the claims in the answer of a tool, and keeps them for the session.
+    pub(super) fn with_claims_in(
+        mut self,
+        answer: &str,
+        session: &HostSession,
+        ledger: &Path,
+        read: &ReadFrom<'_>,
+    ) -> Self {
+        for token in tokens_in(answer) {
+            let is_known = self.claims.iter().any(|claim| claim.token == token);
+            let in_flight = read.state().in_flight.contains_key(&AttemptToken(token));
+            if is_known || !in_flight {
+                continue;
+            }
+            session.keep_token(ledger, token);
+            self.claims.extend(claim_of(read.state(), AttemptToken(token), read.now()));
+        }
+        self
+    }
+
+    /// The tokens whose leases are half over.
+    pub(super) fn due_for_renewal(&self) -> Vec<u64> {
+        let due = self
+            .claims
+            .iter()
+            .filter(|claim| matches!(claim.state, ClaimState::Open { is_due: true, .. }));
+        due.map(|claim| claim.token).collect()
+    }
+
+    /// What the agent is told about claims that it lost; `None` if it lost none.
+    pub(super) fn lost_text(&self) -> Option<String> {
+        let lost = self.claims.iter().filter_map(|claim| match &claim.state {
+            ClaimState::Lost(why) => {
+                let SessionClaim { token, run, step, .. } = claim;
+                Some(format!("Stop working on {step} of run {run}: claim {token} is over, {why}."))
+            }
+            _ => None,
+        });
+        joined(lost.collect())
+    }
+
+    /// Why the session must not end; `None` if it may.
+    pub(super) fn hold_text(&self) -> Option<String> {
+        let held = self.claims.iter().filter_map(|claim| {
+            let SessionClaim { token, run, step, .. } = claim;
+            match &claim.state {
+                ClaimState::Open { .. } => Some(format!(
+                    "{step} of run {run} is claimed by this session and not reported: finish it and \
+                     report it (`ledger_report` with token {token}, or `ledger receipt {token}`), or \
+                     release it (`ledger_release`, or `ledger release {token}`)."
+                )),
+                ClaimState::Unverified { open, accept } => Some(format!(
+                    "{step} of run {run} is reported and not accepted: no verdict on {}. Criteria \
+                     that are commands are checked by `ledger run` or `ledger work`, text by a \
+                     person: `{accept}`.",
+                    open.join("; ")
+                )),
+                ClaimState::Lost(_) => None,
+            }
+        });
+        joined(held.collect())
+    }
+
+    /// What the agent is told about itself: its worker name, and its claims.
+    pub(super) fn own_text(&self, worker: &str) -> String {
+        let mut text =
+            format!("The worker name of this session is {worker}: pass it when you claim.\n");
+        for claim in self.claims.iter().take(NAMED_MAX) {
+            let SessionClaim { token, run, step, title, state } = claim;
+            let title: String = title.chars().take(80).collect();
+            let state = match state {
+                ClaimState::Open { lease_until, .. } => {
+                    format!("claimed until {}", time_text(*lease_until))
+                }
+                ClaimState::Unverified { .. } => "reported, and not accepted yet".to_owned(),
+                ClaimState::Lost(why) => format!("lost: {why}"),
+            };
+            let line = format!("token {token}: {step} of run {run}, {state}: {title}");
+            text.extend(["This session has ", &line, "\n"]);
+        }
+        text
+    }
+}
+
+fn joined(texts: Vec<String>) -> Option<String> {
+    if texts.is_empty() {
+        return None;
+    }
+    let rest = texts.len().saturating_sub(NAMED_MAX);
+    let mut shown: Vec<String> = texts.into_iter().take(NAMED_MAX).collect();
+    if rest > 0 {
+        shown.push(format!("And {rest} more."));
+    }
+    Some(shown.join("\n"))
+}
+
+/// The attempts that are in flight or reported, with their workers.
+fn attempts(state: &State) -> impl Iterator<Item = (AttemptToken, &Run, StepNumber, &str)> {
+    let runs = state.runs.open().filter_map(|id| state.runs.get(&id));
+    let reported = runs.flat_map(|run| run.reported.iter().map(move |number| (run, *number)));
+    let in_flight =
+        state.in_flight.values().filter_map(|(id, number)| Some((state.runs.get(id)?, *number)));
+    in_flight.chain(reported).filter_map(|(run, number)| {
+        let attempt = run.step(number)?.attempt()?;
+        Some((attempt.token, run, number, attempt.worker.as_str()))
+    })
+}
+
+/// The claim of a token; `None` if the attempt ended as it should: accepted, failed or released.
+fn claim_of(state: &State, token: AttemptToken, now: Timestamp) -> Option<SessionClaim> {
+    let (id, number) = state.dispatched.get(&token)?;
+    let (run, number) = (state.runs.get(id)?, *number);
+    let step = run.step(number)?;
+    let own = step.attempt().filter(|attempt| attempt.token == token);
+    let claim_state = match (step.status, own) {
+        (StepStatus::Dispatched, Some(attempt)) => {
+            let planned = run.plan().zip(run.plan_step(number));
+            let lease = planned.map_or(0, |(plan, step)| plan.lease_of(step));
+            let left = attempt.lease_until.saturating_sub(now);
+            ClaimState::Open { lease_until: attempt.lease_until, is_due: left < lease / 2 }
+        }
+        (StepStatus::Reported, Some(_)) => unverified(run, number),
+        (StepStatus::Dispatched, None) => {
+            let worker = step.attempt().map_or("another worker", |attempt| attempt.worker.as_str());
+            ClaimState::Lost(format!("{} has it now", escape_control(worker)))
+        }
+        (StepStatus::Cancelled | StepStatus::Removed, _) => {
+            ClaimState::Lost(format!("the step is {}", step.status))
+        }
+        _ => return None,
+    };
+    let (name, title) = name_and_title(run, number);
+    Some(SessionClaim {
+        token: token.0,
+        run: escape_control(&run.name),
+        step: name,
+        title,
+        state: claim_state,
+    })
+}
+
+/// A reported step: its criteria without a verdict.
+fn unverified(run: &Run, number: StepNumber) -> ClaimState {
+    let name = StepName::of(run, number);
+    let open = pending(run, &Route::default()).into_iter().find_map(|item| match item {
+        Pending::Verdicts { step, criteria } if step.number == number => Some(criteria),
+        _ => None,
+    });
+    let open = open.unwrap_or_else(|| vec!["its criteria".to_owned()]);
+    let open = open.iter().map(|criterion| escape_control(criterion)).collect();
+    let accept = format!("ledger accept {} {}", run.name, step_argument(&name));
+    ClaimState::Unverified { open, accept: escape_control(&accept) }
+}
+
+/// The tokens in the answers to claims. The text has no escapes and no spaces.
+fn tokens_in(answer: &str) -> Vec<u64> {
+    let is_json = answer.contains(TASK_JSON);
+    let word = if is_json { TOKEN_JSON } else { TOKEN_TEXT };
+    let places = answer.match_indices(word).filter_map(|(at, _)| answer.get(at + word.len()..));
+    let tokens = places.filter_map(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (digits, after) = rest.split_at(digits);
+        // As `ledger claim` prints it: `token 412: step 3 (build) of run ...`.
+        let is_task = is_json || after.starts_with(":step");
+        digits.parse().ok().filter(|_| is_task)
+    });
+    tokens.collect()
+}
+
+/// Why a task of the host's own list must not be completed: it names a step that is not accepted.
+pub(super) fn unaccepted_step(state: &State, task: &str) -> Option<String> {
+    let runs = state.runs.open().filter_map(|id| state.runs.get(&id));
+    let open = runs.flat_map(|run| {
+        (1..).map(StepNumber).zip(&run.steps).map(move |(number, step)| (run, number, step))
+    });
+    let mut named = open.filter(|(run, number, step)| is_open(step) && names(task, run, *number));
+    let (run, number, step) = named.next()?;
+    let name = name_and_title(run, number).0;
+    Some(format!(
+        "the ledger has not accepted {name} of run {}: it is {}; report the step, and complete the task \
+         when its criteria have passed",
+        escape_control(&run.name),
+        step.status
+    ))
+}
+
+fn is_open(step: &StepState) -> bool {
+    !matches!(
+        step.status,
+        StepStatus::Accepted | StepStatus::Skipped | StepStatus::Removed | StepStatus::Cancelled
+    )
+}
+
+/// Whether a text names a step: `#4`, or its id as a word that is in quotes or stands alone.
+fn names(task: &str, run: &Run, number: StepNumber) -> bool {
+    let id = StepName::of(run, number).id;
+    let numbered = format!("#{number}");
+    let words = task.split(|c: char| c.is_whitespace() || ",;()[]".contains(c));
+    let words = words.map(|word| word.trim_matches(|c: char| "`'\".:".contains(c)));
+    words.filter(|word| !word.is_empty()).any(|word| {
+        word == numbered
+            || (word == id && (id.contains(['-', '_', '.', '/']) || is_alone(task, &id)))
+    })
+}
+
+/// Whether a text is an id alone, or has it in quotes: an id such as `build` is a common word.
+fn is_alone(task: &str, id: &str) -> bool {
+    let quoted = ['`', '"', '\''].iter().any(|quote| task.contains(&format!("{quote}{id}{quote}")));
+    quoted
+        || task.lines().any(|line| line.trim() == id || line.trim().starts_with(&format!("{id}:")))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: tokens are found in answers to claims, and nowhere else.
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_found_in_answers_to_claims_only() {
+        let json = r#"{"token":412,"type":"task"}"#;
+        assert_eq!(tokens_in(json), [412]);
+        assert_eq!(tokens_in("token412:step3(build)ofrunr,attempt1"), [412]);
+        assert!(tokens_in(r#"{"token":412,"type":"receipt"}"#).is_empty());
+        assert!(tokens_in("thetoken412isover").is_empty());
+        assert!(tokens_in("token:step").is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! The input of a hook: the JSON object that a host writes to its standard input.
+//!
+//! Hosts use different names for the same member. A member that is missing is not an error, since
+//! hosts change: the hook then does what it can without it.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::protocol::Failure;
+
+/// The input of a hook.
+#[derive(Debug)]
+pub(super) struct HookInput {
+    members: Map<String, Value>,
+}
+
+/// What the agent told a tool. It may quote an answer that no tool gave.
+const WORDS_OF_THE_AGENT: [&str; 4] = ["tool_input", "prompt", "last_assistant_message", "args"];
+
+impl HookInput {
+    /// Parses the input. An empty one is that of a person who tries the command.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        if text.trim().is_empty() {
+            return Ok(Self { members: Map::new() });
+        }
+        match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => Ok(Self { members }),
+            Ok(_) => Err(Failure::Usage("the input of a hook is a JSON object".to_owned())),
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                Err(Failure::Usage(format!(
+                    "the input of the hook is not JSON: line {line}, column {column}"
+                )))
+            }
+        }
+    }
+
+    fn text(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.members.get(*name)?.as_str())
+    }
+
+    /// The identifier of the session.
+    pub(super) fn session_id(&self) -> Option<&str> {
+        self.text(&["session_id", "sessionId", "sessionID", "conversation_id"])
+    }
+
+    /// The folder in which the session works.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        let roots = || self.members.get("workspace_roots")?.as_array()?.first()?.as_str();
+        self.text(&["cwd", "directory"]).or_else(roots).map(Path::new)
+    }
+
+    /// Whether the session starts again because its context was compacted.
+    pub(super) fn starts_after_compaction(&self) -> bool {
+        self.text(&["source", "trigger"]).is_some_and(|source| source == "compact")
+    }
+
+    /// The task that the agent wants to complete: its subject and its description.
+    pub(super) fn task(&self) -> String {
+        let subject = self.text(&["task_subject", "subject"]).unwrap_or_default();
+        let description = self.text(&["task_description", "description"]).unwrap_or_default();
+        format!("{subject}\n{description}")
+    }
+
+    /// Everything that the tool answered, as one text without escapes and spaces.
+    pub(super) fn tool_answer(&self) -> String {
+        let answers =
+            self.members.iter().filter(|(name, _)| !WORDS_OF_THE_AGENT.contains(&name.as_str()));
+        let text: String = answers.map(|(_, value)| value.to_string()).collect();
+        text.replace("\\n", "").chars().filter(|c| *c != '\\' && !c.is_whitespace()).collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! `ledger hook HOST EVENT`: what an agent host calls at the events of a session.
+//!
+//! The host writes a JSON object to standard input; the answer is in the host's own form. When a
+//! session starts, and after a compaction, the agent gets the prime. While it works, the leases of its
+//! claims are renewed. When it wants to stop although a claim of the session is open, or reported and
+//! not verified, the host is told to continue.
+//!
+//! Invariants:
+//! - A hook that fails never blocks a session: it prints a message and ends with exit code 1. Exit
+//!   code 2, which some hosts take as a veto, is used for an answer only.
+//! - A folder without a ledger gets no answer.
+//! - A hook only informs and reminds: whatever a host does with the answer, a step is accepted by its
+//!   criteria alone.
+
+mod claims;
+mod event;
+mod input;
+mod reply;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use plan_ledger::Environment;
+
+use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
+use crate::options::{Host, LEDGER_NAME, environment, ledger_of, read_text};
+use crate::output::{Code, Failure, print_error, print_message, print_raw};
+use crate::requests::{RenewRequest, Request};
+use crate::server::Client;
+
+use claims::SessionClaims;
+use event::HookEvent;
+use input::HookInput;
+use reply::{Rendered, Reply};
+use session::HostSession;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger hook claude-code SessionStart             print the prime, in the form of Claude Code
+  ledger hook gemini AfterAgent                    ask to continue while a claim is open
+
+Agent hosts call it: `ledger setup HOST` adds it to their settings. The input of the event is read
+from standard input. HOST is claude-code, codex, gemini, opencode, cursor or vscode; EVENT is the
+host's own name. Exit code 1: the hook failed, which blocks nothing. 2: the host must not complete
+the task; the reason is on standard error.";
+
+/// How long a renewal waits for a ledger that another process has locked.
+const RENEWAL_WAIT: Duration = Duration::from_secs(1);
+
+// Host and event are texts, since a wrong word must not end with the exit code of wrong usage.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct HookArgs {
+    /// The host
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// The event, by the host's name
+    #[arg(value_name = "EVENT")]
+    event: String,
+}
+
+pub(crate) fn hook(args: &HookArgs) -> Result<Code, Failure> {
+    let rendered = match answer(args) {
+        Ok(rendered) => rendered,
+        Err(failure) => {
+            print_error(&failure.to_string());
+            return Ok(Code::Failed);
+        }
+    };
+    if let Some(json) = rendered.output {
+        print_raw(&format!("{json}\n"))?;
+    }
+    match rendered.veto {
+        Some(reason) => {
+            print_message(&reason);
+            Ok(Code::Usage)
+        }
+        None => Ok(Code::Success),
+    }
+}
+
+fn answer(args: &HookArgs) -> Result<Rendered, Failure> {
+    let host = Host::named(&args.host).ok_or_else(|| unknown_host(&args.host))?;
+    let event = HookEvent::of(host, &args.event).ok_or_else(|| unknown_event(host, &args.event))?;
+    let input = HookInput::parse(&read_text("-")?)?;
+    let Some(dir) = ledger_for(&input) else { return Ok(Rendered::default()) };
+    let session = HostSession::of(host, input.session_id());
+    let reply = respond(event, &input, &session, &dir)?;
+    Ok(reply.render(host, &args.event))
+}
+
+/// The ledger of the session: that of `LEDGER_DIR`, else of the folder in which the session works.
+fn ledger_for(input: &HookInput) -> Option<PathBuf> {
+    let named = std::env::var_os("LEDGER_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    match (named, input.folder()) {
+        (Some(dir), _) => Some(dir).filter(|dir| dir.is_dir()),
+        (None, Some(folder)) => ledger_of(folder),
+        (None, None) => Some(PathBuf::from(LEDGER_NAME)).filter(|dir| dir.is_dir()),
+    }
+}
+
+fn respond(
+    event: HookEvent,
+    input: &HookInput,
+    session: &HostSession,
+    dir: &Path,
+) -> Result<Reply, Failure> {
+    let environment = environment();
+    match event {
+        HookEvent::Compacting => {
+            session.note_compaction();
+            return Ok(Reply::Nothing);
+        }
+        HookEvent::Prompt if !session.is_compacted() => return Ok(Reply::Nothing),
+        _ => {}
+    }
+    let read = ReadFrom::open(dir, &environment)?;
+    let claims = SessionClaims::find(session, dir, read.state(), read.now());
+    match event {
+        HookEvent::SessionStart => {
+            session.offer_worker_name(environment.clock.now());
+            // Some hosts lose this text if the session starts after a compaction.
+            if !input.starts_after_compaction() {
+                session.forget_compaction();
+            }
+            Ok(Reply::Context(session_prime(&read, session, &claims)?))
+        }
+        HookEvent::Prompt => {
+            session.forget_compaction();
+            Ok(Reply::Context(session_prime(&read, session, &claims)?))
+        }
+        HookEvent::ToolUsed => {
+            let claims = claims.with_claims_in(&input.tool_answer(), session, dir, &read);
+            renew(&claims, dir, &environment);
+            Ok(claims.lost_text().map_or(Reply::Nothing, Reply::Context))
+        }
+        HookEvent::Stopping => Ok(claims.hold_text().map_or(Reply::Nothing, Reply::Hold)),
+        HookEvent::TaskCompleted => {
+            let reason = claims::unaccepted_step(read.state(), &input.task());
+            Ok(reason.map_or(Reply::Nothing, Reply::Veto))
+        }
+        HookEvent::Compacting => Ok(Reply::Nothing),
+    }
+}
+
+/// The prime, the claims of the session, and its worker name.
+fn session_prime(
+    read: &ReadFrom<'_>,
+    session: &HostSession,
+    claims: &SessionClaims,
+) -> Result<String, Failure> {
+    let own = claims.own_text(session.worker());
+    let room = PRIME_LENGTH_MAX.saturating_sub(own.len());
+    let prime = prime_text(&read_prime(read, None)?, room);
+    Ok(format!("{prime}{own}"))
+}
+
+/// Renews the leases of the session's claims that are half over.
+fn renew(claims: &SessionClaims, dir: &Path, environment: &Environment) {
+    let mut client = Client::new(dir, environment).with_wait_limit(RENEWAL_WAIT);
+    for token in claims.due_for_renewal() {
+        let request: Request = RenewRequest { token, lease_seconds: None }.into();
+        // The next event tries again; if the claim is over, it says so.
+        let _ = client.call(&request);
+    }
+}
+
+fn unknown_host(word: &str) -> Failure {
+    let names: Vec<_> = Host::ALL.into_iter().map(Host::name).collect();
+    Failure::Usage(format!("unknown host `{word}`\nhint: use one of {}", names.join(", ")))
+}
+
+fn unknown_event(host: Host, word: &str) -> Failure {
+    let names = HookEvent::names(host).join(", ");
+    Failure::Usage(format!("{} has no event `{word}`\nhint: use one of {names}", host.name()))
+}

@@ -1,0 +1,261 @@
+//! The content of a prime, read from the newest state.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::internals::ledger::{Fold, LedgerTime};
+use plan_ledger::internals::plan::{Route, user_view};
+use plan_ledger::{
+    Environment, Event, LedgerView, Limits, Run, State, StepNumber, StepState, Timestamp,
+};
+
+use crate::commands::inspect::health::damage_text;
+use crate::commands::inspect::record_content::{RecordContent, content_text};
+use crate::commands::inspect::{in_flight, name_and_title};
+use crate::output::pending_commands;
+use crate::protocol::Failure;
+use crate::requests::{default_run, run_of, run_status};
+use crate::runner::{Pending, pending};
+
+/// How many items of each kind a prime has.
+const LISTED_MAX: usize = 5;
+
+/// How many records before the last one are looked at for changes of the run.
+const CHANGES_READ_MAX: usize = 64;
+
+/// What an agent must know to continue. Without a ledger, or without a run, most members are empty.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct PrimeLine {
+    /// The active runs, if there are several and none was named.
+    pub(super) active_runs: Vec<String>,
+    /// What is left of the run's budget; absent limits are unlimited.
+    pub(super) budget_left: Limits,
+    /// The last changes of the run, newest first.
+    pub(super) changes: Vec<ChangeJson>,
+    /// The steps in flight, in the order of dispatch: the first five.
+    pub(super) claimed: Vec<ClaimedStepJson>,
+    /// The number of steps in flight.
+    pub(super) claimed_count: usize,
+    /// Why not all of the ledger can be read; null if all of it can.
+    pub(super) damage: Option<String>,
+    /// The number of steps that are accepted or skipped.
+    pub(super) done: u32,
+    /// The steps that can be dispatched, in the order of dispatch: the first five.
+    pub(super) ready: Vec<ReadyStepJson>,
+    /// The number of steps that can be dispatched.
+    pub(super) ready_count: usize,
+    /// The run; null if there is none, or if several are active and none was named.
+    pub(super) run: Option<String>,
+    /// The last record of the ledger.
+    pub(super) seq: u64,
+    /// The status of the run.
+    pub(super) status: Option<String>,
+    /// The number of steps of the active version.
+    pub(super) steps: u32,
+    /// The plan's title.
+    pub(super) title: String,
+    /// The items that wait for a person: the first five.
+    pub(super) waiting: Vec<WaitingJson>,
+    /// The number of items that wait for a person.
+    pub(super) waiting_count: usize,
+}
+
+/// A change of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangeJson {
+    /// The record.
+    pub(super) seq: u64,
+    /// The change, for people.
+    pub(super) text: String,
+}
+
+/// A step in flight.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ClaimedStepJson {
+    /// When it was dispatched.
+    pub(super) dispatched_micros: Timestamp,
+    /// The end of its lease.
+    pub(super) lease_until_micros: Timestamp,
+    /// The step number.
+    pub(super) number: StepNumber,
+    /// The step's id.
+    pub(super) step: String,
+    /// Its title or goal.
+    pub(super) title: String,
+    /// The worker.
+    pub(super) worker: String,
+}
+
+/// A step that can be dispatched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReadyStepJson {
+    /// The step number.
+    pub(super) number: StepNumber,
+    /// Its owner.
+    pub(super) owner: Option<String>,
+    /// The step's id.
+    pub(super) step: String,
+    /// Its title or goal.
+    pub(super) title: String,
+}
+
+/// An item that waits for a person.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WaitingJson {
+    /// Commands, one of which is enough.
+    pub(super) commands: Vec<String>,
+    /// The item, for people.
+    pub(super) text: String,
+}
+
+/// The ledger that a prime is read from.
+#[derive(Debug)]
+pub(crate) struct ReadFrom<'a> {
+    dir: &'a Path,
+    view: LedgerView,
+    fold: Fold,
+    now: Timestamp,
+}
+
+impl<'a> ReadFrom<'a> {
+    /// Reads the newest state of a ledger, without its lock.
+    ///
+    /// # Errors
+    /// Those of [`LedgerView::open`]. Damage is not an error here.
+    pub(crate) fn open(dir: &'a Path, environment: &Environment) -> Result<Self, Failure> {
+        let view = LedgerView::open(dir, environment)?;
+        let fold = view.fold_recent()?;
+        let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
+        Ok(Self { dir, view, fold, now })
+    }
+
+    /// The newest state.
+    pub(crate) fn state(&self) -> &State {
+        &self.fold.state
+    }
+
+    /// The ledger's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The first problem, if not all of the ledger can be read.
+    fn damage(&self) -> Option<String> {
+        let first = self.fold.damage.first().map(damage_text);
+        first.or_else(|| self.fold.unreadable.clone())
+    }
+
+    /// The last changes of a run, newest first.
+    fn changes(&self, run: &Run) -> Vec<ChangeJson> {
+        let records = self.view.log().records_reverse(self.state().seq);
+        // Damage ends the list: the line about damage names it.
+        let records = records.take(CHANGES_READ_MAX).map_while(Result::ok);
+        let changes = records.filter_map(|record| {
+            let content = RecordContent::of(&record);
+            let RecordContent::Event(event) = &content else { return None };
+            if content.run() != Some(run.id) {
+                return None;
+            }
+            let (_, text) = content_text(&record, &content);
+            let subject = match event {
+                Event::Step(event) => format!("{}: ", name_and_title(run, event.step).0),
+                _ => String::new(),
+            };
+            Some(ChangeJson { seq: record.seq, text: format!("{subject}{text}") })
+        });
+        changes.take(LISTED_MAX).collect()
+    }
+}
+
+/// The prime of a run. Without a name: of the only active run, else of the newest.
+///
+/// # Errors
+/// `Usage` for an unknown run.
+pub(crate) fn read_prime(from: &ReadFrom<'_>, name: Option<&str>) -> Result<PrimeLine, Failure> {
+    let state = from.state();
+    let line = PrimeLine { damage: from.damage(), seq: state.seq, ..PrimeLine::default() };
+    let run = match name {
+        Some(name) => Some(run_of(state, name)?),
+        None => match default_run(state) {
+            Ok(id) => id.and_then(|id| state.runs.get(&id)),
+            // Several runs are active.
+            Err(_) => return Ok(PrimeLine { active_runs: active_runs(state), ..line }),
+        },
+    };
+    Ok(match run {
+        Some(run) => line.with_run(from, run),
+        None => line,
+    })
+}
+
+fn active_runs(state: &State) -> Vec<String> {
+    let overviews = state.runs.overviews().filter(|(_, overview)| overview.is_open());
+    overviews.map(|(_, overview)| overview.name.clone()).collect()
+}
+
+impl PrimeLine {
+    fn with_run(self, from: &ReadFrom<'_>, run: &Run) -> Self {
+        let (state, view) = (from.state(), user_view(run, from.now));
+        let waiting: Vec<Pending> =
+            pending(run, &Route::default()).into_iter().filter(Pending::needs_person).collect();
+        let claimed = |(number, step): (StepNumber, &StepState)| {
+            let attempt = step.attempt()?;
+            Some(ClaimedStepJson {
+                dispatched_micros: attempt.dispatched,
+                lease_until_micros: attempt.lease_until,
+                number,
+                step: step.id().to_owned(),
+                title: name_and_title(run, number).1,
+                worker: attempt.worker.clone(),
+            })
+        };
+        let ready = |number: StepNumber| {
+            let step = run.step(number)?;
+            Some(ReadyStepJson {
+                number,
+                owner: step.owner().map(str::to_owned),
+                step: step.id().to_owned(),
+                title: name_and_title(run, number).1,
+            })
+        };
+        let item = |item: &Pending| {
+            let (text, commands) = pending_commands(item, &run.name, from.dir);
+            WaitingJson { commands, text }
+        };
+        Self {
+            budget_left: budget_left(run, from.now),
+            changes: from.changes(run),
+            claimed: in_flight(state, run).filter_map(claimed).take(LISTED_MAX).collect(),
+            claimed_count: in_flight(state, run).count(),
+            done: view.done,
+            ready: run.ready().filter_map(|(_, number)| ready(number)).take(LISTED_MAX).collect(),
+            ready_count: run.ready_count(),
+            run: Some(run.name.clone()),
+            status: Some(status(run)),
+            steps: view.total_steps,
+            title: view.title,
+            waiting: waiting.iter().take(LISTED_MAX).map(item).collect(),
+            waiting_count: waiting.len(),
+            ..self
+        }
+    }
+}
+
+fn status(run: &Run) -> String {
+    if run.pause.is_some() { "paused".to_owned() } else { run_status(run) }
+}
+
+/// What is left of a run's budget, without what attempts in flight may still spend.
+fn budget_left(run: &Run, now: Timestamp) -> Limits {
+    let (limits, account) = (run.limits(), &run.account);
+    let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
+    let (spent, reserved) = (account.spent, account.reserved);
+    Limits {
+        money_micros: left(limits.money_micros, spent.money_micros + reserved.money_micros),
+        tokens: left(limits.tokens, spent.tokens + reserved.tokens),
+        attempts: left(limits.attempts, account.attempts),
+        wall_seconds: run.wall_until().map(|until| until.saturating_sub(now) / 1_000_000),
+    }
+}

@@ -1,0 +1,56 @@
+//! `ledger prime`: what an agent must know to continue, in at most 2 KiB.
+//!
+//! An agent loses its context when a session starts, resumes or is compacted. The prime is the text
+//! that gives the plan back: where the run is, what is claimed, what waits for a person, what is next,
+//! and how to work on it.
+//!
+//! Invariants:
+//! - It takes no lock and writes nothing, so a lock holder that hangs delays no session.
+//! - The same records give the same prime, except for elapsed times.
+//! - A folder without a ledger is not an error: most sessions have none.
+
+mod brief;
+mod text;
+
+pub(crate) use brief::{PrimeLine, ReadFrom, read_prime};
+pub(crate) use text::{PRIME_LENGTH_MAX, prime_text};
+
+use clap::Args;
+
+use crate::options::{LedgerArgs, RunArg, environment};
+use crate::output::{Code, Failure, print_line, print_text};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger prime                                     the run, what is claimed, what is next
+  ledger prime my-plan --json
+
+It is the text that `ledger hook` gives to an agent when a session starts and after a compaction.
+It takes no lock. Without a ledger it prints one line. Exit code 0 in any case, except for a run
+that does not exist.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PrimeArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    #[command(flatten)]
+    run: RunArg,
+}
+
+pub(crate) fn prime(args: &PrimeArgs) -> Result<Code, Failure> {
+    let dir = args.ledger.dir();
+    let read = if dir.is_dir() {
+        let read = ReadFrom::open(dir, &environment())?;
+        Some(read_prime(&read, args.run.name())?)
+    } else {
+        None
+    };
+    match (&read, args.ledger.json) {
+        (Some(line), true) => print_line(line)?,
+        (None, true) => print_line(&PrimeLine::default())?,
+        (Some(line), false) => print_text(&prime_text(line, PRIME_LENGTH_MAX))?,
+        (None, false) => print_text("there is no ledger here; `ledger init` creates one\n")?,
+    }
+    Ok(Code::Success)
+}

@@ -1,0 +1,251 @@
+//! The arguments of the tools. Their descriptions are what a model reads, so they are short, and the
+//! schemas are flat: texts, numbers, and lists of texts.
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+/// Reads a token. Some models write numbers as text.
+fn token<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(from)?;
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    number.ok_or_else(|| {
+        D::Error::custom(format!("token: expected the number of a claim, found {value}"))
+    })
+}
+
+/// Reads the name of a person.
+fn author<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
+    let is_name = !name.trim().is_empty();
+    is_name.then_some(name).ok_or_else(|| D::Error::custom("by: expected the name of a person"))
+}
+
+/// `ledger_claim`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimArguments {
+    /// Run, if several are active
+    pub(super) run: Option<String>,
+    /// Only this step, by id or number
+    pub(super) step: Option<String>,
+    /// Your worker name
+    pub(super) worker: Option<String>,
+    /// Only steps of these owners
+    #[serde(default)]
+    pub(super) owners: Vec<String>,
+    /// Only steps with one of these tags
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    /// Wait until a step is ready, 0 to 50
+    pub(super) wait_seconds: Option<u64>,
+    /// Lease; the plan's by default
+    pub(super) lease_seconds: Option<u32>,
+    /// Repeat the call with the same key to get the same answer
+    pub(super) key: Option<String>,
+}
+
+/// `ledger_report`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReportArguments {
+    /// From the claim
+    #[serde(deserialize_with = "token")]
+    pub(super) token: u64,
+    pub(super) outcome: ReportOutcome,
+    /// The result: JSON, or else text
+    #[schemars(with = "Option<String>")]
+    pub(super) output: Option<Value>,
+    /// Why it failed, or needs a new plan
+    pub(super) message: Option<String>,
+    /// Of a failure
+    pub(super) class: Option<ReportClass>,
+    /// Paths of files that it made
+    #[serde(default)]
+    pub(super) artifacts: Vec<String>,
+    /// Tokens used
+    #[serde(default)]
+    pub(super) tokens: u64,
+    /// Cost in millionths
+    #[serde(default)]
+    pub(super) money_micros: u64,
+    /// Variables to set, by name
+    #[serde(default)]
+    pub(super) variables: Map<String, Value>,
+    /// Claim the next step, too
+    #[serde(default)]
+    pub(super) next: bool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReportOutcome {
+    Succeeded,
+    Failed,
+    ReplanRequested,
+}
+
+/// The class of a failure.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReportClass {
+    Transient,
+    Deterministic,
+    AssumptionBroken,
+    BudgetExhausted,
+    Unknown,
+}
+
+/// `ledger_heartbeat`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeartbeatArguments {
+    #[serde(deserialize_with = "token")]
+    pub(super) token: u64,
+    pub(super) lease_seconds: Option<u32>,
+    /// Key of a side effect
+    pub(super) effect: Option<String>,
+    /// Before the effect, and after it
+    pub(super) effect_state: Option<EffectWord>,
+}
+
+/// The progress of a side effect.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum EffectWord {
+    Intended,
+    Committed,
+}
+
+/// `ledger_release`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseArguments {
+    #[serde(deserialize_with = "token")]
+    pub(super) token: u64,
+    /// Whether anything was done that cannot be repeated
+    pub(super) began: bool,
+    pub(super) reason: Option<String>,
+}
+
+/// `ledger_status`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StatusArguments {
+    pub(super) run: Option<String>,
+}
+
+/// `ledger_show`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShowArguments {
+    pub(super) what: ShowWhat,
+    /// The step, for step, why and history
+    pub(super) id: Option<String>,
+    pub(super) run: Option<String>,
+    /// As of this record
+    pub(super) at: Option<u64>,
+    /// `next_cursor` of the last answer
+    pub(super) cursor: Option<String>,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ShowWhat {
+    Step,
+    Why,
+    History,
+    Plan,
+    Queue,
+    Variables,
+    Questions,
+    Records,
+}
+
+/// `ledger_plan`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanArguments {
+    pub(super) mode: PlanMode,
+    /// The plan's text: YAML, JSON or Markdown
+    pub(super) plan: Option<String>,
+    /// Or its file
+    pub(super) path: Option<String>,
+    /// Name of a new run, or the run to change
+    pub(super) run: Option<String>,
+    pub(super) reason: Option<String>,
+    /// The new step, to add one
+    pub(super) id: Option<String>,
+    pub(super) goal: Option<String>,
+    /// Steps that it needs
+    #[serde(default)]
+    pub(super) after: Vec<String>,
+    /// Criteria in words
+    #[serde(default)]
+    pub(super) acceptance: Vec<String>,
+}
+
+/// What is done with a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PlanMode {
+    Check,
+    Propose,
+    AddStep,
+}
+
+/// `ledger_answer`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerArguments {
+    pub(super) run: Option<String>,
+    /// Number of the question
+    pub(super) question: Option<u64>,
+    /// Or the step; `plan` for the plan's criteria
+    pub(super) step: Option<String>,
+    /// An option of the question, pass, fail, retry, skip, landed, did-not-happen, approve or reject
+    pub(super) answer: String,
+    /// The person who decided
+    #[serde(deserialize_with = "author")]
+    pub(super) by: String,
+    pub(super) note: Option<String>,
+    /// Hash that the person was shown
+    pub(super) shown: Option<String>,
+}
+
+/// `ledger_control`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ControlArguments {
+    pub(super) action: ControlAction,
+    pub(super) run: Option<String>,
+    /// The variable, the step of a note, or the part of the budget: `money_micros`, tokens, attempts,
+    /// `wall_seconds`
+    pub(super) name: Option<String>,
+    /// The value as JSON, the text of a note, the amount to add, or the attempts at once
+    #[schemars(with = "Option<String>")]
+    pub(super) value: Option<Value>,
+    /// Only if the variable has this version
+    pub(super) if_version: Option<u64>,
+    pub(super) reason: Option<String>,
+    /// The person who decided
+    #[serde(deserialize_with = "author")]
+    pub(super) by: String,
+}
+
+/// What is done with a run.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ControlAction {
+    Pause,
+    Unpause,
+    Cancel,
+    RaiseBudget,
+    Cap,
+    Set,
+    Note,
+    Withdraw,
+}

@@ -1,0 +1,181 @@
+//! One call of a tool: the ledger, the role, and how requests are made.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use plan_ledger::Environment;
+
+use crate::output::Code;
+use crate::protocol::{Answer, Failure, hex};
+use crate::requests::{Request, Role};
+use crate::server::Client;
+
+use super::key::{KEY_LENGTH_MAX, key_of};
+
+/// How long a call waits for a locked ledger, and for the answer of a server.
+const CALL_WAIT: Duration = Duration::from_secs(20);
+
+/// The pause between two claims of a call that waits.
+const CLAIM_PAUSE: Duration = Duration::from_millis(200);
+
+/// The server of one host: it has no state besides its own name.
+#[derive(Debug)]
+pub(super) struct ToolServer {
+    pub(super) dir: PathBuf,
+    pub(super) environment: Environment,
+    pub(super) role: Role,
+    /// The run that is meant where a call names none.
+    pub(super) run: Option<String>,
+    /// The worker where a call names none.
+    pub(super) worker: String,
+    /// Distinguishes the calls of this process from those of others.
+    nonce: String,
+    /// The client is gone: no call may claim for it any longer.
+    is_closed: AtomicBool,
+}
+
+/// The answer of a tool, or why there is none.
+pub(super) type ToolOutcome = Result<Map<String, Value>, ToolRefusal>;
+
+/// Why a call was rejected. A model reads the text, and can call again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ToolRefusal {
+    /// The name of the rule, as in the errors of the command line.
+    pub(super) rejection: String,
+    pub(super) message: String,
+}
+
+impl ToolRefusal {
+    pub(super) fn new(rejection: &str, message: impl Into<String>) -> Self {
+        Self { rejection: rejection.to_owned(), message: message.into() }
+    }
+
+    pub(super) fn arguments(message: &str) -> Self {
+        Self::new("arguments", message)
+    }
+
+    fn of_line(line: &Value) -> Self {
+        let text = |name: &str| line.get(name).and_then(Value::as_str);
+        let rejection = text("rejection").or_else(|| text("kind")).unwrap_or("failed");
+        Self::new(rejection, text("message").unwrap_or_default())
+    }
+}
+
+impl From<Failure> for ToolRefusal {
+    fn from(failure: Failure) -> Self {
+        Self::of_line(&failure.json())
+    }
+}
+
+impl ToolServer {
+    pub(super) fn new(
+        dir: PathBuf,
+        environment: Environment,
+        role: Role,
+        run: Option<String>,
+        worker: Option<String>,
+    ) -> Self {
+        let nonce = hex(&environment.ids.next_id());
+        let word: String = nonce.chars().take(8).collect();
+        let worker = worker.unwrap_or_else(|| format!("mcp/{word}"));
+        Self { dir, environment, role, run, worker, nonce, is_closed: AtomicBool::new(false) }
+    }
+
+    /// Notes that the client is gone.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+}
+
+/// A call of a tool.
+pub(super) struct ToolCall<'a> {
+    pub(super) server: &'a ToolServer,
+    /// The identifier of the call in the protocol.
+    pub(super) id: String,
+    /// Whether the client has cancelled the call.
+    pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl ToolCall<'_> {
+    /// The run that a call names, else that of the server.
+    pub(super) fn run(&self, named: Option<String>) -> Option<String> {
+        named.or_else(|| self.server.run.clone())
+    }
+
+    /// The key of this call within this process: a repetition has the same identifier.
+    pub(super) fn own_key(&self, tool: &str, chosen: Option<&str>) -> Result<String, ToolRefusal> {
+        match chosen {
+            Some(key) if key.is_empty() || key.len() > KEY_LENGTH_MAX => {
+                let message =
+                    format!("key: expected 1 to {KEY_LENGTH_MAX} bytes, found {}", key.len());
+                Err(ToolRefusal::arguments(&message))
+            }
+            Some(key) => Ok(key_of(&["chosen", tool, key])),
+            None => Ok(key_of(&["call", &self.server.nonce, &self.id])),
+        }
+    }
+
+    /// Makes a request under a key.
+    pub(super) fn request(
+        &self,
+        request: impl Into<Request>,
+        key: &str,
+    ) -> Result<Answer, ToolRefusal> {
+        let request = request.into();
+        let needed = request.rules().role;
+        if needed > self.server.role {
+            return Err(wrong_role("this", needed, self.server.role));
+        }
+        let answer = self.client().call_under(&request, key)?;
+        match answer.lines.first().filter(|line| line.get("type").is_some_and(|it| it == "error")) {
+            Some(line) => Err(ToolRefusal::of_line(line)),
+            None => Ok(answer),
+        }
+    }
+
+    /// Makes a request again until a step is ready, the run ends, or the time is over.
+    pub(super) fn request_until_ready(
+        &self,
+        request: &Request,
+        key: &str,
+        wait: Duration,
+    ) -> Result<Answer, ToolRefusal> {
+        let until = Instant::now() + wait;
+        loop {
+            if self.server.is_closed.load(Ordering::Acquire) || (self.is_cancelled)() {
+                return Err(ToolRefusal::new("cancelled", "the call was cancelled"));
+            }
+            let answer = self.request(request.clone(), key)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if Code::of(answer.code) != Code::Waiting || left.is_zero() {
+                return Ok(answer);
+            }
+            std::thread::sleep(CLAIM_PAUSE.min(left));
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&self.server.dir, &self.server.environment).with_wait_limit(CALL_WAIT)
+    }
+}
+
+/// The rejection of a call that needs another role.
+pub(super) fn wrong_role(what: &str, needed: Role, role: Role) -> ToolRefusal {
+    let message = format!(
+        "{what} needs the role {}; this server was started with --role {}",
+        role_word(needed),
+        role_word(role)
+    );
+    ToolRefusal::new("wrong_role", message)
+}
+
+pub(super) fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "viewer",
+        Role::Worker => "worker",
+        Role::Operator => "operator",
+    }
+}

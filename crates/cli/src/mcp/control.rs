@@ -1,0 +1,248 @@
+//! The tools of an operator: plan, answer, control.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use plan_ledger::internals::files::{
+    self, Diagnostic, LintReport, Programs, ReadOptions, Severity,
+};
+use plan_ledger::internals::plan::{Criterion, Review};
+use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
+
+use crate::commands::prime::ReadFrom;
+use crate::protocol::Failure;
+use crate::requests::{
+    AddStepRequest, AnswerRequest, AnswerStepRequest, BudgetChange, BudgetRequest, CancelRequest,
+    CapRequest, CheckedPlan, JudgeRequest, NoteRequest, PauseRequest, ProposeRequest, Request,
+    RetryRequest, ReviewRequest, Scope, SetRequest, SkipRequest, UnpauseRequest, WithdrawRequest,
+    run_or_only,
+};
+
+use super::arguments::{AnswerArguments, ControlAction, ControlArguments, PlanArguments, PlanMode};
+use super::call::{ToolCall, ToolOutcome, ToolRefusal};
+use super::key::{key_of, key_of_content};
+use super::work::value_of;
+
+/// How many problems and warnings of a plan an answer has.
+const DIAGNOSTICS_MAX: usize = 20;
+
+pub(super) fn plan(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
+    match arguments.mode {
+        PlanMode::AddStep => add_step(call, arguments),
+        PlanMode::Check => {
+            let checked = read_plan(&arguments)?;
+            Ok(diagnosed(&checked))
+        }
+        PlanMode::Propose => propose(call, arguments),
+    }
+}
+
+fn read_plan(arguments: &PlanArguments) -> Result<LintReport, ToolRefusal> {
+    match (&arguments.plan, &arguments.path) {
+        (Some(text), None) => Ok(files::lint_text("plan", text, None)),
+        (None, Some(path)) => {
+            let options = ReadOptions {
+                tag: None,
+                drop_dependencies: Vec::new(),
+                prose: false,
+                programs: Some(Programs::of_process()),
+            };
+            files::lint_with(Path::new(path), &options)
+                .map_err(|error| Failure::of_input(error).into())
+        }
+        _ => Err(ToolRefusal::arguments("expected one of plan and path")),
+    }
+}
+
+/// What is wrong with a plan.
+fn diagnosed(report: &LintReport) -> Map<String, Value> {
+    let list = |severity: Severity| -> Vec<String> {
+        let found = report.diagnostics.iter().filter(|each| each.severity == severity);
+        found.take(DIAGNOSTICS_MAX).map(diagnostic_text).collect()
+    };
+    let plan = report.plan_file.as_ref().map(|file| &file.plan);
+    let answer = json!({
+        "valid": plan.is_some(),
+        "problems": list(Severity::Problem),
+        "warnings": list(Severity::Warning),
+        "steps": plan.map(|plan| plan.steps.len()),
+        "hash": plan.map(|plan| plan_hash(plan).to_string()),
+    });
+    match answer {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn diagnostic_text(diagnostic: &Diagnostic) -> String {
+    let line = diagnostic.line.map_or_else(String::new, |line| format!("line {line}: "));
+    let Diagnostic { place, message, .. } = diagnostic;
+    if place.is_empty() { format!("{line}{message}") } else { format!("{line}{place}: {message}") }
+}
+
+fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
+    let report = read_plan(&arguments)?;
+    let answer = diagnosed(&report);
+    let Some(file) = report.plan_file else {
+        let problems = answer.get("problems").cloned().unwrap_or_default();
+        return Err(ToolRefusal::new("invalid_plan", format!("the plan is invalid: {problems}")));
+    };
+    let named = arguments.path.as_deref().and_then(|path| Path::new(path).file_stem()?.to_str());
+    let run = call.run(arguments.run).or_else(|| named.map(str::to_owned));
+    let Some(run) = run else {
+        return Err(ToolRefusal::arguments("run: a new run needs a name"));
+    };
+    // As for `ledger run`: the texts of other tools' files are not meant as criteria.
+    let text = if file.format.is_native() { TextPolicy::Judge } else { TextPolicy::Trust };
+    let policy = RunPolicy { text, ..RunPolicy::default() };
+    let hash = plan_hash(&file.plan).to_string();
+    let key = call_key(call, &["propose", &run, &hash])?;
+    let request = ProposeRequest {
+        run,
+        plan: Box::new(file.plan),
+        reason: arguments.reason.unwrap_or_default(),
+        policy,
+        draft: CheckedPlan::default(),
+    };
+    let proposed = call.request(request, &key)?;
+    let mut answer = answer;
+    answer.extend(line(proposed.lines.into_iter().next()));
+    Ok(answer)
+}
+
+fn add_step(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
+    let Some(id) = arguments.id else {
+        return Err(ToolRefusal::arguments("id: add_step needs the id of the new step"));
+    };
+    let step = Step {
+        id,
+        goal: arguments.goal.unwrap_or_default(),
+        after: arguments.after,
+        acceptance: arguments.acceptance.into_iter().map(Criterion::Text).collect(),
+        ..Step::default()
+    };
+    let request = AddStepRequest {
+        run: call.run(arguments.run),
+        step: Box::new(step),
+        reason: arguments.reason.unwrap_or_default(),
+    };
+    let key = call_key(call, &["add_step"])?;
+    let answer = call.request(request, &key)?;
+    Ok(line(answer.lines.into_iter().next()))
+}
+
+pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOutcome {
+    let AnswerArguments { run, question, step, answer, by, note, shown } = arguments;
+    let note = note.unwrap_or_default();
+    let content = match json!({
+        "run": run, "question": question, "step": step, "answer": answer, "by": by, "note": note,
+    }) {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    let run = || active_run(call, run.clone());
+    let request: Request = match (question, step, answer.as_str()) {
+        (Some(question), None, _) => AnswerRequest { question, answer, by, note, shown }.into(),
+        (Some(_), Some(_), _) => {
+            return Err(ToolRefusal::arguments("expected one of question and step"));
+        }
+        (None, None, word @ ("approve" | "reject")) => {
+            let review = if word == "approve" { Review::Approved } else { Review::Rejected };
+            ReviewRequest { run: run()?, review, by, note, shown }.into()
+        }
+        (None, None, _) => {
+            let message =
+                "expected question or step, or the answer approve or reject for a plan version";
+            return Err(ToolRefusal::arguments(message));
+        }
+        (None, Some(step), word @ ("pass" | "fail")) => {
+            let ruling = if word == "pass" { Ruling::Pass } else { Ruling::Fail };
+            JudgeRequest { run: run()?, step, ruling, by, evidence: note }.into()
+        }
+        (None, Some(step), "retry") => RetryRequest { run: run()?, step: Some(step), by }.into(),
+        (None, Some(step), "skip") => SkipRequest { run: run()?, step, by, reason: note }.into(),
+        (None, Some(step), _) => {
+            AnswerStepRequest { run: run()?, step, answer, by, note, shown }.into()
+        }
+    };
+    // A decision about a step may be made again after its next attempt, so the record counts, too.
+    let key = match &request {
+        Request::Answer(_) | Request::Review(_) => key_of_content("ledger_answer", &content),
+        _ => call_key(call, &["answer"])?,
+    };
+    let answer = call.request(request, &key)?;
+    Ok(line(answer.lines.into_iter().next()))
+}
+
+pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolOutcome {
+    let ControlArguments { action, run, name, value, if_version, reason, by } = arguments;
+    let reason = reason.unwrap_or_default();
+    let missing = |what: &str| ToolRefusal::arguments(&format!("{what}: this action needs it"));
+    let number = |value: Option<Value>| {
+        let value = value.map(value_of).ok_or_else(|| missing("value"))?;
+        value.as_u64().ok_or_else(|| {
+            ToolRefusal::arguments(&format!("value: expected a whole number, found {value}"))
+        })
+    };
+    let named = || active_run(call, run.clone());
+    let request: Request = match action {
+        ControlAction::Pause => PauseRequest { run: named()?, by, reason }.into(),
+        ControlAction::Unpause => UnpauseRequest { run: named()?, by }.into(),
+        ControlAction::Cancel => CancelRequest { run: named()?, by, reason }.into(),
+        ControlAction::Withdraw => WithdrawRequest { run: named()?, by, reason }.into(),
+        ControlAction::RaiseBudget => {
+            let part = name.ok_or_else(|| missing("name"))?;
+            let change = BudgetChange::Raise(BTreeMap::from([(part, number(value)?)]));
+            BudgetRequest { run: Some(named()?), change, by }.into()
+        }
+        ControlAction::Cap => {
+            let limit = u32::try_from(number(value)?);
+            let limit = limit.map_err(|_| ToolRefusal::arguments("value: the cap is too large"))?;
+            CapRequest { scope: Scope::Run(named()?), limit: Some(limit), by }.into()
+        }
+        ControlAction::Set => SetRequest {
+            run: Some(named()?),
+            name: name.ok_or_else(|| missing("name"))?,
+            value: value.map(value_of).ok_or_else(|| missing("value"))?,
+            if_version,
+            by,
+        }
+        .into(),
+        ControlAction::Note => {
+            let text = match value.ok_or_else(|| missing("value"))? {
+                Value::String(text) => text,
+                value => value.to_string(),
+            };
+            NoteRequest { run: Some(named()?), step: name, text, by }.into()
+        }
+    };
+    let key = call_key(call, &["control"])?;
+    let answer = call.request(request, &key)?;
+    Ok(line(answer.lines.into_iter().next()))
+}
+
+/// The key of a call that may mean something new each time.
+fn call_key(call: &ToolCall<'_>, parts: &[&str]) -> Result<String, ToolRefusal> {
+    let own = call.own_key("", None)?;
+    Ok(key_of(&[&[own.as_str()], parts].concat()))
+}
+
+/// The name of the run that is meant, looked up before the request.
+fn active_run(call: &ToolCall<'_>, named: Option<String>) -> Result<String, ToolRefusal> {
+    match call.run(named) {
+        Some(run) => Ok(run),
+        None => {
+            let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
+            Ok(run_or_only(read.state(), None)?.name.clone())
+        }
+    }
+}
+
+fn line(line: Option<Value>) -> Map<String, Value> {
+    match line {
+        Some(Value::Object(members)) => members,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,108 @@
+//! `ledger mcp`: the tools of a worker, an operator or a viewer for hosts that speak the Model Context
+//! Protocol, over standard input and output.
+//!
+//! A tool call becomes a request, as a command does, and goes the same way: to the server of the
+//! ledger, or to the ledger itself. `tools` lists the tools with their types, `work`, `read` and
+//! `control` execute them, `result` fits what they answer to a limit, and `service` answers the
+//! protocol, both the one with `initialize` and the stateless one.
+//!
+//! Invariants:
+//! - No lock is held between two calls, and no process runs besides this one.
+//! - A role sees only its tools, and a request that needs another role is rejected.
+//! - A call that is repeated with the same identifier, or under the same key, takes effect once.
+//! - Input is untrusted: a message has a limit, a line that is not JSON is answered, and no call waits
+//!   longer than 50 s.
+
+#[cfg(feature = "mcp")]
+mod arguments;
+#[cfg(feature = "mcp")]
+mod call;
+#[cfg(feature = "mcp")]
+mod control;
+#[cfg(feature = "mcp")]
+mod key;
+#[cfg(feature = "mcp")]
+mod prompts;
+#[cfg(feature = "mcp")]
+mod read;
+#[cfg(feature = "mcp")]
+mod resources;
+#[cfg(feature = "mcp")]
+mod result;
+#[cfg(feature = "mcp")]
+mod schema;
+#[cfg(feature = "mcp")]
+mod service;
+#[cfg(feature = "mcp")]
+mod stdio;
+#[cfg(feature = "mcp")]
+mod tools;
+#[cfg(feature = "mcp")]
+mod work;
+
+use clap::Args;
+
+#[cfg(feature = "mcp")]
+use crate::options::environment;
+use crate::options::{LedgerOption, RunOption, parse_words};
+#[cfg(feature = "mcp")]
+use crate::output::render::{ColorChoice, set_color};
+use crate::output::{Code, Failure};
+use crate::requests::Role;
+
+#[cfg(feature = "mcp")]
+use call::ToolServer;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger mcp                                       claim, report, renew, release, and read
+  ledger mcp --role operator                       also plans, answers and control
+  ledger mcp --role viewer --run my-plan           only read, about that run
+
+An agent host starts it: `ledger setup HOST` adds it to the settings. It speaks JSON-RPC on standard
+input and output, and ends when its input ends. format/mcp.md describes the tools.";
+
+/// The roles.
+const ROLES: &[(&str, &str)] = &[
+    ("worker", "Claims and reports steps, and reads"),
+    ("operator", "Also proposes plans, answers questions and controls runs"),
+    ("viewer", "Reads"),
+];
+
+#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only the feature reads them"))]
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    place: LedgerOption,
+    #[command(flatten)]
+    run: RunOption,
+    /// What the client may do
+    #[arg(long, value_name = "ROLE", default_value = "worker", value_parser = parse_words::<Role>(ROLES))]
+    role: Role,
+    /// The name of the worker [default: mcp/ and a random word]
+    #[arg(long, value_name = "NAME", env = "LEDGER_WORKER", hide_env_values = true)]
+    worker: Option<String>,
+}
+
+#[cfg(not(feature = "mcp"))]
+pub(crate) fn mcp(_: &McpArgs) -> Result<Code, Failure> {
+    let message = "this program was built without the feature `mcp`\nhint: build it with it";
+    Err(Failure::Usage(message.to_owned()))
+}
+
+#[cfg(feature = "mcp")]
+pub(crate) fn mcp(args: &McpArgs) -> Result<Code, Failure> {
+    // A model reads the texts of the views.
+    set_color(ColorChoice::Never);
+    let environment = environment();
+    let server = ToolServer::new(
+        args.place.dir.clone(),
+        environment,
+        args.role,
+        args.run.run.clone(),
+        args.worker.clone(),
+    );
+    stdio::serve(server)?;
+    Ok(Code::Success)
+}

@@ -1,0 +1,102 @@
+//! The tools that read: status and show. They take no lock.
+
+use crate::commands::inspect::inspect_words;
+use crate::commands::prime::{PRIME_LENGTH_MAX, ReadFrom, prime_text, read_prime};
+use crate::protocol::Failure;
+
+use super::arguments::{ShowArguments, ShowWhat, StatusArguments};
+use super::call::{ToolCall, ToolOutcome, ToolRefusal, ToolServer};
+use super::result::{page, text_answer};
+
+/// The most bytes of a page, so that its JSON has less than 8 KiB.
+const PAGE_LENGTH_MAX: usize = 6 << 10;
+
+pub(super) fn status(call: &ToolCall<'_>, arguments: StatusArguments) -> ToolOutcome {
+    let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
+    let run = call.run(arguments.run);
+    let prime = read_prime(&read, run.as_deref())?;
+    let mut answer = text_answer("status", &prime_text(&prime, PRIME_LENGTH_MAX));
+    answer.insert("seq".to_owned(), read.state().seq.into());
+    Ok(answer)
+}
+
+pub(super) fn show(call: &ToolCall<'_>, arguments: ShowArguments) -> ToolOutcome {
+    let ShowArguments { what, id, run, at, cursor } = arguments;
+    let (from, cursor_seq) = match cursor.as_deref() {
+        Some(cursor) => parse_cursor(cursor)?,
+        None => (0, None),
+    };
+    // A page continues the answer of the first one: both are of the same record.
+    let last = ReadFrom::open(&call.server.dir, &call.server.environment)?.state().seq;
+    let at = at.or(cursor_seq).unwrap_or(last);
+    let run = call.run(run);
+    let words = words_of((what, id), run.as_deref(), at)?;
+    let text = inspect_text(call.server, &words)?;
+    let (text, next) = page(&text, from, PAGE_LENGTH_MAX);
+    let mut answer = text_answer("text", &text);
+    answer.insert("seq".to_owned(), at.into());
+    if let Some(next) = next {
+        answer.insert("next_cursor".to_owned(), format!("{next}@{at}").into());
+    }
+    Ok(answer)
+}
+
+/// The text of a view of `ledger inspect`, which begins with these words.
+pub(super) fn inspect_text(server: &ToolServer, words: &[String]) -> Result<String, ToolRefusal> {
+    let dir = server.dir.to_str().ok_or_else(|| {
+        ToolRefusal::from(Failure::Usage("the path of the ledger is not text".to_owned()))
+    })?;
+    let mut text = Vec::new();
+    inspect_words(dir, words, &server.environment, &mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The words of the view that shows it.
+fn words_of(
+    (what, id): (ShowWhat, Option<String>),
+    run: Option<&str>,
+    at: u64,
+) -> Result<Vec<String>, ToolRefusal> {
+    let view = match what {
+        ShowWhat::Step => "step",
+        ShowWhat::Why => "why",
+        ShowWhat::History => "history",
+        ShowWhat::Plan => "plan",
+        ShowWhat::Queue => "queue",
+        ShowWhat::Variables => "variables",
+        ShowWhat::Questions => "approvals",
+        ShowWhat::Records => "records",
+    };
+    let mut words = vec![view.to_owned()];
+    match (what, id) {
+        (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, Some(id)) => {
+            words.extend(run.map(|run| format!("--run={run}")));
+            words.push(format!("--at={at}"));
+            words.extend(["--".to_owned(), id]);
+        }
+        (ShowWhat::Step | ShowWhat::Why | ShowWhat::History, None) => {
+            let message = format!("id: `what` {view} needs the id or the number of a step");
+            return Err(ToolRefusal::arguments(&message));
+        }
+        (_, Some(_)) => {
+            return Err(ToolRefusal::arguments("id: only for step, why and history"));
+        }
+        (ShowWhat::Records, None) => {
+            words.extend(run.map(|run| format!("--run={run}")));
+            words.push(format!("--to={at}"));
+        }
+        (_, None) => {
+            words.extend(run.map(|run| format!("--run={run}")));
+            words.push(format!("--at={at}"));
+        }
+    }
+    Ok(words)
+}
+
+/// `LINE@RECORD`.
+fn parse_cursor(cursor: &str) -> Result<(usize, Option<u64>), ToolRefusal> {
+    let parsed = cursor.split_once('@').and_then(|(line, seq)| {
+        Some((line.parse().ok()?, Some(seq.parse().ok().filter(|seq| *seq > 0)?)))
+    });
+    parsed.ok_or_else(|| ToolRefusal::arguments("cursor: expected the next_cursor of an answer"))
+}

@@ -1,0 +1,171 @@
+//! The tools of a worker: claim, report, heartbeat, release.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use plan_ledger::{Cost, FailureClass};
+
+use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
+use crate::requests::{
+    ClaimRequest, EffectRequest, EffectState, NextStep, ReceiptRequest, ReleaseRequest,
+    RenewRequest, Request, Work,
+};
+
+use super::arguments::{
+    ClaimArguments, EffectWord, HeartbeatArguments, ReleaseArguments, ReportArguments, ReportClass,
+    ReportOutcome,
+};
+use super::call::{ToolCall, ToolOutcome, ToolRefusal};
+use super::key::key_of;
+use super::result::task;
+
+/// The longest wait of a call, in seconds: hosts give up after a minute.
+const WAIT_SECONDS_MAX: u64 = 50;
+
+pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutcome {
+    let wait = arguments.wait_seconds.unwrap_or(0);
+    if wait > WAIT_SECONDS_MAX {
+        let message = format!("wait_seconds: expected at most {WAIT_SECONDS_MAX}, found {wait}");
+        return Err(ToolRefusal::arguments(&message));
+    }
+    let key = call.own_key("ledger_claim", arguments.key.as_deref())?;
+    let request: Request = ClaimRequest {
+        run: call.run(arguments.run),
+        step: arguments.step,
+        worker: arguments.worker.unwrap_or_else(|| call.server.worker.clone()),
+        lease_seconds: arguments.lease_seconds,
+        owners: arguments.owners,
+        tags: arguments.tags,
+        every_run: false,
+    }
+    .into();
+    let answer = call.request_until_ready(&request, &key, Duration::from_secs(wait))?;
+    Ok(first_line(&answer).map(task_or_nothing).unwrap_or_default())
+}
+
+pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOutcome {
+    let token = arguments.token;
+    let (outcome, class) = match (arguments.outcome, arguments.class) {
+        (ReportOutcome::Failed, class) => {
+            (OutcomeWord::Failed, Some(class.map_or(FailureClass::Unknown, class_of)))
+        }
+        (_, Some(_)) => {
+            return Err(ToolRefusal::arguments("class: only with the outcome `failed`"));
+        }
+        (ReportOutcome::Succeeded, None) => (OutcomeWord::Succeeded, None),
+        (ReportOutcome::ReplanRequested, None) => (OutcomeWord::ReplanRequested, None),
+    };
+    let artifact = |path| ArtifactEntry { path, hash: String::new() };
+    let receipt = ReceiptFile {
+        outcome,
+        class,
+        message: arguments.message,
+        payload: None,
+        output: arguments.output.map(value_of),
+        variables: arguments.variables.into_iter().collect(),
+        artifacts: arguments.artifacts.into_iter().map(artifact).collect(),
+        side_effects: Vec::new(),
+        cost: Cost { money_micros: arguments.money_micros, tokens: arguments.tokens },
+        disposition: None,
+        retry_after_seconds: None,
+    };
+    let request = ReceiptRequest {
+        token,
+        receipt,
+        duration_micros: 0,
+        log_tail: String::new(),
+        next: arguments.next.then(NextStep::default),
+    };
+    // The same report of the same attempt is always the same.
+    let key = key_of_request(&request)?;
+    let answer = call.request(request, &key)?;
+    let mut lines = answer.lines.into_iter().filter_map(object);
+    let mut report = lines.next().unwrap_or_default();
+    if let Some(next) = lines.next() {
+        report.insert("next".to_owned(), Value::Object(task_or_nothing(next)));
+    }
+    Ok(report)
+}
+
+pub(super) fn heartbeat(call: &ToolCall<'_>, arguments: HeartbeatArguments) -> ToolOutcome {
+    let HeartbeatArguments { token, lease_seconds, effect, effect_state } = arguments;
+    let key = call.own_key("ledger_heartbeat", None)?;
+    let mut lines = Map::new();
+    match (effect, effect_state) {
+        (None, None) => {}
+        (Some(effect), Some(state)) => {
+            let state = match state {
+                EffectWord::Intended => EffectState::Intended,
+                EffectWord::Committed => EffectState::Committed,
+            };
+            let request = EffectRequest { token, key: effect, effect: String::new(), state };
+            let answer = call.request(request, &key_of(&[&key, "effect"]))?;
+            lines.insert("effect".to_owned(), first(&answer));
+        }
+        _ => {
+            let message = "effect and effect_state: expected both or none";
+            return Err(ToolRefusal::arguments(message));
+        }
+    }
+    let answer = call.request(RenewRequest { token, lease_seconds }, &key)?;
+    lines.extend(first_line(&answer).unwrap_or_default());
+    Ok(lines)
+}
+
+pub(super) fn release(call: &ToolCall<'_>, arguments: ReleaseArguments) -> ToolOutcome {
+    let ReleaseArguments { token, began, reason } = arguments;
+    let work = if began { Work::Begun } else { Work::NotBegun };
+    let request = ReleaseRequest { token, work, reason: reason.unwrap_or_default() };
+    let key = key_of_request(&request)?;
+    let answer = call.request(request, &key)?;
+    Ok(first_line(&answer).unwrap_or_default())
+}
+
+/// The key of a request that means the same whenever it is made.
+fn key_of_request(request: &impl serde::Serialize) -> Result<String, ToolRefusal> {
+    let text = serde_json::to_string(request);
+    let text = text.map_err(|error| ToolRefusal::arguments(&error.to_string()))?;
+    Ok(key_of(&["content", &text]))
+}
+
+fn class_of(class: ReportClass) -> FailureClass {
+    match class {
+        ReportClass::Transient => FailureClass::Transient,
+        ReportClass::Deterministic => FailureClass::Deterministic,
+        ReportClass::AssumptionBroken => FailureClass::AssumptionBroken,
+        ReportClass::BudgetExhausted => FailureClass::BudgetExhausted,
+        ReportClass::Unknown => FailureClass::Unknown,
+    }
+}
+
+/// A value that a model wrote as JSON or as text with JSON in it; both are common.
+pub(super) fn value_of(value: Value) -> Value {
+    match value {
+        Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        value => value,
+    }
+}
+
+/// A task, or why there is none.
+fn task_or_nothing(line: Map<String, Value>) -> Map<String, Value> {
+    let got = line.get("type").is_some_and(|it| it == "task");
+    let mut line = if got { task(line) } else { line };
+    line.insert("got".to_owned(), got.into());
+    line
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(members) => Some(members),
+        _ => None,
+    }
+}
+
+fn first(answer: &Answer) -> Value {
+    answer.lines.first().cloned().unwrap_or_default()
+}
+
+fn first_line(answer: &Answer) -> Option<Map<String, Value>> {
+    object(first(answer))
+}

@@ -1,0 +1,263 @@
+//! Goal: a session of an agent host gets the plan back when it starts and after a compaction, keeps its
+//! leases while it works, and is held while a claim of it is open or not verified. A hook that fails
+//! blocks nothing.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::command::{Ended, Place, start, wait_until};
+
+/// A step with a criterion that only a person can judge, and one after it.
+const PLAN: &str = "\
+title: Release 1.2
+defaults: {lease_seconds: 600}
+steps:
+  - {id: build-wheel, goal: Build the wheel, acceptance: [it works]}
+  - {id: publish, goal: Publish it, after: [build-wheel]}
+";
+
+const SESSION: &str = "4f2c1d3e-aaaa-bbbb";
+const WORKER: &str = "claude-code/4f2c1d3e";
+
+/// Sends an event with this input, as a host does.
+fn send(place: &Place, host: &str, event: &str, input: impl AsRef<[u8]>) -> Ended {
+    let input_path = place.write("hook-input", input);
+    let mut command = place.command(&["hook", host, event]);
+    command.env("XDG_STATE_HOME", place.path("state")).env_remove("CLAUDE_ENV_FILE");
+    command.stdin(std::fs::File::open(input_path).unwrap());
+    start(&mut command).end()
+}
+
+/// The answer to an event of a session in the folder of the place.
+fn answer(place: &Place, host: &str, event: &str, members: &Value) -> Option<Value> {
+    let mut input = json!({ "session_id": SESSION, "cwd": place.path("") });
+    input.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    let out = send(place, host, event, input.to_string()).code(0).out;
+    (!out.is_empty()).then(|| serde_json::from_str(&out).unwrap())
+}
+
+fn context(answer: Option<Value>) -> String {
+    answer.unwrap()["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
+}
+
+/// Claims the first step under a name that the session does not know, and shows the answer to its hook.
+fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) -> Value) -> u64 {
+    let claimed = place.ledger(&format!("claim --worker {name} --json")).code(0);
+    let token = claimed.lines()[0]["token"].as_u64().unwrap();
+    let input = json!({ "tool_name": "Bash", "tool_response": answer_of_tool(&claimed.out) });
+    assert_eq!(answer(place, "claude-code", "PostToolUse", &input), None);
+    token
+}
+
+#[test]
+fn session_gets_the_prime_at_its_start_and_after_a_compaction() {
+    let place = Place::planned(PLAN);
+    let text =
+        context(answer(&place, "claude-code", "SessionStart", &json!({"source": "startup"})));
+    assert!(text.len() <= 2048, "{} bytes", text.len());
+    for part in ["Release 1.2", "#1 build-wheel", "How to work", WORKER] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let prompt = || answer(&place, "claude-code", "UserPromptSubmit", &json!({"prompt": "go on"}));
+    assert_eq!(prompt(), None, "the context is still there");
+    assert_eq!(answer(&place, "claude-code", "PreCompact", &json!({"trigger": "auto"})), None);
+    // Some hosts lose what the start of the session after a compaction prints.
+    let again = answer(&place, "claude-code", "SessionStart", &json!({"source": "compact"}));
+    assert!(context(again).contains("#1 build-wheel"));
+    assert!(context(prompt()).contains("#1 build-wheel"));
+    assert_eq!(prompt(), None, "once is enough");
+}
+
+#[test]
+fn session_learns_its_claim_again_after_a_compaction() {
+    let place = Place::planned(PLAN);
+    let token = claim_with_a_tool(&place, "w", |out| json!({ "stdout": out }));
+    answer(&place, "claude-code", "PreCompact", &json!({}));
+    let text = context(answer(&place, "claude-code", "UserPromptSubmit", &json!({})));
+    assert!(text.contains(&format!("token {token}: #1 build-wheel")), "{text}");
+}
+
+#[test]
+fn session_is_held_while_its_claim_is_open_or_not_verified() {
+    for form in [
+        |out: &str| json!({ "stdout": out, "stderr": "" }),
+        |out: &str| json!([{ "type": "text", "text": out }]),
+        |out: &str| serde_json::from_str(out).unwrap(),
+        |out: &str| json!(json!({ "text": out }).to_string()),
+    ] {
+        let place = Place::planned(PLAN);
+        let stop = || answer(&place, "claude-code", "Stop", &json!({ "stop_hook_active": true }));
+        assert_eq!(stop(), None, "the session has claimed nothing");
+        let token = claim_with_a_tool(&place, "w", form);
+        let held = stop().unwrap();
+        assert_eq!(held["decision"], "block");
+        assert!(held["reason"].as_str().unwrap().contains("build-wheel"), "{held}");
+        place.ledger(&format!("receipt {token} --output done")).code(0);
+        let held = stop().unwrap();
+        assert!(held["reason"].as_str().unwrap().contains("it works"), "{held}");
+        // Whatever the host does with the answer, the step is not done.
+        assert_eq!(place.state().runs.values().next().unwrap().reported.len(), 1);
+        place.ledger("accept plan build-wheel").code(0);
+        assert_eq!(stop(), None);
+    }
+}
+
+#[test]
+fn claim_under_the_name_of_the_session_is_its_own() {
+    let place = Place::planned(PLAN);
+    let stop = || answer(&place, "claude-code", "Stop", &json!({}));
+    place.ledger("claim --worker other").code(0);
+    assert_eq!(stop(), None, "another worker has the step");
+    place.ledger("release 6").code(0);
+    place.ledger(&format!("claim --worker {WORKER}")).code(0);
+    assert_eq!(stop().unwrap()["decision"], "block");
+    place.ledger("release 8").code(0);
+    assert_eq!(stop(), None, "a released claim holds nothing");
+}
+
+#[test]
+fn tokens_that_the_agent_only_mentions_are_not_claims() {
+    let place = Place::planned(PLAN);
+    let other = place.ledger("claim --worker other --json").code(0);
+    let input = json!({
+        "tool_input": { "command": other.out },
+        "tool_response": { "stdout": "token 6 is in use" },
+    });
+    assert_eq!(answer(&place, "claude-code", "PostToolUse", &input), None);
+    assert_eq!(answer(&place, "claude-code", "Stop", &json!({})), None);
+}
+
+#[test]
+fn each_host_gets_its_own_form() {
+    let hosts = [
+        ("claude-code", "SessionStart", "Stop", "/decision"),
+        ("codex", "SessionStart", "Stop", "/decision"),
+        ("gemini", "SessionStart", "AfterAgent", "/decision"),
+        ("vscode", "SessionStart", "Stop", "/hookSpecificOutput/decision"),
+        ("cursor", "sessionStart", "stop", "/followup_message"),
+        ("opencode", "session.created", "session.idle", "/hold"),
+    ];
+    for (host, start, stop, hold) in hosts {
+        let place = Place::planned(PLAN);
+        let ids = json!({ "conversation_id": SESSION, "sessionId": SESSION, "sessionID": SESSION });
+        let primed = answer(&place, host, start, &ids).unwrap();
+        assert!(primed.to_string().contains("#1 build-wheel"), "{host}: {primed}");
+        place.ledger(&format!("claim --worker {host}/4f2c1d3e")).code(0);
+        let held = answer(&place, host, stop, &ids).unwrap();
+        assert!(held.pointer(hold).is_some(), "{host}: {held}");
+        assert!(held.to_string().contains("build-wheel"), "{host}: {held}");
+    }
+}
+
+#[test]
+fn task_of_the_host_is_completed_only_when_its_step_is_accepted() {
+    let place = Place::planned(PLAN);
+    let complete = |subject: &str| {
+        let input =
+            json!({ "session_id": SESSION, "cwd": place.path(""), "task_subject": subject });
+        send(&place, "claude-code", "TaskCompleted", input.to_string())
+    };
+    complete("write the changelog").code(0);
+    complete("publish the notes").code(0);
+    for subject in ["build-wheel", "Do #1 first", "publish: upload", "step `publish`"] {
+        complete(subject).code(2).complains(&["has not accepted"]);
+    }
+    place.ledger("claim --worker w").code(0);
+    place.ledger("receipt 6 --output done").code(0);
+    complete("build-wheel").code(2).complains(&["it is reported"]);
+    place.ledger("accept plan build-wheel").code(0);
+    complete("build-wheel").code(0);
+}
+
+#[test]
+fn use_of_a_tool_renews_a_lease_that_is_half_over() {
+    let place = Place::planned(&PLAN.replace("600", "2"));
+    claim_with_a_tool(&place, "w", |out| json!({ "stdout": out }));
+    let lease = || {
+        let state = place.state();
+        let run = state.runs.values().next().unwrap();
+        run.steps[0].attempt().map(|attempt| attempt.lease_until)
+    };
+    let first = lease().unwrap();
+    wait_until("a renewal", || {
+        answer(&place, "claude-code", "PostToolUse", &json!({ "tool_response": "ok" }));
+        lease().unwrap() > first
+    });
+}
+
+#[test]
+fn agent_is_told_that_another_worker_has_its_step() {
+    let place = Place::planned(PLAN);
+    let token = claim_with_a_tool(&place, "w", |out| json!({ "stdout": out }));
+    place.ledger(&format!("release {token}")).code(0);
+    place.ledger("claim --worker other").code(0);
+    let told = answer(&place, "claude-code", "PostToolUse", &json!({ "tool_response": "ok" }));
+    let text = context(told);
+    assert!(text.contains("Stop working on #1 build-wheel") && text.contains("other"), "{text}");
+    assert_eq!(answer(&place, "claude-code", "PostToolUse", &json!({})), None, "once");
+}
+
+#[test]
+fn hook_without_a_ledger_answers_nothing() {
+    let place = Place::new();
+    for event in ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "TaskCompleted"] {
+        assert_eq!(answer(&place, "claude-code", event, &json!({})), None, "{event}");
+    }
+}
+
+#[test]
+fn hook_that_fails_blocks_nothing() {
+    let place = Place::planned(PLAN);
+    let bad: [&[u8]; 4] = [b"{", b"[1]", b"\xff\xfe", b"nonsense"];
+    for input in bad {
+        let ended = send(&place, "claude-code", "Stop", input).code(1);
+        assert!(ended.out.is_empty() && !ended.err.is_empty(), "{ended:?}");
+    }
+    send(&place, "claude-code", "Stop", vec![b' '; (16 << 20) + 1]).code(1).complains(&["at most"]);
+    send(&place, "emacs", "Stop", "{}").code(1).complains(&["emacs", "claude-code"]);
+    send(&place, "gemini", "Stop", "{}").code(1).complains(&["AfterAgent"]);
+    // Members of other types than expected, and an identifier that is a path.
+    let odd = json!({ "session_id": "../../etc", "cwd": 7, "source": [], "tool_response": null });
+    send(&place, "claude-code", "PostToolUse", odd.to_string()).code(0);
+    std::fs::write(place.path(".ledger/HEAD"), "damaged").unwrap();
+    let ended = send(&place, "claude-code", "SessionStart", "{}");
+    assert!(ended.status.code() != Some(2), "{ended:?}");
+}
+
+/// A host whose process ends while the hook reads its input.
+#[test]
+fn hook_whose_input_is_cut_blocks_nothing() {
+    let place = Place::planned(PLAN);
+    let mut command = place.command(&["hook", "claude-code", "Stop"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"session_id\": \"a").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}
+
+/// Of several hooks at once, none loses the claim of another.
+#[test]
+fn parallel_hooks_keep_every_claim() {
+    let steps: String = (0..8).map(|n| format!("  - {{id: s{n}, goal: g}}\n")).collect();
+    let place = Place::planned(&format!("steps:\n{steps}"));
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let place = &place;
+            scope.spawn(move || {
+                let claimed = place.ledger(&format!("claim --worker w{number} --json")).code(0);
+                let input = json!({
+                    "session_id": SESSION, "cwd": place.path(""), "tool_response": claimed.out,
+                });
+                let path = place.write(&format!("input{number}"), input.to_string());
+                let mut command = place.command(&["hook", "claude-code", "PostToolUse"]);
+                command.env("XDG_STATE_HOME", place.path("state"));
+                command.stdin(std::fs::File::open(path).unwrap());
+                start(&mut command).end().code(0);
+            });
+        }
+    });
+    let held = answer(&place, "claude-code", "Stop", &json!({})).unwrap();
+    assert!(held["reason"].as_str().unwrap().contains("And 5 more"), "{held}");
+}

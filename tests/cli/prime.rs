@@ -1,0 +1,79 @@
+//! Goal: the prime is short, says what an agent needs, and never waits for a lock.
+
+use std::fs::File;
+
+use super::command::{Place, start};
+
+const PLAN: &str = "\
+title: Release 1.2
+budget: {money_micros: 5000000}
+steps:
+  - {id: build, goal: Build the wheel, acceptance: [it works]}
+  - {id: test, goal: Run the tests, owner: tester}
+  - {id: publish, goal: Publish it, after: [build, test]}
+";
+
+#[test]
+fn prime_shows_claims_questions_next_steps_changes_and_budget() {
+    let place = Place::planned(PLAN);
+    place.ledger("claim --worker w --step build").code(0);
+    place.ledger("prime").code(0).says(&[
+        "run plan (Release 1.2) is running: 0 of 3",
+        "Claimed:\n  #1 build: by w",
+        "Next:\n  #2 test (for tester): Run the tests",
+        "#1 build: attempt 1 dispatched to w",
+        "Budget left: $5.00",
+    ]);
+    place.ledger("receipt 6 --output done --cost 1.25").code(0);
+    place.ledger("prime plan").code(0).says(&[
+        "Waits for a person:\n  step 1 (build) waits for a verdict on: it works -> ledger accept",
+        "Budget left: $3.75",
+    ]);
+    let line = &place.ledger("prime --json").code(0).lines()[0];
+    assert_eq!((&line["run"], &line["ready_count"]), (&"plan".into(), &1.into()));
+    place.ledger("prime nothing").code(2).complains(&["no run `nothing`"]);
+}
+
+#[test]
+fn prime_without_a_ledger_is_one_line() {
+    let place = Place::new();
+    let text = place.ledger("prime").code(0).out;
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert_eq!(place.ledger("prime --json").code(0).lines()[0]["run"], serde_json::Value::Null);
+    place.ledger("init").code(0);
+    place.ledger("prime").code(0).says(&["no run yet"]);
+}
+
+#[test]
+fn prime_of_several_active_runs_names_them() {
+    let place = Place::planned(PLAN);
+    place.ledger("plan propose plan.yaml --run again").code(0);
+    place.ledger("prime").code(0).says(&["several runs are active", "plan, again"]);
+}
+
+/// A lock holder that hangs made `bd prime` of another tool hang in every session.
+#[test]
+fn prime_answers_while_a_stopped_process_holds_the_lock() {
+    let place = Place::planned(PLAN);
+    let server = start(&mut place.command(&["serve"]));
+    super::command::wait_until("a server", || server.said("serving"));
+    server.signal("STOP");
+    // A client that waits in the queue locks the folder.
+    let folder = File::open(place.path(".ledger")).unwrap();
+    folder.lock().unwrap();
+    place.ledger("prime").code(0).says(&["#1 build"]);
+    server.signal("CONT");
+    server.kill();
+}
+
+#[test]
+fn prime_of_a_damaged_ledger_says_so() {
+    let place = Place::planned(PLAN);
+    let log = place.path(".ledger/log");
+    let segment = std::fs::read_dir(log).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    place.ledger("prime").code(0).says(&["Damage: "]);
+}
