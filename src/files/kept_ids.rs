@@ -76,7 +76,7 @@ fn rename(file: &mut PlanFile, renamed: &BTreeMap<String, String>) {
     for step in &mut file.plan.steps {
         step.id = new(&step.id);
         let after: Vec<String> = step.after.iter().map(|id| new(id)).collect();
-        step.after = after.into();
+        step.after = after;
         if let Some(fallback) = step.fallback.as_deref_mut()
             && let Fallback::Step(id) = fallback
         {
