@@ -3,14 +3,18 @@
 //! [`crate::plan::decide`] checks a command against the state and returns events or a rejection. A
 //! command changes nothing until its events are applied.
 
-use crate::plan::event::plan_event::{HashedStep, Review};
+use serde_json::Value;
+
+use crate::plan::event::plan_event::{HashedStep, Provenance, Review};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::receipt::Receipt;
 use crate::plan::event::run_event::{ApprovalPolicy, CapScope, ReplanTrigger, RunPolicy};
 use crate::plan::event::step_event::{Decision, LostCause, ResolvedOutcome, Verdict};
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::plan::Plan;
+use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::route::Route;
+use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
@@ -273,6 +277,26 @@ pub enum Command {
         /// Reason, shown to people and to the planner.
         reason: String,
     },
+    /// Set what a run does about failures beyond its plan.
+    SetFailureSettings {
+        /// The run.
+        run: RunId,
+        /// The settings.
+        settings: FailureSettings,
+        /// Actor.
+        by: String,
+    },
+    /// Do an accepted step again, and all work that depends on it: its plan becomes a new version.
+    Redo {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: StepNumber,
+        /// Actor.
+        by: String,
+        /// Why.
+        reason: String,
+    },
     /// Withdraw the open replan request.
     WithdrawReplan {
         /// The run.
@@ -290,6 +314,10 @@ pub enum Command {
         step: StepNumber,
         /// The decision.
         decision: Decision,
+        /// Class of the failure, if the decider knows better.
+        class: Option<FailureClass>,
+        /// For a replan: the first step to do again.
+        from: Option<StepNumber>,
         /// Name of the rule, for the record.
         rule: String,
         /// Human-readable reason.
@@ -320,6 +348,8 @@ pub struct PlanDraft {
     pub(crate) header: Box<Plan>,
     /// The steps in plan order.
     pub(crate) steps: Vec<HashedStep>,
+    /// Where the plan comes from, if known.
+    pub(crate) provenance: Option<Provenance>,
 }
 
 impl PlanDraft {
@@ -327,5 +357,17 @@ impl PlanDraft {
     #[must_use]
     pub fn hash(&self) -> ContentHash {
         self.hash
+    }
+
+    /// The same draft with where it comes from. The confidence is taken from the plan.
+    #[must_use]
+    pub fn from(mut self, provenance: Provenance) -> Self {
+        let confidence = self.header.extra.get("confidence").and_then(Value::as_f64);
+        let percent = confidence.map(|value| if value <= 1.0 { value * 100.0 } else { value });
+        // The text of a rounded number is that of a whole one.
+        let confidence = percent.and_then(|value| format!("{value:.0}").parse().ok());
+        let confidence = confidence.filter(|percent: &u8| *percent <= 100);
+        self.provenance = Some(Provenance { confidence, ..provenance });
+        self
     }
 }

@@ -33,7 +33,7 @@ pub use event::Event;
 pub use event::plan_event::*;
 pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
-    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, WAIT, WITHDRAWN, YES,
+    QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, VALUE, WAIT, WITHDRAWN, YES,
 };
 pub use event::receipt::{Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt};
 pub use event::run_event::*;
@@ -55,7 +55,8 @@ pub use model::fields::Extra;
 pub use model::graph::tree::{TreeNode, plan_tree};
 pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
 pub use model::policy::{
-    Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule,
+    Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule, FailureSettings,
+    OnUnknown,
 };
 pub use model::problem::Problem;
 pub use model::route::{PERSON, Route, is_person};
@@ -66,6 +67,7 @@ pub use rejection::Rejection;
 #[doc(hidden)]
 pub use settle::disposition::worker_reported_landed;
 pub use settle::opening::condition_problem;
+pub use settle::reported::failure_of;
 pub use settle::settle;
 pub(crate) use settle::variables::output_values;
 pub use state::account::Account;

@@ -168,6 +168,9 @@ mutants! {
     CapExceededByOne, "P cap", "one attempt more than the cap allows is in flight";
     MissingOutputAccepted, "P guard", "an attempt without a declared output is accepted";
     PlanTextTrusted, "P guard", "the text criteria of a plan hold without a judge";
+    FailureExpressionIgnored, "P guard", "a failure rule decides although its expression does not hold";
+    LostAttemptUncounted, "P guard", "a step is dispatched again however often its attempts are lost";
+    RedoneStepKept, "P guard", "a replan from a step keeps the work of that step";
     BarrierReleasedEarly, "P barrier", "a barrier opens one member too early";
     // The server, the runner and external workers.
     AnswerBeforeDurable, "S answer", "a request is answered before its records are durable";

@@ -217,7 +217,7 @@ fn workers_that_fail_at_once_pause_the_run() {
     let steps: Vec<String> = (0..40).map(|n| format!("{{id: s{n}}}")).collect();
     place.write("plan.yaml", format!("steps: [{}]", steps.join(", ")));
     let worker = "echo $LEDGER_STEP >> $TALLY; echo usage limit reached >&2; exit 1";
-    let words = ["run", "plan.yaml", "--worker", worker];
+    let words = ["run", "plan.yaml", "--worker", worker, "--on-unknown", "retry"];
     let reason = "paused by its runner: 3 workers in a row failed within 5 s, the last with: exit \
                   status 1: usage limit reached";
     place.ledger_with(&words).code(3).says(&["run plan: waiting", reason, "ledger unpause plan"]);
@@ -239,7 +239,16 @@ fn single_step_that_fails_at_once_pauses_nothing() {
     place.ledger_with(&["run", "plan.yaml", "--worker", "exit 1"]).code(1);
     let place = Place::new();
     place.write("plan.yaml", "steps: [{id: a}, {id: b}, {id: c}]");
-    let words = ["run", "plan.yaml", "--worker", "exit 1", "--max-quick-failures", "0"];
+    let words = [
+        "run",
+        "plan.yaml",
+        "--worker",
+        "exit 1",
+        "--max-quick-failures",
+        "0",
+        "--on-unknown",
+        "retry",
+    ];
     place.ledger_with(&words).code(1).says(&["3 failed"]);
 }
 

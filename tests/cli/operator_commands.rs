@@ -270,6 +270,7 @@ fn stopped_non_idempotent_attempt_is_probed_not_repeated() {
   - id: send
     idempotent: no
     timeout_seconds: 1
+    retry: {{max_attempts: 3}}
     command: echo sent >> $TALLY; {end}
     probe: test -s $TALLY
 "

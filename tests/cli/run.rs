@@ -110,7 +110,7 @@ fn failures_are_retried_and_reported() {
   - {id: apart, command: 'true'}
 ",
     );
-    let ended = place.ledger("run plan.yaml").code(1);
+    let ended = place.ledger("run plan.yaml --on-unknown retry").code(1);
     ended.says(&[
         "1 of 3 steps accepted, 1 failed",
         "step 1 (bad)",

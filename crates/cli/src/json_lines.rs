@@ -111,6 +111,7 @@ json_lines! {
     "plan_diff" of inspect => views::plan::VersionDiffLine<'_>;
     "plan_step" of inspect => views::plan::PlanStepLine<'_>;
     "prime" of prime => prime::PrimeLine;
+    "replan_record" of inspect => views::plan::ReplanRecordLine<'_>;
     "prune_plan" of archive, prune => PrunePlanLine;
     "progress" of inspect => views::progress::ProgressLine;
     "question" of inspect => QuestionLine;

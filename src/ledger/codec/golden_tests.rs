@@ -52,6 +52,7 @@ fn of_plan() -> Vec<Event> {
             reason: "why".into(),
             header: Box::new(Plan { title: "t".into(), ..Plan::default() }),
             step_count: 1,
+            provenance: None,
         }),
         Event::PlanSteps(PlanSteps { run, version: 2, steps: vec![HashedStep { hash, step }] }),
         Event::PlanReviewed(PlanReviewed {
@@ -212,6 +213,11 @@ fn of_control() -> Vec<Event> {
             reason: "no such file".into(),
         }),
         Event::ReplanWithdrawn(ReplanWithdrawn { run, by: "me".into(), reason: "done".into() }),
+        Event::FailureSettingsChanged(FailureSettingsChanged {
+            run,
+            settings: FailureSettings { on_unknown: OnUnknown::Retry, max_replans: Some(3) },
+            by: "operator".into(),
+        }),
         Event::RunForked(RunForked {
             run: RunId(2),
             parent: run,
@@ -363,6 +369,13 @@ fn of_rare_variants() -> Vec<Event> {
     let accepted = |basis| of_step(StepEvent::Accepted(Accepted { basis }));
     events.push(accepted(AcceptedBasis::FallbackStep { step: StepNumber(3) }));
     events.push(accepted(AcceptedBasis::Fallback { reason: "3 s old".into() }));
+    events.push(accepted(AcceptedBasis::Answered { by: "ana".into() }));
+    events.push(Event::ReplanRequested(ReplanRequested {
+        run,
+        trigger: ReplanTrigger::Requested { by: "ana".into() },
+        from: Some(StepNumber(2)),
+        reason: "a is wrong".into(),
+    }));
     events
 }
 

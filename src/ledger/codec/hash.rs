@@ -93,5 +93,6 @@ pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
         hash: plan_hash(plan),
         steps: plan.steps.iter().map(hashed).collect(),
         header: Box::new(Plan { steps: Vec::new(), ..plan.clone() }),
+        provenance: None,
     })
 }

@@ -133,7 +133,12 @@ impl Ledger {
         self.propose_with(run, plan_draft(plan)?, reason, None, ApprovalPolicy::Required)
     }
 
-    fn propose_with(
+    /// As [`Ledger::propose_for`], for a plan that was checked before.
+    ///
+    /// # Errors
+    /// As [`Ledger::propose_for`].
+    #[doc(hidden)]
+    pub fn propose_with(
         &self,
         run: RunId,
         draft: PlanDraft,
@@ -306,7 +311,8 @@ impl Ledger {
         reason: &str,
     ) -> Result<StepStatus> {
         let (rule, reason) = (rule.to_owned(), reason.to_owned());
-        let command = Command::DecideFailure { run, step, decision, rule, reason };
+        let (decision, class, from) = (decision, None, None);
+        let command = Command::DecideFailure { run, step, decision, class, from, rule, reason };
         self.execute_and_read(&command, |state| status_of_step(state, run, step))
     }
 

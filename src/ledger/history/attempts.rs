@@ -5,13 +5,17 @@
 
 use crate::log::LogReader;
 use crate::plan::{
-    AttemptToken, FailureClass, LostCause, Outcome, Receipt, Ruling, StepEvent, Timestamp, Verdict,
+    AttemptToken, FailureClass, Json, LostCause, Outcome, Receipt, Ruling, StepEvent, Timestamp,
+    Verdict,
 };
 
 use super::step_events::step_events;
 
 /// The maximum number of earlier attempts in a task; the newest ones are kept.
 pub const EARLIER_ATTEMPTS_MAX: usize = 20;
+
+/// The longest output of an earlier attempt in a task, in characters.
+const OUTPUT_LENGTH_MAX: usize = 2000;
 
 /// An earlier attempt at a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +30,8 @@ pub struct EarlierAttempt {
     pub dispatched: Timestamp,
     /// How it ended.
     pub end: EarlierAttemptEnd,
-    /// The reason for people: the message of its receipt, or how it was lost.
+    /// The reason for people: the message of its receipt, or how it was lost; after a success its
+    /// output, cut after 2000 characters.
     pub message: String,
     /// The failed verdicts.
     pub failed_criteria: Vec<Verdict>,
@@ -125,7 +130,12 @@ impl AttemptBuilder {
                 self.message = reason;
                 EarlierAttemptEnd::ReplanRequested
             }
-            Outcome::Succeeded if self.verdicts.is_empty() => EarlierAttemptEnd::Succeeded,
+            Outcome::Succeeded if self.verdicts.is_empty() => {
+                // What a later version discarded.
+                let output = receipt.output.inline().map_or("", Json::as_str);
+                self.message = output.chars().take(OUTPUT_LENGTH_MAX).collect();
+                EarlierAttemptEnd::Succeeded
+            }
             Outcome::Succeeded => EarlierAttemptEnd::Rejected,
         });
     }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
-    Account, CompactPlan, ContentHash, PackedPlan, PackedRun, PauseCause, Plan, PlanVersion, Queue,
-    ReplanRequest, Review, Run, RunCounters, RunForked, RunId, RunOverview, RunPolicy, RunStatus,
-    Step, StepNumber, Timestamp, canonical,
+    Account, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun, PauseCause, Plan,
+    PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId,
+    RunOverview, RunPolicy, RunStatus, Step, StepNumber, Timestamp, canonical,
 };
 
 use crate::ledger::codec::hash::plan_hash;
@@ -41,6 +41,7 @@ struct RunScalars {
     request: Option<ReplanRequest>,
     is_complete: bool,
     replans: u32,
+    failure_settings: FailureSettings,
     in_flight: u32,
     account: Account,
     counters: RunCounters,
@@ -63,6 +64,7 @@ impl RunScalars {
             request: run.request.clone(),
             is_complete: run.is_complete,
             replans: run.replans,
+            failure_settings: run.failure_settings,
             in_flight: run.in_flight,
             account: run.account,
             counters: run.counters,
@@ -81,6 +83,7 @@ impl RunScalars {
         run.request = self.request;
         run.is_complete = self.is_complete;
         run.replans = self.replans;
+        run.failure_settings = self.failure_settings;
         run.in_flight = self.in_flight;
         run.account = self.account;
         run.counters = self.counters;
@@ -164,6 +167,8 @@ pub(crate) struct VersionScalars {
     pub(crate) hash: ContentHash,
     pub(crate) reason: String,
     pub(crate) review: Option<Review>,
+    pub(crate) note: String,
+    pub(crate) provenance: Option<Provenance>,
     pub(crate) step_count: u32,
 }
 
@@ -174,6 +179,8 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
             hash: version.hash,
             reason: version.reason.clone(),
             review: version.review,
+            note: version.note.clone(),
+            provenance: version.provenance.clone(),
             step_count: version.step_count,
         },
     )?;
@@ -188,9 +195,9 @@ pub(crate) fn version_of(
     plan: &Arc<CompactPlan>,
     numbers: Vec<StepNumber>,
 ) -> PlanVersion {
-    let VersionScalars { hash, reason, review, step_count } = scalars;
+    let VersionScalars { hash, reason, review, note, provenance, step_count } = scalars;
     let plan = Arc::clone(plan);
-    PlanVersion { hash, reason, review, plan, step_hashes, numbers, step_count }
+    PlanVersion { hash, reason, review, note, provenance, plan, step_hashes, numbers, step_count }
 }
 
 /// The text of a plan in canonical JSON: the plan without its steps, then each step.

@@ -115,6 +115,11 @@ fn planned_files(engine: &Engine, run: RunId, step: &Step) -> Vec<PlannedFile> {
         let hash = *planned.as_ref()?.files.get(path)?;
         Some(PlannedFile { path: path.clone(), hash })
     };
+    if step.changes.iter().any(|path| path.contains('*')) {
+        // The runner matches patterns.
+        let all = planned.iter().flat_map(|planned| &planned.files);
+        return all.map(|(path, hash)| PlannedFile { path: path.clone(), hash: *hash }).collect();
+    }
     step.changes.iter().filter_map(file).collect()
 }
 

@@ -12,7 +12,7 @@ use crate::plan::event::question::{Question, QuestionId, QuestionSubject, RELEAS
 use crate::plan::event::run_event::ReplanTrigger;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::plan::{Barrier, BarrierNeeds, OnBreak};
-use crate::plan::model::step::{Fallback, Idempotence};
+use crate::plan::model::step::{FailureClass, Fallback, Idempotence};
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
@@ -28,6 +28,10 @@ impl Run {
         let invalidated: BTreeSet<StepNumber> = activated.invalidated.iter().copied().collect();
         let held: BTreeSet<StepNumber> = activated.held.iter().copied().collect();
         let changed = self.changed_steps(&plan, activated);
+        // The workers of steps that are done again get the reason.
+        let request = self.request.as_ref();
+        let request = request.filter(|request| request.trigger != ReplanTrigger::Extension);
+        let why = request.map(|request| format!("to be done again: {}", request.reason));
         let highest = activated.numbers.iter().map(|number| number.index()).max();
         let steps = highest.map_or(0, |last| last.saturating_add(1));
         self.steps.reserve_exact(steps.saturating_sub(self.steps.len()));
@@ -39,6 +43,7 @@ impl Run {
                     if invalidated.contains(number)
                         && state.status != StepStatus::OutcomeUnknown =>
                 {
+                    let was_done = state.status.is_closed();
                     let accepted = state.accepted().cloned();
                     state.restart_or_hold();
                     // Work that must not be done twice is done again only if a person says so.
@@ -46,6 +51,10 @@ impl Run {
                         && !mutant!(UnrepeatableStepRepeated)
                     {
                         state.accept(accepted);
+                    }
+                    if let Some(why) = why.as_ref().filter(|_| was_done) {
+                        let why = Some(Box::new((FailureClass::AssumptionBroken, why.clone())));
+                        state.change(|detail| detail.last_failure = why);
                     }
                 }
                 Some(state) if changed.contains(number) => state.carry_over(Definition::Changed),
@@ -155,8 +164,8 @@ impl Run {
 
     fn count_replan(&mut self, activated: &PlanActivated) {
         let trigger = self.request.take().map(|request| request.trigger);
-        let is_extension = matches!(trigger, Some(ReplanTrigger::Extension));
-        let by_person = matches!(trigger, Some(ReplanTrigger::ScopeChange { .. }));
+        let is_extension = trigger == Some(ReplanTrigger::Extension);
+        let by_person = trigger.is_some_and(|trigger| trigger.is_change_of_scope());
         let is_copy = activated.since != 0;
         if activated.version > 1 && !is_extension && !by_person && !is_copy {
             self.replans = self.replans.saturating_add(1);

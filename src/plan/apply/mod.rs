@@ -87,6 +87,7 @@ impl State {
             Event::PlanReviewed(reviewed) => self.change_run(reviewed.run, |run| {
                 if let Some(version) = run.version_mut(reviewed.version) {
                     version.review = Some(reviewed.review);
+                    version.note = reviewed.note;
                 }
             }),
             Event::PlanVerdict(judged) => self.change_run(judged.run, |run| {
@@ -126,6 +127,9 @@ impl State {
             }
             Event::ReplanWithdrawn(withdrawn) => {
                 self.change_run(withdrawn.run, Run::withdraw_replan);
+            }
+            Event::FailureSettingsChanged(changed) => {
+                self.change_run(changed.run, |run| run.failure_settings = changed.settings);
             }
             Event::RunForked(forked) => self.change_run(forked.run, |run| run.fork = Some(forked)),
             Event::StepsInherited(inherited) => {
@@ -238,6 +242,8 @@ impl Run {
             hash: proposed.hash,
             reason: proposed.reason,
             review: None,
+            note: String::new(),
+            provenance: proposed.provenance,
             plan: Arc::new(plan.into()),
             step_hashes: Vec::new(),
             numbers: Vec::new(),

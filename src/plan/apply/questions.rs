@@ -25,7 +25,11 @@ impl Run {
             StepEvent::StepAsked(asked) => {
                 self.close_question_of(number);
                 self.ask(QuestionId(seq), time, Some(number), asked);
-                self.with_hold(number, |hold| hold.question = Some(QuestionId(seq)));
+                self.with_hold(number, |hold| {
+                    hold.question = Some(QuestionId(seq));
+                    // A refused answer is asked for again.
+                    hold.answer = None;
+                });
             }
             StepEvent::StepAnswered(answered)
                 if self.is_open_question(number, answered.question) =>

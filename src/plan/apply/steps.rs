@@ -61,6 +61,7 @@ impl Run {
             StepEvent::FailureDecided(_) => self.failed_criteria(number),
             _ => Vec::new(),
         };
+        let counts_losses = self.states_retry(number);
         self.apply_effect(seq, number, &event);
         self.apply_question(seq, time, number, &event);
         let Some(step) = self.steps.get_mut(number.index()) else { return };
@@ -70,6 +71,9 @@ impl Run {
                 step.change_attempt(|attempt| attempt.lease_until = renewed.lease_until);
             }
             StepEvent::AttemptLost(lost) => {
+                if lost.cause.is_failure() && counts_losses {
+                    step.failures = step.failures.saturating_add(1);
+                }
                 if lost.then == AfterLoss::Redispatch {
                     step.take_attempt();
                 }
@@ -93,6 +97,10 @@ impl Run {
                 self.apply_decision(number, &decided);
             }
             StepEvent::StepFailed(failed) => {
+                if failed.aborts_run() {
+                    let reason = failed.reason.clone();
+                    self.abort_reason = self.abort_reason.take().or(Some(reason));
+                }
                 let failure = (failed.class, failed.reason);
                 step.change(|detail| detail.last_failure = Some(failure.into()));
                 step.end_work();

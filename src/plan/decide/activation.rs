@@ -1,7 +1,7 @@
 //! Computes the activation of a plan version: which work is preserved and which is invalidated.
 //!
-//! A step is affected if it is new, if its work changed, if it failed, or if a step that it depends
-//! on is affected. An affected step that had work is invalidated; all other work is preserved. Both
+//! A step is affected if it is new, if its work changed, if it failed, if the replan request begins
+//! with it, or if a step that it depends on is affected. An affected step that had work is invalidated; all other work is preserved. Both
 //! lists are part of the activation record.
 //!
 //! Invariants: steps are matched by id across all versions of the run, and a number is never reused
@@ -25,17 +25,19 @@ use crate::plan::state::run::{Run, Variable};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{ContentHash, StepNumber};
 
-/// The activation of a plan version.
+/// The activation of a plan version. The step `redone` starts again even if its work is unchanged.
 pub(crate) fn activation(
     run: &Run,
     version: u32,
-    plan: &Arc<CompactPlan>,
-    hashes: &[ContentHash],
+    (plan, hashes): (&Arc<CompactPlan>, &[ContentHash]),
+    redone: Option<StepNumber>,
 ) -> PlanActivated {
     let numbers = numbers(run, plan);
     let links = Links::new(plan, &numbers, step_total(run, &numbers));
     let mut walk = Walk::new(run, plan, &links, &numbers);
-    walk.start(&numbers, hashes);
+    let is_done =
+        |number: &StepNumber| run.step(*number).is_some_and(|step| step.status.is_closed());
+    walk.start(&numbers, hashes, redone.filter(is_done).filter(|_| !mutant!(RedoneStepKept)));
     let answers = walk.answers();
     let restarting = walk.restarting_steps(&numbers, hashes);
     let affected = walk.affected;
@@ -77,6 +79,17 @@ pub(crate) fn activation(
         invalidated,
         removed,
         numbers,
+    }
+}
+
+impl Run {
+    /// What the activation of a proposed version would keep and discard.
+    #[must_use]
+    pub fn preview_activation(&self, version: u32) -> Option<PlanActivated> {
+        let place = usize::try_from(version).ok()?.checked_sub(1)?;
+        let proposed = self.versions.get(place)?;
+        let redone = self.request.as_ref().and_then(|request| request.from);
+        Some(activation(self, version, (&proposed.plan, &proposed.step_hashes), redone))
     }
 }
 
@@ -208,9 +221,15 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    fn start(&mut self, numbers: &[StepNumber], hashes: &[ContentHash]) {
+    fn start(
+        &mut self,
+        numbers: &[StepNumber],
+        hashes: &[ContentHash],
+        redone: Option<StepNumber>,
+    ) {
         let before = self.hashes_before();
-        let mut open = Vec::new();
+        let mut open: Vec<StepNumber> =
+            redone.into_iter().filter(|number| numbers.contains(number)).collect();
         for ((step, number), hash) in self.plan.steps().zip(numbers).zip(hashes) {
             let state = self.run.step(*number).map(|state| state.status);
             let is_open_again = matches!(

@@ -7,7 +7,7 @@ use crate::plan::event::Event;
 use crate::plan::event::plan_event::Review;
 use crate::plan::event::question::{
     NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId, QuestionSubject,
-    RELEASE, REPLAN, TIMEOUT, YES,
+    RELEASE, REPLAN, TIMEOUT, VALUE, YES,
 };
 use crate::plan::event::run_event::{
     BarrierChange, QuestionAnswered, QuestionAsked, QuestionExpired, ReplanRequested, ReplanTrigger,
@@ -40,7 +40,11 @@ pub(crate) fn answer(
     if asked.shown != shown {
         return Err(Rejection::HashDiffers { expected: asked.shown, found: shown });
     }
-    if !asked.options.iter().any(|option| option == reply.answer) {
+    let takes_value =
+        asked.subject == QuestionSubject::Gate && asked.options.iter().any(|each| each == VALUE);
+    if reply.answer == VALUE && takes_value
+        || !takes_value && !asked.options.iter().any(|option| option == reply.answer)
+    {
         let (answer, options) = (reply.answer.to_owned(), asked.options.clone());
         return Err(Rejection::NotAnOption { answer, options });
     }

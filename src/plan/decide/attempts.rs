@@ -69,10 +69,25 @@ pub(crate) fn loss_event(
     cause: LostCause,
     detail: &str,
 ) -> Event {
-    let is_unknown = leaves_unknown_outcome(run, number, cause);
+    let is_unknown = leaves_unknown_outcome(run, number, cause) || is_last_loss(run, number, cause);
     let then = if is_unknown { AfterLoss::OutcomeUnknown } else { AfterLoss::Redispatch };
     let lost = AttemptLost { token, cause, detail: detail.to_owned(), then };
     Event::step(run.id, number, StepEvent::AttemptLost(lost))
+}
+
+/// A step is lost at least this often before it is no longer dispatched again.
+const LOSSES_MIN: u32 = 3;
+
+/// Whether a step that states its attempts has none left after the loss of one. A person must look at
+/// it: the step may be what ends its workers.
+fn is_last_loss(run: &Run, number: StepNumber, cause: LostCause) -> bool {
+    if !run.states_retry(number) {
+        return false;
+    }
+    let limit = run.plan().zip(run.plan_step(number)).map(|(plan, step)| plan.retry_of(step));
+    let limit = limit.unwrap_or_default().max_attempts.max(LOSSES_MIN);
+    let failures = run.step(number).map_or(0, |step| step.failures);
+    cause.is_failure() && failures.saturating_add(1) >= limit && !mutant!(LostAttemptUncounted)
 }
 
 /// Whether the loss of an attempt leaves an unknown outcome: it may have done work that must not be

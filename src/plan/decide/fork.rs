@@ -7,10 +7,11 @@ use crate::plan::decide::versions;
 use crate::plan::event::Event;
 use crate::plan::event::plan_event::{HashedStep, PlanActivated, PlanReviewed};
 use crate::plan::event::run_event::{
-    BarrierChange, BarrierChanged, InheritedStep, RunForked, RunStarted, StepsInherited,
-    VariableSet,
+    BarrierChange, BarrierChanged, FailureSettingsChanged, InheritedStep, RunForked, RunStarted,
+    StepsInherited, VariableSet,
 };
 use crate::plan::event::step_status::StepStatus;
+use crate::plan::model::policy::FailureSettings;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
@@ -40,6 +41,13 @@ pub(super) fn fork(
             spent: parent.account.spent,
         }),
     ];
+    if parent.failure_settings != FailureSettings::default() {
+        events.push(Event::FailureSettingsChanged(FailureSettingsChanged {
+            run,
+            settings: parent.failure_settings,
+            by: "policy:fork".to_owned(),
+        }));
+    }
     events.extend(parent.variables.iter().map(|(name, variable)| {
         Event::VariableSet(VariableSet {
             run,
@@ -90,6 +98,7 @@ fn version_events(
         hash: version.hash,
         header: Box::new(version.plan.header().clone()),
         steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() }).collect(),
+        provenance: version.provenance.clone(),
     };
     let count = versions::checked_step_count(&draft)?;
     let mut events = versions::proposal_events(run, number, &draft, count, &version.reason);
@@ -100,7 +109,7 @@ fn version_events(
             hash: version.hash,
             review,
             by: "policy:fork".to_owned(),
-            note: String::new(),
+            note: version.note.clone(),
         }));
     } else if number > parent.active {
         events.extend(plan_question(run, number, &draft, now));

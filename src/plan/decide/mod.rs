@@ -102,9 +102,16 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
         Command::RequestReplan { run, trigger, from, reason } => {
             replans::request(state, *run, trigger, *from, reason)
         }
+        Command::SetFailureSettings { run, settings, by } => {
+            replans::set_failure_settings(state, *run, *settings, by)
+        }
+        Command::Redo { run, step, by, reason } => {
+            versions::redo(state, now, *run, *step, (by, reason))
+        }
         Command::WithdrawReplan { run, by, reason } => replans::withdraw(state, *run, by, reason),
-        Command::DecideFailure { run, step, decision, rule, reason } => {
-            replans::decide_failure(state, now, *run, *step, decision, (rule, reason))
+        Command::DecideFailure { run, step, decision, class, from, rule, reason } => {
+            let decided = (decision, *class, *from);
+            replans::decide_failure(state, now, *run, *step, decided, (rule, reason))
         }
         Command::ForkRun { name, parent, at_seq, chain } => {
             fork::fork(state, now, name, parent, (*at_seq, *chain))

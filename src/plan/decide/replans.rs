@@ -1,14 +1,14 @@
 //! Replan requests, and the decisions of an external decider about failed attempts.
 
-use super::lookup::{open_run, running_run, step_of};
+use super::lookup::{open_run, run_of, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::run_event::{
-    Ending, ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
+    Ending, FailureSettingsChanged, ReplanRequested, ReplanTrigger, ReplanWithdrawn, RunEnded,
 };
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling, StepFailed};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
-use crate::plan::model::policy::Decider;
+use crate::plan::model::policy::{Decider, FailureSettings};
 use crate::plan::model::step::{FailureClass, Fallback};
 use crate::plan::rejection::Rejection;
 use crate::plan::settle::failure::FailedAttempt;
@@ -40,6 +40,20 @@ pub(super) fn request(
         from,
         reason: reason.to_owned(),
     })])
+}
+
+/// Sets what a run does about failures beyond its plan, unless it does so already.
+pub(super) fn set_failure_settings(
+    state: &State,
+    run: RunId,
+    settings: FailureSettings,
+    by: &str,
+) -> Result<Vec<Event>, Rejection> {
+    let run = run_of(state, run)?;
+    let by = by.to_owned();
+    let changed = FailureSettingsChanged { run: run.id, settings, by };
+    let is_changed = run.failure_settings != settings;
+    Ok(is_changed.then_some(Event::FailureSettingsChanged(changed)).into_iter().collect())
 }
 
 pub(super) fn withdraw(
@@ -83,7 +97,7 @@ pub(super) fn decide_failure(
     now: Timestamp,
     run: RunId,
     number: StepNumber,
-    decision: &Decision,
+    (decision, class, from): (&Decision, Option<FailureClass>, Option<StepNumber>),
     (rule, reason): (&str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
@@ -94,9 +108,13 @@ pub(super) fn decide_failure(
         return Err(Rejection::DecidedByRules);
     }
     let failure = failure_of(run, number).filter(|_| step.status == StepStatus::Reported);
-    let (Some((class, message)), Some(attempt)) = (failure, step.attempt()) else {
+    let (Some((reported, message)), Some(attempt)) = (failure, step.attempt()) else {
         return Err(Rejection::NothingFailed);
     };
+    let class = class.unwrap_or(reported);
+    if let Some(from) = from {
+        step_of(run, from)?;
+    }
     if *decision == Decision::Fallback && !may_fall_back(run, number, now) {
         return Err(Rejection::NoFallback(number));
     }
@@ -114,7 +132,7 @@ pub(super) fn decide_failure(
         disposition,
         then: AfterFailure::Over,
     };
-    Ok(decision_events(run, number, decided, None, now))
+    Ok(decision_events(run, number, decided, from, now))
 }
 
 /// Whether a decision repeats the work of a failed attempt, by the same or another owner or step.

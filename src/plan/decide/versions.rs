@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::activation::activation;
 use super::ask::{plan_question, withdraw_questions};
 use super::attempts::revoke_attempts;
-use super::lookup::{expect_name, open_run, run_of};
+use super::lookup::{expect_name, not_available, open_run, run_of, step_of};
 use crate::plan::command::PlanDraft;
 use crate::plan::decide::budget;
 use crate::plan::event::Event;
@@ -107,7 +107,10 @@ pub(super) fn propose(
 ) -> Result<Vec<Event>, Rejection> {
     let ProposalContext { reason, trigger, approval: wanted } = *why;
     let run = revisable_run(state, run)?;
-    if run.active_version().is_some_and(|active| active.hash == draft.hash) {
+    let redone = run.request.as_ref().and_then(|request| request.from);
+    let is_redone =
+        redone.and_then(|from| run.step(from)).is_some_and(|from| from.status.is_closed());
+    if run.active_version().is_some_and(|active| active.hash == draft.hash) && !is_redone {
         return Err(Rejection::SamePlan(run.active));
     }
     let count = checked_step_count(draft)?;
@@ -137,21 +140,66 @@ pub(super) fn propose(
     plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
     let plan = (&Arc::new(plan.into()), &hashes[..]);
-    events.extend(activation_events(state, now, run, version, plan, AUTOMATIC));
+    events.extend(activation_events(state, now, run, version, (plan, redone), AUTOMATIC));
     Ok(events)
 }
 
 /// Enforces the replan limit of the active plan. Changes of scope and extensions do not count.
 fn check_limit(run: &Run, trigger: Option<&ReplanTrigger>) -> Result<(), Rejection> {
     let open = run.request.as_ref().map(|request| &request.trigger);
-    let is_free = matches!(
-        open.or(trigger),
-        Some(ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension)
-    );
-    match run.plan().and_then(|plan| plan.header().failure.max_replans) {
+    let is_free = open.or(trigger).is_some_and(|trigger| {
+        trigger.is_change_of_scope() || *trigger == ReplanTrigger::Extension
+    });
+    match run.max_replans() {
         Some(max) if !is_free && run.replans >= max => Err(Rejection::ReplanLimit(max)),
         _ => Ok(()),
     }
+}
+
+/// Does an accepted step again: the active plan becomes a version of its own, which invalidates the
+/// step and all work that depends on it.
+pub(super) fn redo(
+    state: &State,
+    now: Timestamp,
+    run: RunId,
+    number: StepNumber,
+    (by, reason): (&str, &str),
+) -> Result<Vec<Event>, Rejection> {
+    let run = revisable_run(state, run)?;
+    let step = step_of(run, number)?;
+    if !step.status.is_closed() {
+        return Err(not_available(step, number));
+    }
+    if let Some(request) = &run.request {
+        return Err(Rejection::ReplanIsOpen(request.seq));
+    }
+    let Some(active) = run.active_version() else { return Err(Rejection::NoActivePlan) };
+    let steps = active.plan.steps().zip(&active.step_hashes);
+    let draft = PlanDraft {
+        hash: active.hash,
+        header: Box::new(active.plan.header().clone()),
+        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() }).collect(),
+        provenance: active.provenance.clone(),
+    };
+    let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let mut events = vec![Event::ReplanRequested(ReplanRequested {
+        run: run.id,
+        trigger: ReplanTrigger::Requested { by: by.to_owned() },
+        from: Some(number),
+        reason: reason.to_owned(),
+    })];
+    events.extend(proposal_events(run.id, version, &draft, active.step_count, reason));
+    events.push(Event::PlanReviewed(PlanReviewed {
+        run: run.id,
+        version,
+        hash: draft.hash,
+        review: Review::Approved,
+        by: by.to_owned(),
+        note: String::new(),
+    }));
+    let plan = (&active.plan, &active.step_hashes[..]);
+    events.extend(activation_events(state, now, run, version, (plan, Some(number)), by));
+    Ok(events)
 }
 
 pub(super) fn review(
@@ -205,7 +253,8 @@ pub(super) fn review_events(
     })];
     if review == Review::Approved {
         let plan = (&proposed.plan, &proposed.step_hashes[..]);
-        events.extend(activation_events(state, now, run, version, plan, by));
+        let redone = run.request.as_ref().and_then(|request| request.from);
+        events.extend(activation_events(state, now, run, version, (plan, redone), by));
     }
     Ok(events)
 }
@@ -272,6 +321,7 @@ pub(super) fn proposal_events(
         reason: reason.to_owned(),
         header,
         step_count,
+        provenance: draft.provenance.clone(),
     })];
     let mut rest = draft.steps.as_slice();
     while !rest.is_empty() {
@@ -307,17 +357,17 @@ fn initial_activation_request(run: &Run, version: u32, by: &str) -> Option<Event
 }
 
 /// The events that activate a version of a run that has started: first the losses of attempts that
-/// the version invalidates. A failed run is reopened, and a run that was paused because of a budget
+/// the version invalidates. The step `redone` is done again even if its work is unchanged. A failed run is reopened, and a run that was paused because of a budget
 /// is unpaused if the new budget covers another attempt.
 fn activation_events(
     state: &State,
     now: Timestamp,
     run: &Run,
     version: u32,
-    (plan, hashes): (&Arc<CompactPlan>, &[ContentHash]),
+    ((plan, hashes), redone): ((&Arc<CompactPlan>, &[ContentHash]), Option<StepNumber>),
     by: &str,
 ) -> Vec<Event> {
-    let activated = activation(run, version, plan, hashes);
+    let activated = activation(run, version, (plan, hashes), redone);
     let first = initial_activation_request(run, version, by);
     let taken = activated.invalidated.iter().chain(&activated.removed).copied();
     let mut events = revoke_attempts(run, taken, "revoked by a new plan version");

@@ -29,6 +29,24 @@ pub struct PlanProposed {
     pub header: Box<Plan>,
     /// Number of steps that follow.
     pub step_count: u32,
+    /// Where the version comes from, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+/// Where a plan version comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// The person or the program that wrote it.
+    pub author: Option<String>,
+    /// The file that it was read from.
+    pub file: Option<String>,
+    /// blake3 of that file.
+    pub file_hash: Option<ContentHash>,
+    /// How sure its author is, in percent: `extra.confidence` of the plan.
+    pub confidence: Option<u8>,
 }
 
 /// Steps of a proposed version.

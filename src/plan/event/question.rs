@@ -161,6 +161,9 @@ pub const YES: &str = "yes";
 /// Answer: refuse.
 pub const NO: &str = "no";
 
+/// Option of a gate that takes any JSON value as the answer; other text is a string.
+pub const VALUE: &str = "value";
+
 /// Answer to a failure: try again.
 pub const RETRY: &str = "retry";
 

@@ -9,6 +9,7 @@ use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::step_event::AcceptedBasis;
 use super::step_status::StepStatus;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
+use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
@@ -183,6 +184,31 @@ pub enum ReplanTrigger {
         /// The attempt that failed.
         token: AttemptToken,
     },
+    /// A person or a program requested it.
+    Requested {
+        /// Actor.
+        by: String,
+    },
+}
+
+/// The failure settings of a run were set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureSettingsChanged {
+    /// The run.
+    pub run: RunId,
+    /// The settings.
+    pub settings: FailureSettings,
+    /// Actor.
+    pub by: String,
+}
+
+impl ReplanTrigger {
+    /// Whether a person changed what is wanted. Such versions do not count as replans.
+    #[must_use]
+    pub fn is_change_of_scope(&self) -> bool {
+        matches!(self, Self::ScopeChange { .. } | Self::Requested { .. })
+    }
 }
 
 /// A replan request was withdrawn.

@@ -23,6 +23,17 @@ impl FailureDecided {
     }
 }
 
+/// Rule of a precondition that is false permanently, with `on_false: abort`.
+pub(crate) const ABORT_BY_PRECONDITION: &str = "abort.precondition";
+
+impl StepFailed {
+    /// Whether the run ends with the step.
+    #[must_use]
+    pub fn aborts_run(&self) -> bool {
+        self.rule == ABORT_BY_PRECONDITION
+    }
+}
+
 /// A step was dispatched to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -81,6 +92,14 @@ pub enum LostCause {
     Released,
     /// A new plan version revoked it.
     Revoked,
+}
+
+impl LostCause {
+    /// Whether the loss counts towards the attempt limit of the step.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::LeaseExpired | Self::RunnerDied)
+    }
 }
 
 /// What happens to a step whose attempt was lost.
@@ -190,6 +209,11 @@ pub enum AcceptedBasis {
     Fallback {
         /// Source and age of the value.
         reason: String,
+    },
+    /// The answer to its gate is its output.
+    Answered {
+        /// Author of the answer.
+        by: String,
     },
 }
 

@@ -66,6 +66,8 @@ macro_rules! with_events {
                 20 run_forked RunForked(RunForked) Bincode run;
                 /// The initial status of steps of a forked run.
                 21 steps_inherited StepsInherited(StepsInherited) Bincode run;
+                /// The failure settings of a run were set.
+                22 failure_settings_changed FailureSettingsChanged(FailureSettingsChanged) Bincode run;
             }
             step {
                 /// Dispatched to a worker. The sequence number of the record is the token of the attempt.

@@ -78,6 +78,36 @@ pub struct FailureMatch {
     /// one.
     #[serde(skip_serializing_if = "is_default")]
     pub failures: Option<u32>,
+    /// The step's own name for its failures: see `failure_class` of a step.
+    #[serde(skip_serializing_if = "is_default")]
+    pub failure_class: Option<String>,
+    /// CEL expression over the variables, `output`, `failure` and `budget`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cel: Option<String>,
+}
+
+/// What a run does about failures beyond its plan: the runner sets it, and may change it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureSettings {
+    /// What happens after a failure of unknown class of a step that states no `retry`.
+    pub on_unknown: OnUnknown,
+    /// Maximum number of replacement versions, if the plan does not set one.
+    pub max_replans: Option<u32>,
+}
+
+/// What happens after a failure of unknown class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnknown {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// The step is dispatched again while attempts are left.
+    Retry,
+    /// The step fails.
+    Fail,
 }
 
 /// The action of a failure rule.

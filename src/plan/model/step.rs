@@ -65,6 +65,10 @@ pub struct Step {
     /// Criteria that must hold before it is accepted.
     #[serde(default, skip_serializing_if = "is_default")]
     pub acceptance: Vec<Criterion>,
+    /// Name of the failures of the step, for the rules of the plan. The name of a class is the class
+    /// of a failure whose worker does not report one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failure_class: Option<String>,
     /// Failure class for a word in the failure message; used when the worker does not report a
     /// class.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -124,6 +128,14 @@ pub enum FailureClass {
     /// The worker did not report a class.
     #[default]
     Unknown,
+}
+
+impl FailureClass {
+    /// The class with this name in plans.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(Value::from(name)).ok()
+    }
 }
 
 /// Retry policy: how often and how soon a failed step is dispatched again.
@@ -203,6 +215,8 @@ pub enum OnFalse {
     Fail,
     /// It is skipped.
     Skip,
+    /// It waits. If no remaining step can make the precondition true, the run is aborted.
+    Abort,
 }
 
 /// Whether a step may be repeated.
@@ -228,6 +242,10 @@ pub enum Idempotence {
 pub struct Gate {
     /// The question.
     pub question: String,
+    /// The answers that do the step, instead of yes and no: the chosen one is its output. `value`
+    /// takes any JSON value.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub options: Vec<String>,
     /// Addressee.
     #[serde(default, skip_serializing_if = "is_default")]
     pub to: Option<String>,

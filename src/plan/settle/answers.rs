@@ -9,6 +9,7 @@ use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ski
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
 use crate::plan::state::run::Run;
+use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{StepNumber, Timestamp};
 
 /// Whether the question about a failure has an answer that is not applied yet.
@@ -30,17 +31,23 @@ pub(super) fn must_ask_again(run: &Run, number: StepNumber) -> bool {
 }
 
 /// Asks the question about a failure again, with its full deadline.
-pub(super) fn ask_again(run: &Run, number: StepNumber, time: Timestamp) -> Vec<Event> {
+pub(super) fn ask_again(
+    run: &Run,
+    number: StepNumber,
+    time: Timestamp,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
     let step = run.step(number);
     let Some((step, attempt)) = step.and_then(|step| Some((step, step.attempt()?))) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let (class, message) = step.last_failure().cloned().unwrap_or_default();
     let mut events = vec![failure_question(run, number, attempt.token, message.clone())];
-    if let Some(escalation) = FailedAttempt::of(run, number, attempt, class, message).escalation() {
+    let failure = FailedAttempt::of(run, number, attempt, class, message);
+    if let Some(escalation) = failure.escalation(time, evaluator)? {
         escalation.fill_question(&mut events, time);
     }
-    events
+    Ok(events)
 }
 
 /// The consequence of the answer to a question about a failure.

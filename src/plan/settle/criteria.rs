@@ -17,7 +17,7 @@ use crate::plan::value::json::Json;
 pub(crate) const TRUST: &str = "policy:trust";
 
 /// Judge of expressions.
-const CEL: &str = "policy:cel";
+pub(crate) const CEL: &str = "policy:cel";
 
 pub(crate) fn failed_criterion(criteria: &[Criterion], verdict: &Verdict) -> String {
     let place = usize::try_from(verdict.criterion).ok();
@@ -81,15 +81,19 @@ pub(super) fn evaluate_criteria(
     evaluator: &mut Evaluator,
 ) -> Result<Vec<Verdict>, Exhausted> {
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
-    let output = attempt.receipt.as_ref().map(|receipt| match &receipt.output {
+    verdicts(run, &criteria, places, output_of(attempt).as_ref(), evaluator)
+}
+
+/// The output of an attempt that expressions read.
+pub(super) fn output_of(attempt: &Attempt) -> Option<Json> {
+    attempt.receipt.as_ref().map(|receipt| match &receipt.output {
         Output::Inline(value) => value.clone(),
         // The declared outputs, which are stored with the blob reference.
         Output::Blob(blob) => {
             let values = blob.values.iter().map(|(name, value)| (name.clone(), value.value()));
             Json::new(&serde_json::Value::Object(values.collect()))
         }
-    });
-    verdicts(run, &criteria, places, output.as_ref(), evaluator)
+    })
 }
 
 /// Evaluates expression criteria of the plan, over variables: as many as the budget covers, at
@@ -145,6 +149,30 @@ pub(crate) fn evaluate(
     with_inputs(run, output, |inputs| evaluator.evaluate(body, inputs))
 }
 
+/// Evaluates an expression over an output, and over these values and the other variables of a run.
+pub(super) fn evaluate_with(
+    run: &Run,
+    body: &str,
+    (output, values): (&Json, &BTreeMap<String, Json>),
+    evaluator: &mut Evaluator,
+) -> Result<Evaluation, Exhausted> {
+    let own = |name: &str| run.variables.get(name).map(|variable| variable.value.clone());
+    let variable = |name: &str| values.get(name).cloned().or_else(|| own(name));
+    let all = || {
+        let own = run.variables.iter();
+        let own = own.map(|(name, variable)| (name.clone(), variable.value.clone()));
+        own.chain(values.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+    };
+    let inputs = Inputs {
+        run: run.id,
+        variable: &variable,
+        all: &all,
+        output: Some(output),
+        is_overlaid: true,
+    };
+    evaluator.evaluate(body, &inputs)
+}
+
 /// Evaluates an expression over the variables of a run, to explain an earlier result.
 pub(crate) fn evaluate_again(
     run: &Run,
@@ -160,5 +188,5 @@ fn with_inputs<T>(run: &Run, output: Option<&Json>, then: impl FnOnce(&Inputs<'_
         let variables = run.variables.iter();
         variables.map(|(name, variable)| (name.clone(), variable.value.clone())).collect()
     };
-    then(&Inputs { run: run.id, variable: &variable, all: &all, output })
+    then(&Inputs { run: run.id, variable: &variable, all: &all, output, is_overlaid: false })
 }

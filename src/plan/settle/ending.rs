@@ -159,6 +159,7 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
         }
         ReplanTrigger::BudgetExhausted
         | ReplanTrigger::ScopeChange { .. }
+        | ReplanTrigger::Requested { .. }
         | ReplanTrigger::NewEvidence { .. }
         | ReplanTrigger::Extension => false,
     };
@@ -234,7 +235,7 @@ fn closed_run_events(run: &Run, evaluator: &mut Evaluator) -> Result<Vec<Event>,
 
 /// A plan whose criteria do not hold is replanned if its replan limit allows that.
 fn failed_plan_events(run: &Run, reason: String) -> Vec<Event> {
-    let max = run.plan().and_then(|plan| plan.header().failure.max_replans);
+    let max = run.max_replans();
     if max.is_none_or(|max| run.replans >= max) {
         let ending = Ending::Failed;
         return vec![Event::RunEnded(RunEnded { run: run.id, ending, reason })];

@@ -6,19 +6,31 @@
 //! - A rule that cannot be applied, because no attempt or fallback is left, is skipped. The last
 //!   built-in rule always applies.
 
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::criteria::{CEL, evaluate, evaluate_with, output_of};
 use super::disposition::{disposition_of, must_not_repeat};
 use super::fallback::may_fall_back;
 use super::outcome::decision_events;
 use super::reported::is_decided_by_rules;
 use crate::plan::event::Event;
-use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided};
+use crate::plan::event::receipt::Outcome;
+use crate::plan::event::run_event::Origin;
+use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided, Ruling};
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::{StepEvent, StepRecord};
-use crate::plan::model::policy::{Disposition, FailureAction, FailureMatch, FailureRule};
+use crate::plan::model::policy::{
+    Disposition, FailureAction, FailureMatch, FailureRule, OnUnknown,
+};
 use crate::plan::model::step::{FailureClass, OnTimeout, RetryPolicy};
+use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::Attempt;
+use crate::plan::value::evaluator::{Evaluator, Exhausted};
 use crate::plan::value::ids::{Micros, SECOND, StepNumber, Timestamp};
+use crate::plan::value::json::Json;
 
 /// A failed attempt, with everything that a rule can match.
 #[derive(Debug)]
@@ -129,47 +141,107 @@ impl<'a> FailedAttempt<'a> {
     }
 
     /// The events of the decision.
-    pub(super) fn decision_events(&self, time: Timestamp) -> Vec<Event> {
-        let decided = self.decide(time);
-        self.events(decided, time)
+    pub(super) fn decision_events(
+        &self,
+        time: Timestamp,
+        evaluator: &mut Evaluator,
+    ) -> Result<Vec<Event>, Exhausted> {
+        let decided = self.decide(time, evaluator)?;
+        Ok(self.events(decided, time))
     }
 
-    fn decide(&self, time: Timestamp) -> RuleDecision {
+    fn decide(
+        &self,
+        time: Timestamp,
+        evaluator: &mut Evaluator,
+    ) -> Result<RuleDecision, Exhausted> {
         match self.disposition {
             Disposition::Unknown if !self.is_idempotent() => {
-                return RuleDecision::new(
+                return Ok(RuleDecision::new(
                     Decision::OutcomeUnknown,
                     "outcome_unknown.disposition",
                     &*self.message,
-                );
+                ));
             }
             Disposition::Landed if !self.is_idempotent() => {
                 let reason =
                     format!("the work took effect, but the attempt failed: {}", self.message);
-                return RuleDecision::new(Decision::Escalate, "escalate.landed", reason);
+                return Ok(RuleDecision::new(Decision::Escalate, "escalate.landed", reason));
             }
             _ => {}
         }
-        let mut answers =
-            self.matching_rules().filter_map(|rule| self.apply_rule(&rule.id, &rule.then, time));
-        answers.next().unwrap_or_else(|| self.built_in(time))
+        for rule in self.matching_rules() {
+            let Some(seen) = self.evidence(rule, time, evaluator)? else { continue };
+            if let Some(mut decided) = self.apply_rule(&rule.id, &rule.then, time) {
+                decided.reason.push_str(&seen);
+                return Ok(decided);
+            }
+        }
+        self.built_in(time, evaluator)
     }
 
-    /// The matching rules of the plan.
-    fn matching_rules(&self) -> impl Iterator<Item = &FailureRule> {
+    /// The rules of the plan that match, apart from their expressions.
+    fn matching_rules(&self) -> impl Iterator<Item = &'a FailureRule> {
         let rules = self.run.plan().map_or(&[][..], |plan| &plan.header().failure.rules);
         rules.iter().filter(|rule| self.matches(&rule.when))
     }
 
+    /// What the expression of a rule saw, for the record; `None` if it does not hold.
+    fn evidence(
+        &self,
+        rule: &FailureRule,
+        time: Timestamp,
+        evaluator: &mut Evaluator,
+    ) -> Result<Option<String>, Exhausted> {
+        let Some(body) = &rule.when.cel else { return Ok(Some(String::new())) };
+        let values = BTreeMap::from([
+            ("failure".to_owned(), self.described()),
+            ("budget".to_owned(), budget_left(self.run, time)),
+        ]);
+        let output = output_of(self.attempt).unwrap_or_default();
+        let judged = evaluate_with(self.run, body, (&output, &values), evaluator)?;
+        let seen = || format!(" (`{body}` holds: {})", judged.evidence);
+        Ok((judged.holds || mutant!(FailureExpressionIgnored)).then(seen))
+    }
+
+    /// The failure as expressions read it.
+    fn described(&self) -> Json {
+        let payload = self.attempt.receipt.as_ref().and_then(|receipt| match &receipt.outcome {
+            Outcome::Failed { payload, .. } => Some(payload.value()),
+            Outcome::Succeeded | Outcome::ReplanRequested { .. } => None,
+        });
+        let step = self.run.plan_step(self.number);
+        Json::new(&json!({
+            "class": self.class,
+            "message": self.message,
+            "payload": payload,
+            "number": self.failures,
+            "failure_class": step.and_then(CompactStep::failure_class),
+        }))
+    }
+
     /// The question of the first matching `escalate` rule. Earlier rules did not apply when the
     /// failure was decided.
-    pub(super) fn escalation(&self) -> Option<Escalation> {
-        let is_ruled = is_decided_by_rules(self.run) && self.may_be_repeated();
-        self.matching_rules().filter(|_| is_ruled).find_map(|rule| Escalation::of(&rule.then))
+    pub(super) fn escalation(
+        &self,
+        time: Timestamp,
+        evaluator: &mut Evaluator,
+    ) -> Result<Option<Escalation>, Exhausted> {
+        if !is_decided_by_rules(self.run) || !self.may_be_repeated() {
+            return Ok(None);
+        }
+        for rule in self.matching_rules() {
+            let Some(escalation) = Escalation::of(&rule.then) else { continue };
+            if self.evidence(rule, time, evaluator)?.is_some() {
+                return Ok(Some(escalation));
+            }
+        }
+        Ok(None)
     }
 
     fn matches(&self, when: &FailureMatch) -> bool {
-        let FailureMatch { class, disposition, step, owner, tag, message, failures } = when;
+        let FailureMatch { class, disposition, step, owner, tag, message, failures, .. } = when;
+        let own_class = || self.run.plan_step(self.number)?.failure_class();
         let state = self.run.step(self.number);
         let own_id = state.map_or("", |step| step.id());
         let own_owner = state.and_then(|step| step.owner());
@@ -180,6 +252,7 @@ impl<'a> FailedAttempt<'a> {
             && tag.as_ref().is_none_or(|tag| state.is_some_and(|step| step.tags().contains(tag)))
             && message.as_ref().is_none_or(|text| self.message.contains(text.as_str()))
             && failures.is_none_or(|failures| self.failures >= failures)
+            && when.failure_class.as_ref().is_none_or(|name| own_class() == Some(name.as_str()))
     }
 
     /// The decision of a rule, if it can be applied.
@@ -215,39 +288,122 @@ impl<'a> FailedAttempt<'a> {
         self.retry.per_class.get(name).copied()
     }
 
-    fn built_in(&self, time: Timestamp) -> RuleDecision {
+    /// The decision of the built-in rules: a failure that a retry may repair is retried, then the
+    /// fallback is used, then another plan is requested, and what nothing here can judge is put to a
+    /// person.
+    fn built_in(
+        &self,
+        time: Timestamp,
+        evaluator: &mut Evaluator,
+    ) -> Result<RuleDecision, Exhausted> {
         let (_, no_retry_rule) = class_rule(self.class);
         // An explicit limit for a class overrides the built-in knowledge about it.
         let limit = match (self.class_limit(), no_retry_rule) {
             (Some(limit), _) => Some(limit),
             (None, Some(_)) => None,
-            (None, None) => Some(self.retry.max_attempts),
+            (None, None) => self.retries().then_some(self.retry.max_attempts),
         };
         if let Some(limit) = limit
             && self.failures < limit
         {
-            return self.retry_decision("retry.attempts_left", limit, time);
+            return Ok(self.retry_decision("retry.attempts_left", limit, time));
         }
         if let Some(decided) = self.fallback_decision("fallback.attempts_exhausted", time) {
-            return decided;
+            return Ok(decided);
         }
         let rule = match (limit, no_retry_rule) {
             (None, Some(rule)) => rule,
-            _ => "fail.attempts_exhausted",
+            (None, None) => "fail.class_unknown",
+            (Some(_), _) => "fail.attempts_exhausted",
         };
-        let reason = match limit {
+        let mut reason = match limit {
             Some(limit) => {
                 format!("failure {} of at most {limit}: {}", self.failures, self.message)
             }
             None => self.message.clone(),
         };
-        let max = self.run.plan().and_then(|plan| plan.header().failure.max_replans);
-        match max {
-            Some(max) if self.run.replans < max => {
-                RuleDecision::new(Decision::Replan, &rule.replacen("fail", "replan", 1), reason)
-            }
-            _ => RuleDecision::new(Decision::Fail, rule, reason),
+        let decided = |decision, word: &str, reason: String| {
+            RuleDecision::new(decision, &rule.replacen("fail", word, 1), reason)
+        };
+        let is_open = self.class == FailureClass::Unknown
+            && self.run.failure_settings.on_unknown == OnUnknown::Ask;
+        if is_open && limit.is_none() {
+            return Ok(decided(Decision::Escalate, "escalate", reason));
         }
+        match self.run.max_replans() {
+            Some(max) if self.run.replans < max => {
+                let is_input_bad = limit.is_none() && self.class == FailureClass::Deterministic;
+                let upstream = if is_input_bad { self.upstream(evaluator)? } else { None };
+                if let Some((_, why)) = &upstream {
+                    reason = format!("{reason} ({why})");
+                }
+                let from = upstream.map(|(step, _)| step);
+                Ok(RuleDecision { from, ..decided(Decision::Replan, "replan", reason) })
+            }
+            max => {
+                if let Some(max) = max.filter(|max| *max > 0) {
+                    reason = format!("{reason} (all {max} replans are used)");
+                }
+                let is_used_up = limit.is_none() && self.class == FailureClass::BudgetExhausted;
+                Ok(if is_used_up || is_open && self.is_unexpected() {
+                    decided(Decision::Escalate, "escalate", reason)
+                } else {
+                    decided(Decision::Fail, "fail", reason)
+                })
+            }
+        }
+    }
+
+    /// Whether a failure whose class does not forbid it is retried. One of unknown class is, if a
+    /// criterion rejected the work, since the next worker gets the evidence; otherwise only if the step
+    /// or the run states so.
+    fn retries(&self) -> bool {
+        let receipt = self.attempt.receipt.as_ref();
+        let is_rejected = receipt.is_some_and(|receipt| receipt.outcome == Outcome::Succeeded);
+        self.class != FailureClass::Unknown
+            || is_rejected
+            || self.run.states_retry(self.number)
+            || self.run.failure_settings.on_unknown == OnUnknown::Retry
+    }
+
+    /// Whether an expression rejected the output: a value that the plan does not expect.
+    fn is_unexpected(&self) -> bool {
+        let mut verdicts = self.attempt.verdicts.values();
+        verdicts.any(|verdict| verdict.ruling == Ruling::Fail && verdict.by == CEL)
+    }
+
+    /// The step that set what a deterministic failure depends on, and why: a variable of a
+    /// precondition that no longer holds, or else an input. Work that must not be repeated is left
+    /// alone.
+    fn upstream(
+        &self,
+        evaluator: &mut Evaluator,
+    ) -> Result<Option<(StepNumber, String)>, Exhausted> {
+        let Some(step) = self.run.plan_step(self.number) else { return Ok(None) };
+        let writer = |name: &str| match self.run.variables.get(name)?.origin {
+            Origin::Step { step, .. } | Origin::Fallback { step } => Some(step),
+            Origin::Person { .. } => None,
+        };
+        let may_redo = |number: &StepNumber| {
+            *number != self.number
+                && self.run.step(*number).is_some_and(|step| step.status == StepStatus::Accepted)
+                && !must_not_repeat(self.run, *number)
+        };
+        for (place, body) in (0..).zip(step.preconditions()) {
+            if evaluate(self.run, body, None, evaluator)?.holds {
+                continue;
+            }
+            let names = self.run.links.variables_of(self.number, place).iter();
+            let found = names.filter_map(|name| writer(name)).find(may_redo);
+            let why = format!("precondition {} no longer holds", u64::from(place) + 1);
+            return Ok(Some((found.unwrap_or(self.number), why)));
+        }
+        let found = step.inputs().find_map(|name| {
+            let number = writer(name).filter(may_redo)?;
+            let id = self.run.step(number).map_or("", |step| step.id());
+            Some((number, format!("its input `{name}` comes from step #{number} ({id})")))
+        });
+        Ok(found)
     }
 
     fn retry_decision(&self, rule: &str, limit: u32, time: Timestamp) -> RuleDecision {
@@ -319,4 +475,17 @@ fn mix(token: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// The rest of the budget of a run as expressions read it; null where there is no limit.
+fn budget_left(run: &Run, time: Timestamp) -> Json {
+    let limits = run.limits();
+    let used = run.account.spent.plus(run.account.reserved);
+    let left = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
+    Json::new(&json!({
+        "money_micros": left(limits.money_micros, used.money_micros),
+        "tokens": left(limits.tokens, used.tokens),
+        "attempts": left(limits.attempts, run.account.attempts),
+        "wall_seconds": left(limits.wall_seconds, time.saturating_sub(run.started) / SECOND),
+    }))
 }

@@ -97,7 +97,7 @@ fn step_events(
         event(StepEvent::VerdictRecorded(VerdictRecorded { token: attempt.token, verdict }))
     };
     Ok(match reported_consequence(run, number) {
-        None if must_ask_again(run, number) => ask_again(run, number, time),
+        None if must_ask_again(run, number) => ask_again(run, number, time, evaluator)?,
         None => answer_events(run, number, time),
         Some(ReportedConsequence::Evaluate(criteria)) => {
             let verdicts = evaluate_criteria(run, number, attempt, &criteria, evaluator)?;
@@ -114,7 +114,7 @@ fn step_events(
         }
         Some(ReportedConsequence::Decide(class, message, attempt)) => {
             let failure = FailedAttempt::of(run, number, attempt, class, message);
-            failure.decision_events(time)
+            failure.decision_events(time, evaluator)?
         }
     })
 }

@@ -3,23 +3,27 @@
 //! Once the dependencies of a step are met, its condition is evaluated, then its preconditions,
 //! then its gate asks a question. Each result is a separate event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::criteria::{at_least_one, evaluate, evaluate_again};
+use super::criteria::{at_least_one, evaluate, evaluate_again, evaluate_with};
+use super::variables::{output_values, set_variables};
 use crate::plan::event::Event;
-use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, YES};
-use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
+use crate::plan::event::question::{NO, QuestionBody, QuestionSubject, SKIP, VALUE, YES};
+use crate::plan::event::run_event::{Origin, ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{
-    Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped, StepFailed,
+    ABORT_BY_PRECONDITION, Accepted, AcceptedBasis, Condition, ConditionJudged, Ruling, Skipped,
+    StepFailed,
 };
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::event::table::StepEvent;
+use crate::plan::model::criterion::Criterion;
 use crate::plan::model::step::{FailureClass, Gate, OnFalse};
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::evaluator::{Evaluation, Evaluator, Exhausted};
 use crate::plan::value::ids::{StepNumber, Timestamp};
+use crate::plan::value::json::Json;
 
 /// The consequence of an open step.
 enum OpenConsequence<'a> {
@@ -31,6 +35,8 @@ enum OpenConsequence<'a> {
     FallbackStepFailed(StepNumber),
     /// The gate was not approved: the answer and its author.
     Refused(&'a str, &'a str),
+    /// The answer to the gate does the step: the answer and its author.
+    Answered(&'a str, &'a str),
     EvaluateCondition,
     ConditionFalse,
     EvaluatePreconditions(Vec<u32>),
@@ -57,7 +63,12 @@ fn open_consequence(run: &Run, number: StepNumber) -> Option<OpenConsequence<'_>
         };
     }
     if let Some((answer, by)) = &hold.answer {
-        return Some(OpenConsequence::Refused(answer, by));
+        return Some(match run.plan_step(number).and_then(CompactStep::gate) {
+            Some(gate) if !gate.options.is_empty() && answer != SKIP => {
+                OpenConsequence::Answered(answer, by)
+            }
+            _ => OpenConsequence::Refused(answer, by),
+        });
     }
     if step.unmet > 0 {
         return None;
@@ -91,6 +102,8 @@ fn condition_consequence(
         }
         OnFalse::Wait => (run.request.is_none() && is_permanently_false(run, number, failed))
             .then_some(OpenConsequence::PreconditionFalse(failed, OnFalse::Wait)),
+        OnFalse::Abort => is_permanently_false(run, number, failed)
+            .then_some(OpenConsequence::PreconditionFalse(failed, OnFalse::Abort)),
     }
 }
 
@@ -183,6 +196,9 @@ pub(super) fn consequence_events(
             event(fail_event(FailureClass::Unknown, "fallback.failed", reason))
         }
         OpenConsequence::Refused(answer, by) => event(refusal_event(answer, by)),
+        OpenConsequence::Answered(answer, by) => {
+            answered_events(run, number, (answer, by), time, evaluator)?
+        }
         OpenConsequence::EvaluateCondition => {
             let body = run.plan_step(number).and_then(CompactStep::condition);
             event(condition_event(run, Condition::RunIf, body.unwrap_or_default(), evaluator)?)
@@ -278,6 +294,12 @@ fn precondition_false(
             let class = FailureClass::AssumptionBroken;
             vec![Event::step(run.id, number, fail_event(class, "precondition.false", what))]
         }
+        OnFalse::Abort => {
+            let class = FailureClass::AssumptionBroken;
+            let reason = format!("{what}, and no remaining step can change that");
+            let failed = fail_event(class, ABORT_BY_PRECONDITION, reason);
+            vec![Event::step(run.id, number, failed)]
+        }
         OnFalse::Wait => vec![Event::ReplanRequested(ReplanRequested {
             run: run.id,
             trigger: ReplanTrigger::PreconditionFalse { step: number, precondition: place },
@@ -297,13 +319,55 @@ fn again() -> Gate {
 fn gate_question(run: &Run, number: StepNumber, time: Timestamp) -> Option<StepEvent> {
     let gate = run.plan_step(number)?.gate().or_else(|| run.is_repetition(number).then(again))?;
     let deadline = |seconds: u64| time.saturating_add(seconds.saturating_mul(1_000_000));
+    let mut options = gate.options;
+    if options.is_empty() {
+        options = [YES, NO].map(str::to_owned).to_vec();
+    }
+    options.push(SKIP.to_owned());
     Some(StepEvent::StepAsked(QuestionBody {
         subject: QuestionSubject::Gate,
         text: gate.question,
         shown: run.step_hash(number).unwrap_or_default(),
-        options: [YES, NO, SKIP].map(str::to_owned).to_vec(),
+        options,
         to: gate.to,
         deadline: gate.deadline_seconds.map(deadline),
         on_timeout: gate.on_timeout,
     }))
+}
+
+/// The events of a step that the answer to its gate does: it is accepted with the answer as its
+/// output, unless a criterion rejects the answer. Then the question is asked again.
+fn answered_events(
+    run: &Run,
+    number: StepNumber,
+    (answer, by): (&str, &str),
+    time: Timestamp,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Event>, Exhausted> {
+    let step = run.plan_step(number);
+    let gate = step.and_then(CompactStep::gate).unwrap_or_default();
+    let is_choice = gate.options.iter().any(|option| option == answer && option != VALUE);
+    let value = if is_choice { None } else { serde_json::from_str(answer).ok() };
+    let value = Json::new(&value.unwrap_or_else(|| serde_json::Value::from(answer)));
+    let values = step.map_or_else(BTreeMap::new, |step| output_values(step.outputs(), &value));
+    let output: serde_json::Map<String, serde_json::Value> =
+        values.iter().map(|(name, value)| (name.clone(), value.value())).collect();
+    let criteria = step.map(CompactStep::acceptance).unwrap_or_default();
+    for criterion in &criteria {
+        let Criterion::Cel(body) = criterion else { continue };
+        let output = Json::new(&serde_json::Value::Object(output.clone()));
+        let judged = evaluate_with(run, body, (&output, &values), evaluator)?;
+        if !judged.holds {
+            let problem = format!("`{answer}` was rejected: `{body}` does not hold");
+            let mut asked = gate_question(run, number, time);
+            if let Some(StepEvent::StepAsked(asked)) = &mut asked {
+                asked.text = format!("{} ({problem}: {})", asked.text, judged.evidence);
+            }
+            return Ok(asked.map(|asked| Event::step(run.id, number, asked)).into_iter().collect());
+        }
+    }
+    let basis = AcceptedBasis::Answered { by: by.to_owned() };
+    let mut events = vec![Event::step(run.id, number, StepEvent::Accepted(Accepted { basis }))];
+    events.extend(set_variables(run, values, &Origin::Person { who: by.to_owned() }));
+    Ok(events)
 }

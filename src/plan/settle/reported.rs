@@ -15,7 +15,7 @@ use crate::plan::state::step_state::Attempt;
 use crate::plan::value::ids::StepNumber;
 
 /// The class of a failure: the reported class. If that is `Unknown`, `failure_hints` of the plan
-/// may give a class for a word in the message.
+/// may give a class for a word in the message, then `failure_class` for the step.
 pub(super) fn classify(
     run: &Run,
     number: StepNumber,
@@ -27,7 +27,8 @@ pub(super) fn classify(
     }
     let hints = run.plan_step(number).map(CompactStep::failure_hints).unwrap_or_default();
     let hinted = hints.into_iter().find(|(word, _)| message.contains(word.as_str()));
-    hinted.map_or(class, |(_, class)| class)
+    let named = || run.plan_step(number)?.failure_class().and_then(FailureClass::named);
+    hinted.map(|(_, class)| class).or_else(named).unwrap_or(class)
 }
 
 /// The consequence of a reported step.
@@ -48,7 +49,8 @@ pub(crate) fn is_decided_by_rules(run: &Run) -> bool {
 }
 
 /// Class and message of the failure of a reported step, if it failed.
-pub(crate) fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
+#[must_use]
+pub fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
     match reported_consequence(run, number)? {
         ReportedConsequence::Decide(class, message, _) => Some((class, message)),
         ReportedConsequence::Evaluate(_)
@@ -95,12 +97,14 @@ pub(crate) fn reported_consequence(
     let missing = missing_outputs(run, number, attempt);
     if !missing.is_empty() {
         let message = missing_text(&missing);
-        return Some(ReportedConsequence::Decide(FailureClass::Unknown, message, attempt));
+        let class = classify(run, number, FailureClass::Unknown, &message);
+        return Some(ReportedConsequence::Decide(class, message, attempt));
     }
     let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     if let Some(failed) = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail) {
         let message = failed_criterion(&criteria, failed);
-        return Some(ReportedConsequence::Decide(FailureClass::Unknown, message, attempt));
+        let class = classify(run, number, FailureClass::Unknown, &message);
+        return Some(ReportedConsequence::Decide(class, message, attempt));
     }
     let missing = criteria_without_verdict(&criteria, &attempt.verdicts);
     if missing.is_empty() {

@@ -13,7 +13,7 @@ use super::account::Account;
 use super::barrier_state::{BarrierState, BarrierStatus};
 use super::links::{Dependency, Links, Neighbours, SharedLinks};
 use super::step_state::StepState;
-use crate::plan::event::plan_event::Review;
+use crate::plan::event::plan_event::{Provenance, Review};
 use crate::plan::event::question::{Question, QuestionId};
 use crate::plan::event::run_event::{
     Ending, Origin, PauseCause, ReplanTrigger, RunForked, RunPolicy,
@@ -21,6 +21,7 @@ use crate::plan::event::run_event::{
 use crate::plan::event::step_event::Verdict;
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::{Cost, Limits};
+use crate::plan::model::policy::FailureSettings;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
 use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
@@ -147,6 +148,8 @@ pub struct Run {
     pub is_complete: bool,
     /// Number of activated versions that count towards the plan's replan limit.
     pub replans: u32,
+    /// What it does about failures beyond its plan.
+    pub failure_settings: FailureSettings,
     /// All steps that the run ever had: step n is at index n - 1.
     pub steps: Vec<StepState>,
     /// Barriers of the active version, by id.
@@ -232,6 +235,10 @@ pub struct PlanVersion {
     pub reason: String,
     /// The review, if there was one.
     pub review: Option<Review>,
+    /// Note of the reviewer.
+    pub note: String,
+    /// Where it comes from.
+    pub provenance: Option<Provenance>,
     /// The plan, complete once all of its step records are folded. Covered by `hash`.
     #[doc(hidden)]
     pub plan: Arc<CompactPlan>,
@@ -330,6 +337,7 @@ impl Run {
             activated_at: 0,
             request: None,
             is_complete: false,
+            failure_settings: FailureSettings::default(),
             replans: 0,
             steps: Vec::new(),
             barriers: BTreeMap::new(),
@@ -472,6 +480,20 @@ impl Run {
     pub fn limits(&self) -> Limits {
         let planned = || self.plan().map(|plan| plan.header().budget.into());
         self.account.limits.or_else(planned).unwrap_or_default()
+    }
+
+    /// Whether the plan states how a step is retried.
+    pub(crate) fn states_retry(&self, number: StepNumber) -> bool {
+        let of_plan = || self.plan().is_some_and(|plan| plan.header().defaults.retry.is_some());
+        let own = self.plan_step(number).and_then(CompactStep::retry);
+        own.is_some() || of_plan()
+    }
+
+    /// How many replacement versions it may have: what its plan says, else its settings.
+    #[must_use]
+    pub fn max_replans(&self) -> Option<u32> {
+        let planned = self.plan().and_then(|plan| plan.header().failure.max_replans);
+        planned.or(self.failure_settings.max_replans)
     }
 
     /// The time at which its wall-time budget ends.

@@ -178,7 +178,30 @@ fn lease_ends_with_its_recorded_expiry() {
     let refused = ledger.report(lost, Receipt::default());
     assert_eq!(kinds(&refused), "ReceiptRefused");
     assert_eq!(ledger.status("b"), StepStatus::Ready);
-    assert_eq!(ledger.step("b").failures, 0);
+    assert_eq!(ledger.step("b").failures, 1, "a lost attempt counts");
+}
+
+#[test]
+fn step_that_is_lost_again_and_again_waits_for_a_person() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
+    let lose = |ledger: &mut TestLedger| {
+        let (token, cause) = (ledger.dispatch("a"), LostCause::RunnerDied);
+        let detail = String::new();
+        ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+    };
+    // What a worker returned before it began is no failure.
+    let (token, cause) = (ledger.dispatch("a"), LostCause::Released);
+    ledger.execute(Command::ReportLost { token, cause, detail: String::new() }).unwrap();
+    lose(&mut ledger);
+    lose(&mut ledger);
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
+    lose(&mut ledger);
+    assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
+    let (run, step) = (RunId(1), StepNumber(1));
+    let finding = ResolvedOutcome::DidNotHappen;
+    let (by, evidence) = ("ana".to_owned(), String::new());
+    ledger.execute(Command::ResolveOutcome { run, step, finding, by, evidence }).unwrap();
+    assert_eq!(ledger.status("a"), StepStatus::Ready);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::plan::*;
 
 fn gate(on_timeout: Option<OnTimeout>) -> Gate {
     let deadline_seconds = on_timeout.is_some().then_some(10);
-    Gate { question: "go?".to_owned(), to: None, deadline_seconds, on_timeout }
+    Gate { question: "go?".to_owned(), deadline_seconds, on_timeout, ..Gate::default() }
 }
 
 fn gated(id: &str) -> Step {
@@ -376,6 +376,8 @@ fn external_decider_cannot_repeat_a_possible_effect() {
             run: RunId(1),
             step: StepNumber(1),
             decision,
+            class: None,
+            from: None,
             rule: "own".to_owned(),
             reason: "why not".to_owned(),
         };

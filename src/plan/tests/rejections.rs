@@ -427,6 +427,8 @@ fn step_rejections() -> Vec<(TestLedger, Command)> {
         run,
         step: StepNumber(1),
         decision,
+        class: None,
+        from: None,
         rule: by(),
         reason: by(),
     };

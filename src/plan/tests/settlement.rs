@@ -90,13 +90,13 @@ fn failures_are_retried_up_to_the_attempt_limit() {
 
 #[test]
 fn deterministic_failure_is_retried_only_if_the_plan_says_so() {
-    for (class, rule) in [
-        (FailureClass::Deterministic, "fail.class_deterministic"),
-        (FailureClass::AssumptionBroken, "fail.class_assumption_broken"),
-        (FailureClass::BudgetExhausted, "fail.class_budget_exhausted"),
+    for (class, decision, rule) in [
+        (FailureClass::Deterministic, Decision::Fail, "fail.class_deterministic"),
+        (FailureClass::AssumptionBroken, Decision::Fail, "fail.class_assumption_broken"),
+        (FailureClass::BudgetExhausted, Decision::Escalate, "escalate.class_budget_exhausted"),
     ] {
         let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
-        assert_eq!(decided(&ledger.fail("a", class)), (Decision::Fail, rule.to_owned()));
+        assert_eq!(decided(&ledger.fail("a", class)), (decision, rule.to_owned()));
     }
     let per_class = [("deterministic".to_owned(), 2)].into();
     let retry = Some(RetryPolicy { per_class, ..RetryPolicy::default() }.into());

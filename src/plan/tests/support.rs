@@ -135,8 +135,10 @@ pub(in crate::plan) fn barrier(id: &str, members: &[&str], needs: BarrierNeeds) 
     Barrier { id: id.to_owned(), members, needs, ..Barrier::default() }
 }
 
+/// A plan of these steps that states how they are retried.
 pub(in crate::plan) fn plan(steps: Vec<Step>) -> Plan {
-    Plan { steps, ..Plan::default() }
+    let defaults = Defaults { retry: Some(RetryPolicy::default()), ..Defaults::default() };
+    Plan { steps, defaults, ..Plan::default() }
 }
 
 /// A plan as the ledger would propose it, valid or not.
@@ -150,6 +152,7 @@ pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
         hash: hash(&plan.canonical()),
         header,
         steps: plan.steps.iter().map(hashed).collect(),
+        provenance: None,
     }
 }
 

@@ -131,6 +131,10 @@ impl<'a> Validator<'a> {
     }
 
     pub(super) fn hints(&mut self, item: Item<'_>, step: &Step) {
+        if step.failure_class.as_ref().is_some_and(|name| name.trim().is_empty()) {
+            let text = "the name is empty; write one, or leave it out";
+            self.problems.push(item.problem(".failure_class", text));
+        }
         if step.failure_hints.keys().any(|word| word.trim().is_empty()) {
             let text = "an empty word matches every message; write one that distinguishes failures";
             self.problems.push(item.problem(".failure_hints", text));
@@ -142,7 +146,18 @@ impl<'a> Validator<'a> {
             let text = "the question is empty; write what needs a decision";
             self.report(format!("{place}.question"), text);
         }
-        self.deadline(place, gate.deadline_seconds, gate.on_timeout.as_ref(), answers);
+        let mut answers = answers.to_vec();
+        if !gate.options.is_empty() {
+            answers = gate.options.iter().map(String::as_str).collect();
+            if let Some(word) = answers.iter().find(|word| [YES, NO, SKIP, ""].contains(word)) {
+                let text = format!(
+                    "`{word}` is no option; name the results of the decision, or leave options out"
+                );
+                self.report(format!("{place}.options"), text);
+            }
+            answers.push(SKIP);
+        }
+        self.deadline(place, gate.deadline_seconds, gate.on_timeout.as_ref(), &answers);
     }
 
     fn deadline(
@@ -219,6 +234,17 @@ impl<'a> Validator<'a> {
         if when.message.as_deref() == Some("") {
             let text = "an empty text matches every message; leave it out to match all";
             self.problems.push(item.problem(".when.message", text));
+        }
+        if let Some(body) = &when.cel {
+            self.expression(&format_args!("{item}.when.cel"), body);
+        }
+        let has_class = |name: &String| {
+            let named = |step: &Step| step.failure_class.as_ref() == Some(name);
+            self.plan.steps.iter().any(named)
+        };
+        if let Some(name) = when.failure_class.as_ref().filter(|name| !has_class(name)) {
+            let text = format!("no step has the failure_class `{}`", shown(name));
+            self.problems.push(item.problem(".when.failure_class", text));
         }
         if when.failures == Some(0) {
             let text = "failures is 0, expected 1 or more; the first failure is 1";

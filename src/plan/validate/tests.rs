@@ -177,7 +177,7 @@ fn zero_limits_are_problems() {
 fn invalid_expressions_gates_and_hints_are_problems() {
     let gate = |seconds, on_timeout| {
         let question = "Go?".to_owned();
-        Some(Gate { question, to: None, deadline_seconds: seconds, on_timeout })
+        Some(Gate { question, deadline_seconds: seconds, on_timeout, ..Gate::default() })
     };
     let answer = |word: &str| Some(OnTimeout::Answer(word.to_owned()));
     let mut bad = step("a", &[]);

@@ -69,14 +69,16 @@ pub(crate) struct Inputs<'a> {
     /// Returns all variables; it is called only if the expression reads `variables`.
     pub(crate) all: &'a dyn Fn() -> BTreeMap<String, Json>,
     pub(crate) output: Option<&'a Json>,
+    /// Whether `variable` has values that are no variables of the run.
+    pub(crate) is_overlaid: bool,
 }
 
 /// Evaluates the expressions of one commit.
 pub struct Evaluator {
     steps_left: u64,
     programs: BTreeMap<String, Result<Arc<Program>, String>>,
-    /// By run, and whether the expression can read an output.
-    scopes: BTreeMap<(RunId, bool), Scope>,
+    /// By run, and whether the expression can read an output, and values that are no variables.
+    scopes: BTreeMap<(RunId, bool, bool), Scope>,
     /// The results of expressions that read no output.
     results: BTreeMap<(RunId, String), KnownResult>,
 }
@@ -129,7 +131,12 @@ impl Evaluator {
         let references = program.references();
         let names: BTreeSet<&str> = references.variables().into_iter().collect();
         let values = ReadValues::of(&names, inputs);
-        let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
+        let key = (inputs.run, inputs.output.is_some(), inputs.is_overlaid);
+        if inputs.is_overlaid {
+            // These values are valid for this evaluation only.
+            self.scopes.remove(&key);
+        }
+        let scope = self.scopes.entry(key).or_default();
         let cost = check_steps(values.least_size()).and_then(|()| scope.cost(&values, &program));
         match cost {
             Ok(steps) => self.take(steps)?,
@@ -139,7 +146,7 @@ impl Evaluator {
             }
         }
         let evidence = values.evidence(&output_members(program.expression()));
-        let scope = self.scopes.entry((inputs.run, inputs.output.is_some())).or_default();
+        let scope = self.scopes.entry(key).or_default();
         scope.convert(&values);
         let evaluation = match program.execute(&scope.context) {
             Ok(Cel::Bool(holds)) => Evaluation::evaluated(holds, evidence),
@@ -399,8 +406,10 @@ mod tests {
         };
         let output = Json::new(&json!({"score": 700, "ok": true}));
         let output = Some(&output);
-        evaluator
-            .evaluate(expression, &Inputs { run: RunId(1), variable: &variable, all: &all, output })
+        evaluator.evaluate(
+            expression,
+            &Inputs { run: RunId(1), variable: &variable, all: &all, output, is_overlaid: false },
+        )
     }
 
     fn holds(expression: &str, values: &Value) -> Evaluation {

@@ -317,7 +317,7 @@ fn s18_verdict_carries_the_value_that_it_saw() {
         "steps:\n  - id: check\n    command: \"echo '{\\\"compliance_flag\\\": \\\"system_error\\\"}'\"\n    \
          retry: {max_attempts: 1}\n    acceptance: [{cel: \"output.compliance_flag in ['pass', 'review']\"}]\n",
     );
-    let ended = place.ledger("run p.yaml").code(1);
+    let ended = place.ledger("run p.yaml").code(3);
     ended.says(&["compliance_flag was \"system_error\""]);
 }
 

@@ -236,6 +236,15 @@ fn plan_versions() {
     session.run(&format!("receipt {token} --ledger waiting --replan 'it needs more' --json"));
     session.run("plan withdraw attention --ledger waiting --by ana --json");
     session.assert_recorded("plan-versions-withdrawn");
+
+    let mut session = Session::writing(&["waiting"]);
+    session.run_all(&[
+        "plan request attention --ledger waiting --by ana --kind new-evidence --reason 'a signal'",
+        "plan request attention --ledger waiting --by ana --reason again",
+        "plan withdraw attention --ledger waiting --by ana",
+        "plan request attention --ledger waiting --by ana --reason again --json",
+    ]);
+    session.assert_recorded("plan-versions-requested");
 }
 
 /// Goal: `ledger run` reports what it does as recorded.

@@ -31,6 +31,9 @@ pub(crate) struct DecideArgs {
     /// The delay before the retry: `90s`, `5m`, or seconds
     #[arg(long, value_name = "DURATION", value_parser = parse_seconds)]
     after: Option<u64>,
+    /// For a replan: the first step to do again, by id or number [default: the failed one]
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
     /// The rule that decided, for the record
     #[arg(long, value_name = "NAME", default_value = "decider")]
     rule: String,
@@ -50,6 +53,7 @@ pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
         step: step.clone(),
         decision: decision.clone(),
         after_seconds: args.after,
+        from: args.from.clone(),
         rule: args.rule.clone(),
         reason: args.reason.clone(),
     })

@@ -4,11 +4,14 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::Route;
-use plan_ledger::{Run, State};
+use plan_ledger::internals::plan::{CompactStep, Route};
+use plan_ledger::{Json, Run, State};
 
 use crate::options::LedgerArgs;
-use crate::output::{Code, Failure, PendingJson, pending_text, print_line, print_text};
+use crate::output::{
+    Code, Failure, PendingJson, cost_text, escape_control, pending_text, print_line, print_text,
+};
+use crate::protocol::StepName;
 use crate::runner::{Pending, pending};
 
 use super::read_state::read_state;
@@ -41,7 +44,8 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
         .collect();
     if args.ledger.json {
         for (run, item) in &items {
-            print_line(&WaitingItemLine { item: item.into(), run: &run.name })?;
+            let context = question_context(run, item);
+            print_line(&WaitingItemLine { context, item: item.into(), run: &run.name })?;
         }
         print_line(&QuestionsLine { waiting: items.len() })?;
         return Ok(Code::Success);
@@ -52,6 +56,9 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
     for (run, item) in &items {
         let text = pending_text(item, &run.name, args.ledger.dir());
         print_text(&format!("run {}: {text}\n", run.name))?;
+        for QuestionFact { name, value } in question_context(run, item) {
+            print_text(&format!("      {name}: {}\n", escape_control(&value)))?;
+        }
     }
     Ok(Code::Success)
 }
@@ -59,6 +66,9 @@ fn list(args: &QuestionsArgs, state: &State) -> Result<Code, Failure> {
 /// An item that waits for a person.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WaitingItemLine<'a> {
+    /// What a person needs to know for the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    context: Vec<QuestionFact>,
     #[serde(flatten)]
     item: PendingJson,
     /// The run.
@@ -70,4 +80,72 @@ pub(crate) struct WaitingItemLine<'a> {
 pub(crate) struct QuestionsLine {
     /// The number of items that wait for a person.
     waiting: usize,
+}
+
+/// One fact for the answer to a question.
+#[derive(Debug, Serialize, JsonSchema)]
+struct QuestionFact {
+    /// What it is.
+    name: String,
+    /// The fact, in one line.
+    value: String,
+}
+
+/// The longest value of a fact, in characters.
+const FACT_LENGTH_MAX: usize = 400;
+
+/// What a person needs to know for the answer: the goal of the step, the variables that it reads, and
+/// for a failure its class, its output, its log and its cost.
+fn question_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
+    let step = match item {
+        Pending::Question { step: Some(step), .. }
+        | Pending::Decision { step, .. }
+        | Pending::OutcomeUnknown { step }
+        | Pending::Verdicts { step, .. } => step,
+        _ => return Vec::new(),
+    };
+    let StepName { number, .. } = step;
+    let (Some(state), Some(plan)) = (run.step(*number), run.plan_step(*number)) else {
+        return Vec::new();
+    };
+    let mut facts = Vec::new();
+    let mut add = |name: &str, value: &str| {
+        let value: String = value.trim().chars().take(FACT_LENGTH_MAX).collect();
+        if !value.is_empty() && value != "null" {
+            facts.push(QuestionFact { name: name.to_owned(), value: value.replace('\n', " | ") });
+        }
+    };
+    add("goal", if plan.goal().is_empty() { plan.title() } else { plan.goal() });
+    for name in read_by(run, plan) {
+        if let Some(variable) = run.variables.get(&name) {
+            add(&name, variable.value.as_str());
+        }
+    }
+    let attempts = state.attempts;
+    if let Some((class, message)) = state.last_failure() {
+        let class = serde_json::to_value(class).unwrap_or_default();
+        add("failure", &format!("{}: {message}", class.as_str().unwrap_or_default()));
+    }
+    if let Some(receipt) = state.attempt().and_then(|attempt| attempt.receipt.as_ref()) {
+        add("attempt", &attempts.to_string());
+        add("output", receipt.output.inline().map_or("", Json::as_str));
+        add("log", &receipt.log_tail);
+        add("cost", &cost_text(receipt.cost));
+    }
+    facts
+}
+
+/// The variables that a step reads: its inputs, and those of its condition and its preconditions.
+fn read_by(run: &Run, step: CompactStep<'_>) -> Vec<String> {
+    let expressions: Vec<&str> = step.condition().into_iter().chain(step.preconditions()).collect();
+    let words = |text: &str| -> Vec<String> {
+        let is_word = |char: char| char.is_alphanumeric() || char == '_';
+        text.split(|char| !is_word(char)).map(str::to_owned).collect()
+    };
+    let named = expressions.into_iter().flat_map(words);
+    let mut names: Vec<String> = step.inputs().map(str::to_owned).chain(named).collect();
+    names.retain(|name| run.variables.contains_key(name));
+    names.sort();
+    names.dedup();
+    names
 }

@@ -1,4 +1,4 @@
-//! `ledger retry`: retries failed steps.
+//! `ledger retry`: retries failed steps, and does accepted ones again.
 
 use clap::Args;
 
@@ -15,6 +15,7 @@ Examples:
   ledger retry build                               one step that failed
   ledger retry                                     all steps that failed
   ledger retry my-plan build --by ana              a step of one of several runs
+  ledger retry build --reason 'wrong version'      an accepted step, and what follows from it
 
 A run that failed because of them continues.";
 
@@ -31,6 +32,9 @@ pub(crate) struct RetryArgs {
     run: RunOption,
     #[command(flatten)]
     author: ByOption,
+    /// Why a step that is accepted is done again; its worker gets the reason
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
 }
 
 pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
@@ -40,7 +44,8 @@ pub(crate) fn retry(args: &RetryArgs) -> Result<Code, Failure> {
         [word] => read_state(args.ledger.dir(), |state| step_or_run(state, named, word))?,
         _ => (run_name(&args.ledger, named)?, None),
     };
-    args.ledger.execute(RetryRequest { run, step, by: args.author.by.clone() })
+    let (by, reason) = (args.author.by.clone(), args.reason.clone());
+    args.ledger.execute(RetryRequest { run, step, by, reason })
 }
 
 /// A single word is a step of the run that is meant, or the name of a run.

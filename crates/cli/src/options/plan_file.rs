@@ -4,7 +4,10 @@ use std::path::Path;
 
 use clap::Args;
 
+use plan_ledger::ContentHash;
 use plan_ledger::internals::files::{self, LintReport, PlanFile, Programs, ReadOptions};
+use plan_ledger::internals::format::content_hash;
+use plan_ledger::internals::plan::Provenance;
 
 use crate::output::Failure;
 
@@ -35,6 +38,17 @@ impl ReadPlanArgs {
     /// Reads a plan file.
     pub(crate) fn read(&self, file: &Path) -> Result<PlanFile, Failure> {
         files::read_with(file, &self.options()).map_err(Failure::of_input)
+    }
+
+    /// Where a plan that was read from this file comes from.
+    pub(crate) fn provenance(file: &Path) -> Provenance {
+        let bytes = std::fs::read(file).ok();
+        Provenance {
+            author: std::env::var("LEDGER_BY").ok().filter(|author| !author.is_empty()),
+            file: Some(file.display().to_string()),
+            file_hash: bytes.map(|bytes| ContentHash(content_hash(&bytes))),
+            confidence: None,
+        }
     }
 
     /// The options as words of a command line.

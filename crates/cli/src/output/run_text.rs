@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome};
+use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome, VALUE};
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 
 use crate::protocol::{StepName, class_word, counted};
@@ -212,7 +212,10 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
     match item {
         Pending::Question { id, step, asked } => {
             let number = id.0.to_string();
-            let answer = |option: &String| line("answer", &[&number, option]);
+            let answer = |option: &String| match option.as_str() {
+                VALUE => line("answer", &[&number, "VALUE"]),
+                option => line("answer", &[&number, option]),
+            };
             (question(*id, step.as_ref(), asked), asked.options.iter().map(answer).collect())
         }
         Pending::Review { version, hash } => (

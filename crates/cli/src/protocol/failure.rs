@@ -266,7 +266,7 @@ impl fmt::Display for Failure {
                 f,
                 "this process works on step {step}, and a worker controls neither its run nor other \
                  steps\nhint: a worker may use `ledger receipt`, `renew`, `release`, `effect`, `note`, \
-                 `set` and all commands that only read"
+                 `set`, `plan request` and all commands that only read"
             ),
             Self::Ledger(error) => match error.rejection() {
                 // The library does not format times.

@@ -84,7 +84,16 @@ fn about_step(
         (_, Some((id, question)), _) => reply.answer(id, question, answer),
         (_, None, Some(decision)) if status == StepStatus::Reported => {
             let (rule, reason) = (format!("answer:{}", reply.by), reply.note.to_owned());
-            Ok(Command::DecideFailure { run: run.id, step: number, decision, rule, reason })
+            let (class, from) = (None, None);
+            Ok(Command::DecideFailure {
+                run: run.id,
+                step: number,
+                decision,
+                class,
+                from,
+                rule,
+                reason,
+            })
         }
         _ if status == StepStatus::OutcomeUnknown => {
             let message = format!("`{answer}`: expected `landed` or `did-not-happen`");

@@ -28,6 +28,9 @@ pub struct DecideRequest {
     /// The delay of a retry.
     #[serde(default)]
     pub after_seconds: Option<u64>,
+    /// For a replan: the id or number of the first step to do again.
+    #[serde(default)]
+    pub from: Option<String>,
     /// The rule that decided, for the record.
     pub rule: String,
     /// The reason.
@@ -60,7 +63,9 @@ impl RequestKind for DecideRequest {
             let run = run_of(state, &self.run)?;
             let (rule, reason) = (self.rule.clone(), self.reason.clone());
             let step = step_to_change(run, &self.step)?;
-            Ok(Command::DecideFailure { run: run.id, step, decision, rule, reason })
+            let from = self.from.as_ref().map(|from| step_of(run, from)).transpose()?;
+            let class = None;
+            Ok(Command::DecideFailure { run: run.id, step, decision, class, from, rule, reason })
         };
         context.execute(&make, |state, _| {
             let run = run_of(state, &self.run)?;

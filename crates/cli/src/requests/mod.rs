@@ -33,6 +33,7 @@ mod prune;
 mod receipt;
 mod release;
 mod renew;
+mod request_plan;
 mod retry;
 mod review;
 mod rules;
@@ -72,6 +73,7 @@ pub use prune::{PruneAnswer, PruneRequest, PrunedSegments};
 pub use receipt::{NextStep, ReceiptAnswer, ReceiptRequest};
 pub use release::{ReleaseAnswer, ReleaseRequest, Work};
 pub use renew::{RenewAnswer, RenewRequest};
+pub use request_plan::{PlanRequestKind, RequestPlanAnswer, RequestPlanRequest};
 pub use retry::{RetryAnswer, RetryRequest};
 pub(crate) use review::question_about;
 pub use review::{ReviewAnswer, ReviewRequest};
@@ -217,6 +219,7 @@ requests! {
     Propose(ProposeRequest) => [ProposeAnswer of plan_propose plan_add];
     AddStep(AddStepRequest) => [];
     Review(ReviewRequest) => [ReviewAnswer of plan_approve plan_reject];
+    RequestPlan(RequestPlanRequest) => [RequestPlanAnswer of plan_request];
     Withdraw(WithdrawRequest) => [WithdrawAnswer of plan_withdraw];
     Claim(ClaimRequest) =>
         [TaskAnswer of claim receipt work, NothingAnswer of claim receipt work];
@@ -343,7 +346,10 @@ mod tests {
     #[test]
     fn request_with_a_token_states_it() {
         for (name, rules, _) in rules_and_answers() {
-            let has_token = matches!(name, "Renew" | "Release" | "Receipt" | "Effect" | "Verdict");
+            let has_token = matches!(
+                name,
+                "Renew" | "Release" | "Receipt" | "Effect" | "Verdict" | "RequestPlan"
+            );
             assert_eq!(rules.token != TokenRule::None, has_token, "{name}");
         }
     }

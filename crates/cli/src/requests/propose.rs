@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{NameKind, PlanDraft};
+use plan_ledger::internals::plan::{NameKind, PlanDraft, Provenance};
 use plan_ledger::{ApprovalPolicy, Command, ContentHash, Event, Plan, RunId, RunPolicy, State};
 
 use crate::protocol::Failure;
@@ -31,6 +31,9 @@ pub struct ProposeRequest {
     /// The policy of a new run.
     #[serde(default)]
     pub policy: RunPolicy,
+    /// Where the plan comes from.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
     /// The plan with its hashes, once it was checked.
     #[serde(skip)]
     pub draft: CheckedPlan,
@@ -63,7 +66,11 @@ impl RequestKind for ProposeRequest {
     }
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ProposeAnswer, Failure> {
-        let draft = self.draft.of(&self.plan)?;
+        let draft = self.draft.of(&self.plan)?.clone();
+        let draft = match &self.provenance {
+            Some(provenance) => draft.from(provenance.clone()),
+            None => draft,
+        };
         let make = |state: &State| {
             if let Some(run) = state.names.get(&self.run) {
                 return Ok(next_version(*run, draft.clone(), &self.reason));

@@ -16,7 +16,8 @@ use super::find::{run_of, run_status, step_to_change};
 use super::kind::RequestKind;
 use super::rules::{Role, Rules};
 
-/// Retry one failed step, or all of them.
+/// Retry one failed step, or all of them; or do a step that is accepted or skipped again, and what
+/// follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryRequest {
@@ -29,6 +30,9 @@ pub struct RetryRequest {
     #[serde(deserialize_with = "super::author::author")]
     #[schemars(length(min = 1))]
     pub by: String,
+    /// Why a step that is accepted or skipped is done again, for its worker.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// Failed steps are tried again.
@@ -53,18 +57,32 @@ impl RequestKind for RetryRequest {
         let make = |state: &State| {
             let (run, by) = (run_of(state, &self.run)?, self.by.clone());
             Ok(match &self.step {
-                Some(step) => Command::Retry { run: run.id, step: step_to_change(run, step)?, by },
+                Some(step) => {
+                    let step = step_to_change(run, step)?;
+                    let is_closed = run.step(step).is_some_and(|step| step.status.is_closed());
+                    let reason = match self.reason.as_str() {
+                        "" => format!("{by} reopened it"),
+                        reason => reason.to_owned(),
+                    };
+                    if is_closed {
+                        Command::Redo { run: run.id, step, by, reason }
+                    } else {
+                        Command::Retry { run: run.id, step, by }
+                    }
+                }
                 None => Command::RetryFailed { run: run.id, by },
             })
         };
         context.execute(&make, |state, events| {
             let run = run_of(state, &self.run)?;
-            let reopened = events.iter().filter_map(|(_, event)| match event {
+            let reopened = events.iter().flat_map(|(_, event)| match event {
                 Event::Step(record) if matches!(record.event, StepEvent::Reopened(_)) => {
-                    Some(StepName::of(run, record.step))
+                    vec![record.step]
                 }
-                _ => None,
+                Event::PlanActivated(activated) => activated.invalidated.clone(),
+                _ => Vec::new(),
             });
+            let reopened = reopened.map(|step| StepName::of(run, step));
             let (numbers, steps) = reopened.map(|step| (step.number.0, step.id)).unzip();
             Ok(RetryAnswer { run: run.name.clone(), numbers, steps, status: run_status(run) })
         })?

@@ -1,4 +1,5 @@
-//! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner.
+//! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner or a
+//! decider.
 
 use plan_ledger::{AttemptToken, Json, Ruling, RunId, StepNumber};
 
@@ -29,8 +30,8 @@ pub enum CheckAnswer {
     Status,
     /// A verdict on standard output.
     Verdict,
-    /// A plan on standard output.
-    Plan,
+    /// A reply on standard output, which the loop reads: a plan or a decision.
+    Reply,
 }
 
 /// The subject of a check. The order puts steps before the plan.
@@ -44,6 +45,8 @@ pub enum Subject {
     Plan(RunId),
     /// A replan request, which a planner answers with a plan.
     Replan(RunId),
+    /// A failed attempt, which a decider decides about.
+    Decision(AttemptToken),
 }
 
 /// The result of a check.
@@ -56,7 +59,7 @@ pub struct Checked {
     /// The ruling; `None` if `Workers::stop_all` ended the check, if a probe cannot tell, or if a
     /// judge or a planner gave no usable reply.
     pub ruling: Option<Ruling>,
-    /// The evidence; for a planner that passes, its output.
+    /// The evidence; for a planner or a decider that passes, its output.
     pub evidence: String,
 }
 

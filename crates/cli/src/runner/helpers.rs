@@ -1,17 +1,35 @@
-//! Helpers: the commands for a judge of text criteria and for a planner (`format/hand-off.md`).
+//! Helpers: the commands for a judge of text criteria, for a planner and for a decider
+//! (`format/hand-off.md`).
 //!
 //! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
 use plan_ledger::{ApprovalPolicy, Plan};
 
-/// The configured judge and planner, if any.
+/// The configured judge, planner and decider, if any.
 #[derive(Debug, Clone, Default)]
 pub struct Helpers {
     /// The judge of text criteria.
     pub judge: Option<Judge>,
     /// The planner.
     pub planner: Option<Planner>,
+    /// The decider about failures.
+    pub decider: Option<FailureDecider>,
+}
+
+/// A command that decides about failures.
+#[derive(Debug, Clone)]
+pub struct FailureDecider {
+    /// The shell command.
+    pub command: String,
+}
+
+impl FailureDecider {
+    /// The name under which its decisions are recorded.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("decider:{}", program(&self.command))
+    }
 }
 
 /// A command that judges text criteria.

@@ -115,7 +115,7 @@ pub(crate) fn question(state: &State, check: &Check) -> Option<Json> {
                 plan.header().test_criteria.get(usize::try_from(check.criterion).ok()?)?.body();
             about(run, plan.header(), check.criterion, text)
         }
-        Subject::Probe(_) | Subject::Replan(_) => return None,
+        Subject::Probe(_) | Subject::Replan(_) | Subject::Decision(_) => return None,
     };
     // Serialization fails only for map keys that are not strings, and there are none.
     Some(Json::from(serde_json::to_value(asked).unwrap_or_default()))

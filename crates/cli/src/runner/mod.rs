@@ -15,7 +15,7 @@
 //! - A result that a worker of an earlier runner left is recorded. Its other attempts are recorded as
 //!   lost only when the worker and all processes that it started are known to be dead. A process that outlives its job is killed and
 //!   reported.
-//! - Judges and planners run through [`Workers`], as workers do. A usable reply is recorded under
+//! - Judges, planners and deciders run through [`Workers`], as workers do. A usable reply is recorded under
 //!   their name; any other reply has no effect.
 
 mod backoff;
@@ -39,26 +39,30 @@ pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
 pub(crate) use claims::{DeadClaim, KeptClaim, keep_claim_of, release_dead_claims};
 pub use drive::{
-    Counts, Guards, Options, Pending, Recovered, RunOutcome, RunSummary, Session, Unrecorded,
-    drive, pending, recover,
+    Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
+    Unrecorded, drive, pending, recover,
 };
 pub(crate) use drive::{is_by_planner, may_hold};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub use helpers::{Helpers, Judge, Planner};
+pub use helpers::{FailureDecider, Helpers, Judge, Planner};
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
 pub use progress::{Observer, Progress, StopRequest};
+pub(crate) use stub::canned_output;
 pub use stub::{StubOptions, StubWorkers};
 pub use workers::{Report, StartFailure, WorkerNote, Workers};
 
-/// Adds the inputs of workers, judges and planners, and the replies of judges, to a schema.
+/// Adds the inputs of workers, judges, planners and deciders, and the replies of judges and deciders,
+/// to a schema.
 #[cfg(test)]
 pub(crate) fn define_hand_offs(schema: &mut crate::json::PublishedSchema) {
     schema.define::<crate::protocol::hand_off::HandOff<'_>>("hand_off");
     schema.define::<judge::Question<'_>>("judge_question");
     schema.define_input::<judge::JudgeReply>("judge_answer");
     schema.define::<drive::PlannerRequest<'_>>("planner_request");
+    schema.define::<drive::DeciderRequest<'_>>("decider_request");
+    schema.define_input::<drive::DeciderReply>("decider_answer");
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use plan_ledger::internals::plan::ResolvedOutcome;
+use plan_ledger::internals::plan::{Criterion, ResolvedOutcome};
 use plan_ledger::{AttemptToken, Error, Json, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
@@ -83,7 +83,7 @@ impl Workers for StubWorkers {
         let (ruling, evidence) = match check.subject {
             // As for `resolve_outcome`.
             Subject::Probe(_) => (Ruling::Fail, "not run: a lost stub worker did nothing"),
-            Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) => {
+            Subject::Attempt(_) | Subject::Plan(_) | Subject::Replan(_) | Subject::Decision(_) => {
                 (Ruling::Pass, "not run: with stub workers every check passes")
             }
         };
@@ -124,13 +124,76 @@ impl Workers for StubWorkers {
     }
 }
 
-/// A short text that names the step, for every output that it declares.
-fn canned_output(step: &Step) -> Json {
-    let mut output: Map<String, Value> = step
-        .outputs
-        .iter()
-        .map(|name| (name.clone(), Value::from(format!("{name} of {}", step.id))))
-        .collect();
+/// The canned output of a step: what `extra.stub` says, else for each declared output a value with
+/// which simple criteria hold, else a short text that names the step.
+pub(crate) fn canned_output(step: &Step) -> Json {
+    let stub = step.extra.get("stub");
+    if let Some(stub) = stub.filter(|stub| !stub.is_object()) {
+        return Json::new(stub);
+    }
+    let value = |name: &String| {
+        let given = stub.and_then(|stub| stub.get(name)).cloned();
+        let fitting = || step.acceptance.iter().find_map(|each| fitting_value(each, name));
+        let text = || Value::from(format!("{name} of {}", step.id));
+        (name.clone(), given.or_else(fitting).unwrap_or_else(text))
+    };
+    let mut output: Map<String, Value> = step.outputs.iter().map(value).collect();
     output.insert("stub".to_owned(), Value::from(step.id.clone()));
+    if let Some(Value::Object(members)) = stub {
+        output.extend(members.clone());
+    }
     Json::from(Value::Object(output))
+}
+
+/// A value of an output with which a criterion of a usual form holds: `output.x == 1`,
+/// `output.x >= 300 && output.x <= 850`, `output.x in ["pass", "review"]`.
+fn fitting_value(criterion: &Criterion, name: &str) -> Option<Value> {
+    let Criterion::Cel(body) = criterion else { return None };
+    body.split("&&").find_map(|part| {
+        let part = part.trim().trim_matches(['(', ')']);
+        let rest = part.strip_prefix("output.").unwrap_or(part).strip_prefix(name)?.trim_start();
+        let literal = |text: &str| {
+            // Both languages have the same literals, but strings may have single quotes here.
+            let text = text.trim().replace('\'', "\"");
+            serde_json::from_str::<Value>(&text).ok()
+        };
+        if let Some(list) = rest.strip_prefix("in ") {
+            return literal(list)?.get(0).cloned();
+        }
+        let equal = ["==", ">=", "<="].iter().find_map(|sign| rest.strip_prefix(sign));
+        if let Some(value) = equal {
+            return literal(value);
+        }
+        let above = |sign: &str, by: i64| {
+            let bound = literal(rest.strip_prefix(sign)?)?.as_i64()?;
+            Some(Value::from(bound.checked_add(by)?))
+        };
+        above(">", 1).or_else(|| above("<", -1))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: a plan with usual criteria can be tried without a worker.
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn canned_outputs_fit_usual_criteria() {
+        let value = |body: &str| fitting_value(&Criterion::Cel(body.to_owned()), "x");
+        assert_eq!(value("output.x == true"), Some(json!(true)));
+        assert_eq!(value("output.x >= 300 && output.x <= 850"), Some(json!(300)));
+        assert_eq!(value("y == 1 && x > 4"), Some(json!(5)));
+        assert_eq!(value("output.x in ['pass', 'review']"), Some(json!("pass")));
+        assert_eq!(value("output.x.size() == 3"), None);
+        let step: Step = serde_json::from_value(json!({
+            "id": "a", "outputs": ["x", "y", "z"], "acceptance": [{"cel": "output.x == 2"}],
+            "extra": {"stub": {"y": [1]}}
+        }))
+        .unwrap();
+        let expected = json!({"x": 2, "y": [1], "z": "z of a", "stub": "a"});
+        assert_eq!(canned_output(&step).value(), expected);
+    }
 }

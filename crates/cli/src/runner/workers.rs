@@ -109,6 +109,11 @@ pub trait Workers {
         None
     }
 
+    /// The files of a step that changed since its plan was made, although no step may change them.
+    fn stale_files(&self, _task: &Task) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Notes since the last call, beyond the reports.
     fn notes(&mut self) -> Vec<WorkerNote> {
         Vec::new()

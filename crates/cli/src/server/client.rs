@@ -332,7 +332,7 @@ mod tests {
         let plan = Box::new(Plan { title, ..Plan::default() });
         let (run, reason, policy) = ("big".to_owned(), String::new(), RunPolicy::default());
         let draft = CheckedPlan::default();
-        let request = ProposeRequest { run, plan, reason, policy, draft }.into();
+        let request = ProposeRequest { run, plan, reason, policy, provenance: None, draft }.into();
         let message = encode_request(&request, "key").unwrap_err().to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");

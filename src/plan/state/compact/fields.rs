@@ -41,6 +41,7 @@ impl Field {
     pub(crate) const GATE: Self = Self(27);
     pub(crate) const EXTRA: Self = Self(28);
     pub(crate) const OPTIONAL_OUTPUTS: Self = Self(29);
+    pub(crate) const FAILURE_CLASS: Self = Self(31);
 }
 
 /// Encodes steps.
@@ -70,20 +71,20 @@ impl StepEncoder {
         let Step { preconditions, on_false, condition, tools, tags, changes, .. } = step;
         let Step { failure_hints, retry, fallback, side_effects, idempotent, probe, .. } = step;
         let Step { timeout_seconds, lease_seconds, cost_estimate, cost_limit, priority, .. } = step;
-        let Step { gate, extra, optional_outputs, .. } = step;
-        self.text(Field::ID, Some(id).filter(|id| !id.is_empty()));
-        self.text(Field::TITLE, Some(title).filter(|title| !title.is_empty()));
-        self.text(Field::GOAL, Some(goal).filter(|goal| !goal.is_empty()));
+        let Step { gate, extra, optional_outputs, failure_class, .. } = step;
+        self.text(Field::ID, Some(id.as_str()).filter(|id| !id.is_empty()));
+        self.text(Field::TITLE, Some(title.as_str()).filter(|title| !title.is_empty()));
+        self.text(Field::GOAL, Some(goal.as_str()).filter(|goal| !goal.is_empty()));
         self.texts(Field::AFTER, after);
         self.texts(Field::OUTPUTS, outputs);
-        self.text(Field::OWNER, owner.as_ref());
+        self.text(Field::OWNER, owner.as_deref());
         self.value(Field::ACCEPTANCE, acceptance);
         self.texts(Field::INPUTS, inputs);
-        self.text(Field::COMMAND, command.as_ref());
-        self.text(Field::PHASE, phase.as_ref());
+        self.text(Field::COMMAND, command.as_deref());
+        self.text(Field::PHASE, phase.as_deref());
         self.texts(Field::PRECONDITIONS, preconditions);
         self.value(Field::ON_FALSE, on_false);
-        self.text(Field::CONDITION, condition.as_ref());
+        self.text(Field::CONDITION, condition.as_deref());
         self.texts(Field::TOOLS, tools);
         self.texts(Field::TAGS, tags);
         self.texts(Field::CHANGES, changes);
@@ -92,7 +93,7 @@ impl StepEncoder {
         self.value(Field::FALLBACK, fallback);
         self.texts(Field::SIDE_EFFECTS, side_effects);
         self.value(Field::IDEMPOTENT, idempotent);
-        self.text(Field::PROBE, probe.as_ref());
+        self.text(Field::PROBE, probe.as_deref());
         self.value(Field::TIMEOUT_SECONDS, timeout_seconds);
         self.value(Field::LEASE_SECONDS, lease_seconds);
         self.value(Field::COST_ESTIMATE, cost_estimate);
@@ -101,6 +102,7 @@ impl StepEncoder {
         self.value(Field::GATE, gate);
         self.value(Field::EXTRA, extra);
         self.texts(Field::OPTIONAL_OUTPUTS, optional_outputs);
+        self.text(Field::FAILURE_CLASS, failure_class.as_deref());
     }
 
     fn add(&mut self, Field(bit): Field, bytes: &[u8]) {
@@ -108,7 +110,7 @@ impl StepEncoder {
         put_bytes(&mut self.fields, bytes);
     }
 
-    fn text(&mut self, field: Field, text: Option<&String>) {
+    fn text(&mut self, field: Field, text: Option<&str>) {
         if let Some(text) = text {
             self.add(field, text.as_bytes());
         }

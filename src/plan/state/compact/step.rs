@@ -216,6 +216,12 @@ impl<'a> CompactStep<'a> {
         self.value(Field::FAILURE_HINTS).unwrap_or_default()
     }
 
+    /// See [`Step::failure_class`].
+    #[must_use]
+    pub fn failure_class(self) -> Option<&'a str> {
+        self.text(Field::FAILURE_CLASS)
+    }
+
     /// Decodes the step.
     #[must_use]
     pub fn decode(self) -> Step {
@@ -238,6 +244,7 @@ impl<'a> CompactStep<'a> {
             tags: self.tags().owned().into(),
             changes: self.changes().owned().into(),
             acceptance: self.acceptance(),
+            failure_class: self.failure_class().map(owned),
             failure_hints: self.failure_hints().into(),
             retry: self.retry().map(Box::new),
             fallback: self.fallback().map(Box::new),

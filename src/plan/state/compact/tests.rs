@@ -14,7 +14,7 @@ fn full() -> Map<String, Value> {
         "command": "true", "inputs": ["u", ""], "outputs": ["v"], "optional_outputs": ["v"], "after": ["b", "c", "d"],
         "preconditions": ["u > 1"], "on_false": "skip", "condition": "v", "tools": ["t"],
         "tags": ["gpu"], "changes": ["x/y"], "acceptance": [{"text": "ok"}, {"cel": "u == 0.1"}],
-        "failure_hints": {"disk": "transient"}, "retry": {"max_attempts": 2, "backoff_seconds": 7},
+        "failure_class": "retrieval_failure", "failure_hints": {"disk": "transient"}, "retry": {"max_attempts": 2, "backoff_seconds": 7},
         "fallback": {"value": {"value": {"k": [1, null, 90.422_252_909_423_83_f64]}}},
         "side_effects": ["mail"], "idempotent": "with_key", "probe": "p?", "timeout_seconds": 1,
         "lease_seconds": 4_000_000, "cost_estimate": {"money_micros": 3, "tokens": 0},
@@ -54,6 +54,7 @@ fn every_field_is_tested() {
         tags: _,
         changes: _,
         acceptance: _,
+        failure_class: _,
         failure_hints: _,
         retry: _,
         fallback: _,
@@ -68,7 +69,7 @@ fn every_field_is_tested() {
         gate: _,
         extra: _,
     } = of(&full());
-    assert_eq!(full().len(), 30);
+    assert_eq!(full().len(), 31);
 }
 
 proptest! {

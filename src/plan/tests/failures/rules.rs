@@ -56,7 +56,7 @@ fn each_class_and_disposition_has_its_rule() {
             (Decision::Fail, "fail.class_assumption_broken".to_owned(), StepStatus::Failed)
         }
         FailureClass::BudgetExhausted => {
-            (Decision::Fail, "fail.class_budget_exhausted".to_owned(), StepStatus::Failed)
+            (Decision::Escalate, "escalate.class_budget_exhausted".to_owned(), StepStatus::Gated)
         }
     };
     for class in CLASSES {
@@ -277,7 +277,8 @@ fn external_decider_cannot_repeat_a_landed_step_by_fallback() {
         ledger.report(token, paid_and_failed());
         let (run, step, decision) = (RunId(1), StepNumber(1), Decision::Fallback);
         let (rule, reason) = ("judge".to_owned(), String::new());
-        let decide = Command::DecideFailure { run, step, decision, rule, reason };
+        let (class, from) = (None, None);
+        let decide = Command::DecideFailure { run, step, decision, class, from, rule, reason };
         let refused = Rejection::MustNotBeRepeated(step, Disposition::Landed);
         match ledger.execute(decide) {
             Ok(_) => assert!(may && ledger.status("a") == StepStatus::Accepted),
@@ -321,4 +322,89 @@ fn repeated_question_goes_to_the_reviewer_of_the_plan() {
     ledger.execute(Command::Tick).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::Ready);
     invariants::check(&ledger.state);
+}
+
+#[test]
+fn unknown_failure_is_put_to_a_person_unless_the_step_or_the_run_says_otherwise() {
+    let silent = Plan { defaults: Defaults::default(), ..plan(vec![step("a", &[])]) };
+    let asked = (Decision::Escalate, "escalate.class_unknown".to_owned());
+    let retried = (Decision::Retry, "retry.attempts_left".to_owned());
+    let failed = (Decision::Fail, "fail.class_unknown".to_owned());
+    let settled = |plan: &Plan, on_unknown: OnUnknown| {
+        let mut ledger = TestLedger::with(plan, RunPolicy::default());
+        let (run, by) = (RunId(1), "operator".to_owned());
+        let settings = FailureSettings { on_unknown, ..FailureSettings::default() };
+        ledger.execute(Command::SetFailureSettings { run, settings, by }).unwrap();
+        let found = decided(&ledger.fail("a", FailureClass::Unknown));
+        (found.decision, found.rule)
+    };
+    assert_eq!(settled(&silent, OnUnknown::Ask), asked);
+    assert_eq!(settled(&silent, OnUnknown::Retry), retried);
+    assert_eq!(settled(&silent, OnUnknown::Fail), failed);
+    let retry = Some(RetryPolicy::default().into());
+    let stated = Plan { steps: vec![Step { retry, ..step("a", &[]) }], ..silent };
+    assert_eq!(settled(&stated, OnUnknown::Ask), retried);
+}
+
+#[test]
+fn rule_sees_output_variables_and_the_rest_of_the_budget() {
+    let rule = |cel: &str| {
+        let when = FailureMatch { cel: Some(cel.to_owned()), ..FailureMatch::default() };
+        let failure = FailurePolicy {
+            rules: vec![FailureRule { id: "own".to_owned(), when, then: FailureAction::Abort }],
+            ..FailurePolicy::default()
+        };
+        let budget = Budget { tokens: Some(100), ..Budget::default() };
+        let mut ledger =
+            TestLedger::with(&Plan { failure, budget, ..plan(vec![step("a", &[])]) }, trust());
+        let token = ledger.dispatch("a");
+        let output = Json::new(&serde_json::json!({"flag": "system_error"})).into();
+        let cost = Cost { tokens: 30, ..Cost::default() };
+        let receipt = Receipt { output, cost, ..failed(FailureClass::Unknown) };
+        decided(&ledger.report(token, receipt))
+    };
+    for cel in [
+        "output.flag == 'system_error'",
+        "budget.tokens == 70 && budget.money_micros == null",
+        "failure.class == 'unknown' && failure.number == 1",
+        "failure.message.contains('broke')",
+    ] {
+        let decided = rule(cel);
+        assert_eq!((decided.decision, decided.rule.as_str()), (Decision::Abort, "own"), "{cel}");
+        assert!(decided.reason.contains(cel), "{}", decided.reason);
+    }
+    for cel in ["output.flag == 'pass'", "budget.tokens > 70", "nosuch == 1"] {
+        assert_eq!(rule(cel).rule, "retry.attempts_left", "{cel}");
+    }
+}
+
+#[test]
+fn deterministic_failure_asks_for_a_plan_from_the_step_that_set_its_input() {
+    let read = Step { outputs: vec!["rows".to_owned()], ..step("read", &[]) };
+    let sum = Step { inputs: vec!["rows".to_owned()], ..step("sum", &["read"]) };
+    let failure = FailurePolicy { max_replans: Some(1), ..FailurePolicy::default() };
+    let plan = Plan { failure, ..plan(vec![read, sum]) };
+    let mut ledger = TestLedger::with(&plan, trust());
+    let token = ledger.dispatch("read");
+    let output = Json::new(&serde_json::json!({"rows": []})).into();
+    ledger.report(token, Receipt { output, ..Receipt::default() });
+    let found = decided(&ledger.fail("sum", FailureClass::Deterministic));
+    assert_eq!(found.rule, "replan.class_deterministic");
+    assert!(found.reason.contains("its input `rows` comes from step #1 (read)"), "{found:?}");
+    let request = ledger.state.runs.get(&RunId(1)).unwrap().request.clone().unwrap();
+    assert_eq!(request.from, Some(StepNumber(1)));
+    // The same plan again: the step before is done again, and is told why.
+    let draft = draft(&plan);
+    let (run, trigger) = (RunId(1), None);
+    let (reason, approval) = ("again".to_owned(), ApprovalPolicy::Automatic);
+    ledger.execute(Command::ProposePlan { run, draft, reason, trigger, approval }).unwrap();
+    assert_eq!(ledger.status("read"), StepStatus::Ready);
+    assert_eq!(ledger.status("sum"), StepStatus::Waiting);
+    let (_, why) = ledger.step("read").last_failure().unwrap();
+    assert!(why.starts_with("to be done again: "), "{why}");
+    ledger.complete("read");
+    // The only replan is used.
+    let found = decided(&ledger.fail("sum", FailureClass::Deterministic));
+    assert_eq!(found.decision, Decision::Fail);
+    assert!(found.reason.contains("all 1 replans are used"), "{found:?}");
 }

@@ -131,7 +131,8 @@ impl TestRng {
                 ]);
                 let step = self.failed_step(state, run);
                 let (rule, reason) = ("judge".to_owned(), "why not".to_owned());
-                Command::DecideFailure { run, step, decision, rule, reason }
+                let (class, from) = (None, None);
+                Command::DecideFailure { run, step, decision, class, from, rule, reason }
             }
         }
     }

@@ -293,6 +293,7 @@ impl TestRng {
                     reason: String::new(),
                     header,
                     step_count: self.pick(&[0, 1, 3, u32::MAX]),
+                    provenance: None,
                 })
             }
             2 => {

@@ -67,6 +67,10 @@ impl TestRng {
             tag: self.maybe(8, |_| "gpu".to_owned()),
             message: self.maybe(6, |_| "slow".to_owned()),
             failures: self.maybe(4, |rng| 1 + rng.below(3)),
+            failure_class: None,
+            cel: self.maybe(6, |rng| {
+                rng.pick(&["failure.number > 1", "output == null", "budget.tokens > 5"]).to_owned()
+            }),
         };
         let then = match self.below(7) {
             0 | 1 => FailureAction::Retry,
@@ -86,6 +90,7 @@ impl TestRng {
     fn gate(&mut self, answers: &[&str]) -> Gate {
         Gate {
             question: format!("go {}?", self.below(2)),
+            options: Vec::new(),
             to: self.maybe(2, |_| "ann".to_owned()),
             deadline_seconds: self.maybe(2, |rng| u64::from(rng.below(30))),
             on_timeout: self.on_timeout(answers),

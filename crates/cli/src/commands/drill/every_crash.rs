@@ -27,12 +27,13 @@ use plan_ledger::{
 use crate::output::{Code, Failure, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
-    Check, Guards, Observer, Options, Progress, Report, RunOutcome, StartFailure, StopRequest,
-    StubOptions, StubWorkers, Workers, drive,
+    Check, Guards, Observer, OnStale, Options, Progress, Report, RunOutcome, StartFailure,
+    StopRequest, StubOptions, StubWorkers, Workers, drive,
 };
 
 use super::args::{AgentBehavior, DrillArgs, RUN};
 use super::every_crash_report::{CrashReport, report};
+use super::kill::reply_to;
 
 /// The ledger's folder on the simulated disk.
 const DIR: &str = "/drill.ledger";
@@ -147,12 +148,18 @@ impl Drill<'_> {
                 marks: None,
                 route: &Route { with_people: true, ..Route::default() },
                 guards: Guards::NONE,
+                on_stale: OnStale::Warn,
             };
             let mut observer = ReceiptCounter(&counter);
-            let summary = drive(&ledger, &*clock, run, &mut agents, &mut observer, options)
-                .map_err(message)?;
-            if let RunOutcome::Stopped { error, .. } = summary.outcome {
-                return Err(format!("the run stopped: {error}"));
+            loop {
+                let summary = drive(&ledger, &*clock, run, &mut agents, &mut observer, options)
+                    .map_err(message)?;
+                if let RunOutcome::Stopped { error, .. } = summary.outcome {
+                    return Err(format!("the run stopped: {error}"));
+                }
+                if answer_all(&ledger).map_err(message)? == 0 {
+                    break;
+                }
             }
         }
         let state = ledger.state().map_err(message)?;
@@ -190,6 +197,19 @@ impl Drill<'_> {
         }
         Ok(u64::try_from(twice).unwrap_or(u64::MAX))
     }
+}
+
+/// Answers all open questions. Returns how many there were.
+fn answer_all(ledger: &Ledger) -> plan_ledger::Result<usize> {
+    let state = ledger.state()?;
+    let mut answered = 0;
+    for open in ledger.questions()? {
+        if let Some(reply) = reply_to(&state, &open) {
+            ledger.answer(open.id, reply)?;
+            answered += 1;
+        }
+    }
+    Ok(answered)
 }
 
 /// Checks that both runs have the same status, steps and variables.
@@ -333,7 +353,14 @@ struct ReceiptCounter<'a>(&'a Counter);
 
 impl Observer for ReceiptCounter<'_> {
     fn progress(&mut self, progress: &Progress) {
-        if let Progress::Receipt { step, outcome: "succeeded", .. } = progress {
+        // A step that a criterion rejected is executed again, which loses nothing.
+        let accepted = Some(StepStatus::Accepted);
+        let done = match progress {
+            Progress::Receipt { step, status, .. } if Some(*status) == accepted => Some(step),
+            Progress::Verdict { step, status, .. } if *status == accepted => step.as_ref(),
+            _ => None,
+        };
+        if let Some(step) = done {
             self.0.count(|counts| counts.receipts.push(step.number));
         }
     }

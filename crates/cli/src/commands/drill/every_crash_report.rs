@@ -35,7 +35,8 @@ pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Fa
 }
 
 fn code(crashes: &CrashReport) -> Code {
-    if crashes.tried.is_ok() { Code::Success } else { Code::Failed }
+    // A run that waits at once shows nothing.
+    if crashes.tried.is_ok() && crashes.steps > 0 { Code::Success } else { Code::Failed }
 }
 
 /// A drill that crashes everywhere.
@@ -92,7 +93,7 @@ impl<'a> EveryCrashLine<'a> {
                 restart: failed.crash.map(|crash| crash.restart.to_string()),
                 what: &failed.what,
             }),
-            holds: failed.is_none(),
+            holds: code(crashes) == Code::Success,
             lives: tried.map(|it| it.runs),
             plan: args.plan.display().to_string(),
             points: tried.map(|it| it.points),
@@ -113,6 +114,13 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
         args.seed
     )];
     match &crashes.tried {
+        Ok(_) if crashes.steps == 0 => {
+            lines.push(
+                "  FAILED  no step was executed: the run waits for what a drill cannot do"
+                    .to_owned(),
+            );
+            lines.push("the drill failed".to_owned());
+        }
         Ok(tried) => {
             lines.extend([
                 format!("  ok      crash points tried: {}", tried.points),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use plan_ledger::internals::plan::VALUE;
 use plan_ledger::{
     Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, State, StepNumber, state_hash,
 };
@@ -22,6 +23,7 @@ use plan_ledger::{
 use crate::options::open_ledger;
 use crate::output::{Code, Failure};
 use crate::protocol::counted;
+use crate::runner::canned_output;
 
 use super::args::{DrillArgs, RUN};
 use super::kill_report::{FinishedRun, KillEvidence, report};
@@ -59,10 +61,17 @@ struct Child {
 /// The name under which the drill answers questions.
 const AUTHOR: &str = "drill";
 
-/// The first option, with which the run continues.
-fn reply_to(open: &OpenQuestion) -> Option<Reply> {
+/// The first option, with which the run continues; for a value, what a stub would return.
+pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
     let asked = &open.question.asked;
-    let answer = asked.options.first()?.clone();
+    let mut answer = asked.options.first()?.clone();
+    if answer == VALUE {
+        let run = state.runs.get(&open.run)?;
+        let step = run.plan_step(open.question.step?)?.decode();
+        let output = canned_output(&step).value();
+        let name = step.outputs.first().map_or("stub", String::as_str);
+        answer = output.get(name).unwrap_or(&output).to_string();
+    }
     let note = "answered by the drill".to_owned();
     Some(Reply { answer, by: AUTHOR.to_owned(), note, shown: asked.shown })
 }
@@ -155,8 +164,9 @@ impl DrillFolder {
     fn answer(&self, ledger: &str) -> Result<usize, Failure> {
         let handle = open(&self.ledger(ledger))?;
         let mut answered = 0;
+        let state = handle.state()?;
         for open in handle.questions()? {
-            if let Some(reply) = reply_to(&open) {
+            if let Some(reply) = reply_to(&state, &open) {
                 handle.answer(open.id, reply)?;
                 answered += 1;
             }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::Review;
+use plan_ledger::internals::plan::{Provenance, Review};
 use plan_ledger::{ContentHash, Run};
 
 use crate::commands::read_state::read_state;
@@ -40,6 +40,9 @@ pub(super) fn history(args: &PlanHistoryArgs) -> Result<Code, Failure> {
 pub(crate) struct VersionLine<'a> {
     /// Its hash.
     hash: ContentHash,
+    /// Where it comes from: its author, the file and the hash of the file, and how sure the author is
+    /// in percent.
+    provenance: Option<&'a Provenance>,
     /// The reason for it.
     reason: &'a str,
     /// The run.
@@ -50,6 +53,16 @@ pub(crate) struct VersionLine<'a> {
     steps: u32,
     /// Its number.
     version: u32,
+}
+
+/// Where a version comes from, as part of a line.
+fn provenance_text(provenance: &Provenance) -> String {
+    let Provenance { author, file, file_hash, confidence } = provenance;
+    let author = author.as_ref().map(|author| format!(", by {author}"));
+    let hash = file_hash.map(|hash| format!(" ({})", hash.short())).unwrap_or_default();
+    let file = file.as_ref().map(|file| format!(", from {file}{hash}"));
+    let confidence = confidence.map(|percent| format!(", {percent} % sure"));
+    [author, file, confidence].into_iter().flatten().collect()
 }
 
 fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
@@ -63,6 +76,7 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
         if as_json {
             print_line(&VersionLine {
                 hash: version.hash,
+                provenance: version.provenance.as_ref(),
                 reason: &version.reason,
                 run: &run.name,
                 status,
@@ -76,7 +90,8 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
             reason => format!(": {reason}"),
         };
         let (hash, steps) = (version.hash.short(), version.step_count);
-        print_text(&format!("version {number} ({hash}), {steps} steps, {status}{reason}\n"))?;
+        let from = version.provenance.as_ref().map(provenance_text).unwrap_or_default();
+        print_text(&format!("version {number} ({hash}), {steps} steps{from}, {status}{reason}\n"))?;
     }
     if !as_json {
         print_text(&format!("run {}, started {}\n", run.name, time_text(run.started)))?;

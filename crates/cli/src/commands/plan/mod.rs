@@ -12,6 +12,7 @@ pub(crate) mod history;
 pub(crate) mod lint;
 mod planned_files;
 mod propose;
+mod request;
 pub(crate) mod review;
 mod show;
 mod withdraw;
@@ -60,6 +61,8 @@ enum PlanTask {
     Approve(approve::PlanApproveArgs),
     /// Reject the version that waits
     Reject(approve::PlanApproveArgs),
+    /// Request a new version: the plan does not work, or the goal changed
+    Request(request::PlanRequestArgs),
     /// Withdraw a request for a new version or for more steps
     Withdraw(withdraw::PlanWithdrawArgs),
 }
@@ -77,6 +80,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         PlanTask::Review(args) => review::review(args),
         PlanTask::Approve(args) => approve::approve(args),
         PlanTask::Reject(args) => approve::reject(args),
+        PlanTask::Request(args) => request::request(args),
         PlanTask::Withdraw(args) => withdraw::withdraw(args),
     }
 }

@@ -87,5 +87,7 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
     };
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
     let draft = CheckedPlan::default();
-    execute_and_note(&args.ledger, ProposeRequest { run, plan, reason, policy, draft })
+    let provenance = (!is_stdin).then(|| ReadPlanArgs::provenance(&args.plan));
+    let request = ProposeRequest { run, plan, reason, policy, provenance, draft };
+    execute_and_note(&args.ledger, request)
 }

@@ -5,12 +5,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{CompactPlan, PlanVersion, QuestionBody, diff};
-use plan_ledger::{ContentHash, Question, Run};
+use plan_ledger::internals::plan::{CompactPlan, PlanVersion, Provenance, QuestionBody, diff};
+use plan_ledger::{ContentHash, Plan, Question, Run};
 
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
-use crate::output::{Code, Failure, PlanDiffJson, plan_diff_text, print_result, shell_command};
+use crate::output::{
+    Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, shell_command,
+};
 use crate::requests::{question_about, run_or_only};
 
 const EXAMPLES: &str = "\
@@ -43,20 +45,33 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     };
     let question = question_about(run, number).map(|(_, question)| question);
     let active = run.plan().map(CompactPlan::decode).unwrap_or_default();
-    let difference = diff(&active, &version.plan.decode());
+    let plan = version.plan.decode();
+    let difference = diff(&active, &plan);
+    let redone: Vec<&str> = run
+        .preview_activation(number)
+        .filter(|_| run.active > 0)
+        .iter()
+        .flat_map(|preview| preview.invalidated.iter().chain(&preview.removed))
+        .filter_map(|number| Some(run.step(*number)?.id()))
+        .collect();
     let proposal = ProposalJson {
         active: run.active,
         asked: question.map(|question| &question.asked),
         diff: NestedDiff { differences: (&difference).into(), kind: DiffWord::Diff },
         hash: version.hash,
+        plan: &plan,
+        provenance: version.provenance.as_ref(),
         reason: &version.reason,
+        redone: redone.clone(),
         steps: version.step_count,
     };
     let line = ReviewLine { proposal: Some(proposal), run: &run.name, version: Some(number) };
     let text = [
         heading(run, number, version),
         question.map(question_text).unwrap_or_default(),
+        steps_text(&plan),
         format!("compared with version {}:\n{}", run.active, plan_diff_text(&difference)),
+        redone_text(&redone),
         commands(args, run),
     ];
     let text: Vec<String> = text.into_iter().filter(|text| !text.is_empty()).collect();
@@ -86,8 +101,14 @@ struct ProposalJson<'a> {
     diff: NestedDiff<'a>,
     /// Its hash.
     hash: ContentHash,
+    /// The plan, as in a plan file.
+    plan: &'a Plan,
+    /// Where it comes from.
+    provenance: Option<&'a Provenance>,
     /// The reason for it.
     reason: &'a str,
+    /// The ids of steps whose work it discards.
+    redone: Vec<&'a str>,
     /// The number of its steps.
     steps: u32,
 }
@@ -108,6 +129,34 @@ struct NestedDiff<'a> {
 enum DiffWord {
     /// Differences between two plans.
     Diff,
+}
+
+/// The most steps in the text of a review.
+const STEPS_SHOWN: usize = 50;
+
+/// The steps of a plan, each with its goal, its criteria and its expected cost.
+fn steps_text(plan: &Plan) -> String {
+    let mut lines = Vec::new();
+    for (place, step) in plan.steps.iter().take(STEPS_SHOWN).enumerate() {
+        let text = if step.title.is_empty() { &step.goal } else { &step.title };
+        let text = text.lines().next().unwrap_or_default();
+        let cost = step.cost_estimate.map(|cost| format!(" ({})", cost_text(cost)));
+        lines.push(format!("{}. {}: {text}{}", place + 1, step.id, cost.unwrap_or_default()));
+        lines.extend(step.acceptance.iter().map(|each| format!("     must hold: {}", each.body())));
+        if let Some(gate) = &step.gate {
+            lines.push(format!("     asks: {}", gate.question));
+        }
+    }
+    let more = plan.steps.len().saturating_sub(STEPS_SHOWN);
+    lines.extend((more > 0).then(|| format!("and {more} more: ledger inspect plan")));
+    lines.join("\n")
+}
+
+fn redone_text(steps: &[&str]) -> String {
+    match steps {
+        [] => String::new(),
+        steps => format!("work that is discarded or done again: {}", steps.join(", ")),
+    }
 }
 
 fn heading(run: &Run, number: u32, version: &PlanVersion) -> String {

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use plan_ledger::TextPolicy;
-use plan_ledger::internals::plan::Route;
+use plan_ledger::internals::plan::{OnUnknown, Route};
 
-use crate::options::{ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy};
+use crate::options::{
+    ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy, parse_words,
+};
+use crate::runner::OnStale;
 
 use super::helpers::HelperArgs;
 
@@ -26,6 +29,20 @@ them (SIGTERM, then SIGKILL after --grace).
 
 The command of --notify gets LEDGER_EVENT (waiting, done, failed, cancelled, aborted, interrupted,
 stopped or budget), LEDGER_MESSAGE, LEDGER_RUN and LEDGER_DIR.";
+
+/// What happens after a failure of unknown class.
+const ON_UNKNOWN: &[(&str, &str)] = &[
+    ("ask", "A person decides; other steps continue"),
+    ("retry", "The step is dispatched again while attempts are left"),
+    ("fail", "The step fails"),
+];
+
+/// What happens before a step whose files changed.
+const ON_STALE: &[(&str, &str)] = &[
+    ("warn", "It is reported"),
+    ("ask", "The run is paused, and a person decides"),
+    ("replan", "Another plan is requested from the step on"),
+];
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -66,6 +83,13 @@ pub(crate) struct RunArgs {
     /// Stop dispatching after the first final failure of a step
     #[arg(long)]
     pub(super) fail_fast: bool,
+    /// What happens after a failure of unknown class of a step that states no `retry` [default: ask]
+    #[arg(long, value_name = "HOW", value_parser = parse_words::<OnUnknown>(ON_UNKNOWN))]
+    pub(super) on_unknown: Option<OnUnknown>,
+    /// What happens before a step whose files (`changes`) changed since the plan was made [default:
+    /// warn]
+    #[arg(long, value_name = "HOW", value_parser = parse_words::<OnStale>(ON_STALE))]
+    pub(super) on_stale: Option<OnStale>,
     /// Continue with the file's plan if it differs from the run's
     #[arg(long)]
     pub(super) replan: bool,

@@ -1,4 +1,5 @@
-//! Options of `ledger run` about the judge, the planner, and the part of the plan that workers see.
+//! Options of `ledger run` about the judge, the planner, the decider, and the part of the plan that
+//! workers see.
 
 use clap::{Args, ValueEnum};
 
@@ -6,12 +7,12 @@ use plan_ledger::internals::files;
 use plan_ledger::{ApprovalPolicy, Plan};
 
 use crate::protocol::PlanContext;
-use crate::runner::{Helpers, Judge, Planner};
+use crate::runner::{FailureDecider, Helpers, Judge, Planner};
 
 /// The name of a planner's answer in error messages.
 const ANSWER_NAME: &str = "its answer";
 
-/// Judge, planner and plan context.
+/// Judge, planner, decider and plan context.
 #[derive(Debug, Args)]
 pub(super) struct HelperArgs {
     /// Shell command that judges text criteria: reads a JSON request, prints a JSON verdict
@@ -20,6 +21,10 @@ pub(super) struct HelperArgs {
     /// Shell command that prints a new plan on request: reads a JSON request
     #[arg(long, value_name = "CMD", conflicts_with = "stub")]
     planner: Option<String>,
+    /// Shell command that decides about failures, for a plan with `decider: external`: reads a JSON
+    /// request, prints a JSON decision
+    #[arg(long, value_name = "CMD", conflicts_with = "stub")]
+    decider: Option<String>,
     /// Whether the planner's plans wait for approval
     #[arg(long, value_name = "HOW", default_value = "ask", requires = "planner")]
     approve: PlannerApproval,
@@ -47,7 +52,7 @@ enum ContextChoice {
 }
 
 impl HelperArgs {
-    /// The judge and the planner.
+    /// The judge, the planner and the decider.
     pub(super) fn helpers(&self) -> Helpers {
         let judge = self.judge.clone().map(|command| Judge { command });
         let approval = match self.approve {
@@ -56,7 +61,18 @@ impl HelperArgs {
         };
         let planner =
             self.planner.clone().map(|command| Planner { command, approval, read: read_answer });
-        Helpers { judge, planner }
+        let decider = self.decider.clone().map(|command| FailureDecider { command });
+        Helpers { judge, planner, decider }
+    }
+
+    /// Whether there is a planner.
+    pub(super) fn has_planner(&self) -> bool {
+        self.planner.is_some()
+    }
+
+    /// Whether there is a decider.
+    pub(super) fn has_decider(&self) -> bool {
+        self.decider.is_some()
     }
 
     /// The part of the plan that workers get.

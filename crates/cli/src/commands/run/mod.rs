@@ -206,11 +206,14 @@ fn check_worker(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     let is_open = |id: &String| {
         args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
     };
+    // The answer of a person does a step whose gate has options.
+    let is_decision = |step: &Step| step.gate.as_ref().is_some_and(|gate| !gate.options.is_empty());
     let needs_worker = |step: &&Step| {
         let with_defaults = plan.with_defaults(step);
         with_defaults.command.is_none()
             && route.admits_owner(plan.owner_of(step))
             && is_open(&step.id)
+            && !is_decision(step)
     };
     let step = plan.steps.iter().find(needs_worker);
     match step {
@@ -259,7 +262,9 @@ fn drive_run(
         free_min: args.min_free.map(|mb| mb.saturating_mul(1_000_000)),
     };
     let route = args.route();
-    let options = Options { max_parallel: args.max_parallel(), marks, route: &route, guards };
+    let on_stale = args.on_stale.unwrap_or_default();
+    let max_parallel = args.max_parallel();
+    let options = Options { max_parallel, marks, route: &route, guards, on_stale };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 

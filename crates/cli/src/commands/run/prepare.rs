@@ -3,12 +3,13 @@
 
 use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
-use plan_ledger::internals::plan::{CompactPlan, PlanDraft, Review, diff};
+use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
 use plan_ledger::{
     Command, ContentHash, Ending, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
     RunStatus, TextPolicy, plan_hash,
 };
 
+use crate::options::ReadPlanArgs;
 use crate::output::{Failure, print_message};
 use crate::runner::{ImportedStatuses, import_statuses, is_by_planner};
 
@@ -38,8 +39,11 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
+    let draft = draft.from(ReadPlanArgs::provenance(&args.plan));
     let Some(run) = run else {
-        return Ok(PreparedRun::Active(ledger.start_run_of(name, draft, policy)?));
+        let run = ledger.start_run_of(name, draft, policy)?;
+        set_failure_settings(ledger, run, args)?;
+        return Ok(PreparedRun::Active(run));
     };
     if args.text.is_some() && run.policy.text != policy.text {
         print_message(&format!(
@@ -105,7 +109,41 @@ pub(super) fn prepare(
             other => drop(other?),
         }
     }
+    set_failure_settings(ledger, run.id, args)?;
     current(ledger, run.id)
+}
+
+/// How many versions a planner may make if the plan does not say so.
+const REPLANS_MAX: u32 = 3;
+
+/// Sets what the run does about failures, as the command line says. A run with a planner may be
+/// replanned.
+fn set_failure_settings(ledger: &Ledger, run: RunId, args: &RunArgs) -> Result<(), Failure> {
+    let state = ledger.state()?;
+    let Some(found) = state.runs.get(&run) else { return Ok(()) };
+    if matches!(found.status, RunStatus::Ended(_)) {
+        return Ok(());
+    }
+    let mut settings = found.failure_settings;
+    settings.on_unknown = args.on_unknown.unwrap_or(settings.on_unknown);
+    if args.helpers.has_planner() && found.max_replans().is_none() {
+        settings.max_replans = Some(REPLANS_MAX);
+        print_message(&format!(
+            "run {}: failures may be replanned: at most {REPLANS_MAX} times (max_replans in the plan)",
+            found.name
+        ));
+    }
+    let decider = found.plan().map(|plan| plan.header().failure.decider);
+    if args.helpers.has_decider() && decider == Some(Decider::Rules) {
+        print_message(&format!(
+            "run {}: --decider is ignored: the plan's rules decide; for a decider the plan needs \
+             `failure: {{decider: external}}`",
+            found.name
+        ));
+    }
+    let by = OPERATOR.to_owned();
+    ledger.execute(&Command::SetFailureSettings { run, settings, by })?;
+    Ok(())
 }
 
 /// Applies the file's marks of done or dropped steps that the run has not applied.

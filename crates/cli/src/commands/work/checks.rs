@@ -152,7 +152,7 @@ impl Worker<'_> {
         let Some((checked, ruling)) = found else { return Ok(None) };
         let token = match checked.subject {
             Subject::Attempt(token) | Subject::Probe(token) => Some(token.0),
-            Subject::Plan(_) | Subject::Replan(_) => None,
+            Subject::Plan(_) | Subject::Replan(_) | Subject::Decision(_) => None,
         };
         let answer = self.send_verdict(VerdictRequest {
             token,

@@ -71,15 +71,75 @@ pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
             changed: before.filter(|_| is_known).map(|before| before != hash),
         }
     };
-    changes.iter().map(file).collect()
+    let planned_in = |entry: &String| {
+        let names: Vec<&str> = planned.iter().map(|file| file.path.as_str()).collect();
+        let entry = [entry.clone()];
+        names.into_iter().filter(|path| is_within(path, &entry)).map(str::to_owned).collect()
+    };
+    let paths = |entry: &String| -> BTreeSet<String> {
+        if !is_pattern(entry) {
+            return BTreeSet::from([entry.clone()]);
+        }
+        // Files that are gone are among the planned ones.
+        let planned: Vec<String> = planned_in(entry);
+        files_like(entry).into_iter().chain(planned).collect()
+    };
+    let all: BTreeSet<String> = changes.iter().flat_map(paths).collect();
+    if changes.iter().any(is_pattern) {
+        all.iter().take(FILES_MAX).map(file).collect()
+    } else {
+        changes.iter().map(file).collect()
+    }
+}
+
+/// The files that changed since the plan was made although no other step may change them.
+pub(crate) fn stale_files(files: &[ChangedFile], others: &[String]) -> Vec<String> {
+    let is_stale =
+        |file: &&ChangedFile| file.changed == Some(true) && !is_within(&file.path, others);
+    files.iter().filter(is_stale).map(|file| file.path.clone()).collect()
+}
+
+fn is_pattern(entry: &String) -> bool {
+    entry.contains('*')
+}
+
+/// The files that match a pattern, in order, at most [`FILES_MAX`].
+fn files_like(pattern: &str) -> Vec<String> {
+    let fixed: Vec<&str> = pattern.split('/').take_while(|name| !name.contains('*')).collect();
+    let base = if fixed.is_empty() { ".".to_owned() } else { fixed.join("/") };
+    let entry = [pattern.to_owned()];
+    let (mut found, mut open, mut seen) = (Vec::new(), vec![base], 0);
+    while let Some(folder) = open.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for each in entries.flatten() {
+            seen += 1;
+            if seen > FILES_MAX * 10 || found.len() >= FILES_MAX {
+                return found;
+            }
+            let name = each.file_name().to_string_lossy().into_owned();
+            let path = if folder == "." { name.clone() } else { format!("{folder}/{name}") };
+            // Links are not followed, and hidden folders are not part of a project's files.
+            match each.file_type() {
+                Ok(kind) if kind.is_dir() && !name.starts_with('.') => open.push(path),
+                Ok(kind) if kind.is_file() && is_within(&path, &entry) => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 /// The state of a plan's files, to be recorded when the plan becomes active; `None` if the plan has
 /// no files, or too many to record.
 pub(crate) fn planned_files(version: u32, plan: &CompactPlan) -> Option<PlannedFiles> {
     let paths = plan.steps().flat_map(CompactStep::changes);
+    let paths = paths.flat_map(|path| {
+        let entry = path.to_owned();
+        if is_pattern(&entry) { files_like(&entry) } else { vec![entry] }
+    });
     let files: BTreeMap<String, Option<ContentHash>> =
-        paths.take(FILES_MAX + 1).map(|path| (path.to_owned(), look(path).1)).collect();
+        paths.take(FILES_MAX + 1).map(|path| (path.clone(), look(&path).1)).collect();
     let is_of_use = !files.is_empty() && files.len() <= FILES_MAX;
     is_of_use.then_some(PlannedFiles { version, files })
 }

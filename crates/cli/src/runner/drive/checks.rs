@@ -92,6 +92,9 @@ impl Drive<'_> {
         if let Subject::Replan(_) = subject {
             return self.handle_planner_reply(ruling, &evidence);
         }
+        if let (Subject::Decision(token), Some(step)) = (subject, step.clone()) {
+            return self.handle_decider_reply(step, token, (ruling, &evidence));
+        }
         let by = match (&self.helpers.judge, answer) {
             (Some(judge), CheckAnswer::Verdict) => judge.name(),
             _ => self.workers.kind().judge().to_owned(),
@@ -101,7 +104,7 @@ impl Drive<'_> {
         };
         let verdict = Verdict { criterion, ruling, by: by.clone(), evidence: evidence.clone() };
         let judged = match subject {
-            Subject::Attempt(token) | Subject::Probe(token) => {
+            Subject::Attempt(token) | Subject::Probe(token) | Subject::Decision(token) => {
                 self.ledger.judge(token, vec![verdict]).map(Some)
             }
             Subject::Plan(run) | Subject::Replan(run) => {
@@ -159,7 +162,9 @@ impl Drive<'_> {
                 let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
                 output_of(attempt).filter(|_| attempt.token == token)
             }),
-            Subject::Probe(_) | Subject::Plan(_) | Subject::Replan(_) => None,
+            Subject::Probe(_) | Subject::Plan(_) | Subject::Replan(_) | Subject::Decision(_) => {
+                None
+            }
         };
         let check = match held {
             Some(output @ Output::Blob(_)) => match self.ledger.output(output) {
@@ -179,7 +184,7 @@ impl Drive<'_> {
             _ => check,
         };
         Ok(match check.answer {
-            CheckAnswer::Status | CheckAnswer::Plan => Some(check),
+            CheckAnswer::Status | CheckAnswer::Reply => Some(check),
             CheckAnswer::Verdict => {
                 judge::question(&state, &check).map(|output| Check { output, ..check })
             }
@@ -360,7 +365,7 @@ pub(crate) fn environment(
 /// The time limit of a check in seconds: that of the step, or of the plan, or the default one.
 fn timeout(answer: CheckAnswer, planned: Option<u32>) -> Option<u32> {
     planned.or(Some(match answer {
-        CheckAnswer::Verdict | CheckAnswer::Plan => TIMEOUT_SECONDS,
+        CheckAnswer::Verdict | CheckAnswer::Reply => TIMEOUT_SECONDS,
         CheckAnswer::Status => CHECK_TIMEOUT_SECONDS,
     }))
 }

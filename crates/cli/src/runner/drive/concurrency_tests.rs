@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::*;
-use crate::runner::Guards;
 use crate::runner::check::Check;
+use crate::runner::{Guards, OnStale};
 use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{AttemptToken, Command, Timestamp};
@@ -45,7 +45,9 @@ fn record_during_loop_end_is_after_the_seen_position() {
     let (reads, nth) = (AtomicU32::new(0), 3);
     let clock = Acting { clock: &*bench.clock, reads, nth, act: &resume };
     let route = Route { with_people: true, ..Route::default() };
-    let options = Options { max_parallel: 3, marks: None, route: &route, guards: Guards::NONE };
+    let on_stale = OnStale::Warn;
+    let guards = Guards::NONE;
+    let options = Options { max_parallel: 3, marks: None, route: &route, guards, on_stale };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
@@ -166,7 +168,9 @@ fn lease_survives_a_briefly_full_disk() {
     let (inner, second) = (Scripted::new(), 0);
     let mut workers = Slow { inner, ledger: &ledger, clock: &clock, disk: &disk, run, second };
     let route = Route { with_people: true, ..Route::default() };
-    let options = Options { max_parallel: 1, marks: None, route: &route, guards: Guards::NONE };
+    let on_stale = OnStale::Warn;
+    let guards = Guards::NONE;
+    let options = Options { max_parallel: 1, marks: None, route: &route, guards, on_stale };
     let mut observer = Quiet::new();
     let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };

@@ -5,6 +5,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod criteria;
+pub(crate) mod decider;
 pub(crate) mod guard;
 pub(crate) mod pending;
 pub(crate) mod planner;
@@ -17,6 +18,8 @@ pub(crate) mod summary;
 pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
+#[cfg(test)]
+pub(crate) use decider::{DeciderReply, DeciderRequest};
 pub use guard::Guards;
 pub use pending::{Pending, pending};
 #[cfg(test)]
@@ -24,5 +27,5 @@ pub(crate) use planner::PlannerRequest;
 pub(crate) use planner::is_by_planner;
 pub use recover::{Recovered, recover};
 pub use run_loop::drive;
-pub use state::Options;
+pub use state::{OnStale, Options};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};

@@ -16,10 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{CompactPlan, PlanVersion, ReplanRequest, Review};
+use plan_ledger::internals::ledger::plan_draft;
+use plan_ledger::internals::plan::{CompactPlan, PlanVersion, Provenance, ReplanRequest, Review};
 use plan_ledger::{
-    ApprovalPolicy, Cost, Error, FailureClass, Json, Limits, Plan, ReplanTrigger, Result, Ruling,
-    Run, RunStatus, StepNumber, StepState, StepStatus,
+    Cost, Error, FailureClass, Json, Limits, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus,
+    StepNumber, StepState, StepStatus,
 };
 
 use crate::json::AnyJson;
@@ -81,7 +82,7 @@ impl Drive<'_> {
             subject: Subject::Replan(run.id),
             criterion: 0,
             command: planner.command,
-            answer: CheckAnswer::Plan,
+            answer: CheckAnswer::Reply,
             environment,
             output: Json::from(planner_input(run, request, &unusable)),
             timeout_seconds: timeout.or(Some(TIMEOUT_SECONDS)),
@@ -134,8 +135,12 @@ impl Drive<'_> {
                 return Ok(rejection_text(self.ledger.withdraw_replan(run, &by, why))?.err());
             }
             PlannerReply::Plan(plan) => match planner.approval {
-                ApprovalPolicy::Automatic => self.ledger.propose(run, plan, &reason),
-                ApprovalPolicy::Required => self.ledger.propose_for_review(run, plan, &reason),
+                approval => {
+                    let draft = plan_draft(plan).map_err(Error::from)?;
+                    let author = Some(by.clone());
+                    let draft = draft.from(Provenance { author, ..Provenance::default() });
+                    self.ledger.propose_with(run, draft, &reason, None, approval)
+                }
             },
         };
         Ok(match rejection_text(proposed)? {
@@ -184,9 +189,9 @@ fn reason_not_to_ask(run: &Run, request: &ReplanRequest, unusable: &Unusable) ->
     if unusable.problems.len() >= REPLIES_MAX {
         return Some(format!("{REPLIES_MAX} of its replies were unusable"));
     }
-    let is_free =
-        matches!(request.trigger, ReplanTrigger::ScopeChange { .. } | ReplanTrigger::Extension);
-    let max = run.plan().and_then(|plan| plan.header().failure.max_replans).filter(|_| !is_free)?;
+    let trigger = &request.trigger;
+    let is_free = trigger.is_change_of_scope() || *trigger == ReplanTrigger::Extension;
+    let max = run.max_replans().filter(|_| !is_free)?;
     (run.replans >= max).then(|| format!("replan limit reached ({max})"))
 }
 
@@ -253,8 +258,19 @@ pub(crate) struct PlannerRequest<'a> {
     budget: PlannerBudget,
     /// The versions that a person rejected.
     rejected_versions: Vec<u32>,
+    /// What their reviewers said.
+    rejections: Vec<Rejection<'a>>,
     /// The problems of earlier replies to this request.
     unusable_answers: &'a [String],
+}
+
+/// The rejection of a version.
+#[derive(Serialize, JsonSchema)]
+struct Rejection<'a> {
+    /// The version.
+    version: u32,
+    /// The note of its reviewer.
+    note: &'a str,
 }
 
 /// Why another plan is requested.
@@ -321,10 +337,8 @@ fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Val
             *name != PLANNER && *name != plan_ledger::internals::ledger::PLANNED_FILES
         })
         .map(|(name, variable)| (name.as_str(), variable.value.value()));
-    let rejected = (1..)
-        .zip(&run.versions)
-        .filter(|(_, version)| version.review == Some(Review::Rejected))
-        .map(|(number, _)| number);
+    let rejected =
+        (1..).zip(&run.versions).filter(|(_, version)| version.review == Some(Review::Rejected));
     let verdicts = run.plan_verdicts.values().filter(|verdict| verdict.ruling == Ruling::Fail);
     let input = PlannerRequest {
         schema: SCHEMA,
@@ -340,12 +354,12 @@ fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Val
         steps: numbers.unwrap_or_default().iter().filter_map(|number| step(run, *number)).collect(),
         variables: variables.collect(),
         failed_criteria: verdicts.map(FailedCriterion::of).collect(),
-        replans: Replans {
-            used: run.replans,
-            max: run.plan().and_then(|plan| plan.header().failure.max_replans),
-        },
+        replans: Replans { used: run.replans, max: run.max_replans() },
         budget: PlannerBudget { limits: run.limits(), spent: run.spent() },
-        rejected_versions: rejected.collect(),
+        rejected_versions: rejected.clone().map(|(number, _)| number).collect(),
+        rejections: rejected
+            .map(|(version, rejected)| Rejection { version, note: &rejected.note })
+            .collect(),
         unusable_answers: &unusable.problems,
     };
     // Serialization fails only for map keys that are not strings, and there are none.

@@ -7,15 +7,15 @@
 
 use plan_ledger::internals::ledger::PLANNED_FILES;
 use plan_ledger::{
-    AttemptToken, Command, ErrorKind, LostCause, Micros, Receipt, Result, Run, RunStatus,
-    StepStatus,
+    AttemptToken, Command, Disposition, ErrorKind, FailureClass, Json, LostCause, Micros, Outcome,
+    Receipt, Result, Run, RunStatus, StepStatus, Task,
 };
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
 use crate::runner::drive::guard::disk_problem;
 use crate::runner::drive::recover::status_of;
-use crate::runner::drive::state::{Drive, half_way};
+use crate::runner::drive::state::{Drive, OnStale, half_way};
 use crate::runner::drive::summary::Unrecorded;
 use crate::runner::imported_status::import_statuses;
 use crate::runner::process::output;
@@ -229,6 +229,45 @@ impl Drive<'_> {
         Ok(true)
     }
 
+    /// Report the files of a step that changed since its plan was made. Returns whether the step is not
+    /// started: a person decides first, and the files then count as known; or the assumption that they
+    /// are as planned is broken, and the rules decide.
+    pub(crate) fn is_held_as_stale(&mut self, task: &Task, step: &StepName) -> Result<bool> {
+        let stale = self.workers.stale_files(task);
+        if stale.is_empty() {
+            return Ok(false);
+        }
+        let what = format!("changed since the plan was made: {}", stale.join(", "));
+        self.note(Some(step.clone()), what.clone());
+        match self.options.on_stale {
+            OnStale::Warn => return Ok(false),
+            OnStale::Replan => {
+                let class = FailureClass::AssumptionBroken;
+                let payload = Json::default();
+                let outcome = Outcome::Failed { class, message: what, payload };
+                let disposition = Some(Disposition::DidNotHappen);
+                let receipt = Receipt { outcome, disposition, ..Receipt::default() };
+                self.record(task.token, step.clone(), receipt);
+            }
+            OnStale::Ask => {
+                self.give_up(task.token, step, LostCause::Released, &what);
+                let state = self.ledger.state()?;
+                if let Some(run) = state.runs.get(&self.run) {
+                    self.set_planned_files(run)?;
+                }
+                let reason = format!("{step}: {what}");
+                let paused = Command::PauseByRunner { run: self.run, reason };
+                // It may be paused already.
+                if let Err(error) = self.ledger.execute(&paused)
+                    && error.rejection().is_none()
+                {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// Record the state of the files in the active version, so that workers learn which files have
     /// changed since.
     fn note_planned_files(&self, run: &Run) -> Result<()> {
@@ -237,6 +276,10 @@ impl Drive<'_> {
         {
             return Ok(());
         }
+        self.set_planned_files(run)
+    }
+
+    fn set_planned_files(&self, run: &Run) -> Result<()> {
         let files = run.plan().and_then(|plan| self.workers.planned_files(run.active, plan));
         let Some(files) = files else { return Ok(()) };
         let seen = Some(run.variables.get(PLANNED_FILES).map_or(0, |variable| variable.version));

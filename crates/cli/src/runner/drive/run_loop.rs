@@ -61,6 +61,7 @@ pub fn drive(
         checking: BTreeMap::new(),
         probed: BTreeSet::new(),
         helpers,
+        decided: BTreeSet::new(),
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
         guard: GuardState::default(),
@@ -165,6 +166,7 @@ impl Drive<'_> {
         self.prepare_version()?;
         self.queue_probes();
         self.queue_planner();
+        self.queue_deciders();
         self.start_checks()?;
         if self.has_room() && self.is_paused_by_disk()? {
             return Ok(());
@@ -199,6 +201,9 @@ impl Drive<'_> {
 
     fn start(&mut self, task: &Task, slot: usize, worker: String) -> Result<()> {
         let step = StepName::of_task(task);
+        if self.is_held_as_stale(task, &step)? {
+            return Ok(());
+        }
         self.session.dispatched += 1;
         self.observer.progress(&Progress::Dispatched {
             step: step.clone(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::*;
 use crate::protocol::WorkerKind;
-use crate::runner::Guards;
 use crate::runner::check::Check;
 use crate::runner::process::output;
 use crate::runner::{Checked, Pending, Report, StubOptions, StubWorkers};
+use crate::runner::{Guards, OnStale};
 use plan_ledger::internals::plan::{
     Barrier, Criterion, Gate, Idempotence, OnTimeout, ResolvedOutcome, Route,
 };
@@ -162,7 +162,8 @@ impl Bench {
 
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
         let route = Route { with_people: true, ..Route::default() };
-        let options = Options { max_parallel: 3, marks: None, route: &route, guards: Guards::NONE };
+        let (guards, on_stale) = (Guards::NONE, OnStale::Warn);
+        let options = Options { max_parallel: 3, marks: None, route: &route, guards, on_stale };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

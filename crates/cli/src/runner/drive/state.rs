@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use plan_ledger::internals::plan::Route;
 use plan_ledger::{AttemptToken, Clock, Error, Ledger, RunId, Timestamp};
 
@@ -30,6 +32,21 @@ pub struct Options<'a> {
     pub route: &'a Route,
     /// When to pause the run.
     pub guards: Guards,
+    /// What happens before a step whose files changed since its plan was made.
+    pub on_stale: OnStale,
+}
+
+/// What happens before a step whose files changed since its plan was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnStale {
+    /// It is reported.
+    #[default]
+    Warn,
+    /// The run is paused, and a person decides.
+    Ask,
+    /// Another plan is requested from the step on.
+    Replan,
 }
 
 /// A running worker.
@@ -66,8 +83,10 @@ pub(crate) struct Drive<'a> {
     pub(crate) checking: BTreeMap<Subject, Checking>,
     /// Lost attempts that were already probed.
     pub(crate) probed: BTreeSet<AttemptToken>,
-    /// The judge and the planner.
+    /// The judge, the planner and the decider.
     pub(crate) helpers: Helpers,
+    /// Failed attempts that the decider was asked about.
+    pub(crate) decided: BTreeSet<AttemptToken>,
     /// Criteria for which the judge returned no verdict.
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.

@@ -53,7 +53,7 @@ pub(crate) fn ruling(
             Ok((ruling, evidence)) => (Some(ruling), evidence),
             Err(problem) => (None, problem),
         },
-        CheckAnswer::Plan => {
+        CheckAnswer::Reply => {
             let text = |bytes| String::from_utf8(bytes).map_err(|error| error.to_string());
             match read_limited(&ended.output, OUTPUT_LENGTH_MAX).and_then(text) {
                 Ok(printed) => (Some(Ruling::Pass), printed),

@@ -68,7 +68,7 @@ impl ProcessWorkers {
                 self.scratch.forget(&stem);
                 let token = match subject {
                     Subject::Attempt(token) | Subject::Probe(token) => Some(token),
-                    Subject::Plan(_) | Subject::Replan(_) => None,
+                    Subject::Plan(_) | Subject::Replan(_) | Subject::Decision(_) => None,
                 };
                 let notes = left.map(|left| format!("a check {left}"));
                 self.note(token, notes.as_slice());

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::PlannedFiles;
-use plan_ledger::internals::plan::{CompactPlan, Idempotence, ResolvedOutcome};
+use plan_ledger::internals::plan::{CompactPlan, CompactStep, Idempotence, ResolvedOutcome};
 use plan_ledger::{AttemptToken, FailureClass, Receipt, Result, RunId, Task};
 
 use crate::protocol::hand_off::files;
@@ -267,6 +267,15 @@ impl Workers for ProcessWorkers {
         Ok(())
     }
 
+    fn stale_files(&self, task: &Task) -> Vec<String> {
+        let files = files::changed_files(&task.step.changes, &task.planned_files);
+        let others = task.plan.steps().filter(|step| step.id() != task.step.id);
+        let others: Vec<String> =
+            others.flat_map(CompactStep::changes).map(str::to_owned).collect();
+        // An earlier attempt may have changed them.
+        if task.attempt > 1 { Vec::new() } else { files::stale_files(&files, &others) }
+    }
+
     fn shared_folder(&self) -> Option<&std::path::Path> {
         Some(&self.options.ledger)
     }
@@ -288,7 +297,7 @@ impl Workers for ProcessWorkers {
             },
             streams: match check.answer {
                 CheckAnswer::Status => Streams::Together,
-                CheckAnswer::Verdict | CheckAnswer::Plan => Streams::Separate,
+                CheckAnswer::Verdict | CheckAnswer::Reply => Streams::Separate,
             },
         };
         // A check is idempotent.
@@ -389,6 +398,7 @@ pub(crate) fn stem(key: Key) -> String {
         Key::Check(Subject::Probe(token), _) => format!("{token}-probe"),
         Key::Check(Subject::Plan(_), criterion) => format!("plan-criterion-{criterion}"),
         Key::Check(Subject::Replan(_), _) => "planner".to_owned(),
+        Key::Check(Subject::Decision(token), _) => format!("decider-{token}"),
     }
 }
 

@@ -3,9 +3,9 @@
 use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 use plan_ledger::internals::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
-    ConditionJudged, CostCorrected, OnTimeout, Origin, QuestionAnswer, QuestionBody,
-    QuestionExpiry, ReplanRequested, ResolvedOutcome, Review, RunForked, RunPaused, StepEvent,
-    VariableSet,
+    ConditionJudged, CostCorrected, FailureSettingsChanged, OnTimeout, Origin, QuestionAnswer,
+    QuestionBody, QuestionExpiry, ReplanRequested, ResolvedOutcome, Review, RunForked, RunPaused,
+    StepEvent, VariableSet,
 };
 use plan_ledger::{
     Decision, Event, Note, Outcome, Output, Receipt, ReplanTrigger, Ruling, RunId, StepNumber,
@@ -37,6 +37,7 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
                 return (None, None);
             }
         },
+        Event::FailureSettingsChanged(event) => event.run,
         Event::RunEnded(event) => event.run,
         Event::RunReopened(event) => event.run,
         other => return (other.run(), None),
@@ -121,6 +122,7 @@ pub(crate) fn event_text(event: &Event) -> String {
             let (by, reason) = (escape_control(&event.by), reason_suffix(&event.reason));
             format!("replan request withdrawn by {by}{reason}")
         }
+        Event::FailureSettingsChanged(event) => failure_settings_text(event),
         Event::RunForked(event) => fork_text(event),
         Event::StepsInherited(event) => {
             let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);
@@ -267,6 +269,9 @@ pub(crate) fn basis_text(basis: &AcceptedBasis) -> String {
         AcceptedBasis::Fallback { reason } => {
             format!("fallback value: {}", escape_control(reason))
         }
+        AcceptedBasis::Answered { by } => {
+            format!("the answer of {} is its output", escape_control(by))
+        }
     }
 }
 
@@ -401,9 +406,20 @@ pub(crate) fn replan_request_text(event: &ReplanRequested) -> String {
         }
         ReplanTrigger::Extension => "few steps are left".to_owned(),
         ReplanTrigger::Failure { token } => format!("@{token} failed"),
+        ReplanTrigger::Requested { by } => format!("{} requested it", escape_control(by)),
     };
     let from = event.from.map(|step| format!(" from step #{step}")).unwrap_or_default();
     format!("replan requested{from}, {why}{}", reason_suffix(&event.reason))
+}
+
+fn failure_settings_text(event: &FailureSettingsChanged) -> String {
+    let unknown = phrase(&event.settings.on_unknown);
+    let by = escape_control(&event.by);
+    let replans = match event.settings.max_replans {
+        Some(max) => format!("; at most {}", counted(u64::from(max), "replan")),
+        None => String::new(),
+    };
+    format!("unknown failures: {unknown}{replans}, by {by}")
 }
 
 pub(crate) fn fork_text(event: &RunForked) -> String {

@@ -1,13 +1,15 @@
 //! `ledger inspect DIR plan RUN`: the plan of a run, its versions, and their differences.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::plan::{
-    CompactStep, Criterion, PlanVersion, Review, Texts, VersionSummary,
+    CompactStep, Criterion, PlanVersion, ReplanRequested, Review, Texts, VersionSummary,
 };
-use plan_ledger::{ContentHash, Limits, Plan, Run, RunId, StepNumber, StepStatus};
+use plan_ledger::{ContentHash, Event, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -16,12 +18,14 @@ use crate::commands::inspect::text::status::status_paint;
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
+use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger plan my-plan              the active version, and the status of its steps
   ledger inspect .ledger plan my-plan --version 1  the text of the first version
-  ledger inspect .ledger plan my-plan --diff 1 2   what the second version changed";
+  ledger inspect .ledger plan my-plan --diff 1 2   what the second version changed
+  ledger inspect .ledger plan my-plan --replans    why it changed, and what stayed trusted";
 
 /// The plan of a run: its text, its steps and their status, its versions and their changes
 #[derive(Debug, Args)]
@@ -35,6 +39,9 @@ pub(crate) struct PlanArgs {
     /// The differences between two versions, as in `ledger plan diff`
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "version")]
     diff: Vec<u32>,
+    /// Why each version replaced the one before it, which work it discarded and kept
+    #[arg(long, conflicts_with_all = ["version", "diff"])]
+    replans: bool,
     #[command(flatten)]
     at: AtArg,
 }
@@ -44,7 +51,11 @@ pub(crate) fn plan(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    let (ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
+    let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
+    if args.replans {
+        print_replans(&mut ledger, id, out)?;
+        return ledger.finish(out);
+    }
     let run = ledger.run(id)?;
     if let [old, new] = args.diff.as_slice() {
         print_diff(&ledger, run, (*old, *new), out)?;
@@ -58,6 +69,114 @@ pub(crate) fn plan(
         Form::Text => print(&ledger, run, number, version, out)?,
     }
     ledger.finish(out)
+}
+
+/// The replacement of a plan version by another one, with the names of the steps.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ReplanRecordLine<'a> {
+    /// Steps whose work was discarded, and steps that are gone.
+    invalidated_steps: Vec<&'a str>,
+    /// The new version.
+    new_plan_version: u32,
+    /// Steps that no earlier version had.
+    new_steps: Vec<&'a str>,
+    /// The version before.
+    old_plan_version: u32,
+    /// Steps whose work was kept.
+    preserved_steps: Vec<&'a str>,
+    /// The run.
+    run: RunId,
+    /// The record of the activation.
+    seq: u64,
+    /// Why the plan changed.
+    trigger: String,
+    /// The cause: the `is` of a replan trigger; null for a version that nothing requested.
+    trigger_kind: Option<String>,
+    /// Variables that are still trusted.
+    trusted_state: Vec<&'a str>,
+    /// Variables that are no longer trusted.
+    untrusted_state: Vec<&'a str>,
+}
+
+fn print_replans(
+    ledger: &mut LedgerAt<'_>,
+    id: RunId,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let history = ledger.run_history(id)?;
+    let run = ledger.run(id)?;
+    let names = |numbers: &[StepNumber]| -> Vec<&str> {
+        numbers.iter().filter_map(|number| Some(run.step(*number)?.id())).collect()
+    };
+    let mut requests: BTreeMap<u64, &ReplanRequested> = BTreeMap::new();
+    let mut reasons: BTreeMap<u32, &str> = BTreeMap::new();
+    let (mut active, mut lines) = (0, Vec::new());
+    for record in &history.records {
+        match &record.event {
+            Some(Event::ReplanRequested(requested)) => drop(requests.insert(record.seq, requested)),
+            Some(Event::PlanProposed(proposed)) => {
+                reasons.insert(proposed.version, &proposed.reason);
+            }
+            Some(Event::PlanActivated(activated)) => {
+                let old = std::mem::replace(&mut active, activated.version);
+                if old == 0 {
+                    continue;
+                }
+                let request = requests.get(&activated.request);
+                let reason = request.map(|request| request.reason.as_str());
+                let reason = reason.or_else(|| reasons.get(&activated.version).copied());
+                let gone = [&activated.invalidated[..], &activated.removed[..]].concat();
+                let kind = request.and_then(|it| serde_json::to_value(&it.trigger).ok());
+                lines.push(ReplanRecordLine {
+                    invalidated_steps: names(&gone),
+                    new_plan_version: activated.version,
+                    new_steps: names(&activated.added),
+                    old_plan_version: old,
+                    preserved_steps: names(&activated.preserved),
+                    run: id,
+                    seq: record.seq,
+                    trigger: reason.unwrap_or_default().to_owned(),
+                    trigger_kind: kind.and_then(|kind| Some(kind.get("is")?.as_str()?.to_owned())),
+                    trusted_state: shown_variables(&activated.trusted),
+                    untrusted_state: shown_variables(&activated.untrusted),
+                });
+            }
+            _ => {}
+        }
+    }
+    if ledger.context.form == Form::Json {
+        return lines.iter().try_for_each(|line| out.json(line));
+    }
+    ledger.heading("replans", run, out)?;
+    let max = run.max_replans().map(|max| format!(" of at most {max}"));
+    out.line(&format!(
+        "{}{} count",
+        counted(run.replans.into(), "replan"),
+        max.unwrap_or_default()
+    ))?;
+    for line in &lines {
+        out.line("")?;
+        out.line("replan_record:")?;
+        let list = |names: &[&str]| format!("[{}]", names.join(", "));
+        let fields = [
+            ("trigger", line.trigger.clone()),
+            ("old_plan_version", line.old_plan_version.to_string()),
+            ("new_plan_version", line.new_plan_version.to_string()),
+            ("invalidated_steps", list(&line.invalidated_steps)),
+            ("preserved_steps", list(&line.preserved_steps)),
+            ("new_steps", list(&line.new_steps)),
+            ("trusted_state", format!("{{{}}}", line.trusted_state.join(", "))),
+        ];
+        for (name, text) in fields {
+            out.line(&format!("  {name}: {}", escape_control(&text)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The variables of the run without those that the program keeps for itself.
+fn shown_variables(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).filter(|name| !name.starts_with("ledger.")).collect()
 }
 
 fn version_of(run: &Run, number: u32) -> Result<&PlanVersion, Failure> {

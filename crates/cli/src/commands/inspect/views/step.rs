@@ -475,6 +475,7 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
         ("idempotent", idempotent),
         ("probe", optional(&step.probe)),
         ("retry", full.retry.as_deref().map_or_else(String::new, retry_text)),
+        ("failure class", optional(&step.failure_class)),
         ("failure hints", hints.join("\n")),
         ("fallback", step.fallback.as_deref().map_or_else(String::new, fallback_text)),
         ("gate", step.gate.as_deref().map_or_else(String::new, gate_text)),
@@ -522,8 +523,11 @@ fn fallback_text(fallback: &Fallback) -> String {
 }
 
 fn gate_text(gate: &Gate) -> String {
-    let Gate { question, to, deadline_seconds, on_timeout } = gate;
+    let Gate { question, options, to, deadline_seconds, on_timeout } = gate;
     let mut text = question.clone();
+    if !options.is_empty() {
+        text = format!("{text} [{}]", options.join(", "));
+    }
     if let Some(to) = to {
         text = format!("{text} (for {to})");
     }

@@ -1,0 +1,135 @@
+//! Requests another plan version.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use plan_ledger::{AttemptToken, Command, Event, ReplanTrigger, State};
+
+use crate::protocol::{Failure, StepName};
+
+use super::answer_line::AnswerLine;
+use super::context::RequestContext;
+use super::find::{attempt_of, run_of, run_status, step_of};
+use super::kind::RequestKind;
+use super::rules::{Role, Rules, TokenRule};
+
+/// Request another plan version. The step that it names is done again, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestPlanRequest {
+    /// The run's name or number.
+    pub run: String,
+    /// Why another version is needed.
+    #[serde(default)]
+    pub kind: PlanRequestKind,
+    /// The id or number of the first step to do again.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The reason, for people and planners.
+    pub reason: String,
+    /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
+    pub by: String,
+    /// The attempt that requests it.
+    #[serde(default)]
+    pub token: Option<u64>,
+}
+
+/// Why another plan version is needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanRequestKind {
+    /// The plan does not work.
+    #[default]
+    Replan,
+    /// Something was found out that the plan does not know.
+    NewEvidence,
+    /// The goal changed: work that is done stays done, and the version does not count as a replan.
+    ScopeChange,
+}
+
+/// Another plan version was requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestPlanAnswer {
+    /// The record of the request.
+    pub seq: u64,
+    /// The run.
+    pub run: String,
+    /// The id of the first step to do again.
+    pub from: Option<String>,
+    /// Its number.
+    pub number: Option<u32>,
+    /// The status of the run.
+    pub status: String,
+}
+
+impl RequestKind for RequestPlanRequest {
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Optional).from_attempt();
+
+    type Answer = RequestPlanAnswer;
+
+    fn prepare(&self) -> Result<(), Failure> {
+        if self.reason.trim().is_empty() {
+            return Err(Failure::Usage("a request for a plan needs a reason".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn run(&self, context: RequestContext<'_, '_>) -> Result<RequestPlanAnswer, Failure> {
+        let make = |state: &State| {
+            let run = run_of(state, &self.run)?;
+            let from = self.from.as_ref().map(|step| step_of(run, step)).transpose()?;
+            if let Some(token) = self.token {
+                // A stale token is rejected.
+                attempt_of(state, AttemptToken(token))?;
+            }
+            let trigger = self.trigger();
+            Ok(Command::RequestReplan { run: run.id, trigger, from, reason: self.reason.clone() })
+        };
+        context.execute(&make, |state, events| {
+            let run = run_of(state, &self.run)?;
+            let requested = events.iter().find_map(|(seq, event)| match event {
+                Event::ReplanRequested(requested) => Some((*seq, requested.from)),
+                _ => None,
+            });
+            let (seq, from) = requested.unwrap_or_default();
+            let from = from.map(|from| StepName::of(run, from));
+            Ok(RequestPlanAnswer {
+                seq,
+                run: run.name.clone(),
+                number: from.as_ref().map(|from| from.number.0),
+                from: from.map(|from| from.id),
+                status: run_status(run),
+            })
+        })?
+    }
+}
+
+impl RequestPlanRequest {
+    fn trigger(&self) -> ReplanTrigger {
+        let by = self.by.clone();
+        match (self.kind, self.token) {
+            (PlanRequestKind::ScopeChange, _) => ReplanTrigger::ScopeChange { by },
+            (PlanRequestKind::NewEvidence, _) => ReplanTrigger::NewEvidence { by },
+            (PlanRequestKind::Replan, Some(token)) => {
+                ReplanTrigger::ExecutorRequest { token: AttemptToken(token) }
+            }
+            (PlanRequestKind::Replan, None) => ReplanTrigger::Requested { by },
+        }
+    }
+}
+
+impl AnswerLine for RequestPlanAnswer {
+    const WORD: &'static str = "plan_requested";
+}
+
+impl fmt::Display for RequestPlanAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seq, run, from, .. } = self;
+        let from = from.as_ref().map(|from| format!(" from step {from} on")).unwrap_or_default();
+        write!(f, "run {run}: another plan is requested{from} (record {seq})")
+    }
+}
