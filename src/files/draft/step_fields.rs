@@ -103,8 +103,10 @@ impl StepField {
             Self::Idempotent => set_idempotent(step, value),
             Self::Retry => set_retry(step, value),
             Self::Timeout => set_timeout(step, value),
-            // The class of a failure is known when it happens; the expected one is information.
-            Self::FailureClass => texts(value),
+            Self::FailureClass => one(value, |text| {
+                step.failure_class = Some(text.to_owned()).filter(|text| !text.is_empty());
+                step.failure_class.as_ref().map(|_| ())
+            }),
             Self::Fallback => match serde_json::from_value::<Fallback>(value.clone()) {
                 Ok(fallback) => {
                     step.fallback = Some(Box::new(fallback));
@@ -306,12 +308,21 @@ fn set_timeout(step: &mut Step, value: &Value) -> Vec<String> {
     if let Some(person) = then.strip_prefix("escalate to ") {
         let question = if step.title.is_empty() { step.id.clone() } else { step.title.clone() };
         let gate = step.gate.get_or_insert_with(|| Box::new(Gate { question, ..Gate::default() }));
+        // What must hold names the answers of the person.
+        gate.options = step.acceptance.iter().find_map(choices).unwrap_or_default();
         gate.deadline_seconds = Some(seconds);
         gate.on_timeout = Some(OnTimeout::EscalateTo(person.trim().to_owned()));
         return Vec::new();
     }
     step.timeout_seconds = u32::try_from(seconds).ok();
     if then.is_empty() { Vec::new() } else { texts(value) }
+}
+
+/// The values that `output.NAME in ["one", "other"]` allows.
+fn choices(criterion: &Criterion) -> Option<Vec<String>> {
+    let Criterion::Cel(body) = criterion else { return None };
+    let (_, list) = body.strip_prefix("output.")?.split_once(" in ")?;
+    serde_json::from_str(list.trim()).ok()
 }
 
 /// A duration such as `5s`, `30 min` or `48h`, in seconds.

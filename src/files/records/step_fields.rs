@@ -10,10 +10,6 @@ use crate::plan::Step;
 pub(super) fn read_step_fields(step: &mut Step, fields: &mut RecordFields) -> Vec<String> {
     let mut notes = Vec::new();
     for field in StepField::ALL {
-        // Words about a failure class stay in `extra`: they change nothing for the worker.
-        if field == StepField::FailureClass {
-            continue;
-        }
         let Some(name) = fields.first(field.names()) else { continue };
         // The unit of such a number is not known.
         if field == StepField::Timeout && fields.get(&name).is_some_and(Value::is_number) {

@@ -134,7 +134,7 @@ fn s16_step_records_in_a_json_list_keep_their_meaning() {
         assert_eq!(step.idempotent, Some(Idempotence::No));
         assert_eq!(*step.side_effects, ["an API call"]);
         assert!(step.goal.contains("Fallback: the cached score"));
-        assert_eq!(step.extra["json"]["failure_class"], "retrieval_failure");
+        assert_eq!(step.failure_class.as_deref(), Some("retrieval_failure"));
     }
 }
 
