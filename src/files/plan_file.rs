@@ -50,6 +50,16 @@ impl PlanFile {
         }
     }
 
+    /// The plan of a run, with its steps that are done or skipped, to be written to a file.
+    #[must_use]
+    pub fn of_run(
+        plan: Plan,
+        done: BTreeMap<String, String>,
+        skipped: BTreeMap<String, String>,
+    ) -> Self {
+        Self { done, skipped, ..Self::new(plan, PlanFormat::Yaml) }
+    }
+
     /// How many steps the file marks as optional.
     #[must_use]
     pub fn optional(&self) -> usize {

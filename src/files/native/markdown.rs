@@ -75,8 +75,8 @@ impl Parser {
                 block.text.push('\n');
                 self.json_block = Some(block);
             }
-        } else if line.trim().is_empty() || line.trim() == HEADER {
-            // Blank lines have no meaning.
+        } else if line.trim().is_empty() || line.trim() == HEADER || self.is_comment(line) {
+            // They have no meaning.
         } else if let Some(title) = line.strip_prefix("## ") {
             self.end_step();
             title.trim().clone_into(&mut self.section);
@@ -87,6 +87,12 @@ impl Parser {
         } else {
             self.plan_line(number, line);
         }
+    }
+
+    /// Whether a line is a comment: only before the first section, since texts may contain others.
+    fn is_comment(&self, line: &str) -> bool {
+        let is_before = self.section.is_empty() && self.step.is_none();
+        is_before && line.starts_with("<!-- ") && line.trim_end().ends_with(" -->")
     }
 
     fn plan_line(&mut self, number: u64, line: &str) {
