@@ -2,6 +2,7 @@
 //! each claim.
 
 mod checked;
+mod failures;
 mod generated_files;
 mod plan_files;
 mod routing;
