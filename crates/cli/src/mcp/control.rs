@@ -104,6 +104,7 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         plan: Box::new(file.plan),
         reason: arguments.reason.unwrap_or_default(),
         policy,
+        provenance: None,
         draft: CheckedPlan::default(),
     };
     let proposed = call.request(request, &key)?;
@@ -161,7 +162,9 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
             let ruling = if word == "pass" { Ruling::Pass } else { Ruling::Fail };
             JudgeRequest { run: run()?, step, ruling, by, evidence: note }.into()
         }
-        (None, Some(step), "retry") => RetryRequest { run: run()?, step: Some(step), by }.into(),
+        (None, Some(step), "retry") => {
+            RetryRequest { run: run()?, step: Some(step), by, reason: note }.into()
+        }
         (None, Some(step), "skip") => SkipRequest { run: run()?, step, by, reason: note }.into(),
         (None, Some(step), _) => {
             AnswerStepRequest { run: run()?, step, answer, by, note, shown }.into()
