@@ -145,9 +145,10 @@ pub use {
     log::{Anchor, ArchiveReference, PruneSet},
     plan::{
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
-        Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule, Micros,
-        OnBreak, OnFalse, OnTimeout, Origin, PauseCause, Phase, PlanDraft, PlanVersion, Problem,
-        QuestionBody, QuestionSubject, RareField, Review, Route, Variable,
+        Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule,
+        FailureSettings, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown, Origin, PauseCause, Phase,
+        PlanActivated, PlanDraft, PlanVersion, Problem, Provenance, QuestionBody, QuestionSubject,
+        RareField, Review, Route, Variable,
     },
 };
 

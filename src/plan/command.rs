@@ -361,7 +361,7 @@ impl PlanDraft {
 
     /// The same draft with where it comes from. The confidence is taken from the plan.
     #[must_use]
-    pub fn from(mut self, provenance: Provenance) -> Self {
+    pub fn with_provenance(mut self, provenance: Provenance) -> Self {
         let confidence = self.header.extra.get("confidence").and_then(Value::as_f64);
         let percent = confidence.map(|value| if value <= 1.0 { value * 100.0 } else { value });
         // The text of a rounded number is that of a whole one.

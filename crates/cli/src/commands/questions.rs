@@ -97,12 +97,12 @@ const FACT_LENGTH_MAX: usize = 400;
 /// What a person needs to know for the answer: the goal of the step, the variables that it reads, and
 /// for a failure its class, its output, its log and its cost.
 fn question_context(run: &Run, item: &Pending) -> Vec<QuestionFact> {
-    let step = match item {
-        Pending::Question { step: Some(step), .. }
-        | Pending::Decision { step, .. }
-        | Pending::OutcomeUnknown { step }
-        | Pending::Verdicts { step, .. } => step,
-        _ => return Vec::new(),
+    let (Pending::Question { step: Some(step), .. }
+    | Pending::Decision { step, .. }
+    | Pending::OutcomeUnknown { step }
+    | Pending::Verdicts { step, .. }) = item
+    else {
+        return Vec::new();
     };
     let StepName { number, .. } = step;
     let (Some(state), Some(plan)) = (run.step(*number), run.plan_step(*number)) else {

@@ -68,7 +68,7 @@ impl RequestKind for ProposeRequest {
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ProposeAnswer, Failure> {
         let draft = self.draft.of(&self.plan)?.clone();
         let draft = match &self.provenance {
-            Some(provenance) => draft.from(provenance.clone()),
+            Some(provenance) => draft.with_provenance(provenance.clone()),
             None => draft,
         };
         let make = |state: &State| {

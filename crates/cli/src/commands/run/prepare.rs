@@ -39,7 +39,7 @@ pub(super) fn prepare(
     let state = ledger.state()?;
     let run = state.run_named(name);
     expect_valid(&state)?;
-    let draft = draft.from(ReadPlanArgs::provenance(&args.plan));
+    let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
     let Some(run) = run else {
         let run = ledger.start_run_of(name, draft, policy)?;
         set_failure_settings(ledger, run, args)?;

@@ -85,7 +85,7 @@ pub(crate) fn changed_files(changes: &[String], planned: &[PlannedFile]) -> Vec<
         files_like(entry).into_iter().chain(planned).collect()
     };
     let all: BTreeSet<String> = changes.iter().flat_map(paths).collect();
-    if changes.iter().any(is_pattern) {
+    if changes.iter().any(|entry| is_pattern(entry)) {
         all.iter().take(FILES_MAX).map(file).collect()
     } else {
         changes.iter().map(file).collect()
@@ -99,7 +99,7 @@ pub(crate) fn stale_files(files: &[ChangedFile], others: &[String]) -> Vec<Strin
     files.iter().filter(is_stale).map(|file| file.path.clone()).collect()
 }
 
-fn is_pattern(entry: &String) -> bool {
+fn is_pattern(entry: &str) -> bool {
     entry.contains('*')
 }
 

@@ -5,10 +5,9 @@
 
 pub(crate) mod checks;
 pub(crate) mod criteria;
-pub(crate) mod decider;
 pub(crate) mod guard;
+pub(crate) mod helpers;
 pub(crate) mod pending;
-pub(crate) mod planner;
 pub(crate) mod probe;
 pub(crate) mod record;
 pub(crate) mod recover;
@@ -18,13 +17,13 @@ pub(crate) mod summary;
 pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
-#[cfg(test)]
-pub(crate) use decider::{DeciderReply, DeciderRequest};
 pub use guard::Guards;
-pub use pending::{Pending, pending};
 #[cfg(test)]
-pub(crate) use planner::PlannerRequest;
-pub(crate) use planner::is_by_planner;
+pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
+#[cfg(test)]
+pub(crate) use helpers::planner::PlannerRequest;
+pub(crate) use helpers::planner::is_by_planner;
+pub use pending::{Pending, pending};
 pub use recover::{Recovered, recover};
 pub use run_loop::drive;
 pub use state::{OnStale, Options};

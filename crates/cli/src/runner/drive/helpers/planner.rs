@@ -134,14 +134,12 @@ impl Drive<'_> {
             PlannerReply::NoMore(why) => {
                 return Ok(rejection_text(self.ledger.withdraw_replan(run, &by, why))?.err());
             }
-            PlannerReply::Plan(plan) => match planner.approval {
-                approval => {
-                    let draft = plan_draft(plan).map_err(Error::from)?;
-                    let author = Some(by.clone());
-                    let draft = draft.from(Provenance { author, ..Provenance::default() });
-                    self.ledger.propose_with(run, draft, &reason, None, approval)
-                }
-            },
+            PlannerReply::Plan(plan) => {
+                let draft = plan_draft(plan).map_err(Error::from)?;
+                let author = Some(by.clone());
+                let draft = draft.with_provenance(Provenance { author, ..Provenance::default() });
+                self.ledger.propose_with(run, draft, &reason, None, planner.approval)
+            }
         };
         Ok(match rejection_text(proposed)? {
             Ok(version) => {
