@@ -3,6 +3,7 @@
 //!
 //! Run with `cargo bench --bench scale`. Only the last group uses a disk.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -41,7 +42,13 @@ fn state(runs: usize, steps: usize) -> State {
         let (name, policy) = (format!("run{number}"), RunPolicy::default());
         ask(
             &mut state,
-            &Command::StartRun { name, policy, reason: String::new(), draft: draft.clone() },
+            &Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft: draft.clone(),
+                inputs: BTreeMap::new(),
+            },
         );
     }
     state
@@ -81,7 +88,16 @@ fn ready_set(c: &mut Criterion) {
         let draft = plan_draft(&plan).expect("a valid plan");
         let (name, policy) = ("run".to_owned(), RunPolicy::default());
         let mut state = State::default();
-        ask(&mut state, &Command::StartRun { name, policy, reason: String::new(), draft });
+        ask(
+            &mut state,
+            &Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft,
+                inputs: BTreeMap::new(),
+            },
+        );
         group.bench_function(BenchmarkId::from_parameter(steps), |b| {
             b.iter_batched_ref(
                 || at_second_head(state.clone()),

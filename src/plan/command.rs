@@ -3,12 +3,16 @@
 //! [`crate::plan::decide`] checks a command against the state and returns events or a rejection. A
 //! command changes nothing until its events are applied.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::plan::event::plan_event::{HashedStep, Provenance, Review};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::receipt::Receipt;
-use crate::plan::event::run_event::{ApprovalPolicy, CapScope, ReplanTrigger, RunPolicy};
+use crate::plan::event::run_event::{
+    ApprovalPolicy, CapScope, HelperRole, ReplanTrigger, RunPolicy,
+};
 use crate::plan::event::step_event::{Decision, LostCause, ResolvedOutcome, Verdict};
 use crate::plan::model::budget::{Cost, Limits};
 use crate::plan::model::plan::Plan;
@@ -32,6 +36,8 @@ pub enum Command {
         reason: String,
         /// The first plan version.
         draft: PlanDraft,
+        /// The values of its inputs.
+        inputs: BTreeMap<String, Json>,
     },
     /// Propose the next plan version of a run.
     ProposePlan {
@@ -179,6 +185,19 @@ pub enum Command {
         limit: Option<u32>,
         /// Actor.
         by: String,
+    },
+    /// Record the end of a planner, judge or decider, with its cost.
+    ReportHelper {
+        /// The run.
+        run: RunId,
+        /// What it does for the run.
+        role: HelperRole,
+        /// Its name.
+        by: String,
+        /// What it cost.
+        cost: Cost,
+        /// How long it took.
+        duration: Micros,
     },
     /// Cancel a run.
     CancelRun {

@@ -53,6 +53,7 @@ pub use model::diff::{ChangedStep, FieldChange, PlanDiff, WorkChange, diff};
 pub use model::enrich::{Tool, ToolRegistry, enrich};
 pub use model::fields::Extra;
 pub use model::graph::tree::{TreeNode, plan_tree};
+pub use model::input::{InputType, PlanInput};
 pub use model::plan::{Barrier, BarrierNeeds, Caps, Defaults, OnBreak, Phase, Plan};
 pub use model::policy::{
     Decider, Disposition, FailureAction, FailureMatch, FailurePolicy, FailureRule, FailureSettings,

@@ -27,6 +27,15 @@ pub enum Rejection {
     RunExists(RunId),
     /// The run with this name executes another plan.
     DifferentPlan(RunId),
+    /// Inputs of the plan without a value.
+    MissingInputs(Vec<String>),
+    /// The value of an input is invalid.
+    InvalidInput {
+        /// The input.
+        name: String,
+        /// Why.
+        problem: String,
+    },
     /// The run does not exist.
     NoSuchRun,
     /// The run has ended.
@@ -180,6 +189,8 @@ impl Rejection {
             Self::InvalidName(_) => "bad_name",
             Self::RunExists(_) => "run_exists",
             Self::DifferentPlan(_) => "different_plan",
+            Self::MissingInputs(_) => "missing_inputs",
+            Self::InvalidInput { .. } => "invalid_input",
             Self::NoSuchRun => "no_such_run",
             Self::RunHasEnded(_) => "run_has_ended",
             Self::RunRetired(_) => "run_retired",
@@ -243,6 +254,10 @@ impl fmt::Display for Rejection {
                 "the run with this name (run #{run}) has another plan; propose this plan as its next \
                  version, or choose another name"
             ),
+            Self::MissingInputs(names) => {
+                write!(f, "the plan needs values for its inputs: {}; set them", names.join(", "))
+            }
+            Self::InvalidInput { name, problem } => write!(f, "input {name}: {problem}"),
             Self::NoSuchRun => f.write_str("the run was not found"),
             Self::RunHasEnded(Ending::Failed) => {
                 f.write_str("the run has failed; retry the failed steps, or propose a new plan")

@@ -96,22 +96,23 @@ fn metrics_match_their_definitions() {
     let before = ledger.metrics(run).unwrap();
     assert_eq!(before.first_classification.to_string(), "1 of 2");
     assert_eq!(before.retry_exhaustion.to_string(), "0 of 2");
-    assert_eq!(before.state_trust.to_string(), "2 of 2");
+    assert_eq!(before.state_trust.to_string(), "0 of 0");
     // Another plan invalidates both; the first gives a new output, the second the same again.
     ledger.propose(run, &plan("two"), "a better way").unwrap();
     let fallen = ledger.metrics(run).unwrap();
     assert_eq!(fallen.state_trust.to_string(), "0 of 2");
-    assert_eq!(fallen.replan_frequency.to_string(), "1 of 4");
+    assert_eq!(fallen.replan_frequency.to_string(), "1 of 1");
     work(&ledger, run, brought(9));
     work(&ledger, run, brought(2));
     // Classified as transient, until the attempts are used up.
     work(&ledger, run, failed(FailureClass::Transient));
     work(&ledger, run, failed(FailureClass::Transient));
     let after = ledger.metrics(run).unwrap();
-    assert_eq!(after.replan_precision.to_string(), "1 of 2");
+    // The other plan answered no failure.
+    assert_eq!(after.replan_precision.to_string(), "0 of 0");
     assert_eq!(after.first_classification.to_string(), "1 of 3");
     assert_eq!(after.retry_exhaustion.to_string(), "1 of 3");
-    assert_eq!(after.replan_frequency.to_string(), "1 of 8");
+    assert_eq!(after.replan_frequency.to_string(), "1 of 1");
     assert_eq!(after.step_time.of, 10_000_000);
     assert!(after.step_time.part > 0 && after.budget_use.is_empty());
     assert_eq!(ledger.state().unwrap().runs[&run].counters.exhausted, 1);

@@ -1,5 +1,6 @@
 //! Plans and receipts for the measurements of whole ledgers, and the memory of this process.
 
+use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use plan_ledger::internals::ledger::plan_draft;
@@ -25,7 +26,7 @@ pub fn plan(steps: u64) -> Result<Plan> {
 /// The command that starts a run of a plan, for measurements without a ledger.
 pub fn start(name: String, plan: &Plan) -> Result<Command> {
     let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
-    Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft })
+    Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft, inputs: BTreeMap::new() })
 }
 
 pub fn dispatch(run: RunId) -> Command {

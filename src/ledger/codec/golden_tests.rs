@@ -366,6 +366,13 @@ fn of_rare_variants() -> Vec<Event> {
         }),
         Event::RunEnded(RunEnded { run, ending: Ending::Aborted, reason: "no".into() }),
     ];
+    events.push(Event::HelperEnded(HelperEnded {
+        run,
+        role: HelperRole::Decider,
+        by: "decider:d".into(),
+        cost: Cost::default(),
+        duration: 1,
+    }));
     let accepted = |basis| of_step(StepEvent::Accepted(Accepted { basis }));
     events.push(accepted(AcceptedBasis::FallbackStep { step: StepNumber(3) }));
     events.push(accepted(AcceptedBasis::Fallback { reason: "3 s old".into() }));

@@ -4,6 +4,8 @@
 //! Every method that writes fails with `Rejected` and the reason if the command is invalid, and
 //! with the other errors that [`Ledger::execute`] lists.
 
+use std::collections::BTreeMap;
+
 use crate::error::{ErrorKind, Result};
 use crate::ledger::codec::hash::{plan_draft, plan_hash};
 use crate::ledger::transaction::commit::Commit;
@@ -49,14 +51,34 @@ impl Ledger {
     /// # Errors
     /// `BadPlan` with all problems of the plan; `Rejected` if the name is taken or not allowed.
     pub fn start_run(&self, name: &str, plan: &Plan, policy: RunPolicy) -> Result<RunId> {
-        self.start_run_of(name, plan_draft(plan)?, policy)
+        self.start_run_with(name, plan, policy, BTreeMap::new())
     }
 
-    /// As [`Ledger::start_run`], for a plan that was checked before.
+    /// As [`Ledger::start_run`], with values for inputs of the plan, which become variables.
+    ///
+    /// # Errors
+    /// As [`Ledger::start_run`]; `Rejected` with `MissingInputs` or `InvalidInput`.
+    pub fn start_run_with(
+        &self,
+        name: &str,
+        plan: &Plan,
+        policy: RunPolicy,
+        inputs: BTreeMap<String, Json>,
+    ) -> Result<RunId> {
+        self.start_run_of(name, plan_draft(plan)?, policy, inputs)
+    }
+
+    /// As [`Ledger::start_run_with`], for a plan that was checked before.
     #[doc(hidden)]
-    pub fn start_run_of(&self, name: &str, draft: PlanDraft, policy: RunPolicy) -> Result<RunId> {
+    pub fn start_run_of(
+        &self,
+        name: &str,
+        draft: PlanDraft,
+        policy: RunPolicy,
+        inputs: BTreeMap<String, Json>,
+    ) -> Result<RunId> {
         let (name, reason) = (name.to_owned(), String::new());
-        let commit = self.execute(&Command::StartRun { name, policy, reason, draft })?;
+        let commit = self.execute(&Command::StartRun { name, policy, reason, draft, inputs })?;
         Ok(started_run(&commit))
     }
 

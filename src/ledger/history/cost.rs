@@ -1,6 +1,6 @@
 //! The cost of each step, and the charge for one attempt, from the records of a run.
 //!
-//! Invariant: the costs of all steps add up to what the run spent over those records.
+//! Invariant: the costs of all steps and helpers add up to what the run spent over those records.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,9 @@ pub struct StepCost {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CostReport {
     pub(crate) steps: BTreeMap<StepNumber, StepCost>,
-    /// The sum over all steps.
+    /// The cost of planners, judges and deciders.
+    pub(crate) helpers: Cost,
+    /// The sum over all steps and helpers.
     pub(crate) total: StepCost,
     reserved: BTreeMap<AttemptToken, Cost>,
     estimates: BTreeMap<AttemptToken, Cost>,
@@ -48,6 +50,10 @@ impl CostReport {
     }
 
     pub(crate) fn add(&mut self, seq: u64, event: &Event) {
+        if let Event::HelperEnded(ended) = event {
+            self.helpers = self.helpers.plus(ended.cost);
+            self.total.spent = self.total.spent.plus(ended.cost);
+        }
         let Event::Step(record) = event else { return };
         let step = self.steps.entry(record.step).or_default();
         self.total = self.total.minus(step);

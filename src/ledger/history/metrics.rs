@@ -10,7 +10,6 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::ledger::codec::hash::output_hash;
 use crate::ledger::codec::streams::RUN_STREAMS;
 use crate::ledger::codec::values::{put, take};
 use crate::ledger::projection::{Projection, ProjectionOwner, RecordedEvent, decode_record};
@@ -18,8 +17,9 @@ use crate::ledger::snapshot::store;
 use crate::ledger::view::LedgerView;
 use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
-    Accepted, AcceptedBasis, BudgetPart, ContentHash, Event, FailureClass, FailureDecided, Limits,
-    Micros, PlanActivated, ReplanTrigger, Run, RunId, StepEvent, StepNumber, StepRecord, Timestamp,
+    Accepted, AcceptedBasis, BudgetPart, Ending, Event, FailureClass, FailureDecided, HelperRole,
+    Limits, Micros, PlanActivated, ReplanTrigger, Run, RunId, State, StepEvent, StepNumber,
+    StepRecord, Timestamp,
 };
 
 use super::lineage::pruned_run;
@@ -27,6 +27,12 @@ use super::run::run_of;
 
 /// The field of a step's `extra` with the author's estimate of its duration, in seconds.
 pub const ESTIMATE_FIELD: &str = "estimate_seconds";
+
+/// The prefix of variables of the program itself.
+const LEDGER_PREFIX: &str = "ledger.";
+
+/// Failures that a retry repeats.
+const HOPELESS: [FailureClass; 2] = [FailureClass::Deterministic, FailureClass::AssumptionBroken];
 
 /// Counters of all runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,12 +47,23 @@ struct MetricCounters {
     replans: u64,
     /// The open replan request asks for an extension.
     is_extension: bool,
+    /// The open replan request is about a problem, and not about a change of scope.
+    is_problem: bool,
     failed: u64,
     exhausted: u64,
     classified: u64,
     contradicted: u64,
-    redone: u64,
-    changed: u64,
+    /// Replans that answered a problem, and those that solved it.
+    problems: u64,
+    solved: u64,
+    /// The steps that must be accepted before the last such replan has solved its problem.
+    unsolved: Option<BTreeSet<StepNumber>>,
+    /// Variables that were trusted and not trusted by later versions.
+    trusted: u64,
+    untrusted: u64,
+    /// Microseconds that planners took, and how often they ended.
+    planning: Micros,
+    planned: u64,
     steps: BTreeMap<StepNumber, StepCounters>,
 }
 
@@ -60,11 +77,6 @@ struct StepCounters {
     first_failure: Option<FailureClass>,
     is_contradicted: bool,
     is_exhausted: bool,
-    /// Hash of the output in its last receipt.
-    output: ContentHash,
-    is_accepted: bool,
-    /// Hash of its output before a replan invalidated it.
-    invalidated: Option<ContentHash>,
 }
 
 /// A part of a whole.
@@ -78,10 +90,12 @@ pub struct Ratio {
 }
 
 /// The metrics of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunMetrics {
-    /// Activated versions after the first, without extensions / dispatched attempts.
+    /// Microseconds that planners took / how often a planner ended.
+    pub plan_generation: Ratio,
+    /// Activated versions after the first, without extensions / runs.
     pub replan_frequency: Ratio,
     /// Steps that used up their attempts / steps with a failed attempt. A step counts again after it
     /// was accepted or invalidated.
@@ -89,12 +103,12 @@ pub struct RunMetrics {
     /// First failures whose class was not contradicted later / first failures with a class. A class is
     /// contradicted if a later failure of the same work has another class; if it was `transient` and
     /// the attempts were used up; or if it was `deterministic` or `assumption_broken` and the same
-    /// work was accepted in the end.
+    /// work was accepted in the end, without another version of the plan.
     pub first_classification: Ratio,
-    /// Steps whose output changed / steps that were accepted, invalidated by a replan and accepted
-    /// again. The other steps were repeated unnecessarily.
+    /// Replans after which all failed steps were accepted, without another replan for a problem /
+    /// replans for a problem, not for a change of scope.
     pub replan_precision: Ratio,
-    /// Trusted variables / variables.
+    /// Variables that later versions trusted when they became active / variables at these times.
     pub state_trust: Ratio,
     /// Spent / limit, for each limited part of the budget.
     pub budget_use: BTreeMap<BudgetPart, Ratio>,
@@ -103,7 +117,28 @@ pub struct RunMetrics {
     pub step_time: Ratio,
 }
 
+impl RunMetrics {
+    /// Adds the metrics of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.plan_generation.add(other.plan_generation);
+        self.replan_frequency.add(other.replan_frequency);
+        self.retry_exhaustion.add(other.retry_exhaustion);
+        self.first_classification.add(other.first_classification);
+        self.replan_precision.add(other.replan_precision);
+        self.state_trust.add(other.state_trust);
+        self.step_time.add(other.step_time);
+        for (part, ratio) in &other.budget_use {
+            self.budget_use.entry(*part).or_default().add(*ratio);
+        }
+    }
+}
+
 impl Ratio {
+    fn add(&mut self, other: Self) {
+        self.part = self.part.saturating_add(other.part);
+        self.of = self.of.saturating_add(other.of);
+    }
+
     fn new(part: u64, of: u64) -> Self {
         Self { part, of }
     }
@@ -127,16 +162,19 @@ impl Metrics {
     pub fn of(&self, run: &Run) -> RunMetrics {
         let none = MetricCounters::default();
         let counts = self.runs.get(&run.id).unwrap_or(&none);
-        let trusted = run.variables.values().filter(|variable| variable.is_trusted).count();
         RunMetrics {
-            replan_frequency: Ratio::new(counts.replans, counts.attempts),
+            plan_generation: Ratio::new(counts.planning, counts.planned),
+            replan_frequency: Ratio::new(counts.replans, 1),
             retry_exhaustion: Ratio::new(counts.exhausted, counts.failed),
             first_classification: Ratio::new(
                 counts.classified.saturating_sub(counts.contradicted),
                 counts.classified,
             ),
-            replan_precision: Ratio::new(counts.changed, counts.redone),
-            state_trust: Ratio::new(count(trusted), count(run.variables.len())),
+            replan_precision: Ratio::new(counts.solved, counts.problems),
+            state_trust: Ratio::new(
+                counts.trusted,
+                counts.trusted.saturating_add(counts.untrusted),
+            ),
             budget_use: budget_use(run),
             step_time: counts.step_time(run),
         }
@@ -183,16 +221,33 @@ impl MetricCounters {
     fn activated(&mut self, activated: &PlanActivated) {
         let is_extension = std::mem::take(&mut self.is_extension);
         let is_copy = activated.since != 0;
-        self.replans += u64::from(activated.version > 1 && !is_extension && !is_copy);
+        let is_problem = std::mem::take(&mut self.is_problem);
+        let is_replan = activated.version > 1 && !is_extension && !is_copy;
+        self.replans += u64::from(is_replan);
+        if is_replan {
+            let is_own = |name: &&String| !name.starts_with(LEDGER_PREFIX);
+            self.trusted += count(activated.trusted.iter().filter(is_own).count());
+            self.untrusted += count(activated.untrusted.iter().filter(is_own).count());
+        }
+        if is_replan && is_problem {
+            self.problems += 1;
+            let has_failed = |number: &&StepNumber| {
+                self.steps.get(number).is_some_and(|step| step.first_failure.is_some())
+            };
+            self.unsolved = Some(activated.numbers.iter().filter(has_failed).copied().collect());
+        }
         for number in activated.invalidated.iter().chain(&activated.removed) {
-            let step = self.step(*number);
-            step.close();
-            step.invalidated = step.is_accepted.then_some(step.output);
-            step.is_accepted = false;
+            self.step(*number).close();
         }
-        for number in &activated.removed {
-            self.step(*number).invalidated = None;
-        }
+        // Another version answers these failures: an acceptance is no contradiction any more.
+        let answered = |step: &&mut StepCounters| {
+            step.first_failure.is_some_and(|first| HOPELESS.contains(&first))
+        };
+        self.steps.values_mut().filter(answered).for_each(StepCounters::close);
+    }
+
+    fn solve(&mut self) {
+        self.solved += u64::from(self.unsolved.take().is_some());
     }
 
     fn decided(&mut self, number: StepNumber, decided: &FailureDecided) {
@@ -227,18 +282,16 @@ impl MetricCounters {
             accepted.basis,
             AcceptedBasis::Receipt | AcceptedBasis::Verdicts | AcceptedBasis::WorkersWord
         );
-        let hopeless = [FailureClass::Deterministic, FailureClass::AssumptionBroken];
-        if is_work && self.step(number).first_failure.is_some_and(|first| hopeless.contains(&first))
+        if is_work && self.step(number).first_failure.is_some_and(|first| HOPELESS.contains(&first))
         {
             self.contradict(number);
         }
-        let step = self.step(number);
-        step.close();
-        step.is_accepted = is_work;
-        let (output, invalidated) = (step.output, step.invalidated.take());
-        if let Some(before) = invalidated.filter(|_| is_work) {
-            self.redone += 1;
-            self.changed += u64::from(before != output);
+        self.step(number).close();
+        if let Some(unsolved) = &mut self.unsolved
+            && unsolved.remove(&number)
+            && unsolved.is_empty()
+        {
+            self.solve();
         }
     }
 
@@ -249,9 +302,8 @@ impl MetricCounters {
                 self.attempts += 1;
                 self.step(number).dispatched = time;
             }
-            StepEvent::ReceiptRecorded(recorded) => {
+            StepEvent::ReceiptRecorded(_) => {
                 let step = self.step(number);
-                step.output = output_hash(&recorded.receipt.output);
                 step.total_duration =
                     step.total_duration.saturating_add(time.saturating_sub(step.dispatched));
             }
@@ -274,7 +326,7 @@ impl StepCounters {
 
 impl Projection for Metrics {
     const NAME: &'static str = "metrics";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
     const OWNER: ProjectionOwner = ProjectionOwner::Ledger;
 
     fn apply(&mut self, record: &RecordedEvent) {
@@ -285,8 +337,22 @@ impl Projection for Metrics {
             Event::PlanActivated(activated) => counts.activated(activated),
             Event::ReplanRequested(requested) => {
                 counts.is_extension = requested.trigger == ReplanTrigger::Extension;
+                counts.is_problem = !matches!(
+                    requested.trigger,
+                    ReplanTrigger::Extension
+                        | ReplanTrigger::ScopeChange { .. }
+                        | ReplanTrigger::NewEvidence { .. }
+                );
             }
-            Event::ReplanWithdrawn(_) => counts.is_extension = false,
+            Event::ReplanWithdrawn(_) => {
+                counts.is_extension = false;
+                counts.is_problem = false;
+            }
+            Event::RunEnded(ended) if ended.ending == Ending::Done => counts.solve(),
+            Event::HelperEnded(ended) if ended.role == HelperRole::Planner => {
+                counts.planning = counts.planning.saturating_add(ended.duration);
+                counts.planned += 1;
+            }
             Event::Step(event) => counts.add(record.time, event),
             _ => {}
         }
@@ -307,6 +373,18 @@ impl Projection for Metrics {
 
 #[doc(hidden)]
 impl LedgerView {
+    /// The sum of the metrics of all runs that a state has.
+    ///
+    /// # Errors
+    /// As [`crate::Ledger::metrics`].
+    pub fn metrics_of_all(&self, state: &State) -> Result<RunMetrics> {
+        let counted = store::project::<Metrics>(&self.reader, state.seq)?.value;
+        let mut runs = state.runs.values();
+        let mut sum = runs.next().map(|run| counted.of(run)).unwrap_or_default();
+        runs.for_each(|run| sum.add(&counted.of(run)));
+        Ok(sum)
+    }
+
     /// The metrics of a run.
     ///
     /// # Errors

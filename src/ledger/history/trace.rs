@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Applying the changes of all records in order leads from an empty run to its current state.
-//! - The costs of all steps add up to what the run spent.
+//! - The costs of all steps and helpers add up to what the run spent.
 //! - For a partial trace, both statements hold relative to the state with which it begins.
 
 use std::collections::BTreeMap;

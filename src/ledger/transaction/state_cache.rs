@@ -176,7 +176,13 @@ mod tests {
         fn start(&mut self, name: &str, steps: usize) {
             let (name, policy) = (name.to_owned(), RunPolicy::default());
             let draft = plan_draft(&plan(steps)).unwrap();
-            self.execute(&Command::StartRun { name, policy, reason: String::new(), draft });
+            self.execute(&Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft,
+                inputs: std::collections::BTreeMap::new(),
+            });
         }
 
         fn execute(&mut self, command: &Command) {

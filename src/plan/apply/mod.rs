@@ -28,11 +28,13 @@ use crate::plan::event::plan_event::{HashedStep, PlanProposed};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::{CapChanged, CapScope, RunStarted, VariableSet};
 use crate::plan::event::table::StepRecord;
+use crate::plan::model::budget::Cost;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
 use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use in_flight::InFlightAttempt;
+use money::AccountDelta;
 
 /// The parts of a step that are in the indexes of the ledger.
 struct IndexedParts {
@@ -132,6 +134,13 @@ impl State {
                 self.change_run(changed.run, |run| run.failure_settings = changed.settings);
             }
             Event::RunForked(forked) => self.change_run(forked.run, |run| run.fork = Some(forked)),
+            Event::HelperEnded(ended) => {
+                let spent = (Cost::default(), ended.cost);
+                let delta = AccountDelta { spent, ..AccountDelta::default() };
+                if self.change(ended.run, |run| run.account.apply_delta(delta)).is_some() {
+                    self.account.apply_delta(delta);
+                }
+            }
             Event::StepsInherited(inherited) => {
                 self.change_run(inherited.run, |run| run.inherit(&inherited));
             }

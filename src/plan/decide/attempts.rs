@@ -121,7 +121,11 @@ pub(crate) fn revoke_attempts(
 /// Whether an attempt exceeded the cost limit of its step.
 fn is_over_limit(run: &Run, number: StepNumber, cost: Cost) -> bool {
     let limit = run.plan_step(number).and_then(CompactStep::cost_limit);
-    limit.is_some_and(|limit| cost.money_micros > limit.money_micros || cost.tokens > limit.tokens)
+    // A part that is 0 has no limit.
+    let is_over = |limit: u64, found: u64| limit > 0 && found > limit;
+    limit.is_some_and(|limit| {
+        is_over(limit.money_micros, cost.money_micros) || is_over(limit.tokens, cost.tokens)
+    })
 }
 
 /// Rejects a receipt with a value that nests too deeply.

@@ -5,7 +5,8 @@ use super::lookup::{not_available, open_run, running_run, step_of};
 use crate::plan::event::Event;
 use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
-    BudgetChanged, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused, RunResumed,
+    BudgetChanged, HelperEnded, HelperRole, PauseCause, ReplanTrigger, ReplanWithdrawn, RunPaused,
+    RunResumed,
 };
 use crate::plan::event::step_event::CostCorrected;
 use crate::plan::event::step_status::StepStatus;
@@ -17,7 +18,7 @@ use crate::plan::state::State;
 use crate::plan::state::account::Account;
 use crate::plan::state::overview::RunOverview;
 use crate::plan::state::run::Run;
-use crate::plan::value::ids::{AttemptToken, RunId, Timestamp};
+use crate::plan::value::ids::{AttemptToken, Micros, RunId, Timestamp};
 
 /// Whether the budgets of a run and of the ledger cover another attempt.
 pub(crate) enum BudgetCheck {
@@ -199,6 +200,19 @@ pub(super) fn unpause(
             Ok(resume_events(run, by).into_iter().chain(withdrawn).collect())
         }
     }
+}
+
+/// Charges the cost of a helper. Its run is not paused here: the next dispatch finds that the budget
+/// is used up.
+pub(super) fn report_helper(
+    state: &State,
+    run: RunId,
+    (role, by): (HelperRole, &str),
+    cost: Cost,
+    duration: Micros,
+) -> Result<Vec<Event>, Rejection> {
+    let run = open_run(state, run)?.id;
+    Ok(vec![Event::HelperEnded(HelperEnded { run, role, by: by.to_owned(), cost, duration })])
 }
 
 /// Corrects the cost of an attempt that ended.

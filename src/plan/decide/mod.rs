@@ -45,8 +45,8 @@ pub fn decide(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
 
 fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Event>, Rejection> {
     match command {
-        Command::StartRun { name, policy, reason, draft } => {
-            versions::start_run(state, now, (name, *policy), reason, draft)
+        Command::StartRun { name, policy, reason, draft, inputs } => {
+            versions::start_run(state, now, (name, *policy), reason, (draft, inputs))
         }
         Command::ProposePlan { run, draft, reason, trigger, approval } => {
             let why = versions::ProposalContext {
@@ -85,6 +85,9 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             runs::set_variable(state, *run, (name, value), *expected_version, by)
         }
         Command::SetCap { scope, limit, by } => runs::set_cap(state, scope, *limit, by),
+        Command::ReportHelper { run, role, by, cost, duration } => {
+            budget::report_helper(state, *run, (*role, by), *cost, *duration)
+        }
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
         Command::IntendEffect { token, effect, key } => effects::intend(state, *token, effect, key),
         Command::CommitEffect { token, key } => effects::commit(state, *token, key),

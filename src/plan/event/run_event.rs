@@ -11,7 +11,7 @@ use super::step_status::StepStatus;
 use crate::plan::model::budget::{BudgetPart, Cost, Limits};
 use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::step::FailureClass;
-use crate::plan::value::ids::{AttemptToken, ContentHash, RunId, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
 use crate::plan::value::json_form::{json_form, tagged};
 use crate::plan::value::time;
@@ -469,6 +469,36 @@ pub enum Ending {
     Cancelled,
     /// A failure rule or the answer to a question aborted it.
     Aborted,
+}
+
+/// A planner, judge or decider of a run ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HelperEnded {
+    /// The run.
+    pub run: RunId,
+    /// What it does for the run.
+    pub role: HelperRole,
+    /// Its name, such as `planner:plan.sh`.
+    pub by: String,
+    /// What it cost.
+    pub cost: Cost,
+    /// How long it took, in microseconds.
+    #[serde(rename = "duration_micros")]
+    pub duration: Micros,
+}
+
+/// What a helper does for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum HelperRole {
+    /// It writes plans.
+    Planner,
+    /// It judges criteria.
+    Judge,
+    /// It decides about failures.
+    Decider,
 }
 
 /// A failed run was reopened.

@@ -68,6 +68,8 @@ macro_rules! with_events {
                 21 steps_inherited StepsInherited(StepsInherited) Bincode run;
                 /// The failure settings of a run were set.
                 22 failure_settings_changed FailureSettingsChanged(FailureSettingsChanged) Bincode run;
+                /// A planner, judge or decider of a run ended; its cost counts in the budget.
+                23 helper_ended HelperEnded(HelperEnded) Bincode run;
             }
             step {
                 /// Dispatched to a worker. The sequence number of the record is the token of the attempt.

@@ -126,6 +126,7 @@ fn header(plan: &Plan) -> Plan {
         outcome: plan.outcome.clone(),
         goal: plan.goal.clone(),
         context: plan.context.clone(),
+        inputs: plan.inputs.clone(),
         phases: plan.phases.clone(),
         steps: Vec::new(),
         barriers: Vec::new(),

@@ -11,6 +11,7 @@ pub(crate) mod diff;
 pub(crate) mod enrich;
 pub(crate) mod fields;
 pub(crate) mod graph;
+pub(crate) mod input;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod problem;

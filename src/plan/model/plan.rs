@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::budget::Budget;
 use super::criterion::Criterion;
 use super::fields::{Extra, is_default};
+use super::input::PlanInput;
 use super::policy::FailurePolicy;
 use super::step::{Gate, Idempotence, RetryPolicy, Step};
 
@@ -34,6 +35,9 @@ pub struct Plan {
     /// Background, passed to every worker.
     #[serde(skip_serializing_if = "is_default")]
     pub context: String,
+    /// Values that a run needs from its start, by the name of their variable.
+    #[serde(skip_serializing_if = "is_default")]
+    pub inputs: BTreeMap<String, PlanInput>,
     /// Named groups of steps. They impose no order.
     #[serde(skip_serializing_if = "is_default")]
     pub phases: Vec<Phase>,
@@ -180,4 +184,14 @@ pub struct Defaults {
     /// See [`Step::lease_seconds`].
     #[serde(skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,
+}
+
+impl Plan {
+    /// The names of the inputs that have neither a value nor a default.
+    #[must_use]
+    pub fn missing_inputs(&self, is_set: impl Fn(&str) -> bool) -> Vec<String> {
+        let is_missing =
+            |(name, input): &(&String, &PlanInput)| input.default.is_none() && !is_set(name);
+        self.inputs.iter().filter(is_missing).map(|(name, _)| name.clone()).collect()
+    }
 }

@@ -1,5 +1,7 @@
 //! What each command does when it is accepted.
 
+use std::collections::BTreeMap;
+
 use super::support::*;
 use crate::plan::*;
 
@@ -12,6 +14,7 @@ fn run_starts_with_its_plan_active() {
         policy: RunPolicy::default(),
         reason: String::new(),
         draft: draft(&two),
+        inputs: BTreeMap::new(),
     };
     let events = ledger.execute(start).unwrap();
     assert_eq!(kinds(&events), "RunStarted PlanProposed PlanSteps PlanReviewed PlanActivated");

@@ -122,6 +122,7 @@ fn commands_do_not_depend_on_the_number_of_runs() {
                     policy,
                     reason: String::new(),
                     draft: draft(&all),
+                    inputs: BTreeMap::new(),
                 })
                 .unwrap();
         }

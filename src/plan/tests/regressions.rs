@@ -1,6 +1,8 @@
 //! Regression tests for bugs that random tests found. Each doc comment states the property, and
 //! often the earlier behaviour.
 
+use std::collections::BTreeMap;
+
 use super::invariants;
 use super::support::*;
 use crate::plan::*;
@@ -307,7 +309,13 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
     let other = draft(&plan(vec![step("a", &[]), step("z", &[])]));
     let (name, policy) = ("other".to_owned(), RunPolicy::default());
     ledger
-        .execute(Command::StartRun { name, policy, reason: String::new(), draft: other })
+        .execute(Command::StartRun {
+            name,
+            policy,
+            reason: String::new(),
+            draft: other,
+            inputs: BTreeMap::new(),
+        })
         .unwrap();
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt { cost: cost(5), ..Receipt::default() });

@@ -1,5 +1,7 @@
 //! How each command is rejected.
 
+use std::collections::BTreeMap;
+
 use super::support::*;
 use crate::plan::*;
 
@@ -74,6 +76,7 @@ fn run_name_is_unique_and_valid() {
         policy: RunPolicy::default(),
         reason: String::new(),
         draft: draft(&plan(vec![])),
+        inputs: BTreeMap::new(),
     };
     assert_eq!(ledger.execute(start("demo")), Err(Rejection::RunExists(RunId(1))));
     assert!(matches!(ledger.execute(start(" ")), Err(Rejection::InvalidName(_))));
@@ -277,7 +280,15 @@ fn retired_ledger() -> TestLedger {
         ledger.execute(Command::CancelRun { run, by, reason: String::new() }).unwrap();
         let (name, policy) = (format!("{number}"), RunPolicy::default());
         let draft = draft(&plan(vec![step("a", &[])]));
-        ledger.execute(Command::StartRun { name, policy, reason: String::new(), draft }).unwrap();
+        ledger
+            .execute(Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft,
+                inputs: BTreeMap::new(),
+            })
+            .unwrap();
     }
     ledger
 }
@@ -291,6 +302,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
         policy,
         reason: String::new(),
         draft: draft(plan),
+        inputs: BTreeMap::new(),
     };
     let propose = |plan: &Plan| Command::ProposePlan {
         run,
@@ -478,6 +490,28 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
     ]
 }
 
+/// Rejections of claims for other owners.
+fn routing_rejections() -> Vec<(TestLedger, Command)> {
+    let person = Step { owner: Some(PERSON.to_owned()), ..step("a", &[]) };
+    let owned = || TestLedger::with(&plan(vec![person.clone()]), RunPolicy::default());
+    let named = dispatch_command(Some(StepNumber(1)));
+    vec![(owned(), named), (owned(), dispatch_command(None))]
+}
+
+/// Rejections of the inputs of a run.
+fn input_rejections() -> Vec<(TestLedger, Command)> {
+    let input = PlanInput { kind: InputType::Integer, ..PlanInput::default() };
+    let plan = Plan { inputs: [("n".to_owned(), input)].into(), ..plan(vec![step("a", &[])]) };
+    let start = |inputs: &[(&str, serde_json::Value)]| Command::StartRun {
+        name: "other".to_owned(),
+        policy: RunPolicy::default(),
+        reason: String::new(),
+        draft: draft(&plan),
+        inputs: inputs.iter().map(|(name, value)| ((*name).to_owned(), Json::new(value))).collect(),
+    };
+    vec![(one(), start(&[])), (one(), start(&[("n", "text".into())]))]
+}
+
 /// Every rejection has a name, a message and a place in the published table, and some command is
 /// rejected with it.
 #[test]
@@ -491,8 +525,12 @@ fn every_rejection_is_reachable_and_published() {
     // Only the program knows where a command comes from.
     published.remove("inside_attempt");
     let mut found = std::collections::BTreeSet::new();
-    for (mut ledger, command) in
-        run_rejections().into_iter().chain(step_rejections()).chain(effect_rejections())
+    for (mut ledger, command) in run_rejections()
+        .into_iter()
+        .chain(step_rejections())
+        .chain(effect_rejections())
+        .chain(routing_rejections())
+        .chain(input_rejections())
     {
         let refused = ledger.execute(command).unwrap_err();
         assert!(refused.to_string().len() > 15, "{refused:?}");

@@ -1,5 +1,7 @@
 //! `TestLedger`: a state, its event log and a clock in memory, with short helpers for commands.
 
+use std::collections::BTreeMap;
+
 use crate::format::content_hash;
 use crate::plan::*;
 
@@ -19,7 +21,13 @@ impl TestLedger {
         let mut ledger = Self::new();
         let name = "demo".to_owned();
         ledger
-            .execute(Command::StartRun { name, policy, reason: String::new(), draft: draft(plan) })
+            .execute(Command::StartRun {
+                name,
+                policy,
+                reason: String::new(),
+                draft: draft(plan),
+                inputs: BTreeMap::new(),
+            })
             .unwrap();
         ledger
     }

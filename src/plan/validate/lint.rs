@@ -137,7 +137,7 @@ impl Linter<'_> {
                 || tokens.is_some_and(|most| estimate.tokens > most)
         };
         if let Some(Cost { money_micros, tokens }) = step.cost_limit
-            && is_over(Some(money_micros), Some(tokens))
+            && is_over(Some(money_micros).filter(|it| *it > 0), Some(tokens).filter(|it| *it > 0))
         {
             let text = "more than cost_limit: the run pauses after every attempt";
             self.warnings.push(item.problem(".cost_estimate", text));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::model::graph::cycle::Edge;
 use crate::plan::model::graph::edges::{Item, edges, ids, shown};
+use crate::plan::model::input::PlanInput;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Step;
@@ -15,6 +16,7 @@ const VISITS_MAX: usize = 2_000_000;
 /// The variables of a plan, and what sets them.
 pub(super) struct VariableLint<'a> {
     writers: BTreeMap<&'a str, Vec<usize>>,
+    inputs: &'a BTreeMap<String, PlanInput>,
     edges: Vec<Vec<Edge>>,
     visits: usize,
 }
@@ -28,7 +30,7 @@ impl<'a> VariableLint<'a> {
             }
         }
         let nodes = ids(plan).enumerate().map(|(node, id)| (id, node)).collect();
-        Self { writers, edges: edges(plan, &nodes), visits: 0 }
+        Self { writers, inputs: &plan.inputs, edges: edges(plan, &nodes), visits: 0 }
     }
 
     /// The warnings about what a step reads.
@@ -37,7 +39,7 @@ impl<'a> VariableLint<'a> {
         let mut before = None;
         for (index, name) in step.inputs.iter().enumerate() {
             let field = format!(".inputs[{index}]");
-            if !self.writers.contains_key(name.as_str()) {
+            if self.is_unset(name) {
                 let name = shown(name);
                 let text =
                     format!("no step has the output `{name}`: it is null unless it is set by hand");
@@ -48,7 +50,7 @@ impl<'a> VariableLint<'a> {
         }
         // A condition is evaluated once, a precondition again when its variable is set.
         for name in step.condition.iter().flat_map(|body| expression::free_variables(body)) {
-            if !self.writers.contains_key(name.as_str()) {
+            if self.is_unset(&name) {
                 found.push(item.problem(".condition", unset_text(&name)));
             } else if let Some(writer) = self.late_writer(item.index, &name, &mut before) {
                 found.push(item.problem(".condition", late_text(plan, &name, writer)));
@@ -56,13 +58,18 @@ impl<'a> VariableLint<'a> {
         }
         for (index, body) in step.preconditions.iter().enumerate() {
             for name in expression::free_variables(body) {
-                if !self.writers.contains_key(name.as_str()) {
+                if self.is_unset(&name) {
                     let field = format!(".preconditions[{index}]");
                     found.push(item.problem(field, unset_text(&name)));
                 }
             }
         }
         found
+    }
+
+    /// Whether neither a step nor an input of the plan sets a variable.
+    fn is_unset(&self, name: &str) -> bool {
+        !self.writers.contains_key(name) && !self.inputs.contains_key(name)
     }
 
     /// A step that sets a variable, if no writer of it comes before this step.
@@ -72,6 +79,9 @@ impl<'a> VariableLint<'a> {
         name: &str,
         before: &mut Option<BTreeSet<usize>>,
     ) -> Option<usize> {
+        if self.inputs.contains_key(name) {
+            return None;
+        }
         let writers = self.writers.get(name)?.clone();
         let first = writers.first().copied().filter(|_| !writers.contains(&node))?;
         let before = before.get_or_insert_with(|| self.before(node));

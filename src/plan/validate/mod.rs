@@ -20,7 +20,8 @@ use crate::plan::model::graph::edges::{Item, shown};
 use crate::plan::model::plan::{Barrier, BarrierNeeds, Plan};
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Step;
-use validator::{EXACT_MAX, TOO_LARGE, Validator, ZERO_BUDGET, ZERO_CAP, ZERO_SECONDS};
+use crate::plan::value::names::{NameKind, name_error};
+use validator::{EXACT_MAX, TOO_LARGE, Validator, ZERO_BUDGET, ZERO_CAP, ZERO_SECONDS, fault_of};
 
 /// The largest number of steps in a plan.
 pub const STEPS_MAX: usize = 1_000_000;
@@ -53,6 +54,19 @@ impl Validator<'_> {
             {
                 let text = format!("the id is taken by phases[{first}]; every phase needs its own");
                 self.problems.push(item.problem(".id", text));
+            }
+        }
+        for (name, input) in &plan.inputs {
+            let place = format!("inputs.{}", shown(name));
+            if let Some(fault) = name_error(NameKind::Variable, name) {
+                self.report(&*place, fault);
+            }
+            let Some(default) = &input.default else { continue };
+            if !input.kind.admits(default) {
+                let text = format!("the default is not of type {}", input.kind);
+                self.report(format!("{place}.default"), text);
+            } else if let Some(fault) = fault_of(default) {
+                self.report(format!("{place}.default"), fault);
             }
         }
         if plan.steps.is_empty() {

@@ -71,7 +71,13 @@ mod tests {
             world.execute(match of {
                 NameKind::Run => {
                     let (policy, draft) = (RunPolicy::default(), draft(&all));
-                    Command::StartRun { name, policy, reason: String::new(), draft }
+                    Command::StartRun {
+                        name,
+                        policy,
+                        reason: String::new(),
+                        draft,
+                        inputs: std::collections::BTreeMap::new(),
+                    }
                 }
                 NameKind::Worker => Command::Dispatch {
                     run,

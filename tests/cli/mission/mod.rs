@@ -4,5 +4,8 @@
 mod checked;
 mod failures;
 mod generated_files;
+mod inputs;
 mod plan_files;
+mod planning;
 mod routing;
+mod signals;

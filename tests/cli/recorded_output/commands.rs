@@ -211,6 +211,9 @@ fn plan_versions() {
         "plan propose missing.yaml --ledger waiting",
         "plan propose plan.yaml --ledger missing",
         "plan propose plan.yaml --ledger waiting --approval nonsense",
+        "plan make --goal 'Do it' --planner 'cat plan.yaml' --run made --ledger waiting",
+        "plan make --goal 'Do it' --planner 'cat plan.yaml' --ledger waiting --json",
+        "plan make --goal 'Do it' --planner 'cat cycle.yaml' --ledger waiting",
     ]);
     session.run_with_input("plan propose - --run standard --ledger waiting", PLAN);
     session.assert_recorded("plan-versions");

@@ -105,6 +105,8 @@ fn propose(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
         reason: arguments.reason.unwrap_or_default(),
         policy,
         provenance: None,
+        inputs: std::collections::BTreeMap::new(),
+        planner: None,
         draft: CheckedPlan::default(),
     };
     let proposed = call.request(request, &key)?;

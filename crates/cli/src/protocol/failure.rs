@@ -277,6 +277,18 @@ impl fmt::Display for Failure {
                         time_text(*lease_until)
                     )
                 }
+                Some(Rejection::MissingInputs(names)) => {
+                    let options: Vec<String> =
+                        names.iter().map(|name| format!("--set {name}=VALUE")).collect();
+                    let first = names.first().map_or("", String::as_str);
+                    write!(
+                        f,
+                        "the plan needs values for its inputs: {}\nhint: add {}; for a run that has \
+                         started, `ledger set {first} VALUE`",
+                        names.join(", "),
+                        options.join(" ")
+                    )
+                }
                 _ => write!(f, "{error:#}"),
             },
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),

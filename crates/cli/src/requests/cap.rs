@@ -52,8 +52,10 @@ pub struct CapAnswer {
     pub scope: ScopeKind,
     /// The name of the run, owner or tag; null for the ledger.
     pub name: Option<String>,
-    /// How many of them may be in flight at once; null for no cap.
+    /// The cap that was set; null if it was lifted.
     pub limit: Option<u32>,
+    /// For a run: the cap of its plan; the lower one of both holds.
+    pub planned: Option<u32>,
 }
 
 /// The kind of a scope.
@@ -86,13 +88,19 @@ impl RequestKind for CapRequest {
             Ok(Command::SetCap { scope, limit: self.limit, by: self.by.clone() })
         };
         context.execute(&make, |state, _| {
+            let planned = match &self.scope {
+                Scope::Run(run) => {
+                    run_of(state, run)?.plan().and_then(|plan| plan.header().caps.run)
+                }
+                Scope::Ledger | Scope::Owner(_) | Scope::Tag(_) => None,
+            };
             let (scope, name) = match &self.scope {
                 Scope::Ledger => (ScopeKind::Ledger, None),
                 Scope::Run(run) => (ScopeKind::Run, Some(run_of(state, run)?.name.clone())),
                 Scope::Owner(owner) => (ScopeKind::Owner, Some(owner.clone())),
                 Scope::Tag(tag) => (ScopeKind::Tag, Some(tag.clone())),
             };
-            Ok(CapAnswer { scope, name, limit: self.limit })
+            Ok(CapAnswer { scope, name, limit: self.limit, planned })
         })?
     }
 }
@@ -113,9 +121,18 @@ impl fmt::Display for CapAnswer {
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
-        match self.limit {
-            Some(limit) => write!(f, ": at most {} in flight", counted(limit.into(), "attempt")),
-            None => f.write_str(": no cap"),
+        match self.limit.into_iter().chain(self.planned).min() {
+            Some(limit) => {
+                write!(f, ": at most {} in flight", counted(limit.into(), "attempt"))?;
+            }
+            None => f.write_str(": no cap")?,
+        }
+        match (self.planned, self.limit) {
+            (Some(planned), Some(limit)) if planned < limit => {
+                write!(f, "; the cap of its plan holds, which is lower than {limit}")
+            }
+            (Some(_), None) => f.write_str("; the cap of its plan holds"),
+            _ => Ok(()),
         }
     }
 }

@@ -23,10 +23,24 @@ impl<'l> RequestContext<'_, 'l> {
     pub(crate) fn execute<T>(
         self,
         make: &dyn Fn(&State) -> Result<Command, Failure>,
+        read: impl FnMut(&State, &[(u64, Event)]) -> T,
+    ) -> Result<T, Failure> {
+        self.execute_with(make, &|_| None, read)
+    }
+
+    /// As `execute`, with another command in the same commit that is built from the state after the
+    /// first one.
+    pub(crate) fn execute_with<T>(
+        self,
+        make: &dyn Fn(&State) -> Result<Command, Failure>,
+        then: &dyn Fn(&State) -> Option<Command>,
         mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
         self.include(self.ledger.submit(self.options, |transaction| {
             transaction.run_with(make)?;
+            if let Some(command) = then(transaction.state()) {
+                transaction.run(&command)?;
+            }
             Ok(read(transaction.state(), transaction.events()))
         }))
     }

@@ -68,7 +68,7 @@ pub use note::{NoteAnswer, NoteRequest};
 pub use nothing::{HeldStep, NothingAnswer};
 pub use pause::{PauseAnswer, PauseRequest};
 pub(crate) use pending_answer::{PendingAnswer, QUICK_LENGTH_MAX};
-pub use propose::{ProposeAnswer, ProposeRequest};
+pub use propose::{PlannerUse, ProposeAnswer, ProposeRequest};
 pub use prune::{PruneAnswer, PruneRequest, PrunedSegments};
 pub use receipt::{NextStep, ReceiptAnswer, ReceiptRequest};
 pub use release::{ReleaseAnswer, ReleaseRequest, Work};

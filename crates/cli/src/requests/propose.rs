@@ -1,12 +1,16 @@
 //! Starts a run, or proposes the next version of its plan.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use plan_ledger::internals::plan::{NameKind, PlanDraft, Provenance};
-use plan_ledger::{ApprovalPolicy, Command, ContentHash, Event, Plan, RunId, RunPolicy, State};
+use plan_ledger::internals::plan::{HelperRole, NameKind, PlanDraft, Provenance};
+use plan_ledger::{
+    ApprovalPolicy, Command, ContentHash, Cost, Event, Json, Micros, Plan, RunId, RunPolicy, State,
+};
 
 use crate::protocol::Failure;
 
@@ -31,12 +35,32 @@ pub struct ProposeRequest {
     /// The policy of a new run.
     #[serde(default)]
     pub policy: RunPolicy,
+    /// The values of the inputs of a new run.
+    #[serde(default)]
+    pub inputs: BTreeMap<String, Value>,
+    /// The planner that made the plan of a new run; its cost counts in the budget of the run.
+    #[serde(default)]
+    pub planner: Option<PlannerUse>,
     /// Where the plan comes from.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// The plan with its hashes, once it was checked.
     #[serde(skip)]
     pub draft: CheckedPlan,
+}
+
+/// A planner that made a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlannerUse {
+    /// Its name.
+    pub by: String,
+    /// What it cost.
+    #[serde(default)]
+    pub cost: Cost,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_micros: Micros,
 }
 
 /// A plan version was proposed.
@@ -73,6 +97,12 @@ impl RequestKind for ProposeRequest {
         };
         let make = |state: &State| {
             if let Some(run) = state.names.get(&self.run) {
+                if !self.inputs.is_empty() {
+                    return Err(Failure::Usage(format!(
+                        "run {} has started: its inputs are variables\nhint: `ledger set NAME VALUE`",
+                        self.run
+                    )));
+                }
                 return Ok(next_version(*run, draft.clone(), &self.reason));
             }
             check_name(NameKind::Run, &self.run)?;
@@ -81,10 +111,20 @@ impl RequestKind for ProposeRequest {
                 policy: self.policy,
                 reason: self.reason.clone(),
                 draft: draft.clone(),
+                inputs: self.inputs.iter().map(input).collect(),
             })
         };
-        context.execute(&make, ProposeAnswer::of)?
+        let charge = |state: &State| {
+            let PlannerUse { by, cost, duration_micros } = self.planner.clone()?;
+            let (run, role) = (*state.names.get(&self.run)?, HelperRole::Planner);
+            Some(Command::ReportHelper { run, role, by, cost, duration: duration_micros })
+        };
+        context.execute_with(&make, &charge, ProposeAnswer::of)?
     }
+}
+
+fn input((name, value): (&String, &Value)) -> (String, Json) {
+    (name.clone(), Json::new(value))
 }
 
 /// The command that proposes the next version of a run's plan.

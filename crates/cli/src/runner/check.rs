@@ -1,7 +1,7 @@
 //! Checks and their results: a check judges a criterion, probes a lost attempt, or runs a planner or a
 //! decider.
 
-use plan_ledger::{AttemptToken, Json, Ruling, RunId, StepNumber};
+use plan_ledger::{AttemptToken, Cost, Json, Micros, Ruling, RunId, StepNumber};
 
 /// A criterion to judge, a lost attempt to probe, or a planner to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,22 @@ pub struct Checked {
     pub ruling: Option<Ruling>,
     /// The evidence; for a planner or a decider that passes, its output.
     pub evidence: String,
+    /// What a judge or a planner cost, if it reported that.
+    pub cost: Option<Cost>,
+    /// How long it took, in microseconds.
+    pub duration: Micros,
+}
+
+impl Checked {
+    /// The result of a check that cost nothing.
+    pub(crate) fn free(
+        subject: Subject,
+        criterion: u32,
+        ruling: Option<Ruling>,
+        evidence: String,
+    ) -> Self {
+        Self { subject, criterion, ruling, evidence, cost: None, duration: 0 }
+    }
 }
 
 /// The owner of a list of criteria.

@@ -107,7 +107,7 @@ pub(crate) fn check_external(
             Err(error) if error.is_corrupt() => {
                 let Check { subject, criterion, .. } = check;
                 let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
-                return Ok(Some(Checked { subject, criterion, ruling, evidence }));
+                return Ok(Some(Checked::free(subject, criterion, ruling, evidence)));
             }
             Err(error) => return Err(error),
         };

@@ -27,7 +27,6 @@ mod drive;
 mod external_worker;
 mod helpers;
 mod imported_status;
-mod judge;
 mod own_folder;
 mod process;
 mod progress;
@@ -46,7 +45,10 @@ pub(crate) use drive::{is_by_planner, may_hold};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };
-pub use helpers::{FailureDecider, Helpers, Judge, Planner};
+pub(crate) use helpers::commands::TIMEOUT_SECONDS;
+pub use helpers::commands::{FailureDecider, Helpers, Judge, Planner};
+pub(crate) use helpers::folder_state::FolderState;
+pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};
 pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
@@ -60,9 +62,9 @@ pub use workers::{Report, StartFailure, WorkerNote, Workers};
 #[cfg(test)]
 pub(crate) fn define_hand_offs(schema: &mut crate::json::PublishedSchema) {
     schema.define::<crate::protocol::hand_off::HandOff<'_>>("hand_off");
-    schema.define::<judge::Question<'_>>("judge_question");
-    schema.define_input::<judge::JudgeReply>("judge_answer");
-    schema.define::<drive::PlannerRequest<'_>>("planner_request");
+    schema.define::<helpers::judge::Question<'_>>("judge_question");
+    schema.define_input::<helpers::judge::JudgeReply>("judge_answer");
+    schema.define::<helpers::planner_request::PlannerRequest<'_>>("planner_request");
     schema.define::<drive::DeciderRequest<'_>>("decider_request");
     schema.define_input::<drive::DeciderReply>("decider_answer");
 }

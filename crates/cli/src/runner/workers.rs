@@ -9,7 +9,7 @@ use plan_ledger::{AttemptToken, Error, Receipt, Result, Task};
 use crate::protocol::WorkerKind;
 
 use super::check::{Check, Checked};
-use super::helpers::Helpers;
+use super::helpers::commands::Helpers;
 
 /// The error of this machine that prevented an attempt.
 #[derive(Debug)]

@@ -332,7 +332,17 @@ mod tests {
         let plan = Box::new(Plan { title, ..Plan::default() });
         let (run, reason, policy) = ("big".to_owned(), String::new(), RunPolicy::default());
         let draft = CheckedPlan::default();
-        let request = ProposeRequest { run, plan, reason, policy, provenance: None, draft }.into();
+        let request = ProposeRequest {
+            run,
+            plan,
+            reason,
+            policy,
+            inputs: std::collections::BTreeMap::default(),
+            planner: None,
+            provenance: None,
+            draft,
+        }
+        .into();
         let message = encode_request(&request, "key").unwrap_err().to_string();
         assert!(message.contains("the plan: ") && message.contains("`ledger run`"), "{message}");
         assert!(!message.contains("artifacts"), "{message}");

@@ -217,6 +217,7 @@ impl TestRng {
             policy: self.policy(),
             reason: String::new(),
             draft: draft(&self.plan()),
+            inputs: BTreeMap::new(),
         }
     }
 

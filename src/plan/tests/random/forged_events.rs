@@ -1,5 +1,7 @@
 //! Events that no command produces and only a forged log can contain.
 
+use std::collections::BTreeMap;
+
 use super::rng::TestRng;
 use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
@@ -418,6 +420,7 @@ fn random_events_keep_derived_state_consistent() {
                 policy,
                 reason: String::new(),
                 draft: draft(&rng.plan()),
+                inputs: BTreeMap::new(),
             };
             ledger.execute(started).unwrap();
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::options::ReadPlanArgs;
+use crate::options::{InputArgs, ReadPlanArgs};
 
 /// The run's name in every ledger of a drill.
 pub(super) const RUN: &str = "drill";
@@ -46,6 +46,8 @@ pub(crate) struct DrillArgs {
     /// Try only the crash at this change, counted from 0
     #[arg(long, value_name = "K", requires = "every_crash")]
     pub(super) at: Option<usize>,
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
     #[command(flatten)]
     pub(super) read: ReadPlanArgs,
     /// Print the checks as JSON Lines

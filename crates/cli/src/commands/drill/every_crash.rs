@@ -19,7 +19,7 @@ use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, Crash};
 use plan_ledger::{
-    AttemptToken, Clock, Cost, Disposition, Environment, FailureClass, Ledger, Outcome, Plan,
+    AttemptToken, Clock, Cost, Disposition, Environment, FailureClass, Json, Ledger, Outcome, Plan,
     Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task, TextPolicy, Timestamp,
     state_hash,
 };
@@ -43,7 +43,9 @@ const ATTEMPTS_NEEDED: u32 = 3;
 /// Runs the drill with every crash.
 pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
-    let drill = Drill { plan, args };
+    let inputs = args.inputs.values(&plan)?;
+    let inputs = inputs.iter().map(|(name, value)| (name.clone(), Json::new(value))).collect();
+    let drill = Drill { plan, inputs, args };
     let failed = |what: String| Failure::Rejected(format!("the run without a crash: {what}"));
     let (first, images) =
         lab::record_crash_points(|disk| drill.run_to_end(disk)).map_err(failed)?;
@@ -100,6 +102,7 @@ fn one_crash(
 
 struct Drill<'a> {
     plan: Plan,
+    inputs: BTreeMap<String, Json>,
     args: &'a DrillArgs,
 }
 
@@ -129,7 +132,10 @@ impl Drill<'_> {
         let policy = RunPolicy { text: TextPolicy::Trust, ..RunPolicy::default() };
         let run = match known {
             Some(run) => run,
-            None => ledger.start_run(RUN, &self.plan, policy).map_err(message)?,
+            None => {
+                let inputs = self.inputs.clone();
+                ledger.start_run_with(RUN, &self.plan, policy, inputs).map_err(message)?
+            }
         };
         let counter = Counter { disk: disk.clone(), counts: Mutex::default() };
         let mut agents = SimAgents {
@@ -224,7 +230,7 @@ fn same_result(first: &Run, second: &Run) -> Result<(), String> {
     if let Some((expected, found)) = one.iter().zip(&other).find(|(one, other)| one != other) {
         return Err(format!("step {} is {}, expected {}", found.0, found.1, expected.1));
     }
-    let variables = |run: &Run| -> BTreeMap<String, plan_ledger::Json> {
+    let variables = |run: &Run| -> BTreeMap<String, Json> {
         run.variables.iter().map(|(name, it)| (name.clone(), it.value.clone())).collect()
     };
     if one.len() != other.len() || variables(first) != variables(second) {
@@ -314,7 +320,7 @@ impl Workers for SimAgents<'_> {
         let outcome = Outcome::Failed {
             class: FailureClass::Transient,
             message: "flaky agent".to_owned(),
-            payload: plan_ledger::Json::new(&serde_json::Value::Null),
+            payload: Json::new(&serde_json::Value::Null),
         };
         let disposition = Some(Disposition::DidNotHappen);
         let receipt = Receipt { outcome, disposition, ..Receipt::default() };

@@ -190,6 +190,7 @@ impl DrillFolder {
             .arg("run")
             .arg(&args.plan)
             .args(args.read.words())
+            .args(args.inputs.words())
             .arg("--ledger")
             .arg(self.ledger(ledger))
             .arg("--tally")

@@ -10,6 +10,7 @@ mod export;
 mod forms;
 pub(crate) mod history;
 pub(crate) mod lint;
+mod make;
 mod planned_files;
 mod propose;
 mod request;
@@ -49,6 +50,8 @@ enum PlanTask {
     Diff(diff::PlanDiffArgs),
     /// Fill in fields of a plan's steps from a registry of tools
     Enrich(enrich::PlanEnrichArgs),
+    /// Let a planner command make the first plan of a run from a goal
+    Make(make::PlanMakeArgs),
     /// Start a run of a plan, or propose the next version of a run's plan
     Propose(propose::PlanProposeArgs),
     /// Propose a version with one more step
@@ -74,6 +77,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         PlanTask::Export(args) => export::export(args),
         PlanTask::Diff(args) => diff::diff_files(args),
         PlanTask::Enrich(args) => enrich::enrich_file(args),
+        PlanTask::Make(args) => make::make(args),
         PlanTask::Propose(args) => propose::propose(args),
         PlanTask::Add(args) => add::add(args),
         PlanTask::History(args) => history::history(args),

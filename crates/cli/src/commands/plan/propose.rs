@@ -7,7 +7,7 @@ use clap::Args;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
 use crate::commands::read_report::{keep_ids, print_read_report};
-use crate::options::{LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
+use crate::options::{InputArgs, LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, ProposeRequest};
 
@@ -19,6 +19,7 @@ Examples:
   ledger plan propose plan.yaml --run again        another run of it
   ledger plan propose plan.yaml --reason 'scope'   the next version of an existing run's plan
   ledger plan propose plan.yaml --approval required
+  ledger plan propose loan.yaml --set applicant_id=A-7291
   ledger plan show tasks.json --json | ledger plan propose - --run tasks";
 
 /// Whether plan versions wait for approval.
@@ -49,6 +50,8 @@ pub(super) struct PlanProposeArgs {
     /// tools]
     #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
     text: Option<TextPolicy>,
+    #[command(flatten)]
+    inputs: InputArgs,
     #[command(flatten)]
     read: ReadPlanArgs,
     /// A new run stops dispatching after the first final failure of a step
@@ -85,9 +88,11 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         text: args.text.unwrap_or(default),
         on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
+    let inputs = args.inputs.values(&imported.plan)?;
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
     let draft = CheckedPlan::default();
     let provenance = (!is_stdin).then(|| ReadPlanArgs::provenance(&args.plan));
-    let request = ProposeRequest { run, plan, reason, policy, provenance, draft };
+    let planner = None;
+    let request = ProposeRequest { run, plan, reason, policy, inputs, planner, provenance, draft };
     execute_and_note(&args.ledger, request)
 }

@@ -8,7 +8,8 @@ use plan_ledger::TextPolicy;
 use plan_ledger::internals::plan::{OnUnknown, Route};
 
 use crate::options::{
-    ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy, parse_words,
+    InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy,
+    parse_words,
 };
 use crate::runner::OnStale;
 
@@ -19,6 +20,7 @@ Examples:
   ledger run plan.yaml                             steps that have commands
   ledger run plan.yaml --worker 'python3 agent.py' an agent for all other steps
   ledger run tasks.json --stub --json              a task-master file, canned answers, JSON Lines
+  ledger run loan.yaml --set applicant_id=A-7291   the value of an input of the plan
   ledger run plan.yaml --retry-failed              once the causes of the failures are gone
   ledger run plan.yaml --replan --reason 'scope'   continue with the changed plan file
   ledger run plan.yaml --worker ./agent.sh --judge ./judge.sh --planner ./planner.sh --wait
@@ -119,6 +121,8 @@ pub(crate) struct RunArgs {
     pub(super) limits: WorkerLimitArgs,
     #[command(flatten)]
     pub(super) helpers: HelperArgs,
+    #[command(flatten)]
+    pub(super) inputs: InputArgs,
     #[command(flatten)]
     pub(super) read: ReadPlanArgs,
     /// Print progress as JSON Lines on standard output

@@ -1,11 +1,14 @@
 //! Options of `ledger run` about the judge, the planner, the decider, and the part of the plan that
 //! workers see.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use plan_ledger::internals::files;
 use plan_ledger::{ApprovalPolicy, Plan};
 
+use crate::output::Failure;
 use crate::protocol::PlanContext;
 use crate::runner::{FailureDecider, Helpers, Judge, Planner};
 
@@ -25,6 +28,9 @@ pub(super) struct HelperArgs {
     /// request, prints a JSON decision
     #[arg(long, value_name = "CMD", conflicts_with = "stub")]
     decider: Option<String>,
+    /// Complete the planner's plans from this registry of tools: YAML or JSON (format/tools.md)
+    #[arg(long, value_name = "FILE", requires = "planner")]
+    tools: Option<PathBuf>,
     /// Whether the planner's plans wait for approval
     #[arg(long, value_name = "HOW", default_value = "ask", requires = "planner")]
     approve: PlannerApproval,
@@ -53,16 +59,22 @@ enum ContextChoice {
 
 impl HelperArgs {
     /// The judge, the planner and the decider.
-    pub(super) fn helpers(&self) -> Helpers {
+    pub(super) fn helpers(&self) -> Result<Helpers, Failure> {
         let judge = self.judge.clone().map(|command| Judge { command });
         let approval = match self.approve {
             PlannerApproval::Ask => ApprovalPolicy::Required,
             PlannerApproval::Auto => ApprovalPolicy::Automatic,
         };
-        let planner =
-            self.planner.clone().map(|command| Planner { command, approval, read: read_answer });
+        let tools = self.tools.as_ref().map(|file| files::read_tool_registry(file)).transpose();
+        let tools = tools.map_err(Failure::of_input)?;
+        let planner = self.planner.clone().map(|command| Planner {
+            command,
+            approval,
+            read: read_answer,
+            tools,
+        });
         let decider = self.decider.clone().map(|command| FailureDecider { command });
-        Helpers { judge, planner, decider }
+        Ok(Helpers { judge, planner, decider })
     }
 
     /// Whether there is a planner.
@@ -86,7 +98,7 @@ impl HelperArgs {
 
 /// Reads the plan that a planner printed, in any form of a plan file. Its marks of finished steps
 /// are ignored: the run knows which steps are finished.
-fn read_answer(printed: &[u8]) -> Result<Plan, String> {
+pub(crate) fn read_answer(printed: &[u8]) -> Result<Plan, String> {
     let text = std::str::from_utf8(printed).map_err(|error| error.to_string())?;
     let imported = files::parse(ANSWER_NAME, text).map_err(|error| error.to_string())?;
     Ok(imported.plan)

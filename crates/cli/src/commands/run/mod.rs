@@ -11,6 +11,7 @@ mod prepare;
 mod wait;
 
 pub(crate) use args::RunArgs;
+pub(crate) use helpers::read_answer;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ use plan_ledger::internals::files::PlanFile;
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Criterion, NameKind, RunOverview};
 use plan_ledger::{
-    Ending, Environment, Error, Ledger, LedgerView, OpenReport, RunId, RunStatus, Step, StepNumber,
-    Timestamp, state_hash,
+    Ending, Environment, Error, Ledger, LedgerView, OpenReport, Rejection, RunId, RunStatus, Step,
+    StepNumber, Timestamp, state_hash,
 };
 
 use crate::commands::last_runner::{LastRunner, ledger_id};
@@ -182,6 +183,7 @@ fn run_name(args: &RunArgs) -> Result<String, Failure> {
 
 /// Rejects a plan that cannot run, before anything is written.
 fn check_plan(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+    check_inputs(imported, args)?;
     check_worker(imported, args)
         .or_else(|failure| if has_ended(args) == Some(true) { Ok(()) } else { Err(failure) })
 }
@@ -192,6 +194,21 @@ fn has_ended(args: &RunArgs) -> Option<bool> {
     let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
     let state = view.fold(u64::MAX).ok()?.state;
     Some(matches!(state.run_named(&name)?.status, RunStatus::Ended(_)))
+}
+
+/// Rejects a plan with an input that has no value, unless its run has started.
+fn check_inputs(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
+    let given = args.inputs.values(&imported.plan)?;
+    let missing = imported.plan.missing_inputs(|name| given.contains_key(name));
+    let has_started = || {
+        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+        let state = view.fold_recent().ok()?.state;
+        Some(state.names.contains_key(&run_name(args).ok()?))
+    };
+    if missing.is_empty() || has_started() == Some(true) {
+        return Ok(());
+    }
+    Err(Error::from(Rejection::MissingInputs(missing)).into())
 }
 
 /// Rejects a plan with a step that has neither a command nor a worker.
@@ -252,7 +269,7 @@ fn drive_run(
     } else {
         let worker = args.worker.clone();
         let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
-        let workers = workers.with_helpers(args.helpers.helpers());
+        let workers = workers.with_helpers(args.helpers.helpers()?);
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
     };

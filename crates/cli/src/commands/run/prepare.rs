@@ -5,7 +5,7 @@ use plan_ledger::internals::files::{PlanFile, PlanFormat, as_written_commands};
 use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
 use plan_ledger::{
-    Command, ContentHash, Ending, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
+    Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
     RunStatus, TextPolicy, plan_hash,
 };
 
@@ -41,10 +41,20 @@ pub(super) fn prepare(
     expect_valid(&state)?;
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
     let Some(run) = run else {
-        let run = ledger.start_run_of(name, draft, policy)?;
+        let inputs = args.inputs.values(&imported.plan)?;
+        let inputs = inputs.iter().map(|(name, value)| (name.clone(), Json::new(value))).collect();
+        let run = ledger.start_run_of(name, draft, policy, inputs)?;
         set_failure_settings(ledger, run, args)?;
         return Ok(PreparedRun::Active(run));
     };
+    for (input, value) in args.inputs.values(&imported.plan)? {
+        if run.variables.get(&input).is_none_or(|variable| variable.value.value() != value) {
+            print_message(&format!(
+                "run {name}: --set {input} is ignored: the run has started, and {input} is a variable \
+                 (`ledger set`)"
+            ));
+        }
+    }
     if args.text.is_some() && run.policy.text != policy.text {
         print_message(&format!(
             "run {name}: --text is ignored: the run was started with another policy"

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan_ledger::internals::plan::{Attempt, Criterion};
+use plan_ledger::internals::plan::{Attempt, Criterion, HelperRole};
 use plan_ledger::{
     AttemptToken, Command, Json, Output, Result, Ruling, Run, RunStatus, StepNumber, StepStatus,
     Verdict,
@@ -16,9 +16,10 @@ use crate::runner::check::{Check, CheckAnswer, Checked, Criteria, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::criteria::{may_hold, open_steps};
 use crate::runner::drive::state::{Checking, Drive};
-use crate::runner::helpers::Judge;
-use crate::runner::helpers::{CHECK_TIMEOUT_SECONDS, TIMEOUT_SECONDS};
-use crate::runner::judge;
+use crate::runner::helpers::commands::{
+    CHECK_TIMEOUT_SECONDS, FailureDecider, Helpers, Judge, Planner, TIMEOUT_SECONDS,
+};
+use crate::runner::helpers::judge;
 use crate::runner::progress::{Progress, StopRequest};
 
 /// Whether a queued check can start.
@@ -81,14 +82,15 @@ impl Drive<'_> {
     }
 
     pub(crate) fn take_verdict(&mut self, checked: Checked) {
-        let Checked { subject, criterion, ruling, evidence } = checked;
-        let Some(Checking { step, answer, lock: _lock }) = self.checking.remove(&subject) else {
+        let Some(Checking { step, answer, lock: _lock }) = self.checking.remove(&checked.subject)
+        else {
             return;
         };
-        if let (Subject::Probe(_), Some(step)) = (subject, step.clone()) {
-            return self
-                .handle_probe_result(step, Checked { subject, criterion, ruling, evidence });
+        self.charge(answer, &checked);
+        if let (Subject::Probe(_), Some(step)) = (checked.subject, step.clone()) {
+            return self.handle_probe_result(step, checked);
         }
+        let Checked { subject, criterion, ruling, evidence, .. } = checked;
         if let Subject::Replan(_) = subject {
             return self.handle_planner_reply(ruling, &evidence);
         }
@@ -125,6 +127,29 @@ impl Drive<'_> {
             Err(error) if error.rejection().is_some() => {}
             // The command runs again when the run is resumed.
             Err(error) => self.fail(error),
+        }
+    }
+
+    /// Record the end of a planner, or of a judge that reported its cost.
+    fn charge(&mut self, answer: CheckAnswer, checked: &Checked) {
+        let Helpers { planner, judge, decider } = &self.helpers;
+        let has_cost = checked.cost.is_some();
+        let (role, by) = match (checked.subject, answer) {
+            (Subject::Replan(_), _) => (HelperRole::Planner, planner.as_ref().map(Planner::name)),
+            (Subject::Decision(_), _) if has_cost => {
+                (HelperRole::Decider, decider.as_ref().map(FailureDecider::name))
+            }
+            (_, CheckAnswer::Verdict) if has_cost => {
+                (HelperRole::Judge, judge.as_ref().map(Judge::name))
+            }
+            _ => return,
+        };
+        let Some(by) = by else { return };
+        let (run, cost, duration) = (self.run, checked.cost.unwrap_or_default(), checked.duration);
+        match self.ledger.execute(&Command::ReportHelper { run, role, by, cost, duration }) {
+            // The run has ended.
+            Err(error) if error.rejection().is_none() => self.fail(error),
+            _ => {}
         }
     }
 
@@ -176,7 +201,7 @@ impl Drive<'_> {
                     let checking = Checking { step: step.cloned(), answer, lock: None };
                     self.checking.insert(subject, checking);
                     let (ruling, evidence) = (Some(Ruling::Fail), error.to_string());
-                    self.take_verdict(Checked { subject, criterion, ruling, evidence });
+                    self.take_verdict(Checked::free(subject, criterion, ruling, evidence));
                     return Ok(None);
                 }
                 Err(error) => return Err(error),

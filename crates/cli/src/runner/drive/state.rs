@@ -13,7 +13,8 @@ use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::check_lock::CheckLock;
 use crate::runner::drive::guard::{GuardState, Guards};
 use crate::runner::drive::summary::{Session, Unrecorded};
-use crate::runner::helpers::Helpers;
+use crate::runner::helpers::commands::Helpers;
+use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::imported_status::ImportedStatuses;
 use crate::runner::progress::{Observer, StopRequest};
 use crate::runner::workers::Workers;
@@ -113,6 +114,21 @@ pub(crate) struct Planning {
     pub(crate) asked: Option<u64>,
     /// Requests that wait for a person.
     pub(crate) left: BTreeSet<u64>,
+    /// What was there when the planner started.
+    pub(crate) watch: Option<PlannerWatch>,
+}
+
+/// What a planner must leave alone, as it was when the planner started.
+#[derive(Debug)]
+pub(crate) struct PlannerWatch {
+    /// The files of the working folder.
+    pub(crate) files: FolderState,
+    /// The attempts that the loop had dispatched.
+    pub(crate) dispatched: u32,
+    /// Whether no worker was at work.
+    pub(crate) was_alone: bool,
+    /// The time of the last record.
+    pub(crate) since: Timestamp,
 }
 
 /// The midpoint of two times: a lease is renewed after half of its term.

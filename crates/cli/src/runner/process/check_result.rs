@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use plan_ledger::Ruling;
 
 use crate::runner::check::{CheckAnswer, Subject};
-use crate::runner::judge;
+use crate::runner::helpers::judge;
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::output::{OUTPUT_LENGTH_MAX, last_line, read_limited, tail};
 

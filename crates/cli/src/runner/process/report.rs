@@ -3,8 +3,10 @@
 //! Invariant: slow work, such as hashing artifacts, never runs on the thread that waits for
 //! reports.
 
+use std::path::Path;
+
 use plan_ledger::internals::plan::Idempotence;
-use plan_ledger::{AttemptToken, FailureClass, Receipt};
+use plan_ledger::{AttemptToken, Cost, FailureClass, Receipt};
 
 use crate::protocol::hand_off::files;
 use crate::runner::check::{CheckAnswer, Checked, Subject};
@@ -14,10 +16,21 @@ use crate::runner::process::exit_record::CommandEnd;
 use crate::runner::process::job::WaitThread;
 use crate::runner::process::limits::EndedBy;
 use crate::runner::process::orphans;
+use crate::runner::process::output::read_limited;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{WorkerEnd, failed_receipt, with_notes};
+use crate::runner::process::scratch::COST;
 use crate::runner::process::workers::{Key, Known, ProcessWorkers, Running, WorkerMessage, stem};
 use crate::runner::workers::{Report, WorkerNote};
+
+/// The cost that a judge or a planner reported. Any other text is no report.
+fn read_cost(path: &Path) -> Option<Cost> {
+    let bytes = read_limited(path, COST_LENGTH_MAX).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The largest length of such a report.
+const COST_LENGTH_MAX: u64 = 1 << 16;
 
 impl ProcessWorkers {
     /// The report of an ended job; `None` while slow work for it continues.
@@ -62,7 +75,8 @@ impl ProcessWorkers {
             }
             Key::Check(subject, criterion) => {
                 let path = |suffix| self.scratch.path(&stem, suffix);
-                let by = ended.ended_by(status, || false);
+                let (by, duration) = (ended.ended_by(status, || false), ended.duration);
+                let cost = read_cost(&path(COST));
                 let ended = Ended { status, by, output: path("out"), errors: path("err") };
                 let (ruling, evidence) = checked::ruling(subject, answer, &ended);
                 self.scratch.forget(&stem);
@@ -72,7 +86,8 @@ impl ProcessWorkers {
                 };
                 let notes = left.map(|left| format!("a check {left}"));
                 self.note(token, notes.as_slice());
-                Some(Report::Checked(Checked { subject, criterion, ruling, evidence }))
+                let checked = Checked { subject, criterion, ruling, evidence, cost, duration };
+                Some(Report::Checked(checked))
             }
         }
     }
@@ -90,7 +105,7 @@ impl ProcessWorkers {
                 self.scratch.forget(&stem(key));
                 let evidence = format!("cannot start: {refusal}");
                 let ruling = checked::unanswered(subject, answer);
-                Report::Checked(Checked { subject, criterion, ruling, evidence })
+                Report::Checked(Checked::free(subject, criterion, ruling, evidence))
             }
         }
     }
@@ -150,7 +165,7 @@ impl ProcessWorkers {
             Key::Check(subject, criterion) => {
                 self.scratch.forget(&stem(key));
                 let ruling = checked::unanswered(subject, answer);
-                Report::Checked(Checked { subject, criterion, ruling, evidence: message })
+                Report::Checked(Checked::free(subject, criterion, ruling, message))
             }
         }
     }

@@ -38,8 +38,11 @@ const NOTE_LENGTH: usize = 512;
 /// The time between two tries to get the lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The suffix of the file in which a judge or a planner reports its cost.
+pub(crate) const COST: &str = "cost";
+
 /// The suffixes of a job's files.
-const SUFFIXES: [&str; 7] = ["in", "out", "receipt", "pid", "err", RESERVED, RECORD];
+const SUFFIXES: [&str; 8] = ["in", "out", "receipt", COST, "pid", "err", RESERVED, RECORD];
 
 /// The suffix of a job's record.
 const RECORD: &str = "exit";
@@ -141,6 +144,7 @@ impl Scratch {
         let input = File::open(&input_path)
             .map_err(|error| Error::io("open a worker's input", &input_path, error))?;
         remove(&self.path(stem, "receipt"))?;
+        remove(&self.path(stem, COST))?;
         remove(&self.record_path(stem))?;
         let output = create(&self.path(stem, "out"))?;
         let error_path = self.path(stem, "err");

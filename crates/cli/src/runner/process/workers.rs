@@ -17,7 +17,7 @@ use crate::protocol::{StepName, WorkerKind};
 use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::dead_letter::{dead_letter, lost_before};
-use crate::runner::helpers::Helpers;
+use crate::runner::helpers::commands::Helpers;
 use crate::runner::process::job::{Job, JobSpec, Streams, Variables};
 use crate::runner::process::limits::{EndedBy, JobLimits, STREAM_LENGTH_MAX, WorkerLimits};
 use crate::runner::process::orphans;
@@ -25,7 +25,7 @@ use crate::runner::process::orphans::Orphan;
 use crate::runner::process::output::Worked;
 use crate::runner::process::receipt as worked;
 use crate::runner::process::receipt::{failed_receipt, with_notes};
-use crate::runner::process::scratch::{LeftJobs, Scratch};
+use crate::runner::process::scratch::{COST, LeftJobs, Scratch};
 use crate::runner::workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Options of process workers.
@@ -284,7 +284,9 @@ impl Workers for ProcessWorkers {
         let key = Key::Check(check.subject, check.criterion);
         let variables = check.environment.iter().map(|(name, value)| (name.clone(), value.into()));
         let own = ("LEDGER_DIR".to_owned(), self.options.ledger.clone().into());
-        let environment = variables.chain([own]).collect();
+        let is_helper = check.answer != CheckAnswer::Status;
+        let cost = || ("LEDGER_COST".to_owned(), self.scratch.path(&stem(key), COST).into());
+        let environment = variables.chain([own]).chain(is_helper.then(cost)).collect();
         let spec = JobSpec {
             stem: stem(key),
             name: format!("criterion {} of {:?}", check.criterion, check.subject),

@@ -67,6 +67,7 @@ impl RunModel {
                 self.status = RunStatus::Running;
                 self.plan_verdicts.clear();
             }
+            Event::HelperEnded(ended) => self.spent = self.spent.plus(ended.cost),
             Event::RunPaused(_) => self.is_paused = true,
             Event::RunResumed(_) => self.is_paused = false,
             Event::QuestionAsked(event) => {

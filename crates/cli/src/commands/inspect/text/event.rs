@@ -40,6 +40,7 @@ pub(crate) fn event_subject(event: &Event) -> (Option<RunId>, Option<StepNumber>
         Event::FailureSettingsChanged(event) => event.run,
         Event::RunEnded(event) => event.run,
         Event::RunReopened(event) => event.run,
+        Event::HelperEnded(event) => event.run,
         other => return (other.run(), None),
     };
     (Some(run), None)
@@ -123,6 +124,12 @@ pub(crate) fn event_text(event: &Event) -> String {
             format!("replan request withdrawn by {by}{reason}")
         }
         Event::FailureSettingsChanged(event) => failure_settings_text(event),
+        Event::HelperEnded(event) => format!(
+            "{} ended after {}; cost {}",
+            escape_control(&event.by),
+            span(event.duration),
+            cost_text(event.cost)
+        ),
         Event::RunForked(event) => fork_text(event),
         Event::StepsInherited(event) => {
             let steps = u64::try_from(event.steps.len()).unwrap_or(u64::MAX);

@@ -22,7 +22,7 @@ use crate::protocol::hand_off::{FailedCriterion, SCHEMA};
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::{environment, first_line};
 use crate::runner::drive::state::Drive;
-use crate::runner::helpers::{FailureDecider, TIMEOUT_SECONDS};
+use crate::runner::helpers::commands::{FailureDecider, TIMEOUT_SECONDS};
 use crate::runner::progress::StopRequest;
 
 /// The input of a decider: the JSON on its standard input.

@@ -1,8 +1,8 @@
 //! Planners: commands that write a new plan version when a replan is requested
 //! (`format/hand-off.md`).
 //!
-//! The loop sends the run's state to the planner as JSON and proposes the plan that it prints. The
-//! cost of a planner counts toward no budget.
+//! The loop sends the run's state to the planner as JSON and proposes the plan that it prints,
+//! completed from the registry of tools.
 //!
 //! Invariants:
 //! - A planner runs only while a replan request is open and no proposed version awaits review.
@@ -10,25 +10,20 @@
 //!   input. After [`REPLIES_MAX`] unusable replies to one request, counted across runners, the
 //!   request waits for a person.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{CompactPlan, PlanVersion, Provenance, ReplanRequest, Review};
-use plan_ledger::{
-    Cost, Error, FailureClass, Json, Limits, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus,
-    StepNumber, StepState, StepStatus,
-};
+use plan_ledger::internals::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
+use plan_ledger::{Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus};
 
-use crate::json::AnyJson;
-use crate::protocol::hand_off::{FailedCriterion, SCHEMA};
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
-use crate::runner::drive::state::Drive;
-use crate::runner::helpers::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
+use crate::runner::drive::state::{Drive, PlannerWatch};
+use crate::runner::helpers::commands::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
+use crate::runner::helpers::folder_state::FolderState;
+use crate::runner::helpers::planner_request::replan_request;
 use crate::runner::progress::{Progress, StopRequest};
 
 /// The variable that holds the unusable replies to the open request.
@@ -76,7 +71,13 @@ impl Drive<'_> {
             return;
         }
         self.planning.asked = Some(request.seq);
-        let environment = vec![("LEDGER_RUN".to_owned(), run.name.clone())];
+        let environment = planner.environment(&run.name);
+        self.planning.watch = self.workers.shared_folder().map(|ledger| PlannerWatch {
+            files: FolderState::of_working_folder(ledger),
+            dispatched: self.session.dispatched,
+            was_alone: self.running.is_empty(),
+            since: state.time,
+        });
         let timeout = run.plan().and_then(|plan| plan.header().defaults.timeout_seconds);
         let check = Check {
             subject: Subject::Replan(run.id),
@@ -84,7 +85,7 @@ impl Drive<'_> {
             command: planner.command,
             answer: CheckAnswer::Reply,
             environment,
-            output: Json::from(planner_input(run, request, &unusable)),
+            output: Json::from(replan_request(run, request, PLANNER, &unusable.problems)),
             timeout_seconds: timeout.or(Some(TIMEOUT_SECONDS)),
         };
         self.queued.push_front((None, check));
@@ -94,6 +95,7 @@ impl Drive<'_> {
     pub(crate) fn handle_planner_reply(&mut self, ruling: Option<Ruling>, printed: &str) {
         let Some(request) = self.planning.asked.take() else { return };
         let Some(planner) = self.helpers.planner.clone() else { return };
+        self.report_changes(&planner);
         let taken = match ruling {
             // The planner was stopped with the loop; the next runner starts it again.
             None if self.stop == StopRequest::Kill => return,
@@ -111,6 +113,38 @@ impl Drive<'_> {
             self.fail(error);
         }
         self.count();
+    }
+
+    /// Report what the planner changed: files, unless a worker was at work meanwhile, and variables.
+    fn report_changes(&mut self, planner: &Planner) {
+        let (Some(watch), Some(ledger)) =
+            (self.planning.watch.take(), self.workers.shared_folder().map(Path::to_owned))
+        else {
+            return;
+        };
+        let is_alone = watch.was_alone && watch.dispatched == self.session.dispatched;
+        if let Some(note) =
+            watch.files.changes(&FolderState::of_working_folder(&ledger)).filter(|_| is_alone)
+        {
+            self.note(None, format!("{} {note}", planner.name()));
+        }
+        let Some(state) = self.state() else { return };
+        let Some(run) = state.runs.get(&self.run) else { return };
+        let name = planner.name();
+        let is_set = |variable: &Variable| {
+            variable.time > watch.since
+                && matches!(&variable.origin, Origin::Person { who } if *who == name)
+        };
+        let set: Vec<&str> = run
+            .variables
+            .iter()
+            .filter(|(variable, it)| *variable != PLANNER && is_set(it))
+            .map(|(variable, _)| variable.as_str())
+            .collect();
+        if !set.is_empty() {
+            let note = format!("{name} set variables, although it only plans: {}", set.join(", "));
+            self.note(None, note);
+        }
     }
 
     /// The reason why the ledger rejected the plan, if it did.
@@ -225,154 +259,5 @@ fn read(planner: &Planner, printed: &str) -> std::result::Result<PlannerReply, S
     if let Ok(NoMore { no_more }) = serde_json::from_str(printed) {
         return Ok(PlannerReply::NoMore(no_more));
     }
-    (planner.read)(printed.as_bytes()).map(|plan| PlannerReply::Plan(Box::new(plan)))
-}
-
-/// The input of a planner: the JSON on its standard input. It prints a plan file, or
-/// `{"no_more": "why"}`.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct PlannerRequest<'a> {
-    /// The version of this format.
-    schema: u32,
-    /// The name of the run.
-    run: &'a str,
-    /// Why another plan is requested.
-    request: RequestReason<'a>,
-    /// The active version.
-    version: u32,
-    /// The active plan.
-    #[schemars(with = "Plan")]
-    plan: Option<&'a CompactPlan>,
-    /// The steps of the active version.
-    steps: Vec<StepProgress<'a>>,
-    /// The variables of the run.
-    #[schemars(with = "BTreeMap<String, AnyJson>")]
-    variables: BTreeMap<&'a str, Value>,
-    /// The criteria of the plan that do not hold.
-    failed_criteria: Vec<FailedCriterion<'a>>,
-    /// The later versions of the run.
-    replans: Replans,
-    /// The budget of the run.
-    budget: PlannerBudget,
-    /// The versions that a person rejected.
-    rejected_versions: Vec<u32>,
-    /// What their reviewers said.
-    rejections: Vec<Rejection<'a>>,
-    /// The problems of earlier replies to this request.
-    unusable_answers: &'a [String],
-}
-
-/// The rejection of a version.
-#[derive(Serialize, JsonSchema)]
-struct Rejection<'a> {
-    /// The version.
-    version: u32,
-    /// The note of its reviewer.
-    note: &'a str,
-}
-
-/// Why another plan is requested.
-#[derive(Serialize, JsonSchema)]
-struct RequestReason<'a> {
-    /// The record of the request.
-    seq: u64,
-    /// The event that caused it.
-    trigger: &'a ReplanTrigger,
-    /// The id of the first step whose work should be done again, if known.
-    from: Option<&'a str>,
-    /// The reason, for people and planners.
-    reason: &'a str,
-}
-
-/// The progress of a step.
-#[derive(Serialize, JsonSchema)]
-struct StepProgress<'a> {
-    /// Its id.
-    id: &'a str,
-    /// Its number.
-    number: StepNumber,
-    /// Its status.
-    status: StepStatus,
-    /// The number of its attempts.
-    attempts: u32,
-    /// Its last failure.
-    last_failure: Option<StepFailure<'a>>,
-}
-
-/// Why a step failed.
-#[derive(Serialize, JsonSchema)]
-struct StepFailure<'a> {
-    /// The class of the failure.
-    class: FailureClass,
-    /// The reason, for people.
-    message: &'a str,
-}
-
-/// The later versions of a run.
-#[derive(Serialize, JsonSchema)]
-struct Replans {
-    /// The number of versions that it had.
-    used: u32,
-    /// The number of versions that it may have.
-    max: Option<u32>,
-}
-
-/// The budget of a run.
-#[derive(Serialize, JsonSchema)]
-struct PlannerBudget {
-    /// The limits; null is no limit.
-    limits: Limits,
-    /// What it spent.
-    spent: Cost,
-}
-
-fn planner_input(run: &Run, request: &ReplanRequest, unusable: &Unusable) -> Value {
-    let numbers = run.active_version().map(|version| version.numbers.as_slice());
-    let variables = run
-        .variables
-        .iter()
-        .filter(|(name, _)| {
-            *name != PLANNER && *name != plan_ledger::internals::ledger::PLANNED_FILES
-        })
-        .map(|(name, variable)| (name.as_str(), variable.value.value()));
-    let rejected =
-        (1..).zip(&run.versions).filter(|(_, version)| version.review == Some(Review::Rejected));
-    let verdicts = run.plan_verdicts.values().filter(|verdict| verdict.ruling == Ruling::Fail);
-    let input = PlannerRequest {
-        schema: SCHEMA,
-        run: &run.name,
-        request: RequestReason {
-            seq: request.seq,
-            trigger: &request.trigger,
-            from: request.from.and_then(|number| run.step(number)).map(StepState::id),
-            reason: &request.reason,
-        },
-        version: run.active,
-        plan: run.plan(),
-        steps: numbers.unwrap_or_default().iter().filter_map(|number| step(run, *number)).collect(),
-        variables: variables.collect(),
-        failed_criteria: verdicts.map(FailedCriterion::of).collect(),
-        replans: Replans { used: run.replans, max: run.max_replans() },
-        budget: PlannerBudget { limits: run.limits(), spent: run.spent() },
-        rejected_versions: rejected.clone().map(|(number, _)| number).collect(),
-        rejections: rejected
-            .map(|(version, rejected)| Rejection { version, note: &rejected.note })
-            .collect(),
-        unusable_answers: &unusable.problems,
-    };
-    // Serialization fails only for map keys that are not strings, and there are none.
-    serde_json::to_value(input).unwrap_or_default()
-}
-
-/// The progress of a step in the planner's input.
-fn step(run: &Run, number: StepNumber) -> Option<StepProgress<'_>> {
-    let step = run.step(number)?;
-    let failure = step.last_failure();
-    Some(StepProgress {
-        id: step.id(),
-        number,
-        status: step.status,
-        attempts: step.attempts,
-        last_failure: failure.map(|(class, message)| StepFailure { class: *class, message }),
-    })
+    planner.plan(printed.as_bytes()).map(|plan| PlannerReply::Plan(Box::new(plan)))
 }

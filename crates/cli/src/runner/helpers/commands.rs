@@ -4,6 +4,7 @@
 //! Invariant: a helper's reply is used only if it can be parsed. Any other reply gives neither a
 //! verdict nor a plan, and the item waits for a person.
 
+use plan_ledger::internals::plan::{ToolRegistry, enrich};
 use plan_ledger::{ApprovalPolicy, Plan};
 
 /// The configured judge, planner and decider, if any.
@@ -48,6 +49,8 @@ pub struct Planner {
     pub approval: ApprovalPolicy,
     /// Parses its output, in any format that a plan file may have.
     pub read: fn(&[u8]) -> Result<Plan, String>,
+    /// The registry of tools from which its plans are completed.
+    pub tools: Option<ToolRegistry>,
 }
 
 impl Judge {
@@ -63,6 +66,20 @@ impl Planner {
     #[must_use]
     pub fn name(&self) -> String {
         format!("{PLANNER_PREFIX}{}", program(&self.command))
+    }
+
+    /// The plan that it printed, completed from the registry of tools.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn plan(&self, printed: &[u8]) -> Result<Plan, String> {
+        let plan = (self.read)(printed)?;
+        Ok(self.tools.as_ref().map_or_else(|| plan.clone(), |tools| enrich(&plan, tools)))
+    }
+
+    /// The variables of its process. What it changes with `ledger` is recorded under its name.
+    pub(crate) fn environment(&self, run: &str) -> Vec<(String, String)> {
+        vec![("LEDGER_RUN".to_owned(), run.to_owned()), ("LEDGER_BY".to_owned(), self.name())]
     }
 }
 

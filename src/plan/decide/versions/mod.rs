@@ -1,5 +1,7 @@
 //! Commands that start runs, and propose, review and activate plan versions.
 
+mod inputs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::{PlanVersion, Run, RunStatus};
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
-use crate::plan::value::json::canonical;
+use crate::plan::value::json::{Json, canonical};
 use crate::plan::value::names::NameKind;
 
 /// Reviewer of versions that need no approval.
@@ -63,11 +65,19 @@ pub(super) fn start_run(
     now: Timestamp,
     (name, policy): (&str, RunPolicy),
     reason: &str,
-    draft: &PlanDraft,
+    (draft, given): (&PlanDraft, &BTreeMap<String, Json>),
 ) -> Result<Vec<Event>, Rejection> {
     let run = new_run(state, name)?;
     let count = checked_step_count(draft)?;
+    let variables = inputs::at_start(run, &draft.header, given)?;
+    let names = variables.iter().filter_map(|event| match event {
+        Event::VariableSet(set) => Some(set.name.clone()),
+        _ => None,
+    });
+    let mut trusted: Vec<String> = names.collect();
+    trusted.sort_unstable();
     let mut events = vec![Event::RunStarted(RunStarted { run, name: name.to_owned(), policy })];
+    events.extend(variables);
     events.extend(proposal_events(run, 1, draft, count, reason));
     if needs_review(policy, draft) {
         events.extend(plan_question(run, 1, draft, now));
@@ -83,7 +93,7 @@ pub(super) fn start_run(
         invalidated: Vec::new(),
         removed: Vec::new(),
         added: Vec::new(),
-        trusted: Vec::new(),
+        trusted,
         untrusted: Vec::new(),
         request: 0,
         held: Vec::new(),
@@ -114,6 +124,7 @@ pub(super) fn propose(
         return Err(Rejection::SamePlan(run.active));
     }
     let count = checked_step_count(draft)?;
+    inputs::expect_complete(run, &draft.header)?;
     check_limit(run, trigger)?;
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
     let mut events = Vec::new();
@@ -375,6 +386,7 @@ fn activation_events(
         events.push(Event::RunReopened(RunReopened { run: run.id, by: by.to_owned() }));
     }
     events.extend(first);
+    events.extend(inputs::at_activation(run, plan.header()));
     events.push(Event::PlanActivated(activated));
     events.extend(budget::resume_if_covered(state, now, run, plan.header().budget.into(), by));
     events

@@ -15,7 +15,7 @@ use crate::runner::check::{Check, Subject};
 
 /// The input of a judge: the JSON on its standard input.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Question<'a> {
+pub(crate) struct Question<'a> {
     /// The version of this format.
     schema: u32,
     /// The name of the run.
@@ -57,7 +57,7 @@ struct Brief<'a> {
 /// The reply of a judge.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JudgeReply {
+pub(crate) struct JudgeReply {
     /// The ruling on the criterion.
     verdict: Word,
     /// The evidence for it, for people.

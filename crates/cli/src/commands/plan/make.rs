@@ -1,0 +1,213 @@
+//! `ledger plan make`: a planner command makes the first plan of a run from a goal.
+//!
+//! The plan is completed from a registry of tools, checked, and proposed; a person approves it. The
+//! planner's time and cost are part of the run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use plan_ledger::internals::files;
+use plan_ledger::internals::plan::{NameKind, lint, validate};
+use plan_ledger::{
+    ApprovalPolicy, Cost, Error, Json, Plan, Result as LedgerResult, Ruling, RunId, RunPolicy,
+    TextPolicy,
+};
+
+use crate::commands::run::read_answer;
+use crate::options::{InputArgs, LedgerArgs, parse_text_policy};
+use crate::output::{Code, Failure, print_message};
+use crate::requests::{CheckedPlan, PlannerUse, ProposeRequest, check_name};
+use crate::runner::{
+    Check, CheckAnswer, Checked, FolderState, Planner, ProcessOptions, ProcessWorkers, Report,
+    Subject, TIMEOUT_SECONDS, Workers as _, first_request,
+};
+
+use super::planned_files::execute_and_note;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger plan make --goal 'Move the users to the new API' --planner ./planner.sh
+  ledger plan make --goal 'Process a loan' --planner ./planner.sh --tools tools.yaml --run loan
+  ledger plan review loan                          what it made
+  ledger plan approve loan --by ana                then `ledger work` or `ledger run` does it
+
+The planner reads JSON from its standard input and prints a plan (format/hand-off.md, Planners). If
+that is not a plan, it is asked again, at most three times.";
+
+/// The pause between two looks at the planner.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often the planner is asked.
+const REPLIES_MAX: usize = 3;
+
+/// How many words of the goal are in the default name of the run.
+const NAME_WORDS: usize = 5;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct PlanMakeArgs {
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// What the plan is to achieve
+    #[arg(long, value_name = "TEXT")]
+    goal: String,
+    /// Shell command that prints a plan: reads a JSON request
+    #[arg(long, value_name = "CMD")]
+    planner: String,
+    /// Complete the plan from this registry of tools: YAML or JSON (format/tools.md)
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+    /// The run's name [default: the first words of the goal]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// How text criteria are judged [default: judge]
+    #[arg(long, value_name = "WHO", value_parser = parse_text_policy())]
+    text: Option<TextPolicy>,
+}
+
+pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
+    let run = args.run.clone().unwrap_or_else(|| name_of(&args.goal));
+    check_name(NameKind::Run, &run)?;
+    let tools = args.tools.as_ref().map(|file| files::read_tool_registry(file)).transpose();
+    let planner = Planner {
+        command: args.planner.clone(),
+        approval: ApprovalPolicy::Required,
+        read: read_answer,
+        tools: tools.map_err(Failure::of_input)?,
+    };
+    // The types of the inputs are not known before there is a plan.
+    let given = args.inputs.values(&Plan::default())?;
+    let (plan, planner_use) = ask(args, &run, &planner, &given)?;
+    let inputs = args.inputs.values(&plan)?;
+    for warning in lint(&plan) {
+        print_message(&format!("warning: {warning}"));
+    }
+    let reason = format!("{}: {}", planner.name(), args.goal);
+    let policy = RunPolicy {
+        approval: ApprovalPolicy::Required,
+        text: args.text.unwrap_or_default(),
+        ..RunPolicy::default()
+    };
+    let (plan, planner, draft) = (Box::new(plan), Some(planner_use), CheckedPlan::default());
+    let provenance = None;
+    let request = ProposeRequest { run, plan, reason, policy, inputs, planner, provenance, draft };
+    execute_and_note(&args.ledger, request)
+}
+
+/// The plan that the planner made, and what it took.
+fn ask(
+    args: &PlanMakeArgs,
+    run: &str,
+    planner: &Planner,
+    given: &BTreeMap<String, Value>,
+) -> Result<(Plan, PlannerUse), Failure> {
+    let name = planner.name();
+    let mut used = PlannerUse { by: name.clone(), cost: Cost::default(), duration_micros: 0 };
+    let mut problems = Vec::new();
+    while problems.len() < REPLIES_MAX {
+        let first =
+            FirstPlan { run, goal: &args.goal, variables: given, unusable_answers: &problems };
+        let asked = first.ask(planner, args.ledger.dir())?;
+        asked.notes.iter().for_each(|note| print_message(&format!("{name} {note}")));
+        let Checked { ruling, evidence, cost, duration, .. } = asked.checked;
+        used.cost = used.cost.plus(cost.unwrap_or_default());
+        used.duration_micros = used.duration_micros.saturating_add(duration);
+        let Some(ruling) = ruling else {
+            return Err(Failure::Usage(format!("{name} was stopped")));
+        };
+        let found = match ruling {
+            Ruling::Pass => planner.plan(evidence.as_bytes()),
+            Ruling::Fail => Err(evidence),
+        };
+        let checked = found.and_then(|plan| {
+            let plan = Plan {
+                goal: if plan.goal.is_empty() { args.goal.clone() } else { plan.goal },
+                ..plan
+            };
+            match validate(&plan).as_slice() {
+                [] => Ok(plan),
+                faults => {
+                    Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+                }
+            }
+        });
+        match checked {
+            Ok(plan) => return Ok((plan, used)),
+            Err(problem) => {
+                print_message(&format!("{name} gave no usable plan: {problem}"));
+                problems.push(problem);
+            }
+        }
+    }
+    Err(Failure::Rejected(format!(
+        "{name} gave no usable plan in {REPLIES_MAX} attempts\nhint: see what it prints: {}",
+        args.planner
+    )))
+}
+
+/// The first words of a goal, as a name.
+fn name_of(goal: &str) -> String {
+    let words = goal.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.take(NAME_WORDS).map(str::to_lowercase).collect::<Vec<_>>().join("-")
+}
+
+/// A request for the first plan of a run.
+#[derive(Debug)]
+struct FirstPlan<'a> {
+    /// The name that the run will have.
+    run: &'a str,
+    /// What the plan is to achieve.
+    goal: &'a str,
+    /// The values of its inputs.
+    variables: &'a BTreeMap<String, Value>,
+    /// The problems of earlier replies.
+    unusable_answers: &'a [String],
+}
+
+/// The end of a planner.
+#[derive(Debug)]
+struct Asked {
+    checked: Checked,
+    /// What else it did.
+    notes: Vec<String>,
+}
+
+impl FirstPlan<'_> {
+    /// Run the planner in the current folder, and wait for it.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be started.
+    fn ask(&self, planner: &Planner, ledger: &Path) -> LedgerResult<Asked> {
+        let failed = |error| Error::io("create a folder for the planner's files", ledger, error);
+        let files = tempfile::tempdir().map_err(failed)?;
+        let ledger = std::path::absolute(ledger).map_err(failed)?;
+        let before = FolderState::of_working_folder(&ledger);
+        let options = ProcessOptions { ledger: ledger.clone(), run: RunId(0), worker: None };
+        let mut workers = ProcessWorkers::within(files.path().to_owned(), options);
+        workers.check(&Check {
+            subject: Subject::Replan(RunId(0)),
+            criterion: 0,
+            command: planner.command.clone(),
+            answer: CheckAnswer::Reply,
+            environment: planner.environment(self.run),
+            output: Json::from(first_request(
+                (self.run, self.goal),
+                self.variables,
+                self.unusable_answers,
+            )),
+            timeout_seconds: Some(TIMEOUT_SECONDS),
+        })?;
+        loop {
+            if let Some(Report::Checked(checked)) = workers.next(POLL_INTERVAL) {
+                let changed = before.changes(&FolderState::of_working_folder(&ledger));
+                return Ok(Asked { checked, notes: changed.into_iter().collect() });
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Planners: the first plan from a goal, later versions, what they cost, and what they must leave
+//! alone.
+
+use serde_json::Value;
+
+use crate::command::Place;
+
+const TOOLS: &str = "\
+tools:
+  bureau:
+    retry: {max_attempts: 3, backoff_seconds: 2, backoff_percent: 200}
+    side_effects: [external API call]
+    idempotent: yes
+";
+
+/// A planner that keeps its input, reports its cost, and prints a rough plan.
+const PLANNER: &str = r#"cat > asked.json
+echo '{"money_micros": 40000, "tokens": 900}' > "$LEDGER_COST"
+cat <<'END'
+steps:
+  - {id: pull_credit, goal: Retrieve the score, tools: [bureau], command: 'echo 720'}
+budget: {money_micros: 250000}
+END
+"#;
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write("tools.yaml", TOOLS);
+    place.write("planner.sh", PLANNER);
+    place.ledger("init").code(0);
+    place
+}
+
+fn helpers(place: &Place) -> Vec<Value> {
+    let lines = place.ledger("inspect .ledger records --kind helper_ended --json").lines();
+    lines.into_iter().map(|line| line["event"].clone()).filter(Value::is_object).collect()
+}
+
+// S20: the planner makes the first plan.
+
+#[test]
+fn s20_goal_becomes_a_plan_that_waits_for_review() {
+    let place = place();
+    let goal = "Process loan application";
+    let args = ["plan", "make", "--goal", goal, "--planner", "sh planner.sh", "--run", "loan"];
+    let args = [&args[..], &["--tools", "tools.yaml", "--set", "applicant_id=A-7291"]].concat();
+    place.ledger_with(&args).code(0).says(&["run loan: version 1, 1 steps, waiting for review"]);
+    let asked: Value = serde_json::from_str(&place.read("asked.json")).unwrap();
+    assert_eq!((&asked["goal"], &asked["version"]), (&goal.into(), &0.into()));
+    assert_eq!(asked["variables"]["applicant_id"], "A-7291");
+    assert!(asked["request"]["trigger"].is_null() && asked["plan"].is_null());
+    let run = place.state().run_named("loan").unwrap().clone();
+    let step = run.versions[0].plan.decode().steps.remove(0);
+    assert_eq!(step.retry.unwrap().max_attempts, 3, "completed from the registry");
+    assert_eq!(*step.side_effects, ["external API call"]);
+    assert_eq!(run.variables["applicant_id"].value.value(), "A-7291");
+    // Its time and cost are on record, and count in the budget.
+    let helpers = helpers(&place);
+    assert_eq!(
+        (&helpers[0]["role"], &helpers[0]["by"]),
+        (&"planner".into(), &"planner:planner.sh".into())
+    );
+    assert!(helpers[0]["duration_micros"].as_u64().unwrap() > 0);
+    assert_eq!(run.account.spent.money_micros, 40_000);
+    place.ledger("claim loan --worker w").code(3);
+    place.ledger("plan approve loan --by ana").code(0);
+    place.ledger("work loan --worker w -- true").code(0);
+    place.ledger("budget loan").says(&["spent $0.04"]);
+    place.ledger("verify .ledger").code(0);
+}
+
+#[test]
+fn s20_unusable_plans_are_asked_again_and_then_refused() {
+    let place = place();
+    place.write(
+        "planner.sh",
+        "cat > asked.json; echo x >> tries; echo 'steps: [{id: a, after: [b]}]'\n",
+    );
+    let args = ["plan", "make", "--goal", "Do it", "--planner", "sh planner.sh"];
+    place
+        .ledger_with(&args)
+        .code(6)
+        .complains(&["there is no step or barrier `b`", "in 3 attempts"]);
+    assert_eq!(place.read("tries").lines().count(), 3);
+    let asked: Value = serde_json::from_str(&place.read("asked.json")).unwrap();
+    assert_eq!(
+        (&asked["run"], asked["unusable_answers"].as_array().unwrap().len()),
+        (&"do-it".into(), 2)
+    );
+    assert!(place.state().runs.is_empty());
+}
+
+#[test]
+fn s20_planner_that_changes_files_is_reported() {
+    let place = place();
+    place.write("planner.sh", "echo hacked > src.py; echo 'steps: [{id: a}]'\n");
+    let args = ["plan", "make", "--goal", "Do it", "--planner", "sh planner.sh"];
+    let made = place.ledger_with(&args).code(0);
+    made.complains(&["planner:planner.sh changed files, although it only plans: src.py"]);
+}
+
+/// A run whose only step fails, so that its planner is asked.
+fn failing(place: &Place, planner: &str, more: &str) -> crate::command::Ended {
+    place.write("planner.sh", planner);
+    place.write(
+        "plan.yaml",
+        "budget: {money_micros: 1000000}\nfailure: {max_replans: 2, rules: [{id: r, when: {}, then: {replan: {}}}]}\n\
+         steps:\n  - {id: a, command: 'false', retry: {max_attempts: 1}}\n",
+    );
+    let args = "run plan.yaml --approve auto --planner";
+    let args: Vec<&str> =
+        args.split(' ').chain(["sh planner.sh"]).chain(more.split_whitespace()).collect();
+    place.ledger_with(&args)
+}
+
+#[test]
+fn s20_later_versions_are_completed_and_their_planner_is_charged() {
+    let place = place();
+    failing(&place, PLANNER, "--tools tools.yaml").code(0);
+    let run = place.state().run_named("plan").unwrap().clone();
+    let step = run.versions[1].plan.decode().steps.remove(0);
+    assert_eq!(step.retry.unwrap().max_attempts, 3);
+    assert_eq!(run.account.spent.tokens, 900);
+    assert_eq!(helpers(&place).len(), 1);
+}
+
+#[test]
+fn s20_planner_that_sets_variables_is_reported() {
+    let place = place();
+    let program = crate::command::PROGRAM;
+    let planner = format!("{program} set score 1 --run plan >&2; echo x > new.txt\n{PLANNER}");
+    let ended = failing(&place, &planner, "").code(0);
+    ended.complains(&[
+        "planner:planner.sh set variables, although it only plans: score",
+        "planner:planner.sh changed files, although it only plans: ",
+        "new.txt",
+    ]);
+}
+
+#[test]
+fn s20_judge_is_charged() {
+    let place = place();
+    place.write(
+        "judge.sh",
+        "echo '{\"tokens\": 5}' > \"$LEDGER_COST\"; echo '{\"verdict\": \"pass\"}'\n",
+    );
+    place.write("plan.yaml", "steps:\n  - {id: a, command: 'true', acceptance: [it is good]}\n");
+    place.ledger_with(&["run", "plan.yaml", "--judge", "sh judge.sh"]).code(0);
+    assert_eq!(place.state().run_named("plan").unwrap().account.spent.tokens, 5);
+    assert_eq!(helpers(&place)[0]["role"], "judge");
+}
