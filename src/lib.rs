@@ -146,9 +146,9 @@ pub use {
     plan::{
         AcceptedBasis, Attempt, Barrier, BarrierNeeds, BlobOutput, BudgetPart, CapScope, Caps,
         Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule,
-        FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown, Origin,
-        PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem, Provenance,
-        QuestionBody, QuestionSubject, RareField, Review, Route, Variable,
+        FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown,
+        Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem,
+        Provenance, QuestionBody, QuestionSubject, RareField, Review, Route, Variable,
     },
 };
 

@@ -6,7 +6,7 @@ finish() {
     mkdir -p done
     echo "$LEDGER_STEP" > "done/$LEDGER_STEP.txt"
     # Agents commit one after the other: git has one lock.
-    # Nobody else has it, so one that is there was left by a git that was killed.
+    # One that is there was left by a git that was killed: this script has the lock.
     flock .git sh -c 'rm -f .git/index.lock; git add -A done && { git diff --cached --quiet ||
         git commit --quiet -m "$LEDGER_STEP"; }'
 }

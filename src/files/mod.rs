@@ -13,7 +13,6 @@
 mod commands;
 mod diagnostic;
 mod draft;
-mod kept_ids;
 mod markdown;
 mod native;
 mod plan_file;
@@ -27,7 +26,7 @@ mod write;
 
 pub use commands::{Programs, as_written_commands};
 pub use diagnostic::{Diagnostic, Severity};
-pub use kept_ids::keep_ids;
+pub use draft::keep_ids;
 pub use plan_file::{PlanFile, PlanFormat, StatedCommand};
 pub use read::{
     LintReport, ReadOptions, lint, lint_text, lint_with, parse, parse_tag, parse_with, read,

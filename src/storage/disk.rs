@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - No symbolic link is followed to a file, and only regular files are opened: a ledger that came
-//!   from somebody else, in a cloned repository, reads and changes nothing outside of its folder.
+//!   from another person, in a cloned repository, reads and changes nothing outside of its folder.
 //! - Files and folders have no access for users other than the ledger's, or its group's if the ledger
 //!   is shared.
 

@@ -65,7 +65,7 @@ fn s8_worker_controls_neither_its_run_nor_other_steps() {
         );
         place.write(
             "plan.yaml",
-            "steps: [{id: one, acceptance: [somebody looked]}, {id: two, after: [one]}]",
+            "steps: [{id: one, acceptance: [a person looked]}, {id: two, after: [one]}]",
         );
         let mut run =
             place.command(&["run", "plan.yaml", "--worker", "sh worker.sh", "--text", "judge"]);

@@ -1,4 +1,4 @@
-//! Files of others: what a ledger that somebody else made, or another user of the machine, can reach.
+//! Files of others: what a ledger of another person, or another user of the machine, can reach.
 //! Real files, links and users; tests that need a second user run only as the superuser.
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use super::command::{Place, start, wait_until};
+use super::command::{Place, report_skipped, start, wait_until};
 
 /// A user that this one is not.
 const OTHER: u32 = 65534;
@@ -17,7 +17,7 @@ fn is_superuser() -> bool {
     let is_superuser =
         fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if !is_superuser {
-        println!("skipped: only the superuser can act as another user");
+        report_skipped("only the superuser can act as another user");
     }
     is_superuser
 }
@@ -100,7 +100,7 @@ fn link_in_the_folder_of_a_runner_leads_nowhere() {
     assert_eq!(fs::read_to_string(place.path("victim")).unwrap(), "precious");
 }
 
-/// Outputs and standard errors have secrets, and whoever may read LOCK may lock it.
+/// Outputs and standard errors have secrets, and a user who may read LOCK may lock it.
 #[test]
 fn files_of_a_ledger_are_private() {
     let place = Place::new();

@@ -164,7 +164,7 @@ fn a_long_path_is_served() {
 
 /// Story: one process opened all connections, sent a byte now and then, and kept every other client out;
 /// leases ran out meanwhile.
-/// Goal: connections that say nothing make room, and their number keeps nobody out.
+/// Goal: connections that say nothing make room, and their number keeps no client out.
 #[test]
 fn connections_that_say_nothing_make_room() {
     let folder = tempfile::tempdir().unwrap();

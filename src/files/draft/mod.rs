@@ -6,12 +6,14 @@
 
 mod dependencies;
 mod implicit_order;
+mod kept_ids;
 mod plan_draft;
 mod step_fields;
 mod task_status;
 mod unique_ids;
 
 pub(super) use implicit_order::{Concurrency, ImplicitOrder};
+pub use kept_ids::keep_ids;
 pub(super) use plan_draft::{PlanDraft, SourceMap, StepSource, ValidPlan, tool_extra};
 pub(super) use step_fields::{StepField, success_criterion};
 pub(super) use task_status::TaskStatus;

@@ -14,7 +14,6 @@ mod run;
 mod wait;
 mod words;
 mod worker;
-mod worker_limits;
 
 pub(crate) use amounts::{parse_money, parse_seconds};
 pub(crate) use author::ByOption;
@@ -32,5 +31,4 @@ pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
-pub(crate) use worker::{LeaseOption, RouteArgs, TokenArg, WorkerOption};
-pub(crate) use worker_limits::WorkerLimitArgs;
+pub(crate) use worker::{LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption};

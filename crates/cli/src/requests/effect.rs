@@ -55,7 +55,7 @@ pub struct EffectAnswer {
 }
 
 impl RequestKind for EffectRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
 
     type Answer = EffectAnswer;
 

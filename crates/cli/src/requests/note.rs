@@ -47,7 +47,7 @@ pub struct NoteAnswer {
 }
 
 impl RequestKind for NoteRequest {
-    const RULES: Rules = Rules::of(Role::Worker).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).with_attempts();
 
     type Answer = NoteAnswer;
 

@@ -80,7 +80,7 @@ pub(crate) enum Receipted {
 }
 
 impl RequestKind for ReceiptRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
 
     type Answer = Receipted;
 

@@ -49,7 +49,7 @@ pub struct ReleaseAnswer {
 }
 
 impl RequestKind for ReleaseRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
 
     type Answer = ReleaseAnswer;
 

@@ -42,7 +42,7 @@ pub struct RenewAnswer {
 }
 
 impl RequestKind for RenewRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Required).with_attempts();
 
     type Answer = RenewAnswer;
 

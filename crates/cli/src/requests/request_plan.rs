@@ -67,7 +67,7 @@ pub struct RequestPlanAnswer {
 }
 
 impl RequestKind for RequestPlanRequest {
-    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Optional).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).token(TokenRule::Optional).with_attempts();
 
     type Answer = RequestPlanAnswer;
 

@@ -74,7 +74,7 @@ impl Rules {
         }
     }
 
-    pub(crate) const fn from_attempt(self) -> Self {
+    pub(crate) const fn with_attempts(self) -> Self {
         Self { from_attempt: true, ..self }
     }
 

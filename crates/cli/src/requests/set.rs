@@ -49,7 +49,7 @@ pub struct SetAnswer {
 }
 
 impl RequestKind for SetRequest {
-    const RULES: Rules = Rules::of(Role::Worker).from_attempt();
+    const RULES: Rules = Rules::of(Role::Worker).with_attempts();
 
     type Answer = SetAnswer;
 

@@ -80,7 +80,6 @@ fn parent_of(process: u32) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[cfg(target_os = "linux")]
 mod tests {
     use std::process::{Child, Command, Stdio};
 
@@ -99,6 +98,7 @@ mod tests {
 
     /// A descendant without the variables has an ancestor with them; another ledger is not concerned.
     #[test]
+    #[cfg(target_os = "linux")]
     fn descendants_of_a_worker_are_inside_its_attempt() {
         let (ledger, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut child = sleeper("env -i PATH=\"$PATH\" sleep 600 & echo $!; wait", ledger.path());

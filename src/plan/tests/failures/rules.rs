@@ -356,7 +356,7 @@ fn rule_sees_output_variables_and_the_rest_of_the_budget() {
         };
         let budget = Budget { tokens: Some(100), ..Budget::default() };
         let mut ledger =
-            TestLedger::with(&Plan { failure, budget, ..plan(vec![step("a", &[])]) }, trust());
+            TestLedger::with(&Plan { budget, failure, ..plan(vec![step("a", &[])]) }, trust());
         let token = ledger.dispatch("a");
         let output = Json::new(&serde_json::json!({"flag": "system_error"})).into();
         let cost = Cost { tokens: 30, ..Cost::default() };

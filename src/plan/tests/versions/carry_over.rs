@@ -61,7 +61,7 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
 fn accepted_step_that_must_not_be_done_twice_asks_before_it_is_done_again() {
     let after = |goal: &str| {
         let prepare = Step { goal: goal.to_owned(), ..step("prepare", &[]) };
-        let send = Step { after: vec!["prepare".to_owned()].into(), ..once("send") };
+        let send = Step { after: vec!["prepare".to_owned()], ..once("send") };
         // A run that is done takes no other plan.
         plan(vec![prepare, send, step("last", &[])])
     };

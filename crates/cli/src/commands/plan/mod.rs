@@ -3,7 +3,6 @@
 //! Plan files are only read. A result goes to standard output, or into a file that must not exist.
 
 mod add;
-mod approve;
 mod diff;
 mod enrich;
 mod export;
@@ -16,7 +15,6 @@ mod propose;
 mod request;
 pub(crate) mod review;
 mod show;
-mod withdraw;
 
 use clap::{Args, Subcommand};
 
@@ -61,13 +59,13 @@ enum PlanTask {
     /// Show the version of a run's plan that waits for approval
     Review(review::PlanReviewArgs),
     /// Approve the version that waits, so that it becomes active
-    Approve(approve::PlanApproveArgs),
+    Approve(review::PlanApproveArgs),
     /// Reject the version that waits
-    Reject(approve::PlanApproveArgs),
+    Reject(review::PlanApproveArgs),
     /// Request a new version: the plan does not work, or the goal changed
     Request(request::PlanRequestArgs),
     /// Withdraw a request for a new version or for more steps
-    Withdraw(withdraw::PlanWithdrawArgs),
+    Withdraw(review::PlanWithdrawArgs),
 }
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
@@ -82,9 +80,9 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<Code, Failure> {
         PlanTask::Add(args) => add::add(args),
         PlanTask::History(args) => history::history(args),
         PlanTask::Review(args) => review::review(args),
-        PlanTask::Approve(args) => approve::approve(args),
-        PlanTask::Reject(args) => approve::reject(args),
+        PlanTask::Approve(args) => review::approve(args),
+        PlanTask::Reject(args) => review::reject(args),
         PlanTask::Request(args) => request::request(args),
-        PlanTask::Withdraw(args) => withdraw::withdraw(args),
+        PlanTask::Withdraw(args) => review::withdraw(args),
     }
 }

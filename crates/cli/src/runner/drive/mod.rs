@@ -20,8 +20,6 @@ pub(crate) use criteria::may_hold;
 pub use guard::Guards;
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
-#[cfg(test)]
-pub(crate) use helpers::planner::PlannerRequest;
 pub(crate) use helpers::planner::is_by_planner;
 pub use pending::{Pending, pending};
 pub use recover::{Recovered, recover};

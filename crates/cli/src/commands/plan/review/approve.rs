@@ -9,7 +9,7 @@ use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ReviewRequest;
 
-use super::planned_files::execute_and_note;
+use crate::commands::plan::planned_files::execute_and_note;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
 /// `ledger plan approve` and `ledger plan reject`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct PlanApproveArgs {
+pub(in crate::commands::plan) struct PlanApproveArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     #[command(flatten)]
@@ -37,11 +37,11 @@ pub(super) struct PlanApproveArgs {
     shown: Option<String>,
 }
 
-pub(super) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(in crate::commands::plan) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Review::Approved)
 }
 
-pub(super) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(in crate::commands::plan) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Review::Rejected)
 }
 

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan_file::{PlanFile, PlanFormat};
+use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::plan::{Fallback, Plan, Step};
 
 /// Gives the steps of a file the ids of the steps of the same text in an earlier plan.
@@ -152,7 +152,7 @@ mod tests {
         let mut file = parse("plan.md", text).unwrap();
         keep_ids(&mut file, &before);
         assert_eq!(file.done.keys().collect::<Vec<_>>(), ["1"]);
-        assert_eq!(file.plan.steps[2].after.to_vec(), ["1"]);
-        assert_eq!(file.plan.steps[1].after.to_vec(), ["3"]);
+        assert_eq!(file.plan.steps[2].after, ["1"]);
+        assert_eq!(file.plan.steps[1].after, ["3"]);
     }
 }

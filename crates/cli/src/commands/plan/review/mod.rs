@@ -1,5 +1,8 @@
 //! `ledger plan review`: the plan version that waits for approval, and how it differs.
 
+mod approve;
+mod withdraw;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +17,9 @@ use crate::output::{
     Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, shell_command,
 };
 use crate::requests::{question_about, run_or_only};
+
+pub(super) use approve::{PlanApproveArgs, approve, reject};
+pub(super) use withdraw::{PlanWithdrawArgs, withdraw};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,15 @@
 //! Options of the commands of workers: the worker's name, the lease, and the token.
 
+mod limits;
+
 use clap::Args;
 
 use plan_ledger::internals::plan::Route;
 
-use super::amounts::parse_seconds;
-use super::run::parse_name;
+use crate::options::amounts::parse_seconds;
+use crate::options::run::parse_name;
+
+pub(crate) use limits::WorkerLimitArgs;
 
 /// The worker.
 #[derive(Debug, Args)]
