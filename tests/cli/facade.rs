@@ -17,6 +17,11 @@ use crate::golden::deterministic;
 use crate::lab::LOOKS;
 
 /// Steps of which each tenth waits for the nine before it, and a barrier over the first five.
+/// A receipt with an output, which every step declares.
+fn done() -> Receipt {
+    Receipt { output: Json::new(&serde_json::json!(1)).into(), ..Receipt::default() }
+}
+
 fn plan(count: usize) -> Plan {
     let id = |number: usize| format!("s{number}");
     let step = |number: usize| {
@@ -43,9 +48,7 @@ fn on_disk(disk: &SimDisk) -> Environment {
 fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     let task = ledger.dispatch(run, worker).unwrap()?;
     let output = Json::new(&serde_json::json!(task.step.id));
-    ledger
-        .record_receipt(task.token, Receipt { output: output.into(), ..Receipt::default() })
-        .unwrap();
+    ledger.record_receipt(task.token, Receipt { output: output.into(), ..done() }).unwrap();
     Some(task.number.0)
 }
 
@@ -70,11 +73,11 @@ fn oversized_payload_causes_no_new_fold() {
     assert_eq!(set(&large), (false, 0));
     assert_eq!(set("y"), usual);
     let before = disk.calls();
-    let receipt = Receipt { log_tail: large, ..Receipt::default() };
+    let receipt = Receipt { log_tail: large, ..done() };
     let error = ledger.record_receipt(token, receipt).unwrap_err();
     assert_eq!((error.kind(), disk.calls()), (ErrorKind::TooLarge, before), "{error}");
     assert_eq!(set("z"), usual);
-    ledger.record_receipt(token, Receipt::default()).unwrap();
+    ledger.record_receipt(token, done()).unwrap();
 }
 
 /// Goal: threads that share a handle get different steps, and every step has one winner.
@@ -122,7 +125,7 @@ fn replay_equals_the_live_state_at_every_commit() {
         let count = Json::new(&serde_json::json!(task.number.0));
         ledger.set_variable(run, "count", count, None, "me").unwrap();
         live.insert(ledger.head().seq, ledger.state_hash().unwrap());
-        ledger.record_receipt(task.token, Receipt::default()).unwrap();
+        ledger.record_receipt(task.token, done()).unwrap();
         live.insert(ledger.head().seq, ledger.state_hash().unwrap());
     }
     assert!(live.len() > 80, "{}", live.len());
@@ -334,7 +337,7 @@ fn receipt_and_next_dispatch_are_one_commit() {
         };
         let mut task = ledger.dispatch(run, "worker").ok()?;
         while let Some(held) = task {
-            let receipt = Receipt::default();
+            let receipt = done();
             let reported =
                 ledger.record_receipt_and_dispatch(held.token, receipt, "worker").ok()?;
             assert_eq!(reported.0, plan_ledger::StepStatus::Accepted);
@@ -376,10 +379,10 @@ fn late_receipt_dispatches_nothing() {
     let ledger = Ledger::create(Path::new("a.ledger"), &on_disk(&SimDisk::new())).unwrap();
     let run = ledger.start_run("steps", &plan(10), RunPolicy::default()).unwrap();
     let held = ledger.dispatch(run, "worker").unwrap().unwrap();
-    ledger.record_receipt(held.token, Receipt::default()).unwrap();
+    ledger.record_receipt(held.token, done()).unwrap();
     let before = ledger.state().unwrap();
     assert!(!before.runs[&run].lanes.is_empty() && before.in_flight.is_empty());
-    let other = Receipt { duration: 7, ..Receipt::default() };
+    let other = Receipt { duration: 7, ..done() };
     let late = ledger.record_receipt_and_dispatch(held.token, other, "worker");
     assert!(matches!(late.unwrap_err().rejection(), Some(Rejection::StaleToken(_))));
     let after = ledger.state().unwrap();

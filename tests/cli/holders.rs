@@ -56,13 +56,13 @@ fn a_crowd_leaves_the_ledger_the_files_that_it_needs() {
     let (place, holder) = holder_after("ulimit -n 64");
     let connect = || UnixStream::connect(place.path(".ledger/serve.sock")).unwrap();
     let crowd: Vec<_> = (0..80).map(|_| connect()).collect();
+    // Those that say nothing make room for the last one.
     for number in 0..6 {
-        let answer = asked(&crowd[0], &set("v", 900_000 + number));
+        let answer = asked(crowd.last().unwrap(), &set("v", 900_000 + number));
         assert_eq!(answer.code, 0, "{answer:?}");
     }
     let mut told = String::new();
-    BufReader::new(crowd.last().unwrap()).read_line(&mut told).unwrap();
-    assert!(told.contains("the server is busy with 16 clients"), "{told}");
+    assert_eq!(BufReader::new(&crowd[0]).read_line(&mut told).unwrap(), 0, "{told}");
     drop(crowd);
     place.ledger("claim --worker w").code(0);
     holder.signal("TERM");

@@ -47,7 +47,7 @@ impl RecipeTest {
     }
 
     fn run(&self, options: &[&str]) -> Ended {
-        let words = [&["run", "plan.yaml"], options].concat();
+        let words = [&["run", "plan.yaml", "--on-unknown", "retry"], options].concat();
         let mut command = self.place.command(&words);
         command
             .env("PATH", self.search_path())

@@ -171,6 +171,7 @@ fn unknown_outcome_waits_for_an_answer() {
             "steps:
   - id: mail
     idempotent: 'no'
+    timeout_seconds: 2
     command: 'echo x >> $TALLY; test $LEDGER_ATTEMPT = 2 || sleep 60'
   - {id: end, after: [mail], command: 'true'}
 ",

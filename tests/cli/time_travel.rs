@@ -255,6 +255,21 @@ fn state_is_the_same_from_any_origin_at_every_record() {
     expect_same_from_any_origin(&disk, &environment, ledger, &live);
 }
 
+/// What a runner and a person do besides, once for each open run.
+fn set_failures_and_report_helper(ledger: &Ledger, live: &mut BTreeMap<u64, ContentHash>) {
+    let (by, cost) = ("me".to_owned(), Cost { money_micros: 2, tokens: 1 });
+    for run in ledger.state().unwrap().runs.open().collect::<Vec<_>>() {
+        let (by, settings) = (by.clone(), FailureSettings::default());
+        let settings = FailureSettings { on_unknown: OnUnknown::Retry, ..settings };
+        let set = Command::SetFailureSettings { run, settings, by: by.clone() };
+        let report = Command::ReportHelper { run, role: HelperRole::Judge, by, cost, duration: 5 };
+        for command in [set, report] {
+            ignore_rejection(ledger.execute(&command).map(drop));
+            live.insert(ledger.head().seq, state_hash(&ledger.state().unwrap()));
+        }
+    }
+}
+
 /// Goal: the same for everything that can happen to runs: every kind of event, in any order.
 /// Method: random commands of all kinds and a snapshot every 100 records; three histories, and
 /// more until every kind of event has occurred.
@@ -266,7 +281,8 @@ fn state_is_the_same_from_any_origin_for_every_event() {
         let disk = SimDisk::new();
         let environment = environment(&disk, 100);
         let ledger = Ledger::create(&dir(), &environment).unwrap();
-        let live = crate::random_commands::play(&ledger, seed, 1_500);
+        let mut live = crate::random_commands::play(&ledger, seed, 1_500);
+        set_failures_and_report_helper(&ledger, &mut live);
         for kind in kinds_of(&ledger) {
             missing.remove(&kind);
         }

@@ -34,7 +34,12 @@ pub(crate) fn begin(
     storage
         .create_ledger_dir(staging.dir(), options.for_group)
         .map_err(|error| io("create the folder", staging.dir(), error))?;
-    check_own(&**storage, staging.dir())?;
+    check_own(&**storage, staging.dir()).inspect_err(|error| {
+        // The folder of another user stays.
+        if error.kind() != ErrorKind::Rejected {
+            let _ = storage.remove_dir(staging.dir());
+        }
+    })?;
     let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
     let lock = take_lock(&**storage, &staging, holder, allowed).inspect_err(|error| {
         // A folder that is not empty stays. An empty one that another process has just created may

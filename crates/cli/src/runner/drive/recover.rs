@@ -136,8 +136,8 @@ fn wait_for_unrepeatable(
         {
             continue;
         }
-        let limit =
-            step.timeout_seconds().map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
+        let limit = step.timeout_seconds().or(plan.header().defaults.timeout_seconds);
+        let limit = limit.map(|seconds| u64::from(seconds).saturating_mul(1_000_000));
         let until = match limit {
             Some(limit) => attempt.dispatched.saturating_add(limit),
             None => ledger.now().saturating_add(WAIT_MAX),
