@@ -21,7 +21,7 @@ Examples:
 /// `ledger plan approve` and `ledger plan reject`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::commands::plan) struct PlanApproveArgs {
+pub(crate) struct PlanApproveArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     #[command(flatten)]
@@ -37,11 +37,11 @@ pub(in crate::commands::plan) struct PlanApproveArgs {
     shown: Option<String>,
 }
 
-pub(in crate::commands::plan) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(crate) fn approve(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Review::Approved)
 }
 
-pub(in crate::commands::plan) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
+pub(crate) fn reject(args: &PlanApproveArgs) -> Result<Code, Failure> {
     review(args, Review::Rejected)
 }
 

@@ -14,12 +14,12 @@ Examples:
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::commands::plan) struct PlanWithdrawArgs {
+pub(crate) struct PlanWithdrawArgs {
     #[command(flatten)]
     author: AuthorArgs,
 }
 
-pub(in crate::commands::plan) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
+pub(crate) fn withdraw(args: &PlanWithdrawArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, author, reason } = &args.author;
     let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
     ledger.execute(WithdrawRequest { run, by, reason })
