@@ -89,12 +89,10 @@ const SERVICE: &[&str] = &[
 const SAMPLE: &[Mutant] = &[
     Mutant::SegmentDirEntryUnsynced,
     Mutant::AckBeforeSync,
-    Mutant::HeadBeforeSync,
-    Mutant::FailedSyncRetried,
     Mutant::TornTailTruncated,
     Mutant::MissingNewestSegmentIgnored,
     Mutant::StaleSegmentAccepted,
-    Mutant::LockIdentityUnchecked,
+    Mutant::LinkFollowed,
     Mutant::NonIdempotentStepRedispatched,
     Mutant::BarrierReleasedEarly,
     Mutant::NoOp,
@@ -102,7 +100,7 @@ const SAMPLE: &[Mutant] = &[
 
 /// The modules that the sample runs against: minutes, not an hour.
 const SAMPLE_MODULES: &[&str] =
-    &["disk_trace", "log_files", "claims", "hazards", "facade", "log_fencing"];
+    &["disk_trace", "log_files", "claims", "other_users", "hazards", "facade", "log_fencing"];
 
 /// The time limit of one module, which takes a minute at most: longer means that the mutant hangs
 /// it. The limit is generous because other work on the machine slows the tests.

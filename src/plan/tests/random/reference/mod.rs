@@ -56,6 +56,8 @@ struct StepModel {
     reserved: Cost,
     receipt: Option<Receipt>,
     verdicts: BTreeMap<u32, Verdict>,
+    /// It was accepted, must not be done twice, and was invalidated.
+    is_repetition: bool,
     /// The hash for which its gate was opened.
     yes: Option<ContentHash>,
     run_if: Option<bool>,

@@ -16,6 +16,7 @@ impl StepModel {
             reserved: Cost::default(),
             receipt: None,
             verdicts: BTreeMap::new(),
+            is_repetition: false,
             yes: None,
             run_if: None,
             delay: None,
@@ -111,8 +112,12 @@ impl RunModel {
             }
             let is_invalidated = change.invalidated.contains(number);
             let is_held = change.held.contains(number);
+            let is_once = step.idempotent == Some(Idempotence::No);
             let work = self.work_mut(*number);
             assert_eq!(work.id, step.id, "a step number changed its id");
+            let was_done = work.is_repetition || work.phase == StepPhase::Accepted;
+            let is_repetition = was_done && is_once && is_invalidated && !is_held;
+            let is_unknown = work.phase == StepPhase::OutcomeUnknown;
             let is_out = matches!(work.phase, StepPhase::Failed | StepPhase::Gone);
             if is_held {
                 work.hold();
@@ -126,6 +131,9 @@ impl RunModel {
                 && work.phase != StepPhase::OutcomeUnknown
             {
                 *work = StepModel::new(&step.id);
+            }
+            if is_repetition && !is_unknown {
+                work.is_repetition = true;
             }
             if changed.contains(number) {
                 (work.yes, work.run_if, work.waiting_for_fallback) = (None, None, None);

@@ -40,7 +40,7 @@ impl RunModel {
             && text.after.iter().all(|name| self.is_met(name))
             && (text.condition.is_none() || work.run_if == Some(true))
             && text.preconditions.iter().all(|each| holds(each, &self.values, None))
-            && (text.gate.is_none() || work.yes == Some(self.hash(number)))
+            && ((text.gate.is_none() && !work.is_repetition) || work.yes == Some(self.hash(number)))
             && work.delay.is_none()
             && work.waiting_for_fallback.is_none()
             && !work.is_uncalled_fallback
@@ -277,6 +277,7 @@ impl RunModel {
         assert!(!self.lacks_output(number, work), "6: {work:?}");
         self.close_question(number);
         self.work_mut(number).end(StepPhase::Accepted);
+        self.work_mut(number).is_repetition = false;
     }
 
     /// Invariant 8.
