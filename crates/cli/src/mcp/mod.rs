@@ -69,7 +69,6 @@ const ROLES: &[(&str, &str)] = &[
     ("viewer", "Reads"),
 ];
 
-#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only the feature reads them"))]
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct McpArgs {

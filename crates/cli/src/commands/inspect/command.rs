@@ -179,6 +179,7 @@ pub(crate) fn inspect(
 ///
 /// # Errors
 /// As [`inspect`]; `Usage` for words that name no view.
+#[cfg(feature = "mcp")]
 pub(crate) fn inspect_words(
     dir: &str,
     words: &[String],
