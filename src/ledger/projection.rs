@@ -9,7 +9,7 @@ use std::io;
 
 use crate::error::Result;
 use crate::format::is_projection_name;
-use crate::log::LoggedRecord;
+use crate::log::{GapNote, KIND_GAP, LoggedRecord};
 use crate::plan::{ContentHash, Event, State, Timestamp};
 
 use super::codec::event::decode;
@@ -24,6 +24,8 @@ pub struct RecordedEvent {
     pub time: Timestamp,
     /// The event; `None` for a note.
     pub event: Option<Event>,
+    /// Whether it stands for a record that was lost before the ledger was salvaged.
+    pub is_lost: bool,
 }
 
 /// Decode a record.
@@ -31,13 +33,15 @@ pub struct RecordedEvent {
 /// # Errors
 /// `Unsupported` for a record of a newer program; `Corrupt` for an invalid payload.
 pub(crate) fn decode_record<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<RecordedEvent> {
-    Ok(RecordedEvent { seq: record.seq, time: record.time, event: decode(record)? })
+    let is_lost = record.kind == KIND_GAP && GapNote::is_loss(record.payload.as_ref());
+    Ok(RecordedEvent { seq: record.seq, time: record.time, event: decode(record)?, is_lost })
 }
 
 /// Fold a record into a state.
 pub(crate) fn apply_record(state: &mut State, record: &RecordedEvent) {
     match &record.event {
         Some(event) => state.apply(record.seq, record.time, event),
+        None if record.is_lost => state.lose_record(record.seq, record.time),
         None => state.skip_record(record.seq, record.time),
     }
 }
@@ -46,6 +50,7 @@ pub(crate) fn apply_record(state: &mut State, record: &RecordedEvent) {
 pub(crate) fn apply_owned_record(state: &mut State, record: RecordedEvent) {
     match record.event {
         Some(event) => state.apply_owned(record.seq, record.time, event),
+        None if record.is_lost => state.lose_record(record.seq, record.time),
         None => state.skip_record(record.seq, record.time),
     }
 }

@@ -157,6 +157,7 @@ mutants! {
     ClaimedStepDispatched, "P claim", "a claimed step is dispatched to a second worker";
     StaleTokenAccepted, "P receipt", "a late receipt counts for the current attempt";
     SelfReviewAccepted, "P guard", "a worker may review its own work";
+    EventAfterLossIgnored, "P salvage", "an event after a recorded loss does not count if it does not fit the status of its step";
     UnrepeatableStepRepeated, "P outcome_unknown", "a new plan version has an accepted step done twice that must not be";
     NonIdempotentStepRedispatched, "P outcome_unknown", "a lost non-idempotent step is dispatched again";
     IdempotencyKeyPerStep, "P key", "all attempts of a step share one idempotency key";

@@ -88,7 +88,7 @@ pub(crate) fn specimen() -> Specimen {
                 |output: &Output| matches!(output, Output::Blob(own) if own.hash.0 == blob.hash);
             outputs.iter_mut().find(|output| is_it(&output.0)).unwrap().2 = Some(record.seq);
         }
-        let recorded = RecordedEvent { seq: record.seq, time: record.time, event };
+        let recorded = RecordedEvent { seq: record.seq, time: record.time, event, is_lost: false };
         Projection::apply(&mut state, &recorded);
         states.insert(state_hash(&state));
     }

@@ -126,7 +126,7 @@ fn resume_is_refused_while_a_runner_is_at_work() {
     place.write("hold", "");
     let runner = start(&mut place.command(&["run", "release.yaml"]));
     wait_until("a step is in flight", || place.tally() == ["build"]);
-    place.ledger("resume").code(6).complains(&["a runner is at work: process "]);
+    place.ledger("resume").code(5).complains(&["a runner is at work: process "]);
     let view = place.ledger("status --json").code(0).lines().remove(0);
     assert_eq!(view["runner_at_work"], true);
     runner.kill();

@@ -107,7 +107,10 @@ fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     for record in reader(disk).records(1) {
         let record = record.unwrap();
         let event = plan_ledger::internals::ledger::decode(&record).unwrap();
-        Projection::apply(&mut state, &RecordedEvent { seq: record.seq, time: record.time, event });
+        Projection::apply(
+            &mut state,
+            &RecordedEvent { seq: record.seq, time: record.time, event, is_lost: false },
+        );
         hashes.push(state_hash(&state));
     }
     hashes

@@ -71,7 +71,7 @@ pub(crate) fn truth(disk: &SimDisk) -> Vec<ContentHash> {
     for record in reader(disk).records(1) {
         let record = record.unwrap();
         let event = plan_ledger::internals::ledger::decode(&record).unwrap();
-        let recorded = RecordedEvent { seq: record.seq, time: record.time, event };
+        let recorded = RecordedEvent { seq: record.seq, time: record.time, event, is_lost: false };
         Projection::apply(&mut state, &recorded);
         hashes.push(state_hash(&state));
     }

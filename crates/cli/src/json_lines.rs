@@ -10,7 +10,9 @@ use plan_ledger::internals::ledger::Kind;
 use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 
 use crate::commands::get::VariableLine;
-use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine};
+use crate::commands::inspect::health::{
+    DamageLine, DerivedDamageLine, HealthLine, LostLine, RolledBackLine,
+};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::json::state::{
@@ -100,6 +102,7 @@ json_lines! {
     "lab" of lab => lab::LabLine;
     "ledger" of inspect => views::summary::LedgerLine<'_>;
     "log" of logs => views::logs::LogLine<'_>;
+    "lost" of inspect, logs, status => LostLine;
     "metrics" of inspect => views::metrics::MetricsLine<'_>;
     "milestone" of inspect => views::budget::MilestoneLine;
     "next" of next => next::NextLine<'_>;
@@ -119,6 +122,7 @@ json_lines! {
     "record" of inspect => RecordLine<'_>;
     "region" of inspect => views::map::RegionLine<'_>;
     "review" of plan_review => ReviewLine<'_>;
+    "rolled_back" of inspect, status, verify => RolledBackLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
     "run_cost" of inspect => views::cost::RunCostLine;
@@ -180,6 +184,7 @@ fn add_events(schema: &mut crate::json::PublishedSchema) {
 mod tests {
     //! Goal: the published schemas are those of the types.
 
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
 
     use plan_ledger::Event;
@@ -205,6 +210,61 @@ mod tests {
             std::fs::write(path(name), format!("{generated:#}\n")).unwrap();
         }
         assert!(read(name) == generated, "format/{name} is stale; run with UPDATE_GOLDEN=1");
+    }
+
+    /// Collects, by name, where a member is a time, and where it is something else.
+    fn sort_members(
+        place: &str,
+        part: &Value,
+        found: &mut BTreeMap<String, [BTreeSet<String>; 2]>,
+    ) {
+        fn is_time(member: &Value) -> bool {
+            let name = member["$ref"].as_str().unwrap_or_default();
+            let variants = member["anyOf"].as_array().into_iter().flatten();
+            name.ends_with("/TimeJson")
+                || name.ends_with("/UtcTime")
+                || variants.into_iter().any(is_time)
+        }
+        for (name, member) in part["properties"].as_object().into_iter().flatten() {
+            let places = &mut found.entry(name.clone()).or_default()[usize::from(!is_time(member))];
+            places.insert(place.to_owned());
+            if name.ends_with("_micros") {
+                let kind = member["type"].to_string();
+                let target = member["$ref"].to_string();
+                let is_number = kind.contains("integer") || !target.is_empty();
+                assert!(is_number && !is_time(member), "{place}.{name} is no whole number");
+            }
+        }
+        match part {
+            Value::Object(members) => {
+                members.values().for_each(|member| sort_members(place, member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| sort_members(place, item, found)),
+            _ => {}
+        }
+    }
+
+    /// The rules of `format/cli-json.md`: a name is a time in all lines or in none, `..._micros` is a
+    /// number, and no line but the hand-off has a version.
+    #[test]
+    fn members_of_lines_follow_the_rules_about_times_and_versions() {
+        let mut schema = PublishedSchema::new();
+        add_all(&mut schema);
+        let schema = schema.finish_lines("", "");
+        let definitions = schema["$defs"].as_object().unwrap();
+        let mut found = BTreeMap::new();
+        for (name, definition) in definitions {
+            sort_members(name, definition, &mut found);
+            let is_hand_off = name.ends_with(".task");
+            let is_line = name.contains('.');
+            if is_line && !is_hand_off {
+                assert!(definition["properties"].get("schema").is_none(), "{name} has a version");
+            }
+        }
+        let both =
+            found.iter().filter(|(_, [times, others])| !times.is_empty() && !others.is_empty());
+        assert_eq!(both.collect::<Vec<_>>(), []);
+        assert!(found.values().filter(|[times, _]| !times.is_empty()).count() > 10);
     }
 
     #[test]

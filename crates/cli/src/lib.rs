@@ -33,7 +33,6 @@ use clap::{Arg, ArgMatches, FromArgMatches as _, Parser as _};
 use plan_ledger::Environment;
 
 use cli::{Cli, CliCommand};
-use json::VIEW_SCHEMA;
 use output::{Code, DAMAGE_HINT, Failure, print_error, print_json, print_message, print_raw};
 
 /// Runs the command line of this process.
@@ -118,17 +117,38 @@ fn usage_error(error: &clap::Error) -> String {
     {
         return help::unknown_command(&cli::program(), word);
     }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(message) = misspelled_view()
+    {
+        return message;
+    }
     let text = help::plain_words(&error.render().to_string());
-    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+    let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned();
+    let is_run = std::env::args().nth(1).is_some_and(|word| word == "run");
+    if is_run && error.kind() == ErrorKind::MissingRequiredArgument {
+        return format!("{text}\nhint: `ledger resume` continues the last run");
+    }
+    text
+}
+
+/// The error for `ledger inspect WORD ...`, where WORD is no folder but almost a view. The parser took
+/// it for the ledger's folder.
+fn misspelled_view() -> Option<String> {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+    let word = (words.next()? == "inspect").then(|| words.next()).flatten()?;
+    let program = cli::program();
+    let view = help::closest_view(program.find_subcommand("inspect")?, &word)?;
+    let is_folder = std::path::Path::new(&word).exists();
+    (!is_folder && word != view)
+        .then(|| format!("there is no view `{word}`\nhint: did you mean `ledger inspect {view}`?"))
 }
 
 /// Reports why a command failed. With `--json`, the failure is also a JSON line, even if the rest
 /// of the command line could not be parsed.
 fn fail(failure: &Failure) -> ExitCode {
-    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--").peekable();
-    let is_view = words.peek().is_some_and(|word| word == "inspect" || word == "status");
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if words.any(|word| word == "--json") {
-        let _ = print_json(&failure.versioned_json(is_view.then_some(VIEW_SCHEMA)));
+        let _ = print_json(&failure.json());
     }
     print_error(&failure.to_string());
     if failure.code() == Code::Damaged {

@@ -188,7 +188,8 @@ fn read_back(path: &Path, environment: &Environment) -> Result<()> {
     if report.condition() == LedgerCondition::Valid {
         return Ok(());
     }
-    let found = report.log.findings.iter().find(|finding| finding.class != FindingClass::Warning);
+    let is_harmless = |class| matches!(class, FindingClass::Warning | FindingClass::RecordedLoss);
+    let found = report.log.findings.iter().find(|finding| !is_harmless(finding.class));
     let what = found.map_or_else(String::new, |finding| format!(": {finding}"));
     let message = format!("the archive is invalid when it is read back{what}; try again");
     Err(Error::new(ErrorKind::Corrupt, message).at_path(path))

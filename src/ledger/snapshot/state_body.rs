@@ -75,7 +75,8 @@ fn encode_values(state: &State, base: &State, out: &mut impl io::Write) -> io::R
     put_many(out, &state.in_flight_by_tag)?;
     put_many(out, &state.due)?;
     put_many(out, &state.questions)?;
-    put_changes(out, &state.dispatched, &base.dispatched)
+    put_changes(out, &state.dispatched, &base.dispatched)?;
+    put_many(out, &state.lost)
 }
 
 /// The keys of the base that the state does not have.
@@ -224,7 +225,9 @@ fn decode_values(state: &mut State, input: &mut Values<'_>) -> io::Result<()> {
     state.in_flight_by_tag = input.take_many()?;
     state.due = input.take_many()?;
     state.questions = input.take_many()?;
-    take_changes(input, &mut state.dispatched)
+    take_changes(input, &mut state.dispatched)?;
+    state.lost = input.take_many()?;
+    Ok(())
 }
 
 /// Read the plans of the runs that follow. A plan without a text is taken from the base.

@@ -24,7 +24,14 @@ pub(crate) fn run_hash(run: &Run) -> ContentHash {
 fn write_values(state: &State, out: &mut impl io::Write) -> io::Result<()> {
     let State { seq, time, runs, names, ended, summaries, caps, account, .. } = state;
     let State {
-        in_flight, in_flight_by_owner, in_flight_by_tag, due, questions, dispatched, ..
+        in_flight,
+        in_flight_by_owner,
+        in_flight_by_tag,
+        due,
+        questions,
+        dispatched,
+        lost,
+        ..
     } = state;
     put(out, &(seq, time, account))?;
     put_many(out, names)?;
@@ -37,6 +44,7 @@ fn write_values(state: &State, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, due)?;
     put_many(out, questions)?;
     put_many(out, dispatched)?;
+    put_many(out, lost)?;
     put_count(out, runs.len())?;
     let mut rows = runs.hashes(run_hash).zip(runs.overviews());
     rows.try_for_each(|((id, hash), (_, overview))| put(out, &(id, hash, overview)))

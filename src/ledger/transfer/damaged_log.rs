@@ -21,7 +21,16 @@ pub(crate) enum SalvageItem {
     /// Lost records; `last_seq` is below `first_seq` if no record was lost.
     Lost(Damage),
     /// An intact record that is not salvaged.
-    Excluded(Damage),
+    Excluded(Damage, Loss),
+}
+
+/// What is lost with a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Nothing that matters: it was a note that says nothing in the new ledger.
+    Nothing,
+    /// The record.
+    Record,
 }
 
 /// Reads the items of a damaged log, in order.
@@ -48,7 +57,7 @@ impl<'a> DamagedLogReader<'a> {
         self.next_seq = record.seq.saturating_add(1);
         match exclusion_reason(&record) {
             None => SalvageItem::Record(record, status),
-            Some(what) => SalvageItem::Excluded(excluded(self.reader, &record, what)),
+            Some((what, loss)) => SalvageItem::Excluded(excluded(self.reader, &record, what), loss),
         }
     }
 
@@ -143,14 +152,15 @@ fn folder(reader: &LogReader) -> PathBuf {
 }
 
 /// The reason why an intact record is not salvaged, if there is one.
-fn exclusion_reason(record: &LoggedRecord) -> Option<String> {
+fn exclusion_reason(record: &LoggedRecord) -> Option<(String, Loss)> {
     if record.kind == KIND_SNAPSHOT_NOTE {
-        return Some("a note about a snapshot, which is not salvaged".to_owned());
+        let what = "a note about a snapshot, which is not salvaged";
+        return Some((what.to_owned(), Loss::Nothing));
     }
     if record.kind == KIND_RETENTION_NOTE {
-        return Some("a note about pruned segments".to_owned());
+        return Some(("a note about pruned segments".to_owned(), Loss::Nothing));
     }
     let error = decode(record).err()?;
     // A newer program can read a record that this one cannot.
-    (error.kind() == ErrorKind::Corrupt).then(|| error.to_string())
+    (error.kind() == ErrorKind::Corrupt).then(|| (error.to_string(), Loss::Record))
 }

@@ -59,7 +59,7 @@ fn first_seq_without_note(reader: &LogReader) -> Option<u64> {
 fn evidence(reader: &LogReader, storage: &dyn Storage, first: u64) -> Option<PruneEvidence> {
     let lost = DamagedLogReader::new(reader).filter_map(|item| match item {
         SalvageItem::Lost(damage) if damage.first_seq >= first => Some(damage),
-        SalvageItem::Lost(_) | SalvageItem::Excluded(_) | SalvageItem::Record(..) => None,
+        SalvageItem::Lost(_) | SalvageItem::Excluded(..) | SalvageItem::Record(..) => None,
     });
     let lost: Vec<Damage> = lost.collect();
     if let Some(note) = lost.iter().find(|damage| is_note(storage, &damage.path, damage.offset)) {

@@ -25,7 +25,7 @@ use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
 use crate::ledger::environment::Environment;
 
-use super::damaged_log::{DamagedLogReader, SalvageItem, excluded};
+use super::damaged_log::{DamagedLogReader, Loss, SalvageItem, excluded};
 use super::prune_evidence;
 
 /// The maximum number of gap records in a salvaged ledger. If a header implies more, the salvage
@@ -100,7 +100,8 @@ pub fn salvage(from: &Path, to: &Path, environment: &Environment) -> Result<Salv
     for item in DamagedLogReader::new(&reader) {
         match item {
             SalvageItem::Record(record, status) => salvager.record(record, status)?,
-            SalvageItem::Lost(damage) | SalvageItem::Excluded(damage) => salvager.lost(damage)?,
+            SalvageItem::Lost(damage) => salvager.lost(damage, Loss::Record)?,
+            SalvageItem::Excluded(damage, loss) => salvager.lost(damage, loss)?,
         }
         if salvager.report.unbridged_range.is_some() {
             break;
@@ -122,7 +123,7 @@ fn incomplete_batches(reader: &LogReader) -> BTreeMap<u64, u64> {
     for item in DamagedLogReader::new(reader) {
         open = match (item, open) {
             (SalvageItem::Lost(damage), Some(_)) if damage.last_seq < damage.first_seq => open,
-            (SalvageItem::Lost(_) | SalvageItem::Excluded(_), open) => {
+            (SalvageItem::Lost(_) | SalvageItem::Excluded(..), open) => {
                 incomplete.extend(open.map(|(first, last, _)| (first, last)));
                 None
             }
@@ -149,7 +150,7 @@ struct Salvager<'a> {
     before: Option<Chain>,
     /// A lost range whose gap records have not been written, since the chain after it is not known
     /// yet.
-    pending: Option<(u64, LostRange)>,
+    pending: Option<(u64, LostRange, Loss)>,
     named: BTreeSet<BlobId>,
     report: SalvageReport,
 }
@@ -160,7 +161,8 @@ impl Salvager<'_> {
         let range = self.incomplete.range(..=record.seq).next_back();
         let is_incomplete = range.is_some_and(|(_, last)| record.seq <= *last);
         if is_incomplete && record.kind == KIND_BATCH_KEY {
-            self.lost(excluded(self.reader, &record, KEY_OF_INCOMPLETE_BATCH.to_owned()))?;
+            let damage = excluded(self.reader, &record, KEY_OF_INCOMPLETE_BATCH.to_owned());
+            self.lost(damage, Loss::Nothing)?;
             self.before = Some(record.chain);
             return Ok(());
         }
@@ -178,7 +180,7 @@ impl Salvager<'_> {
         Ok(())
     }
 
-    fn lost(&mut self, damage: Damage) -> Result<()> {
+    fn lost(&mut self, damage: Damage, loss: Loss) -> Result<()> {
         let (first, last) = (damage.first_seq, damage.last_seq);
         let range = LostRange {
             last,
@@ -202,17 +204,17 @@ impl Salvager<'_> {
         }
         self.report.lost += count;
         let chain_before = self.before.take().map(|chain| chain.to_string());
-        self.pending = Some((first, LostRange { chain_before, ..range }));
+        self.pending = Some((first, LostRange { chain_before, ..range }, loss));
         Ok(())
     }
 
     /// Write the gap records of the pending range. `after` is the chain value of the next record.
     fn close_gap(&mut self, after: Option<Chain>) -> Result<()> {
-        let Some((first, mut range)) = self.pending.take() else { return Ok(()) };
+        let Some((first, mut range, loss)) = self.pending.take() else { return Ok(()) };
         range.chain_after = after.map(|chain| chain.to_string());
         for seq in first..=range.last {
             let range = (seq == first).then(|| range.clone());
-            let note = GapNote { seq, first, range };
+            let note = GapNote { seq, first, range, no_loss: loss == Loss::Nothing };
             self.builder.push(&note.record(), self.builder.time(), 0)?;
         }
         self.report_range(first, range);

@@ -75,6 +75,8 @@ pub struct VerifyReport {
 pub enum LedgerCondition {
     /// All checked bytes are valid.
     Valid,
+    /// All checked bytes are valid, but records were lost before the ledger was salvaged.
+    Incomplete,
     /// Something is damaged, or the expected chain value is missing.
     Damaged,
     /// All bytes that this program can read are valid; a newer program wrote the rest.
@@ -94,6 +96,8 @@ impl VerifyReport {
             LedgerCondition::NewerFormat
         } else if self.is_stopped() {
             LedgerCondition::Stopped
+        } else if self.log.count(FindingClass::RecordedLoss) > 0 {
+            LedgerCondition::Incomplete
         } else {
             LedgerCondition::Valid
         }

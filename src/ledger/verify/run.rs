@@ -9,8 +9,9 @@ use crate::ledger::blobs::{self, ReferencedBlobs};
 use crate::ledger::codec::event::kind_of;
 use crate::ledger::environment::{Environment, LedgerTime};
 use crate::log::{
-    self, BlobId, ChainCheck, FindingClass, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader,
-    LoggedRecord, VerifyFinding, VerifyOptions, is_missing,
+    self, BlobId, ChainCheck, FindingClass, GapNote, KIND_GAP, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, LostRange, VerifyFinding, VerifyOptions,
+    is_missing,
 };
 
 use super::files::SnapshotVerifier;
@@ -81,6 +82,7 @@ fn verify_once(
     let noted = noted.into_inner().unwrap_or_else(PoisonError::into_inner);
     let retention: Vec<_> = noted.retention.into_values().collect();
     let view = LogReader::open(&environment.storage, dir)?;
+    report.log.add_findings(noted.losses.values().filter_map(|gap| recorded_loss(&view, gap)));
     anchors::check_retention_notes(&view, &retention, &mut report)?;
     let bad =
         anchors::check_anchor_files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
@@ -103,11 +105,22 @@ fn verify_once(
     Ok(report)
 }
 
+/// The finding about the records for whose range a gap record stands.
+fn recorded_loss(reader: &LogReader, record: &LoggedRecord) -> Option<VerifyFinding> {
+    let LostRange { last, file, offset, what, .. } = GapNote::decode(&record.payload)?.range?;
+    let what = format!("lost before the ledger was salvaged, at {file}, byte {offset}: {what}");
+    let finding = VerifyFinding::at_record(reader, record, &what);
+    let (class, missing) = (FindingClass::RecordedLoss, Some(record.seq..=last));
+    Some(VerifyFinding { class, missing, ..finding })
+}
+
 /// Records that later checks need. They are collected while the log is read; parts of the log may
 /// be read twice.
 #[derive(Default)]
 struct NotedRecords {
     retention: BTreeMap<RecordPlace, LoggedRecord>,
+    /// The first gap record of each range of lost records.
+    losses: BTreeMap<RecordPlace, LoggedRecord>,
     snapshots: BTreeMap<RecordPlace, LoggedRecord>,
     blobs: BTreeMap<RecordPlace, BlobId>,
 }
@@ -124,6 +137,12 @@ impl NotedRecords {
         match record.kind {
             KIND_RETENTION_NOTE => {
                 all().retention.insert(place, record.clone().into_owned());
+            }
+            KIND_GAP => {
+                let note = GapNote::decode(record.payload);
+                if note.is_some_and(|note| note.range.is_some() && !note.no_loss) {
+                    all().losses.insert(place, record.clone().into_owned());
+                }
             }
             KIND_SNAPSHOT_NOTE if is_deep => {
                 all().snapshots.insert(place, record.clone().into_owned());

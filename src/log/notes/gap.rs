@@ -17,6 +17,9 @@ pub struct GapNote {
     /// The range, in the note of its first record only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<LostRange>,
+    /// Whether the record was an intact note that says nothing in the new ledger.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_loss: bool,
 }
 
 /// Consecutive lost records.
@@ -50,5 +53,10 @@ impl GapNote {
     #[must_use]
     pub fn decode(payload: &[u8]) -> Option<Self> {
         serde_json::from_slice(payload).ok()
+    }
+
+    /// Whether the payload of a gap record stands for a lost record. An invalid one does.
+    pub(crate) fn is_loss(payload: &[u8]) -> bool {
+        Self::decode(payload).is_none_or(|note| !note.no_loss)
     }
 }

@@ -18,6 +18,8 @@ pub enum FindingClass {
     DerivedDamage,
     /// Intact, but written by a newer program, so it cannot be read.
     NewerFormat,
+    /// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
+    RecordedLoss,
     /// Worth knowing; no acknowledged record depends on it.
     Warning,
 }

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - Total, infallible and deterministic. An event that does not fit the state, which only a forged
 //!   log can contain, changes only the sequence numbers (of the state and of the step) and the
-//!   time.
+//!   time. After a recorded loss, an event of a step is the truth, even if it does not fit.
 //! - Only this module updates derived data (ready queues, counts, barriers). An update touches only
 //!   the data that depends on the change.
 
@@ -14,6 +14,7 @@ mod activation;
 mod control;
 mod counts;
 mod in_flight;
+mod lost_records;
 mod money;
 mod questions;
 mod status;
@@ -27,12 +28,12 @@ use crate::plan::event::Event;
 use crate::plan::event::plan_event::{HashedStep, PlanProposed};
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::{CapChanged, CapScope, RunStarted, VariableSet};
-use crate::plan::event::table::StepRecord;
+use crate::plan::event::table::{StepEvent, StepRecord};
 use crate::plan::model::budget::Cost;
 use crate::plan::state::State;
 use crate::plan::state::run::{PlanVersion, Run, Variable};
 use crate::plan::value::expression;
-use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
+use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 use in_flight::InFlightAttempt;
 use money::AccountDelta;
 
@@ -47,6 +48,16 @@ impl State {
     pub fn skip_record(&mut self, seq: u64, time: Timestamp) {
         self.seq = seq;
         self.time = self.time.max(time);
+    }
+
+    /// Skips the placeholder of a record that was lost before the ledger was salvaged. The loss is
+    /// remembered: the events that follow may presuppose the lost one.
+    pub fn lose_record(&mut self, seq: u64, time: Timestamp) {
+        self.skip_record(seq, time);
+        match self.lost.last_entry() {
+            Some(mut range) if range.get().saturating_add(1) == seq => *range.get_mut() = seq,
+            _ => drop(self.lost.insert(seq, seq)),
+        }
     }
 
     /// Applies the event of record `seq`, written at `time`.
@@ -198,17 +209,23 @@ impl State {
 
     fn apply_step(&mut self, seq: u64, time: Timestamp, record: StepRecord) {
         let StepRecord { run: id, step: number, event, .. } = record;
+        let may_catch_up = self.has_lost_events_before(id, number, &event);
         let changed = self.change(id, |run| {
             let before = run.indexed_parts(number);
+            let caught_up = if may_catch_up && !mutant!(EventAfterLossIgnored) {
+                run.catch_up(time, number, &event)
+            } else {
+                AccountDelta::default()
+            };
             let delta = run.apply_step(seq, time, number, event);
             let after = run.indexed_parts(number);
             if before.in_flight_attempt != after.in_flight_attempt {
                 run.replace_in_flight(&before.in_flight_attempt, &after.in_flight_attempt);
             }
-            (delta, before, after)
+            ([caught_up, delta], before, after)
         });
-        let Some((delta, before, after)) = changed else { return };
-        self.account.apply_delta(delta);
+        let Some((deltas, before, after)) = changed else { return };
+        deltas.into_iter().for_each(|delta| self.account.apply_delta(delta));
         if before.question != after.question {
             before.question.map(|question| self.questions.remove(&question));
             after.question.map(|question| self.questions.insert(question, id));
@@ -216,6 +233,19 @@ impl State {
         if before.in_flight_attempt != after.in_flight_attempt {
             self.replace_in_flight(&before.in_flight_attempt, &after.in_flight_attempt);
         }
+    }
+
+    /// Whether events of a step may have been lost before this one. An attempt that is not known to
+    /// be the step's must be one whose dispatch was lost.
+    fn has_lost_events_before(&self, run: RunId, step: StepNumber, event: &StepEvent) -> bool {
+        let is_lost = |token: AttemptToken| {
+            self.lost.range(..=token.0).next_back().is_some_and(|(_, last)| token.0 <= *last)
+        };
+        let may_be_its_own = |token: AttemptToken| match self.dispatched.get(&token) {
+            Some(place) => *place == (run, step),
+            None => is_lost(token),
+        };
+        !self.lost.is_empty() && event.expected_attempt().is_none_or(may_be_its_own)
     }
 
     /// Runs `change`, which may change any attempt in flight and any question of the run, and

@@ -83,7 +83,7 @@ impl Run {
         }
     }
 
-    fn close_question_of(&mut self, number: StepNumber) {
+    pub(super) fn close_question_of(&mut self, number: StepNumber) {
         let open = self.step(number).and_then(|step| step.hold().question);
         if let Some(question) = open {
             self.close(question);

@@ -189,7 +189,7 @@ impl Run {
 }
 
 impl StepState {
-    fn has_attempt(&self, token: AttemptToken) -> bool {
+    pub(super) fn has_attempt(&self, token: AttemptToken) -> bool {
         self.attempt().is_some_and(|attempt| attempt.token == token)
     }
 
@@ -260,7 +260,7 @@ impl Attempt {
 
 impl StepEvent {
     /// The attempt that must be the current one of the step; the event is ignored otherwise.
-    fn expected_attempt(&self) -> Option<AttemptToken> {
+    pub(super) fn expected_attempt(&self) -> Option<AttemptToken> {
         match self {
             Self::LeaseRenewed(renewed) => Some(renewed.token),
             Self::AttemptLost(lost) => Some(lost.token),

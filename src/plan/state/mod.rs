@@ -76,6 +76,9 @@ pub struct State {
     /// The step of every attempt ever dispatched in a complete run, to attribute late receipts.
     #[doc(hidden)]
     pub dispatched: BTreeMap<AttemptToken, (RunId, StepNumber)>,
+    /// The ranges of records that were lost before the ledger was salvaged, by their first record.
+    #[doc(hidden)]
+    pub lost: BTreeMap<u64, u64>,
 }
 
 impl State {

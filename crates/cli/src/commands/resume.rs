@@ -6,8 +6,10 @@ use std::process::Command;
 
 use clap::Args;
 
-use plan_ledger::LedgerView;
+use plan_ledger::{Error, ErrorKind, LedgerView, State};
 
+use crate::commands::inspect::health::lost_text;
+use crate::commands::inspect::newest_state;
 use crate::commands::last_runner::{LastRunner, LastRunners, RunnerStatus, ledger_id};
 use crate::options::{LEDGER_NAME, LedgerOption, environment};
 use crate::output::{Code, Failure, escape_control, escape_path, print_message, print_text};
@@ -46,13 +48,17 @@ pub(crate) struct ResumeArgs {
 pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
     let dir = &args.place.dir;
     let view = LedgerView::open(dir, &environment())?;
+    let (state, unread) = newest_state(dir, &environment())?;
+    for problem in unread.iter().chain(&lost_text(&state)) {
+        print_message(&format!("warning: {problem}"));
+    }
     if let (RunnerStatus::AtWork(process), false) = (RunnerStatus::of(dir, view.log()), args.show) {
-        return Err(Failure::Rejected(format!(
-            "a runner is at work: {process}\nhint: `ledger status` shows what it does"
-        )));
+        // As for `ledger run` beside another runner.
+        let error = Error::new(ErrorKind::Locked, format!("a runner is at work: {process}"));
+        return Err(error.with_hint("`ledger status` shows what it does").into());
     }
     let known = ledger_id(view.log()).map(|id| LastRunners::of(&id)).unwrap_or_default();
-    let last = choose(&known, args.run.as_deref(), &view)?.ok_or_else(|| {
+    let last = choose(&known, args.run.as_deref(), &state)?.ok_or_else(|| {
         let of = args.run.as_ref().map_or_else(String::new, |run| format!("run {run} in "));
         Failure::Usage(format!(
             "no earlier runner of {of}{} is known to this user\nhint: start one with `ledger run PLAN`, \
@@ -93,11 +99,10 @@ pub(crate) fn resume(args: &ResumeArgs) -> Result<Code, Failure> {
 fn choose<'a>(
     known: &'a LastRunners,
     run: Option<&str>,
-    view: &LedgerView,
+    state: &State,
 ) -> Result<Option<&'a LastRunner>, Failure> {
-    let state = view.fold(u64::MAX)?.state;
     if let Some(name) = run {
-        return Ok(known.of_run(&run_of(&state, name)?.name));
+        return Ok(known.of_run(&run_of(state, name)?.name));
     }
     let mut active = state.runs.overviews().filter(|(_, overview)| overview.is_open());
     let only = match (active.next(), active.next()) {

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
@@ -17,14 +17,16 @@ use plan_ledger::internals::ledger::{
     self, LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,
 };
 use plan_ledger::internals::log::{
-    Completion, ExpectationResult, ExpectedChain, FindingClass, VerifyFinding,
+    Completion, ExpectationResult, ExpectedChain, FindingClass, Verification, VerifyFinding,
 };
 
+use crate::commands::inspect::health::RolledBackLine;
 use crate::commands::root::signed_root;
 use crate::json::line_text;
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
-use crate::protocol::{OpeningJson, OpeningWord, counted, error_line};
+use crate::protocol::{OpeningJson, OpeningWord, counted, error_line, lost_records_text};
+use crate::server::rollback_text;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,13 +142,16 @@ pub(super) fn verify_ledger(
         .and_then(|environment| ledger::verify(dir, &environment, request));
     task.finish();
     let report = report?;
+    let rollback = rollback_text(dir, environment);
     if json {
+        let before = rollback.map(|what| line_text(&RolledBackLine { what }));
+        print_raw_to(out, &before.unwrap_or_default())?;
         print_raw_to(out, &json_lines(&report, target, expected))?;
     } else {
-        print_raw_to(out, &escape_lines(&text(&report, target, expected)))?;
+        print_raw_to(out, &escape_lines(&text(&report, target, expected, rollback)))?;
     }
     Ok(match report.condition() {
-        LedgerCondition::Valid => Code::Success,
+        LedgerCondition::Valid | LedgerCondition::Incomplete => Code::Success,
         LedgerCondition::Damaged => Code::Damaged,
         LedgerCondition::NewerFormat => Code::Rejected,
         LedgerCondition::Stopped => Code::Waiting,
@@ -167,6 +172,7 @@ fn class_name(class: FindingClass) -> &'static str {
         FindingClass::Damage => "damage",
         FindingClass::DerivedDamage => "derived",
         FindingClass::NewerFormat => "newer",
+        FindingClass::RecordedLoss => "lost",
         FindingClass::Warning => "warning",
     }
 }
@@ -184,10 +190,12 @@ fn text(
     report: &VerifyReport,
     target: VerifyTarget<'_>,
     expected: Option<ExpectedChain>,
+    rollback: Option<String>,
 ) -> String {
     let options = target.options;
     let log = &report.log;
     let mut lines: Vec<String> = Vec::new();
+    lines.extend(rollback.map(|what| format!("warning: {what}")));
     for finding in &log.findings {
         lines.push(format!("{}: {finding}", class_name(finding.class)));
     }
@@ -203,6 +211,7 @@ fn text(
     let dir = target.dir.display();
     let condition = match report.condition() {
         LedgerCondition::Valid => "whole",
+        LedgerCondition::Incomplete => &format!("consistent, but not complete: {}", lost_text(log)),
         LedgerCondition::Damaged => "damaged",
         LedgerCondition::NewerFormat => "partly written by a newer program; use a newer `ledger`",
         LedgerCondition::Stopped => "unknown: the check was stopped",
@@ -238,6 +247,13 @@ fn text(
     lines.push(format!("  opening  {}", OpeningWord::from(&log.opening).text()));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// The records that were lost before the ledger was salvaged.
+fn lost_text(log: &Verification) -> String {
+    let lost = log.findings.iter().filter(|finding| finding.class == FindingClass::RecordedLoss);
+    let ranges = lost.filter_map(|finding| finding.missing.clone());
+    lost_records_text(&ranges.map(RangeInclusive::into_inner).collect::<Vec<_>>())
 }
 
 fn expectation_text(expected: ExpectedChain, outcome: ExpectationResult) -> String {
@@ -291,6 +307,8 @@ pub(crate) enum FindingLine<'a> {
     Damage(FindingJson<'a>),
     /// Bytes derived from acknowledged ones are damaged: nothing is lost.
     Derived(FindingJson<'a>),
+    /// Records were lost before the ledger was salvaged: it is consistent, but not complete.
+    Lost(FindingJson<'a>),
     /// It is intact, but was written by a newer program.
     Newer(FindingJson<'a>),
     /// It is unusual, but no acknowledged record depends on it.
@@ -302,9 +320,9 @@ pub(crate) enum FindingLine<'a> {
 pub(crate) struct FindingJson<'a> {
     /// The end of the affected bytes; equal to `offset` if no particular bytes are affected.
     end: u64,
-    /// The first record that cannot be read because of it.
+    /// The first record that is missing because of it.
     first_seq: Option<u64>,
-    /// The last record that cannot be read because of it.
+    /// The last record that is missing because of it.
     last_seq: Option<u64>,
     /// The start of the affected bytes.
     offset: u64,
@@ -329,6 +347,7 @@ impl<'a> From<&'a VerifyFinding> for FindingLine<'a> {
             FindingClass::Damage => Self::Damage(finding),
             FindingClass::DerivedDamage => Self::Derived(finding),
             FindingClass::NewerFormat => Self::Newer(finding),
+            FindingClass::RecordedLoss => Self::Lost(finding),
             FindingClass::Warning => Self::Warning(finding),
         }
     }
@@ -397,6 +416,8 @@ pub(crate) struct VerifiedLine {
     frame_bytes: u64,
     /// How thoroughly the ledger was verified.
     level: LevelChoice,
+    /// The number of lines of type `lost`.
+    lost: usize,
     /// The number of lines of type `newer`.
     newer: usize,
     /// The number of snapshot notes in the log compared; 0 below the level `snapshots`.
@@ -427,6 +448,8 @@ pub(crate) struct VerifiedLine {
 enum ConditionWord {
     /// Nothing is damaged.
     Whole,
+    /// Nothing is damaged, but records were lost before the ledger was salvaged.
+    Incomplete,
     /// Something is damaged, or the expectation is not met.
     Damaged,
     /// A part was written by a newer program.
@@ -462,6 +485,7 @@ impl VerifiedLine {
             complete: log.completion == Completion::Complete,
             condition: match report.condition() {
                 LedgerCondition::Valid => ConditionWord::Whole,
+                LedgerCondition::Incomplete => ConditionWord::Incomplete,
                 LedgerCondition::Damaged => ConditionWord::Damaged,
                 LedgerCondition::NewerFormat => ConditionWord::Newer,
                 LedgerCondition::Stopped => ConditionWord::Stopped,
@@ -471,6 +495,7 @@ impl VerifiedLine {
             dir: target.dir.display().to_string(),
             frame_bytes: counts.frame_bytes,
             level: target.options.level,
+            lost: count(FindingClass::RecordedLoss),
             newer: count(FindingClass::NewerFormat),
             notes: report.notes,
             omitted: log.omitted,

@@ -4,10 +4,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The version of the lines of `ledger inspect` and `ledger status`, as `format/inspect-json.md`
-/// describes them.
-pub(crate) const VIEW_SCHEMA: u32 = 1;
-
 /// A line of JSON output. `json_lines.rs` lists them all.
 ///
 /// The comment of the struct and of each field is its description in the published schema.

@@ -17,7 +17,7 @@ mod value;
 pub(crate) use event::EventSchema;
 #[cfg(test)]
 pub(crate) use event::event_definition;
-pub(crate) use line::{JsonLine, VIEW_SCHEMA, line_text, line_value};
+pub(crate) use line::{JsonLine, line_text, line_value};
 pub(crate) use replan::ReplanRequestJson;
 #[cfg(test)]
 pub(crate) use schema::PublishedSchema;

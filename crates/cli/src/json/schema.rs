@@ -4,10 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::line::{JsonLine, VIEW_SCHEMA};
-
-/// The commands whose lines have the member `schema`.
-const VERSIONED: [&str; 3] = ["inspect", "logs", "status"];
+use super::line::JsonLine;
 
 /// A published schema: named definitions, and the parts to which they refer.
 pub(crate) struct PublishedSchema {
@@ -57,10 +54,6 @@ impl PublishedSchema {
         let properties = schema["properties"].as_object_mut().expect("a line is an object");
         properties.insert("type".to_owned(), json!({ "const": word }));
         let mut required: Vec<Value> = vec![json!("type")];
-        if VERSIONED.contains(&command) {
-            properties.insert("schema".to_owned(), json!({ "const": VIEW_SCHEMA }));
-            required.push(json!("schema"));
-        }
         let others = schema["required"].as_array().into_iter().flatten();
         required.extend(others.filter(|name| **name != "type").cloned());
         schema["required"] = Value::Array(required);

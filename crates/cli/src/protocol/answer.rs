@@ -40,7 +40,6 @@ impl Answer {
         let code = Code::Locked.number();
         let message = format!("the server is busy with {clients} clients; try again");
         let line = line_value(&ErrorLine {
-            schema: None,
             kind: BUSY.to_owned(),
             rejection: None,
             message: message.clone(),

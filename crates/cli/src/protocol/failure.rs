@@ -145,11 +145,6 @@ impl Failure {
     /// The JSON line of this failure.
     #[must_use]
     pub fn json(&self) -> Value {
-        self.versioned_json(None)
-    }
-
-    /// The JSON line of this failure, with the version of the lines among which it stands.
-    pub(crate) fn versioned_json(&self, schema: Option<u32>) -> Value {
         let (kind, rejection) = match self {
             Self::Usage(_) => ("usage".to_owned(), None),
             Self::Rejected(_) => ("rejected".to_owned(), None),
@@ -171,7 +166,6 @@ impl Failure {
             _ => None,
         };
         line_value(&ErrorLine {
-            schema,
             kind,
             rejection,
             message: self.to_string(),
@@ -184,9 +178,6 @@ impl Failure {
 /// A command or request failed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ErrorLine {
-    /// The version of the lines; only in those of `inspect` and `status`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) schema: Option<u32>,
     /// The kind of the error.
     pub(super) kind: String,
     /// The rule of the ledger that rejected the command.

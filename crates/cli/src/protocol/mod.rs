@@ -23,4 +23,4 @@ pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
-pub(crate) use units::{count, counted, hex, size};
+pub(crate) use units::{count, counted, hex, lost_records_text, size};

@@ -21,6 +21,26 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{ending}", count(number))
 }
 
+/// The largest number of ranges that a text lists.
+const RANGES_MAX: usize = 5;
+
+/// Records that were lost before the ledger was salvaged: `records 3 to 5 and record 9 were lost
+/// before it was salvaged`. Each range has its first and its last record.
+pub(crate) fn lost_records_text(ranges: &[(u64, u64)]) -> String {
+    let range = |&(first, last): &(u64, u64)| match last.saturating_sub(first) {
+        0 => format!("record {first}"),
+        _ => format!("records {first} to {last}"),
+    };
+    let listed: Vec<String> = ranges.iter().take(RANGES_MAX).map(range).collect();
+    let more = match ranges.len().saturating_sub(RANGES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more ranges"),
+    };
+    let is_one = matches!(ranges, [(first, last)] if first == last);
+    let verb = if is_one { "was" } else { "were" };
+    format!("{}{more} {verb} lost before it was salvaged", listed.join(", "))
+}
+
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {

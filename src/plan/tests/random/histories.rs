@@ -23,30 +23,30 @@ const REACHED: &str = "dispatched, lost, refused, fallback accepted, value, acce
     run answered, run expired, requested, withdrawn, forked, retired";
 
 /// One history with its ledger, its reference model and earlier runs for forks.
-struct History {
-    rng: TestRng,
+pub(super) struct History {
+    pub(super) rng: TestRng,
     workload: Workload,
-    ledger: TestLedger,
+    pub(super) ledger: TestLedger,
     past: Past,
     reference: Reference,
 }
 
 impl History {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut rng = TestRng(seed);
         let workload = if rng.one_in(250) { Workload::ManyRuns } else { Workload::FewRuns };
         let (ledger, reference) = (TestLedger::new(), Reference::default());
         Self { rng, workload, ledger, past: Past::new(), reference }
     }
 
-    fn commands(&mut self) -> u32 {
+    pub(super) fn commands(&mut self) -> u32 {
         match self.workload {
             Workload::FewRuns => 30 + self.rng.below(40),
             Workload::ManyRuns => 400,
         }
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         // Mostly a little later, sometimes much later, and sometimes the clock jumps back.
         self.ledger.now = match self.rng.below(40) {
             0 => self.ledger.now.saturating_sub(50 * SECOND),

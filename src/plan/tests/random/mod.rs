@@ -3,6 +3,7 @@
 mod commands;
 mod forged_events;
 mod histories;
+mod lost_records;
 mod plans;
 mod reference;
 mod rng;

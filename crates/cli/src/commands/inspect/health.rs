@@ -15,7 +15,7 @@ use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
-use crate::protocol::{OpeningJson, counted, error_line};
+use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -90,6 +90,9 @@ impl LedgerOverview {
 
     /// Prints all problems.
     pub(crate) fn print_damage(&self, out: &mut Output<'_>) -> Result<(), Failure> {
+        if let Some(text) = lost_text(&self.fold.state) {
+            out.painted(Paint::Notice, &text)?;
+        }
         for damage in &self.fold.damage {
             out.painted(Paint::Bad, &format!("damage: {}", damage_text(damage)))?;
         }
@@ -121,6 +124,7 @@ impl LedgerOverview {
 
     /// Prints a JSON line for each damage.
     pub(crate) fn damage_json(&self, out: &mut Output<'_>) -> Result<(), Failure> {
+        lost_lines(&self.fold.state).try_for_each(|line| out.json(&line))?;
         self.fold.derived.iter().try_for_each(|each| out.json(&DerivedDamageLine::from(each)))?;
         self.fold.damage.iter().try_for_each(|each| out.json(&DamageLine::from(each)))
     }
@@ -237,6 +241,40 @@ pub(crate) fn first_record_note(log: &LogReader) -> Option<String> {
         None => "the last of them were not archived".to_owned(),
     };
     Some(format!("records 1 to {before} were pruned, most recently by {by}; {kept}"))
+}
+
+/// The recorded losses of a salvaged ledger, for people; `None` if there are none.
+pub(crate) fn lost_text(state: &State) -> Option<String> {
+    let ranges: Vec<(u64, u64)> = state.lost.iter().map(|(first, last)| (*first, *last)).collect();
+    if ranges.is_empty() {
+        return None;
+    }
+    let text = lost_records_text(&ranges);
+    Some(format!(
+        "not complete: {text}; a step shows what the remaining records say about it: check those \
+         that were at work then"
+    ))
+}
+
+/// A JSON line for each recorded loss.
+pub(crate) fn lost_lines(state: &State) -> impl Iterator<Item = LostLine> {
+    state.lost.iter().map(|(first, last)| LostLine { first_seq: *first, last_seq: *last })
+}
+
+/// Records that were lost before the ledger was salvaged: it is consistent, but not complete.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LostLine {
+    /// The first lost record.
+    first_seq: u64,
+    /// The last lost record.
+    last_seq: u64,
+}
+
+/// A ledger that lacks records which it had before.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RolledBackLine {
+    /// What is missing, for people.
+    pub(crate) what: String,
 }
 
 /// A damage in one line: file, bytes, records, problem.

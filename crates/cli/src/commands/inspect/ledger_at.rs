@@ -22,7 +22,7 @@ use crate::protocol::error_line;
 use crate::requests::default_run;
 
 use super::context::{Form, InspectContext};
-use super::health::{DamageLine, Health, damage_text};
+use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
 use super::lookup::{no_run, not_found, step_of};
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -52,6 +52,8 @@ pub(crate) struct LedgerAt<'a> {
     damage: Vec<Damage>,
     /// Other problems that made records unreadable.
     unread: Vec<String>,
+    /// How many problems were printed before the view.
+    announced: Option<usize>,
 }
 
 impl<'a> LedgerAt<'a> {
@@ -87,7 +89,8 @@ impl<'a> LedgerAt<'a> {
         } else {
             RunnerStatus::of(context.dir, view.log())
         };
-        Ok(Self { context, view, state, now, runner, past, damage, unread })
+        let announced = None;
+        Ok(Self { context, view, state, now, runner, past, damage, unread, announced })
     }
 
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
@@ -124,7 +127,12 @@ impl<'a> LedgerAt<'a> {
         let Some(summary) = self.state.summaries.get(&id).cloned() else {
             return Err(not_found(format!("there is no run {id}"), self.code()));
         };
-        self.state = match self.view.state_of_run(id, summary.seq)? {
+        // The records of one run do not show what was lost before them.
+        let alone = match self.state.lost.is_empty() {
+            true => self.view.state_of_run(id, summary.seq)?,
+            false => None,
+        };
+        self.state = match alone {
             Some(state) => state,
             None => self
                 .view
@@ -216,11 +224,28 @@ impl<'a> LedgerAt<'a> {
         out.painted(Paint::Notice, &format!("{past}, {time}"))
     }
 
+    /// Prints what is wrong with the ledger before the view, since it decides how the view is read.
+    pub(crate) fn announce_problems(&mut self, out: &mut Output<'_>) -> Result<(), Failure> {
+        if self.context.form == Form::Json {
+            return Ok(());
+        }
+        self.announced = Some(self.damage.len() + self.unread.len());
+        if let Some(text) = lost_text(&self.state) {
+            out.painted(Paint::Notice, &text)?;
+        }
+        if self.code() == Code::Success {
+            return Ok(());
+        }
+        self.print_unread(out)?;
+        out.line("")
+    }
+
     /// Prints what could not be read and, in JSON, the record of the state.
     pub(crate) fn finish(&self, out: &mut Output<'_>) -> Result<Code, Failure> {
         expect_valid(&self.state)?;
         match self.context.form {
             Form::Json => {
+                lost_lines(&self.state).try_for_each(|line| out.json(&line))?;
                 for damage in &self.damage {
                     out.json(&DamageLine::from(damage))?;
                 }
@@ -231,16 +256,18 @@ impl<'a> LedgerAt<'a> {
                     unread: &self.unread,
                 })?;
             }
-            Form::Text => self.print_unread(out)?,
+            Form::Text => {
+                let is_announced = self.announced == Some(self.damage.len() + self.unread.len());
+                if self.code() != Code::Success && !is_announced {
+                    out.line("")?;
+                    self.print_unread(out)?;
+                }
+            }
         }
         Ok(self.code())
     }
 
     fn print_unread(&self, out: &mut Output<'_>) -> Result<(), Failure> {
-        if self.code() == Code::Success {
-            return Ok(());
-        }
-        out.line("")?;
         let seq = self.state.seq;
         let text =
             format!("not all of the ledger can be read; this is the state after record {seq}");

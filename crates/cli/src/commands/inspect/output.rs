@@ -9,7 +9,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::json::{JsonLine, VIEW_SCHEMA, line_value};
+use crate::json::{JsonLine, line_value};
 use crate::output::{Failure, is_printable};
 
 use crate::output::render::{Paint, Style, Table};
@@ -59,12 +59,12 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Writes an object as one line. Its first members are the schema and the type.
+/// Writes an object as one line. Its first member is the type.
 fn write_tagged(out: &mut dyn Write, kind: &str, fields: &Value) -> io::Result<()> {
     let fields = fields.to_string();
     let fields = fields.strip_prefix('{').unwrap_or("}");
     let comma = if fields == "}" { "" } else { "," };
-    writeln!(out, "{{\"schema\":{VIEW_SCHEMA},\"type\":\"{kind}\"{comma}{}", escaped(fields))
+    writeln!(out, "{{\"type\":\"{kind}\"{comma}{}", escaped(fields))
 }
 
 /// Escapes control and invisible characters in JSON. They occur only in strings.
@@ -105,10 +105,10 @@ mod tests {
 
     #[test]
     fn json_lines_are_tagged_and_escaped() {
-        assert_eq!(tagged("x", &json!({})), r#"{"schema":1,"type":"x"}"#);
+        assert_eq!(tagged("x", &json!({})), r#"{"type":"x"}"#);
         let text = "\u{1b}[0m \u{9b} \u{202e} \u{e0001} \u{fc} \n";
         let line = tagged("x", &json!({ "a": text }));
-        assert!(line.starts_with(r#"{"schema":1,"type":"x","a":""#));
+        assert!(line.starts_with(r#"{"type":"x","a":""#));
         assert!(line.chars().all(is_printable), "{line}");
         let back: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(back["a"], text);

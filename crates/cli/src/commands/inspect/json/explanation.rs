@@ -24,7 +24,7 @@ pub(crate) struct WhyLine<'a> {
     /// Whether it may be dispatched.
     may_be_dispatched: bool,
     /// The time for which the answer is valid.
-    now: TimeJson,
+    time: TimeJson,
     /// The open request for another plan.
     request: Option<ReplanRequestJson>,
     /// The steps among them that wait for no other step.
@@ -45,7 +45,7 @@ impl<'a> WhyLine<'a> {
     pub(crate) fn of(run: &'a Run, found: &'a Explanation) -> Self {
         Self {
             may_be_dispatched: found.may_be_dispatched(),
-            now: found.now.into(),
+            time: found.now.into(),
             request: found.request.as_ref().map(ReplanRequestJson::from),
             roots: found.roots(),
             run: run.id,

@@ -131,7 +131,7 @@ struct SegmentHeaderJson {
     /// The last record with which it was created.
     born_last: u64,
     /// The time of its creation.
-    created: TimeJson,
+    created_at: TimeJson,
     /// The identifier of the first segment of the ledger.
     genesis: String,
     /// The identifier of the ledger.
@@ -163,7 +163,7 @@ impl From<&SegmentHeader> for SegmentHeaderJson {
             base_seq: header.base_seq,
             born_end: header.born_end,
             born_last: header.born_last,
-            created: header.created.into(),
+            created_at: header.created.into(),
             genesis: hex(&header.genesis),
             ledger: hex(&header.ledger),
             prealloc_len: header.prealloc_len,

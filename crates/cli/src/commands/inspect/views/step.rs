@@ -108,7 +108,8 @@ pub(crate) fn history(
     id: RunId,
     number: StepNumber,
 ) -> Result<Vec<HistoryEntry>, Failure> {
-    if ledger.code() == Code::Success {
+    // The links between records end at a lost one.
+    if ledger.code() == Code::Success && ledger.state.lost.is_empty() {
         match ledger.view.step_records(ledger.run(id)?, number) {
             Ok(records) => {
                 let entry = |record: LoggedRecord| {
@@ -169,6 +170,8 @@ pub(crate) struct AttemptHistory<'a> {
     /// The entry that ended it.
     pub(crate) end: Option<&'a HistoryEntry>,
     pub(crate) refused: u32,
+    /// Whether the record of its end was lost before the ledger was salvaged.
+    is_end_lost: bool,
 }
 
 impl StepHistory<'_> {
@@ -221,6 +224,12 @@ impl StepHistory<'_> {
                 _ => {}
             }
         }
+        let has_losses = !self.ledger.state.lost.is_empty();
+        let current = self.run.step(self.number).and_then(|step| step.attempt());
+        for attempt in attempts.values_mut() {
+            let is_current = current.is_some_and(|current| current.token == attempt.token);
+            attempt.is_end_lost = has_losses && attempt.end.is_none() && !is_current;
+        }
         attempts.into_values().collect()
     }
 }
@@ -235,6 +244,7 @@ impl AttemptHistory<'_> {
             verdicts: Vec::new(),
             end: None,
             refused: 0,
+            is_end_lost: false,
         }
     }
 
@@ -260,6 +270,7 @@ impl AttemptHistory<'_> {
                 ResolvedOutcome::Landed => "landed",
                 ResolvedOutcome::DidNotHappen => "did_not_happen",
             },
+            None if self.is_end_lost => "lost",
             _ if self.receipt.is_some() => "reported",
             _ => "in_flight",
         }
@@ -312,7 +323,7 @@ pub(crate) struct AttemptLine<'a> {
     /// The renewals of its lease.
     renewals: Vec<RenewalJson>,
     /// The time of its receipt.
-    reported: Option<TimeJson>,
+    reported_at: Option<TimeJson>,
     /// Its token.
     token: AttemptToken,
     /// The verdicts on it.
@@ -364,7 +375,7 @@ impl<'a> AttemptLine<'a> {
             receipt: receipt.map(|(_, receipt)| receipt),
             receipts_refused: attempt.refused,
             renewals: renewals.collect(),
-            reported: receipt.map(|(time, _)| time.into()),
+            reported_at: receipt.map(|(time, _)| time.into()),
             token: attempt.token,
             verdicts: verdicts.collect(),
             worker: dispatch.map(|(_, dispatch)| dispatch.worker.as_str()),

@@ -33,10 +33,13 @@ use crate::output::{Code, Failure, cost_text, escape_control, escape_path, pause
 use crate::protocol::hex;
 use crate::protocol::{count, counted, size, trusted_text};
 
+use super::view::report_rollback;
+
 pub(crate) fn summary(context: InspectContext<'_>, out: &mut Output<'_>) -> Result<Code, Failure> {
     let InspectContext { dir, form, environment } = context;
     let overview = LedgerOverview::recent(dir, environment)?;
     let holder = holder(dir, environment);
+    report_rollback(context, out)?;
     match form {
         Form::Json => print_json(&overview, dir, holder.as_deref(), out)?,
         Form::Text => print(&overview, dir, holder.as_deref(), out)?,
@@ -244,6 +247,9 @@ fn print_log(
     }
     let (paint, health) = match (overview.is_good(), &overview.health.end) {
         (false, _) => (Paint::Bad, "damaged".to_owned()),
+        (true, Ok(_)) if !fold.state.lost.is_empty() => {
+            (Paint::Notice, "consistent, but not complete".to_owned())
+        }
         (true, Ok(TailVerdict::Clean)) => (Paint::Good, "good".to_owned()),
         (true, Err(_)) => (Paint::Good, "good; a read-only archive".to_owned()),
         (true, _) => {

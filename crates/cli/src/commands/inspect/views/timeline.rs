@@ -71,7 +71,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
     for (number, timeline) in rows {
         for TimelineInterval { from, until, kind, seq, worker } in &timeline.intervals {
             out.json(&IntervalLine {
-                from: (*from).into(),
+                since: (*from).into(),
                 id: run.step(*number).map(StepState::id),
                 kind: *kind,
                 run: id,
@@ -89,7 +89,7 @@ fn print_json(id: RunId, run: &Run, rows: &[Row], out: &mut Output<'_>) -> Resul
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct IntervalLine<'a> {
     /// Its start.
-    from: TimeJson,
+    since: TimeJson,
     /// The id of the step.
     id: Option<&'a str>,
     /// The outcome of the attempt, or the reason for the wait.

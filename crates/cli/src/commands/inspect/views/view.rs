@@ -12,6 +12,7 @@ use plan_ledger::internals::plan::{
 use plan_ledger::{Event, RecordedEvent, Run, RunId, State, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::health::RolledBackLine;
 use crate::commands::inspect::json::views::{
     ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine,
 };
@@ -108,6 +109,7 @@ pub(crate) fn view(
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
+    ledger.announce_problems(out)?;
     show(&mut ledger, id, args.view, out)?;
     ledger.finish(out)
 }
@@ -117,13 +119,15 @@ pub(crate) fn status(
     context: InspectContext<'_>,
     out: &mut Output<'_>,
 ) -> Result<Code, Failure> {
-    report_rollback(context);
+    report_rollback(context, out)?;
     if let Some(name) = &args.run {
         let (mut ledger, id) = LedgerAt::of_run(context, AtArg::default(), Some(name))?;
+        ledger.announce_problems(out)?;
         show_status(&mut ledger, id, args, out)?;
         return ledger.finish(out);
     }
     let mut ledger = LedgerAt::of(context, AtArg::default())?;
+    ledger.announce_problems(out)?;
     let mut shown: Vec<RunId> = ledger.state.runs.open().collect();
     if let Some(since) = time(args.since.as_ref(), ledger.now)? {
         shown.extend(ended_since(&ledger.state, since));
@@ -152,9 +156,15 @@ pub(crate) fn status(
 }
 
 /// Reports that the ledger lacks records which it had before.
-fn report_rollback(context: InspectContext<'_>) {
-    if let Some(text) = rollback_text(context.dir, context.environment) {
-        print_error(&text);
+pub(super) fn report_rollback(
+    context: InspectContext<'_>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let Some(what) = rollback_text(context.dir, context.environment) else { return Ok(()) };
+    print_error(&what);
+    match context.form {
+        Form::Json => out.json(&RolledBackLine { what }),
+        Form::Text => Ok(()),
     }
 }
 
