@@ -110,6 +110,23 @@ fn unknown_name_error_lists_the_known_names_and_suggests_the_nearest() {
 }
 
 #[test]
+fn unknown_fields_do_not_hide_unknown_references() {
+    for text in [
+        "steps:\n- {id: a, foo: 1}\n- {id: b, after: [zz], timeout: 3}\n",
+        r#"{"steps": [{"id": "a", "foo": 1}, {"id": "b", "after": ["zz"], "timeout": 3}]}"#,
+    ] {
+        let report = lint_text("p", text, None);
+        let found: Vec<&str> = report.diagnostics.iter().map(|it| it.message.as_str()).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found.iter().any(|it| it.contains("`foo`")), "{found:?}");
+        assert!(
+            found.iter().any(|it| it.contains("there is no step or barrier `zz`")),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn control_characters_in_messages_are_escaped() {
     let found = parse_error("{\"steps\": [{\"id\": \"a\", \"\\u001b[2J\": 1}]}");
     assert!(!found.contains('\u{1b}') && found.contains("\\u{1b}[2J"), "{found}");

@@ -144,10 +144,16 @@ fn report(
             continue;
         }
         let is_left = |range: std::ops::Range<usize>| !remaining.overlaps_taken(range);
+        // The line of an item alone: tasks may be below it.
+        let line_of = |range: &std::ops::Range<usize>| {
+            let text = document.slice(range.clone());
+            let length = text.find('\n').unwrap_or(text.len());
+            range.start..range.start.saturating_add(length)
+        };
         let items: Vec<u64> = section
             .items
             .iter()
-            .filter(|item| is_left(item.range.clone()))
+            .filter(|item| is_left(line_of(&item.range)))
             .filter(|item| boxes.is_none() || item.checkbox.is_none())
             .map(|item| item.line)
             .collect();
@@ -156,7 +162,8 @@ fn report(
         } else if boxes.is_none()
             && at > 0
             && !with_tasks.contains(&at)
-            && !document.slice(section.body..section.range.end).trim().is_empty()
+            && (section.title.starts_with('[')
+                || !document.slice(section.body..section.range.end).trim().is_empty())
         {
             draft.add_unread(PartKind::Section, 1, &section.title, Some(section.line));
         }

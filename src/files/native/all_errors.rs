@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use super::marks::MarkedPlan;
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity};
+use crate::files::draft::{PlanDraft, SourceMap};
+use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::files::syntax::{LineIndex, parse_yaml, plain_message};
 use crate::plan::{Plan, Step};
 
@@ -19,22 +21,63 @@ const ERRORS_MAX: usize = 50;
 /// The largest YAML text that is parsed again, in bytes.
 const YAML_BYTES_MAX: usize = 1024 * 1024;
 
-/// The errors of a well-formed JSON text.
+/// The errors of a well-formed JSON text, also those of references.
 pub(super) fn in_json(text: &str, value: &Value) -> Vec<Diagnostic> {
-    let mut check = JsonCheck { lines: LineIndex::of_json(text), errors: Vec::new() };
+    let mut rest = value.clone();
+    let mut check = JsonCheck {
+        lines: LineIndex::of_json(text),
+        errors: Vec::new(),
+        wrong: Vec::new(),
+        lacks_names: false,
+    };
     let Some(fields) = value.as_object() else { return Vec::new() };
     for (name, value) in fields {
         match (name.as_str(), value.as_array()) {
             ("steps", Some(steps)) => {
                 for (index, step) in steps.iter().enumerate() {
-                    check.step(&format!("steps[{index}]"), step);
+                    check.step(index, step);
                 }
             }
-            ("marks", _) => check.parse::<MarkedPlan>(name, &one_field(name, value)),
-            _ => check.parse::<Plan>(name, &one_field(name, value)),
+            _ => {
+                let fields = one_field(name, value);
+                let is_valid = match name.as_str() {
+                    "marks" => check.parse::<MarkedPlan>(name, &fields),
+                    _ => check.parse::<Plan>(name, &fields),
+                };
+                if !is_valid {
+                    check.lacks_names |= name == "steps" || name == "barriers";
+                    check.wrong.push((None, name.clone()));
+                }
+            }
         }
     }
+    for (step, field) in &check.wrong {
+        let part = match step {
+            Some(index) => rest.pointer_mut(&format!("/steps/{index}")),
+            None => Some(&mut rest),
+        };
+        part.and_then(Value::as_object_mut).map(|fields| fields.remove(field));
+    }
+    if !check.lacks_names
+        && let Ok(plan) = serde_json::from_value::<MarkedPlan>(rest)
+    {
+        let plan_file = plan.into_plan_file(PlanFormat::Json);
+        check.errors.extend(reference_errors(plan_file, SourceMap::Json, text));
+    }
     check.errors
+}
+
+/// The references of a plan without its wrong fields that name nothing.
+fn reference_errors(plan_file: PlanFile, source_map: SourceMap, text: &str) -> Vec<Diagnostic> {
+    match PlanDraft::complete(plan_file, source_map).validate(text) {
+        Err(ReadError::Invalid(mut found)) => {
+            found.retain(|each| {
+                each.severity == Severity::Problem && each.message.starts_with("there is no ")
+            });
+            found
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn one_field(name: &str, value: &Value) -> Map<String, Value> {
@@ -45,26 +88,45 @@ fn one_field(name: &str, value: &Value) -> Map<String, Value> {
 struct JsonCheck {
     lines: LineIndex,
     errors: Vec<Diagnostic>,
+    /// The fields with errors: of a step by its index, or of the plan.
+    wrong: Vec<(Option<usize>, String)>,
+    /// Whether the name of a step or a barrier may be among them.
+    lacks_names: bool,
 }
 
 impl JsonCheck {
-    fn step(&mut self, path: &str, step: &Value) {
+    fn step(&mut self, index: usize, step: &Value) {
+        let path = format!("steps[{index}]");
         let Some(fields) = step.as_object() else {
-            return self.report(path, "expected a step: an object with an id");
+            self.lacks_names = true;
+            return self.report(&path, "expected a step: an object with an id");
         };
         if !fields.contains_key("id") {
-            self.report(path, "missing field `id`");
+            self.lacks_names = true;
+            self.report(&path, "missing field `id`");
         }
         for (name, value) in fields {
             let mut fields = one_field(name, value);
             fields.entry("id").or_insert_with(|| Value::String("x".to_owned()));
-            self.parse::<Step>(&format!("{path}.{name}"), &fields);
+            if !self.parse::<Step>(&format!("{path}.{name}"), &fields) {
+                self.lacks_names |= name == "id";
+                self.wrong.push((Some(index), name.clone()));
+            }
         }
     }
 
-    fn parse<T: serde::de::DeserializeOwned>(&mut self, path: &str, fields: &Map<String, Value>) {
-        if let Err(error) = serde_json::from_value::<T>(Value::Object(fields.clone())) {
-            self.report(path, &plain_message(&error.to_string()));
+    /// Whether the fields can be parsed.
+    fn parse<T: serde::de::DeserializeOwned>(
+        &mut self,
+        path: &str,
+        fields: &Map<String, Value>,
+    ) -> bool {
+        match serde_json::from_value::<T>(Value::Object(fields.clone())) {
+            Ok(_) => true,
+            Err(error) => {
+                self.report(path, &plain_message(&error.to_string()));
+                false
+            }
         }
     }
 
@@ -90,6 +152,7 @@ pub(super) fn in_yaml(text: &str, first: ReadError) -> Vec<Diagnostic> {
         && let Some(error) = recovery.until_well_formed(first)
     {
         recovery.until_valid(error);
+        recovery.add_reference_errors();
     }
     recovery.errors
 }
@@ -165,6 +228,21 @@ impl YamlRecovery<'_> {
                 Some(error) => next = error,
                 None => break,
             }
+        }
+    }
+
+    /// Adds the references that name nothing, if the rest is valid and every name is left in it.
+    fn add_reference_errors(&mut self) {
+        let lacks_name = |(original, line): (&&str, &String)| {
+            original.matches("id:").count() > line.matches("id:").count()
+        };
+        if self.original.iter().zip(&self.lines).any(lacks_name) {
+            return;
+        }
+        let rest = self.lines.join("\n");
+        if let Ok(plan) = parse_yaml::<MarkedPlan>(&rest) {
+            let plan_file = plan.into_plan_file(PlanFormat::Yaml);
+            self.errors.extend(reference_errors(plan_file, SourceMap::Yaml, &rest));
         }
     }
 

@@ -11,7 +11,7 @@ use super::options::ReadOptions;
 use crate::error::{Error, Result};
 use crate::files::diagnostic::{Diagnostic, ReadError, ReadResult, Severity, plan_error};
 use crate::files::draft::ValidPlan;
-use crate::files::plan_file::PlanFile;
+use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::files::read_report::PartKind;
 use crate::files::records;
 use crate::files::syntax::{is_blank, read_text, read_text_from, without_byte_order_mark};
@@ -176,6 +176,14 @@ fn validated_folder(path: &Path, options: &ReadOptions) -> Result<ReadResult<Val
     let no_plan = || plan_error("the files of the folder have no tasks").at_path(path);
     let mut draft = match read_folder(path)? {
         Folder::Issues(issues) => records::parse_beads(&name, issues),
+        Folder::Gsd { records, unread } => {
+            let format = Some(PlanFormat::Gsd);
+            let mut draft = records::parse_lines(&name, records, format).ok_or_else(no_plan)?;
+            if unread > 0 {
+                draft.add_unread(PartKind::Record, unread, "", None);
+            }
+            draft
+        }
         Folder::Records { records, unread } => {
             let mut draft = records::parse_lines(&name, records, None).ok_or_else(no_plan)?;
             if unread > 0 {

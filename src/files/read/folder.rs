@@ -1,11 +1,12 @@
-//! A folder with a file for each task, and the folder of a backup that splits issues into files.
+//! A folder with a file for each task, the folder of a backup that splits issues into files, and the
+//! folder of phases with a file for each plan that GSD writes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::embedded::front_matter;
+use super::embedded::{front_matter, task_elements};
 use crate::error::{Error, Result};
 use crate::files::diagnostic::plan_error;
 use crate::files::markdown;
@@ -20,10 +21,18 @@ pub(super) enum Folder {
     Records { records: Vec<(u64, Value)>, unread: usize },
     /// Issues of beads, each with its line.
     Issues(Vec<(u64, Value)>),
+    /// The tasks of GSD plans, in order, with the dependencies that the plans state.
+    Gsd { records: Vec<(u64, Value)>, unread: usize },
 }
 
 /// Reads the tasks of a folder, or of the folder `tasks` in it.
 pub(super) fn read_folder(path: &Path) -> Result<Folder> {
+    if let Some(plans) = gsd_plans(path)? {
+        let (records, unread) = gsd_tasks(&plans)?;
+        if !records.is_empty() {
+            return Ok(Folder::Gsd { records, unread });
+        }
+    }
     let inner = path.join("tasks");
     let path = if inner.is_dir() { inner.as_path() } else { path };
     if path.join("issues.jsonl").is_file() {
@@ -124,4 +133,160 @@ fn lines(path: &Path) -> Result<Vec<(u64, Value)>> {
         found.push((line, value));
     }
     Ok(found)
+}
+
+/// A plan file of a phase: `phases/01-login/01-02-PLAN.md`.
+struct GsdPlan {
+    path: PathBuf,
+    /// The name of the phase's folder.
+    phase: String,
+    /// The name of the file before `-PLAN.md`, such as `01-02`.
+    name: String,
+}
+
+/// The plans of GSD below a folder, in the order of their phases and numbers; `None` if it has none.
+/// The folder is the project, its `.planning`, the folder `phases`, or one phase.
+fn gsd_plans(path: &Path) -> Result<Option<Vec<GsdPlan>>> {
+    let places = [path.join(".planning/phases"), path.join("phases")];
+    let phases = places.iter().find(|place| place.is_dir()).map_or(path, PathBuf::as_path);
+    let mut folders = folders(phases)?;
+    folders.push(phases.to_owned());
+    let mut plans = Vec::new();
+    for folder in folders {
+        let phase = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for file in files(&folder)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(name) = name.strip_suffix("-PLAN.md") {
+                let (name, phase) = (name.to_owned(), phase.clone());
+                plans.push(GsdPlan { path: file, phase, name });
+            }
+        }
+    }
+    plans.sort_by_cached_key(|plan| (numbers(&plan.phase), numbers(&plan.name), plan.name.clone()));
+    Ok((!plans.is_empty()).then_some(plans))
+}
+
+/// The folders in a folder.
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |source| Error::io("read the folder", path, source);
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let folder = entry.map_err(failed)?.path();
+        if folder.is_dir() {
+            folders.push(folder);
+        }
+    }
+    Ok(folders)
+}
+
+/// The numbers in a name, in their order: 2 and 1 of `02.1-repair`.
+fn numbers(name: &str) -> Vec<u64> {
+    let parts = name.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
+}
+
+/// What the front matter of a GSD plan says about its order.
+#[derive(Debug, Default)]
+struct GsdOrder {
+    wave: Option<u64>,
+    depends_on: Vec<String>,
+}
+
+/// A plan of a phase that was read: its name, its wave, and its last task.
+struct GsdRead {
+    name: String,
+    wave: Option<u64>,
+    last: String,
+}
+
+/// The tasks of all plans, with ids and dependencies. Within a plan they follow each other. A plan
+/// waits for the plans that it names; else for those of the wave before it; without a wave, for the
+/// plan before it. A phase waits for all plans of the phase before it.
+fn gsd_tasks(plans: &[GsdPlan]) -> Result<(Vec<(u64, Value)>, usize)> {
+    let (mut records, mut unread) = (Vec::new(), 0_usize);
+    let (mut before, mut current): (Vec<String>, Vec<GsdRead>) = (Vec::new(), Vec::new());
+    let mut phase = "";
+    for plan in plans {
+        let text = read_text(&plan.path, "plan file")?;
+        let text = without_byte_order_mark(&text).replace("\r\n", "\n");
+        let tasks = task_elements(&text);
+        if tasks.is_empty() {
+            unread = unread.saturating_add(1);
+            continue;
+        }
+        if plan.phase != phase {
+            phase = &plan.phase;
+            if !current.is_empty() {
+                before = current.drain(..).map(|read| read.last).collect();
+            }
+        }
+        let order = gsd_order(&text);
+        let mut after = gsd_dependencies(&order, &current, &before);
+        let summary = format!("{}-SUMMARY.md", plan.name);
+        let is_done = plan.path.with_file_name(summary).is_file();
+        for (number, (line, mut task)) in (1_usize..).zip(tasks) {
+            let id = format!("{}.{number}", plan.name);
+            if let Some(fields) = task.as_object_mut() {
+                fields.insert("id".to_owned(), Value::String(id.clone()));
+                fields.insert("phase".to_owned(), Value::String(plan.phase.clone()));
+                fields.insert("depends_on".to_owned(), json!(after));
+                if is_done {
+                    fields.insert("status".to_owned(), json!("done"));
+                }
+            }
+            records.push((line, task));
+            after = vec![id];
+        }
+        let last = after.pop().unwrap_or_default();
+        current.push(GsdRead { name: plan.name.clone(), wave: order.wave, last });
+    }
+    Ok((records, unread))
+}
+
+/// The tasks that the first task of a plan waits for.
+fn gsd_dependencies(order: &GsdOrder, current: &[GsdRead], before: &[String]) -> Vec<String> {
+    let last = |read: &GsdRead| read.last.clone();
+    let named: Vec<String> = current
+        .iter()
+        .filter(|read| order.depends_on.iter().any(|on| is_named(on, &read.name)))
+        .map(last)
+        .collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let in_wave = |wave: u64| current.iter().filter(move |read| read.wave == Some(wave)).map(last);
+    let earlier = order.wave.and_then(|wave| {
+        let waves = current.iter().filter_map(|read| read.wave).filter(|each| *each < wave);
+        waves.max().map(|wave| in_wave(wave).collect::<Vec<_>>())
+    });
+    match (earlier, order.wave, current.last()) {
+        (Some(earlier), ..) => earlier,
+        (None, None, Some(previous)) => vec![previous.last.clone()],
+        (None, ..) => before.to_vec(),
+    }
+}
+
+/// Whether a name in `depends_on` is that of a plan: `01-02`, `02`, or with the name of the phase.
+fn is_named(written: &str, plan: &str) -> bool {
+    let (written, plan) = (numbers(written), numbers(plan));
+    !written.is_empty() && plan.ends_with(&written)
+}
+
+/// Reads what the front matter of a plan says about its order.
+fn gsd_order(text: &str) -> GsdOrder {
+    let fields =
+        front_matter(text).and_then(|(front, _)| parse_yaml::<Map<String, Value>>(front).ok());
+    let Some(fields) = fields else { return GsdOrder::default() };
+    let text_of = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let depends_on = match fields.get("depends_on") {
+        Some(Value::Array(names)) => names.iter().filter_map(text_of).collect(),
+        Some(value) => text_of(value).into_iter().collect(),
+        None => Vec::new(),
+    };
+    let wave = fields.get("wave").and_then(text_of).and_then(|wave| wave.parse().ok());
+    GsdOrder { wave, depends_on }
 }

@@ -20,6 +20,17 @@ pub(crate) fn parse_json<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
         .map_err(|error| json_error_at(u64::try_from(error.line()).unwrap_or(u64::MAX), &error))
 }
 
+/// Why a text is not JSON, with its place, for people; `None` if it is.
+#[must_use]
+pub fn json_problem(text: &str) -> Option<String> {
+    let error = serde_json::from_str::<serde::de::IgnoredAny>(text).err()?;
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    let message = plain_message(message.strip_suffix(&place).unwrap_or(&message));
+    let message = message.replace("the file", "the text");
+    Some(format!("line {}, column {}: {message}", error.line(), error.column()))
+}
+
 /// The error of a one-line text that begins on the given line of its file.
 pub(crate) fn json_error_at(line: u64, error: &serde_json::Error) -> ReadError {
     let message = error.to_string();

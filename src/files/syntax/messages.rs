@@ -79,6 +79,11 @@ fn expected_value(expected: &str) -> String {
         "a map" => "an object",
         "a boolean" => "true or false",
         "string or map" => "text or an object",
+        "struct Gate" => "a gate: an object with a question, such as {question: Deploy?}",
+        "struct RetryPolicy" => "an object, such as {max_attempts: 3}",
+        "struct Budget" => "an object, such as {attempts: 50}",
+        "struct Caps" => "an object, such as {run: 4}",
+        "struct Cost" => "an object, such as {money_micros: 250000}",
         _ if expected.starts_with("struct ") => "an object",
         _ => expected,
     }
@@ -97,19 +102,116 @@ pub(super) fn number_range(name: &str) -> Option<&'static str> {
 }
 
 /// The texts between pairs of backticks.
-fn quoted(text: &str) -> impl Iterator<Item = &str> {
+fn quoted(text: &str) -> impl Iterator<Item = &str> + Clone {
     text.split('`').skip(1).step_by(2)
 }
 
-/// A hint with the known name nearest to an unknown one, or nothing.
-pub(super) fn did_you_mean<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> String {
-    closest_name(written, known)
+/// The words of other plan formats for a field, without case and separators. The first field that
+/// the place has is meant.
+const MEANT: [(&[&str], &[&str]); 20] = [
+    (
+        &[
+            "dependson",
+            "depends",
+            "dependencies",
+            "dependency",
+            "deps",
+            "needs",
+            "requires",
+            "blockedby",
+            "prerequisites",
+            "parents",
+            "depend",
+        ],
+        &["after"],
+    ),
+    (&["run", "cmd", "script", "shell", "exec", "commands", "runs"], &["command"]),
+    (&["name"], &["id", "title"]),
+    (
+        &[
+            "description",
+            "desc",
+            "details",
+            "prompt",
+            "instructions",
+            "task",
+            "summary",
+            "objective",
+            "purpose",
+        ],
+        &["goal", "title"],
+    ),
+    (
+        &[
+            "criteria",
+            "acceptancecriteria",
+            "checks",
+            "check",
+            "verify",
+            "validation",
+            "success",
+            "successcriteria",
+            "donewhen",
+            "tests",
+            "test",
+        ],
+        &["acceptance", "test_criteria"],
+    ),
+    (&["retries", "maxretries", "retrypolicy", "attempts"], &["retry", "max_attempts"]),
+    (&["timeout", "timelimit", "maxtime"], &["timeout_seconds", "deadline_seconds"]),
+    (&["lease", "leasetime"], &["lease_seconds"]),
+    (&["deadline", "expires", "due"], &["deadline_seconds"]),
+    (&["assignee", "agent", "role", "worker", "executor", "assigned"], &["owner"]),
+    (&["if", "when", "runif", "only"], &["condition", "when"]),
+    (&["files", "filestomodify", "filestocreate", "writes", "modifies"], &["changes"]),
+    (&["approval", "approve", "question", "ask", "manual", "human", "review"], &["gate"]),
+    (&["labels", "label", "resources", "tag"], &["tags"]),
+    (&["parallel", "maxparallel", "concurrency", "limits", "limit", "cap"], &["caps", "run"]),
+    (&["tasks", "todos", "items", "stories", "jobs"], &["steps"]),
+    (&["idempotency", "repeatable", "rerun", "safetoretry"], &["idempotent"]),
+    (&["onfailure", "onerror", "onfail", "failures"], &["fallback", "failure"]),
+    (&["money", "cost", "budgetusd", "price"], &["money_micros", "cost_estimate", "budget"]),
+    (&["backoff", "delay", "wait"], &["backoff_seconds"]),
+];
+
+/// A hint with the known name that an unknown one means, or that is nearest to it, or nothing.
+pub(super) fn did_you_mean<'a>(
+    written: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> String {
+    let word: String =
+        written.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    let fields = MEANT.iter().find(|(words, _)| words.contains(&word.as_str()));
+    let fields = fields.map_or(&[][..], |(_, fields)| fields);
+    let meant = fields.iter().find_map(|field| known.clone().find(|name| name == field));
+    meant
+        .or_else(|| closest_name(written, known))
         .map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_other_formats_mean_fields_of_a_plan() {
+        let step = ["id", "title", "goal", "after", "command", "timeout_seconds", "acceptance"];
+        for (written, meant) in [
+            ("timeout", "timeout_seconds"),
+            ("dependsOn", "after"),
+            ("needs", "after"),
+            ("blocked-by", "after"),
+            ("run", "command"),
+            ("description", "goal"),
+            ("acceptance_criteria", "acceptance"),
+            ("comand", "command"),
+        ] {
+            let hint = did_you_mean(written, step.into_iter());
+            assert_eq!(hint, format!("; did you mean `{meant}`?"), "{written}");
+        }
+        assert_eq!(did_you_mean("xyzzy", step.into_iter()), "");
+        assert_eq!(did_you_mean("retries", ["id"].into_iter()), "", "a field of another place");
+    }
 
     #[test]
     fn library_messages_become_plain() {
@@ -124,7 +226,16 @@ mod tests {
             ),
             (
                 "invalid type: sequence, expected struct RetryPolicy",
-                "found a list, expected an object",
+                "found a list, expected an object, such as {max_attempts: 3}",
+            ),
+            (
+                "invalid type: string \"yes\", expected struct Gate",
+                "found the text \"yes\", expected a gate: an object with a question, such as \
+                 {question: Deploy?}",
+            ),
+            (
+                "unknown field `depends_on`, expected one of `id`, `after`",
+                "unknown field `depends_on`, expected one of `id`, `after`; did you mean `after`?",
             ),
             (
                 "unknown variant `with-key`, expected one of `yes`, `no`, `with_key`",

@@ -11,6 +11,7 @@ mod toml;
 mod yaml;
 
 pub(super) use csv::csv_rows;
+pub use json::json_problem;
 pub(super) use json::{duplicate_keys, json_error_at, json_value, parse_json};
 pub(super) use line_index::LineIndex;
 pub(super) use messages::plain_message;

@@ -590,6 +590,50 @@ fn s2_forms_of_other_tools_are_rows_of_one_table() {
         ("Use jose.", vec!["npm test passes"])
     );
 
+    // A project of GSD: all plans of its phases are one plan.
+    let place = Place::new();
+    let plan = |name: &str, front: &str, tasks: usize| {
+        let path = place.path(&format!(".planning/phases/{name}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let task = "<task type=\"auto\">\n<name>T</name>\n<action>Do it.</action>\n</task>\n";
+        std::fs::write(path, format!("---\n{front}---\n<tasks>\n{}</tasks>\n", task.repeat(tasks)))
+            .unwrap();
+    };
+    plan("01-base/01-01-PLAN.md", "phase: 01-base\nplan: 01\nwave: 1\ndepends_on: []\n", 2);
+    plan("01-base/01-01-SUMMARY.md", "", 0);
+    plan("01-base/01-02-PLAN.md", "phase: 01-base\nplan: 02\nwave: 1\ndepends_on: []\n", 1);
+    plan("01-base/01-03-PLAN.md", "wave: 2\ndepends_on: [\"01-02\"]\n", 3);
+    plan("02-login/02-01-PLAN.md", "wave: 1\n", 1);
+    plan("02-login/02-02-PLAN.md", "wave: 2\n", 1);
+    plan("02-login/02-03-PLAN.md", "wave: 2\n", 0);
+    plan("10-last/10-01-PLAN.md", "phase: 10\n", 1);
+    plan("10-last/10-02-PLAN.md", "phase: 10\n", 1);
+    for folder in ["", ".planning", ".planning/phases"] {
+        let file = files::read(&place.path(folder)).unwrap();
+        assert_eq!((file.format, file.plan.steps.len()), (PlanFormat::Gsd, 10), "{folder}");
+        let expected = [
+            "01-01.1", "01-01.2", "01-02.1", "01-03.1", "01-03.2", "01-03.3", "02-01.1", "02-02.1",
+            "10-01.1", "10-02.1",
+        ];
+        assert_eq!(ids(&file), expected);
+        assert_eq!(done(&file), ["01-01.1", "01-01.2"]);
+        assert_eq!(file.plan.phases.len(), 3);
+        for (step, other, expected) in [
+            ("01-01.2", "01-01.1", true),
+            ("01-02.1", "01-01.2", false),
+            ("01-03.1", "01-02.1", true),
+            ("01-03.1", "01-01.2", false),
+            ("02-01.1", "01-03.3", true),
+            ("02-01.1", "01-01.2", true),
+            ("02-02.1", "02-01.1", true),
+            ("10-01.1", "02-02.1", true),
+            ("10-02.1", "10-01.1", true),
+        ] {
+            assert_eq!(waits(&file, step, other), expected, "{step} after {other}");
+        }
+        assert_eq!(file.report.unread.iter().map(|part| part.count).sum::<usize>(), 1);
+    }
+
     let formula = "formula = \"release\"\ndescription = \"\"\"Ships\nit\"\"\"\n\n[vars.version]\nrequired = true\n\n[[steps]]\nid = \"build\"\ntitle = \"Build it\"\n\n[[steps]]\nid = \"ship\"\ntitle = \"Ship it\"\nneeds = [\"build\"]\n";
     let file = parse(formula);
     assert_eq!(
