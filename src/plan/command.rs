@@ -341,6 +341,8 @@ pub enum Command {
         rule: String,
         /// Human-readable reason.
         reason: String,
+        /// Actor.
+        by: String,
     },
     /// Start a run as a copy of another run at a given record.
     ForkRun {
@@ -352,6 +354,8 @@ pub enum Command {
         at_seq: u64,
         /// Chain hash of the log at that record.
         chain: ContentHash,
+        /// Actor.
+        by: String,
     },
 }
 

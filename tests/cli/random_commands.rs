@@ -285,8 +285,8 @@ fn operator_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) -
                 Decision::Fail,
             ]);
             let step = run.reported.first().copied().unwrap_or(step);
-            let (class, from) = (None, None);
-            Command::DecideFailure { run: id, step, decision, class, from, rule: by, reason }
+            let (class, from, rule) = (None, None, by.clone());
+            Command::DecideFailure { run: id, step, decision, class, from, rule, reason, by }
         }
     }
 }

@@ -139,6 +139,7 @@ fn of_steps() -> Vec<Event> {
             reason: "3 of 3".into(),
             disposition: Disposition::DidNotHappen,
             then: AfterFailure::Over,
+            by: String::new(),
         }),
         StepEvent::Skipped(Skipped { by: "me".into(), reason: "not now".into() }),
         StepEvent::Reopened(Reopened { by: "me".into() }),
@@ -224,6 +225,7 @@ fn of_control() -> Vec<Event> {
             at_seq: 300,
             chain: ContentHash([0xCC; 32]),
             spent: Cost { money_micros: 1, tokens: 2 },
+            by: "me".into(),
         }),
         Event::StepsInherited(StepsInherited { run: RunId(2), steps: vec![inherited] }),
     ]
@@ -320,6 +322,7 @@ fn of_rare_fields() -> Vec<Event> {
             reason: "503".into(),
             disposition: Disposition::Landed,
             then: AfterFailure::Over,
+            by: "decider".into(),
         }),
         StepEvent::FailureDecided(FailureDecided {
             token,
@@ -329,6 +332,7 @@ fn of_rare_fields() -> Vec<Event> {
             reason: "it landed".into(),
             disposition: Disposition::Landed,
             then: AfterFailure::Held,
+            by: "me".into(),
         }),
         StepEvent::OutcomeResolved(OutcomeResolved {
             token,

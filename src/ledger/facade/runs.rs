@@ -216,14 +216,20 @@ impl Ledger {
     /// `OutOfRange` past the last durable record; `Rejected` with `NoSuchRun`, even if the parent
     /// started only after that record, `NoSuchStep`, `RunExists`, or `NoActivePlan`.
     pub fn fork(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<RunId> {
-        let commit = self.execute(&self.fork_command(parent, point, name)?)?;
+        let commit = self.execute(&self.fork_command(parent, point, name, "")?)?;
         Ok(started_run(&commit))
     }
 
     /// The command that forks a run.
     #[doc(hidden)]
-    pub fn fork_command(&self, parent: RunId, point: ForkPoint, name: &str) -> Result<Command> {
-        fork::fork_command(&self.engine, parent, point, name)
+    pub fn fork_command(
+        &self,
+        parent: RunId,
+        point: ForkPoint,
+        name: &str,
+        by: &str,
+    ) -> Result<Command> {
+        fork::fork_command(&self.engine, parent, point, (name, by))
     }
 
     /// Stop dispatching in a run. Attempts in flight continue.
@@ -333,8 +339,8 @@ impl Ledger {
         reason: &str,
     ) -> Result<StepStatus> {
         let (rule, reason) = (rule.to_owned(), reason.to_owned());
-        let (decision, class, from) = (decision, None, None);
-        let command = Command::DecideFailure { run, step, decision, class, from, rule, reason };
+        let (class, from, by) = (None, None, rule.clone());
+        let command = Command::DecideFailure { run, step, decision, class, from, rule, reason, by };
         self.execute_and_read(&command, |state| status_of_step(state, run, step))
     }
 

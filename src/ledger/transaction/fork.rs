@@ -30,14 +30,14 @@ pub(crate) fn fork_command(
     engine: &Engine,
     parent: RunId,
     point: ForkPoint,
-    name: &str,
+    (name, by): (&str, &str),
 ) -> Result<Command> {
     let at_seq = fork_seq(engine, parent, point)?;
     let state = project::<State>(engine, at_seq)?;
     let parent = whole_run(&state, parent, |seq| project::<State>(engine, seq))?;
     let chain = engine.reader()?.chain_at(at_seq)?.ok_or_else(|| no_record(at_seq))?;
     let (parent, chain) = (Box::new(parent), ContentHash(chain.0));
-    Ok(Command::ForkRun { name: name.to_owned(), parent, at_seq, chain })
+    Ok(Command::ForkRun { name: name.to_owned(), parent, at_seq, chain, by: by.to_owned() })
 }
 
 /// The record after which a fork begins.

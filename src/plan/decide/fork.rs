@@ -23,7 +23,7 @@ const CHUNK: usize = 1_000;
 pub(super) fn fork(
     state: &State,
     now: Timestamp,
-    name: &str,
+    (name, by): (&str, &str),
     parent: &Run,
     (at_seq, chain): (u64, ContentHash),
 ) -> Result<Vec<Event>, Rejection> {
@@ -39,6 +39,7 @@ pub(super) fn fork(
             at_seq,
             chain,
             spent: parent.account.spent,
+            by: by.to_owned(),
         }),
     ];
     if parent.failure_settings != FailureSettings::default() {

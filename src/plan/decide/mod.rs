@@ -112,12 +112,12 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             versions::redo(state, now, *run, *step, (by, reason))
         }
         Command::WithdrawReplan { run, by, reason } => replans::withdraw(state, *run, by, reason),
-        Command::DecideFailure { run, step, decision, class, from, rule, reason } => {
+        Command::DecideFailure { run, step, decision, class, from, rule, reason, by } => {
             let decided = (decision, *class, *from);
-            replans::decide_failure(state, now, *run, *step, decided, (rule, reason))
+            replans::decide_failure(state, now, *run, *step, decided, (rule, reason, by))
         }
-        Command::ForkRun { name, parent, at_seq, chain } => {
-            fork::fork(state, now, name, parent, (*at_seq, *chain))
+        Command::ForkRun { name, parent, at_seq, chain, by } => {
+            fork::fork(state, now, (name, by), parent, (*at_seq, *chain))
         }
     }
 }

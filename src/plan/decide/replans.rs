@@ -98,7 +98,7 @@ pub(super) fn decide_failure(
     run: RunId,
     number: StepNumber,
     (decision, class, from): (&Decision, Option<FailureClass>, Option<StepNumber>),
-    (rule, reason): (&str, &str),
+    (rule, reason, by): (&str, &str, &str),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
     let step = step_of(run, number)?;
@@ -131,6 +131,7 @@ pub(super) fn decide_failure(
         reason: reason.to_owned(),
         disposition,
         then: AfterFailure::Over,
+        by: by.to_owned(),
     };
     Ok(decision_events(run, number, decided, from, now))
 }

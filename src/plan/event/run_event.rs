@@ -238,6 +238,8 @@ pub struct RunForked {
     pub chain: ContentHash,
     /// What the parent had spent. It does not count against the budget of the fork.
     pub spent: Cost,
+    /// Actor; empty if it is not known.
+    pub by: String,
 }
 
 /// The initial status of steps of a forked run.

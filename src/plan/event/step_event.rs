@@ -235,6 +235,8 @@ pub struct FailureDecided {
     pub disposition: Disposition,
     /// What happens to the attempt if the step failed.
     pub then: AfterFailure,
+    /// Who decided; empty if it was the rules.
+    pub by: String,
 }
 
 /// What happens to the last attempt of a failed step.

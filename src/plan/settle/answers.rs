@@ -78,6 +78,7 @@ pub(super) fn answer_events(run: &Run, number: StepNumber, time: Timestamp) -> V
         reason: message,
         disposition: disposition_of(run, number, attempt),
         then: AfterFailure::Over,
+        by: by.clone(),
     };
     decision_events(run, number, decided, None, time)
 }

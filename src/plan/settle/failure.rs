@@ -432,6 +432,7 @@ impl<'a> FailedAttempt<'a> {
             reason: decision.reason,
             disposition: self.disposition,
             then: AfterFailure::Over,
+            by: String::new(),
         };
         let mut events = decision_events(self.run, self.number, decided, decision.from, time);
         if let Some(escalation) = decision.escalation {

@@ -214,7 +214,7 @@ fn fork_of_a_large_run_keeps_the_invariants() {
     ledger.fail("late1", FailureClass::Deterministic);
     let parent = Box::new(ledger.run().clone());
     let (name, at_seq, chain) = ("fork".to_owned(), ledger.state.seq, ContentHash::default());
-    ledger.execute(Command::ForkRun { name, parent, at_seq, chain }).unwrap();
+    ledger.execute(Command::ForkRun { name, parent, at_seq, chain, by: String::new() }).unwrap();
     super::invariants::check(&ledger.state);
     let fork = &ledger.state.runs[&RunId(2)];
     for status in [StepStatus::Accepted, StepStatus::Failed, StepStatus::Waiting] {

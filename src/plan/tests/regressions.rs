@@ -388,6 +388,7 @@ fn external_decider_cannot_repeat_a_possible_effect() {
             from: None,
             rule: "own".to_owned(),
             reason: "why not".to_owned(),
+            by: "ann".to_owned(),
         };
         let refused = Rejection::MustNotBeRepeated(StepNumber(1), disposition);
         assert_eq!(ledger.execute(decide(Decision::Retry)), Err(refused.clone()));

@@ -443,6 +443,7 @@ fn step_rejections() -> Vec<(TestLedger, Command)> {
         from: None,
         rule: by(),
         reason: by(),
+        by: by(),
     };
     vec![
         (one(), dispatch_command(Some(StepNumber(99)))),

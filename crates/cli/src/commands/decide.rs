@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, RunOption, parse_seconds};
+use crate::options::{ByOption, LedgerArgs, RunOption, parse_seconds};
 use crate::output::{Code, Failure};
 use crate::requests::DecideRequest;
 
@@ -40,6 +40,8 @@ pub(crate) struct DecideArgs {
     /// The reason, for people
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
@@ -56,5 +58,6 @@ pub(crate) fn decide(args: &DecideArgs) -> Result<Code, Failure> {
         from: args.from.clone(),
         rule: args.rule.clone(),
         reason: args.reason.clone(),
+        by: args.author.by.clone(),
     })
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::options::{LedgerArgs, RunArg};
+use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
 use crate::requests::ForkRequest;
 
@@ -39,10 +39,12 @@ pub(crate) struct ForkArgs {
     /// The new run's name
     #[arg(long, value_name = "NEW")]
     name: String,
+    #[command(flatten)]
+    author: ByOption,
 }
 
 pub(crate) fn fork(args: &ForkArgs) -> Result<Code, Failure> {
     let (run, name, step) =
         (run_name(&args.ledger, args.run.name())?, args.name.clone(), args.step.clone());
-    args.ledger.execute(ForkRequest { run, name, at: args.at, step })
+    args.ledger.execute(ForkRequest { run, name, at: args.at, step, by: args.author.by.clone() })
 }

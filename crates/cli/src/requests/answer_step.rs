@@ -93,6 +93,7 @@ fn about_step(
                 from,
                 rule,
                 reason,
+                by: reply.by.to_owned(),
             })
         }
         _ if status == StepStatus::OutcomeUnknown => {

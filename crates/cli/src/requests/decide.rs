@@ -36,6 +36,10 @@ pub struct DecideRequest {
     /// The reason.
     #[serde(default)]
     pub reason: String,
+    /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
+    pub by: String,
 }
 
 /// A decision was recorded.
@@ -64,8 +68,8 @@ impl RequestKind for DecideRequest {
             let (rule, reason) = (self.rule.clone(), self.reason.clone());
             let step = step_to_change(run, &self.step)?;
             let from = self.from.as_ref().map(|from| step_of(run, from)).transpose()?;
-            let class = None;
-            Ok(Command::DecideFailure { run: run.id, step, decision, class, from, rule, reason })
+            let (run, class, by) = (run.id, None, self.by.clone());
+            Ok(Command::DecideFailure { run, step, decision, class, from, rule, reason, by })
         };
         context.execute(&make, |state, _| {
             let run = run_of(state, &self.run)?;

@@ -30,6 +30,10 @@ pub struct ForkRequest {
     /// The step before whose first dispatch the new run begins, by id or number.
     #[serde(default)]
     pub step: Option<String>,
+    /// The author, for the record.
+    #[serde(deserialize_with = "super::author::author")]
+    #[schemars(length(min = 1))]
+    pub by: String,
 }
 
 /// A run was forked.
@@ -66,7 +70,7 @@ impl RequestKind for ForkRequest {
             }
         };
         // Reading the parent run takes time and needs no lock.
-        let command = ledger.fork_command(parent, point, &self.name)?;
+        let command = ledger.fork_command(parent, point, &self.name, &self.by)?;
         context.execute(&|_| Ok(command.clone()), |_, _| ())?;
         context.read(|state| {
             let run = run_of(state, &self.name)?;

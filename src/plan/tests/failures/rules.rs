@@ -277,8 +277,8 @@ fn external_decider_cannot_repeat_a_landed_step_by_fallback() {
         ledger.report(token, paid_and_failed());
         let (run, step, decision) = (RunId(1), StepNumber(1), Decision::Fallback);
         let (rule, reason) = ("judge".to_owned(), String::new());
-        let (class, from) = (None, None);
-        let decide = Command::DecideFailure { run, step, decision, class, from, rule, reason };
+        let (class, from, by) = (None, None, String::new());
+        let decide = Command::DecideFailure { run, step, decision, class, from, rule, reason, by };
         let refused = Rejection::MustNotBeRepeated(step, Disposition::Landed);
         match ledger.execute(decide) {
             Ok(_) => assert!(may && ledger.status("a") == StepStatus::Accepted),

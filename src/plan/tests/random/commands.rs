@@ -131,8 +131,8 @@ impl TestRng {
                 ]);
                 let step = self.failed_step(state, run);
                 let (rule, reason) = ("judge".to_owned(), "why not".to_owned());
-                let (class, from) = (None, None);
-                Command::DecideFailure { run, step, decision, class, from, rule, reason }
+                let (class, from, by) = (None, None, "judge".to_owned());
+                Command::DecideFailure { run, step, decision, class, from, rule, reason, by }
             }
         }
     }
@@ -229,7 +229,7 @@ impl TestRng {
         let at_seq = self.pick(&seqs);
         let parent = Box::new(past[&at_seq].clone());
         let name = format!("fork-{}", ledger.state.seq);
-        Command::ForkRun { name, parent, at_seq, chain: ContentHash([7; 32]) }
+        Command::ForkRun { name, parent, at_seq, chain: ContentHash([7; 32]), by: String::new() }
     }
 
     /// A new version, a small change of the active one, or the review of a proposed one.

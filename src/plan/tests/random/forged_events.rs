@@ -233,6 +233,7 @@ impl TestRng {
                 reason: self.word(),
                 disposition: self.disposition(),
                 then: self.pick(&[AfterFailure::Over, AfterFailure::Held]),
+                by: self.word(),
             }),
             11 => StepEvent::Skipped(Skipped { by: self.word(), reason: String::new() }),
             12 => StepEvent::Reopened(Reopened { by: self.word() }),
@@ -428,7 +429,11 @@ fn random_events_keep_derived_state_consistent() {
         for _ in 0..120 {
             let event = rng.event(&state);
             let (seq, time) = (state.seq + 1, rng.time());
-            state.apply(seq, time, &event);
+            if rng.one_in(60) {
+                state.lose_record(seq, time);
+            } else {
+                state.apply(seq, time, &event);
+            }
             invariants::check_derived(&state);
             if rng.one_in(10) {
                 let run = RunId(1 + rng.below(3));

@@ -278,7 +278,7 @@ fn answered_late_barrier_is_not_asked_again() {
 fn fork(ledger: &mut TestLedger) -> &Run {
     let parent = Box::new(ledger.run().clone());
     let (name, at_seq, chain) = ("fork".to_owned(), ledger.state.seq, ContentHash::default());
-    ledger.execute(Command::ForkRun { name, parent, at_seq, chain }).unwrap();
+    ledger.execute(Command::ForkRun { name, parent, at_seq, chain, by: String::new() }).unwrap();
     invariants::check(&ledger.state);
     &ledger.state.runs[&RunId(2)]
 }

@@ -173,7 +173,11 @@ pub(crate) fn step_event_text(event: &StepEvent) -> String {
             let decision = decision_text(&event.decision);
             let class = phrase(&event.class);
             let (rule, reason) = (escape_control(&event.rule), reason_suffix(&event.reason));
-            format!("@{} {class} failure, {decision} by {rule}{reason}", event.token)
+            // The rule of an answer or a helper has the name already.
+            let is_named = event.by.is_empty() || event.rule.contains(&event.by);
+            let by =
+                if is_named { String::new() } else { format!(" ({})", escape_control(&event.by)) };
+            format!("@{} {class} failure, {decision} by {rule}{by}{reason}", event.token)
         }
         StepEvent::Skipped(event) => {
             format!("skipped by {}{}", escape_control(&event.by), reason_suffix(&event.reason))
@@ -320,6 +324,7 @@ pub(crate) fn pruned_text(note: &RetentionNote) -> String {
 /// Records that were lost before this ledger was salvaged.
 pub(crate) fn gap_text(gap: &GapNote) -> String {
     match &gap.range {
+        Some(range) if gap.no_loss => format!("not taken over: {}", escape_control(&range.what)),
         Some(range) => format!(
             "records {} to {} were lost: {}, byte {}: {}",
             gap.first,
@@ -430,8 +435,9 @@ fn failure_settings_text(event: &FailureSettingsChanged) -> String {
 }
 
 pub(crate) fn fork_text(event: &RunForked) -> String {
-    let RunForked { parent, at_seq, chain, .. } = event;
-    format!("forked from run {parent} at record {at_seq}, chain {}", chain.short())
+    let RunForked { parent, at_seq, chain, by, .. } = event;
+    let by = if by.is_empty() { String::new() } else { format!(", by {}", escape_control(by)) };
+    format!("forked from run {parent} at record {at_seq}, chain {}{by}", chain.short())
 }
 
 pub(crate) fn condition_text(event: &ConditionJudged) -> String {

@@ -201,8 +201,8 @@ impl Drive<'_> {
             Word::Fail => Decision::Fail,
             Word::Abort => Decision::Abort,
         };
-        let (run, step, rule) = (self.run, step.number, decider.name());
-        let command = Command::DecideFailure { run, step, decision, class, from, rule, reason };
+        let (run, step, rule, by) = (self.run, step.number, decider.name(), decider.name());
+        let command = Command::DecideFailure { run, step, decision, class, from, rule, reason, by };
         self.ledger.execute(&command).map(drop)
     }
 }
