@@ -44,6 +44,27 @@ fn lint_reports_warnings_and_problems() {
     place.ledger("plan lint none.yaml").code(2).complains(&["none.yaml"]);
 }
 
+/// A plan file is compared with the plan of a run before it is proposed.
+#[test]
+fn diff_compares_a_file_with_the_plan_of_a_run() {
+    let place = Place::planned("steps: [{id: a}, {id: b, goal: one}]\n");
+    place.write("new.yaml", "steps: [{id: a}, {id: b, goal: two}, {id: c}]\n");
+    let expected = [
+        "run plan, version 1 -> new.yaml",
+        "1 step added: c",
+        "1 step changed: b (goal)",
+        "  b.goal changed: \"one\" -> \"two\"",
+    ];
+    place.ledger("plan diff new.yaml").code(0).says(&expected);
+    place.ledger("plan diff new.yaml plan").code(0).says(&expected);
+    let difference = place.ledger("plan diff new.yaml plan --json").code(0).lines();
+    assert_eq!(difference[0]["added"], serde_json::json!(["c"]));
+    place.ledger("plan diff new.yaml other").code(2).complains(&["other"]);
+    place.ledger("plan propose new.yaml --run plan --by ana").code(0);
+    place.ledger("plan diff new.yaml").code(0).says(&["run plan, version 2 -> new.yaml"]);
+    place.ledger("plan history plan").code(0).says(&["ana"]);
+}
+
 /// `diff` reports added, removed, changed and moved steps and fields.
 #[test]
 fn diff_reports_every_difference() {

@@ -59,6 +59,38 @@ fn s11_commands_of_a_file_run_only_after_approval() {
     place.ledger("run own.yaml").code(0);
 }
 
+/// Commands in the answer of a planner are listed, and wait for a person, also with `--approve auto`.
+#[test]
+fn s11_commands_of_a_planner_run_only_after_approval() {
+    for (approve, lists, is_active) in [
+        ("--approve auto", "waits for approval", false),
+        ("--approve auto --yes", "its plan has commands as checks: test -e ok", true),
+    ] {
+        let place = Place::new();
+        place.write("ok", "");
+        place.write("plan.yaml", "steps: [{id: a, goal: A}]\ncontinues: true\nextend_at: 1\n");
+        place.write(
+            "answer.json",
+            r#"{"steps": [{"order": 1, "description": "b", "validation": ["test -e ok"]}]}"#,
+        );
+        let run = format!("run plan.yaml --worker true --planner {} {approve}", "./planner");
+        place.write(
+            "planner",
+            "#!/bin/sh\nif [ -e asked ]; then echo '{\"no_more\": \"done\"}'; else touch asked; \
+             cat answer.json; fi\n",
+        );
+        let script = place.path("planner");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(script, mode).unwrap();
+        let ended = place.ledger(&run);
+        ended.complains(&[lists, "test -e ok"]);
+        let state = place.state();
+        let run = state.run_named("plan").unwrap();
+        assert_eq!(run.versions.len(), 2);
+        assert_eq!(run.active == 2, is_active, "{approve}");
+    }
+}
+
 #[test]
 fn s11_text_is_a_command_only_if_this_machine_can_start_it() {
     let place = Place::new();

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod answer;
+mod approve_commands;
 pub(crate) mod archive;
 pub(crate) mod blobs;
 pub(crate) mod budget;

@@ -7,8 +7,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use plan_ledger::Error;
+use plan_ledger::internals::files::json_problem;
 
-use crate::output::Failure;
+use crate::output::{Failure, print_message};
 use crate::protocol::{MESSAGE_LENGTH_MAX, expect_short_numbers, too_long};
 
 /// A value: JSON, or else text. `@FILE` reads a file, `-` reads standard input.
@@ -22,9 +23,21 @@ pub(crate) fn read_json_value(text: &str) -> Result<Value, Failure> {
     if text.is_empty() {
         return Ok(Value::Null);
     }
-    let Ok(value) = serde_json::from_str(text) else { return Ok(Value::String(text.to_owned())) };
+    let Ok(value) = serde_json::from_str(text) else {
+        warn_of_broken_json(text);
+        return Ok(Value::String(text.to_owned()));
+    };
     expect_short_numbers(text)?;
     Ok(value)
+}
+
+/// Warns about a text that looks like JSON and is not: it is taken as text.
+fn warn_of_broken_json(text: &str) {
+    if text.trim_start().starts_with(['{', '['])
+        && let Some(problem) = json_problem(text)
+    {
+        print_message(&format!("warning: the value is taken as text, not as JSON: {problem}"));
+    }
 }
 
 /// The text of a file; `-` is standard input.

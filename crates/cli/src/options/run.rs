@@ -59,7 +59,7 @@ impl StepArg {
 }
 
 /// Rejects an empty name: in a shell script it is mostly an unset variable.
-pub(super) fn parse_name(text: &str) -> Result<String, String> {
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("it is empty; give a name, or leave the option out".to_owned());
     }

@@ -45,8 +45,9 @@ pub(crate) use drive::{is_by_planner, may_hold};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };
+pub(crate) use helpers::approved_commands::approved_commands;
 pub(crate) use helpers::commands::TIMEOUT_SECONDS;
-pub use helpers::commands::{FailureDecider, Helpers, Judge, Planner};
+pub use helpers::commands::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 pub(crate) use helpers::folder_state::FolderState;
 pub(crate) use helpers::planner_request::first_request;
 pub use imported_status::{ImportResult, ImportedStatuses, import_statuses};

@@ -22,8 +22,8 @@ use crate::options::{InputArgs, LedgerArgs, parse_text_policy};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, PlannerUse, ProposeRequest, check_name};
 use crate::runner::{
-    Check, CheckAnswer, Checked, FolderState, Planner, ProcessOptions, ProcessWorkers, Report,
-    Subject, TIMEOUT_SECONDS, Workers as _, first_request,
+    Check, CheckAnswer, Checked, FolderState, PlannedWork, Planner, ProcessOptions, ProcessWorkers,
+    Report, Subject, TIMEOUT_SECONDS, Workers as _, first_request,
 };
 
 use super::planned_files::execute_and_note;
@@ -79,11 +79,16 @@ pub(super) fn make(args: &PlanMakeArgs) -> Result<Code, Failure> {
         command: args.planner.clone(),
         approval: ApprovalPolicy::Required,
         read: read_answer,
+        // The first version waits for a person, who sees the commands.
+        commands_approved: false,
         tools: tools.map_err(Failure::of_input)?,
     };
     // The types of the inputs are not known before there is a plan.
     let given = args.inputs.values(&Plan::default())?;
-    let (plan, planner_use) = ask(args, &run, &planner, &given)?;
+    let (PlannedWork { plan, commands }, planner_use) = ask(args, &run, &planner, &given)?;
+    if !commands.is_empty() {
+        print_message(&format!("checks that are commands: {}", commands.join("; ")));
+    }
     let inputs = args.inputs.values(&plan)?;
     for warning in lint(&plan) {
         print_message(&format!("warning: {warning}"));
@@ -106,7 +111,7 @@ fn ask(
     run: &str,
     planner: &Planner,
     given: &BTreeMap<String, Value>,
-) -> Result<(Plan, PlannerUse), Failure> {
+) -> Result<(PlannedWork, PlannerUse), Failure> {
     let name = planner.name();
     let mut used = PlannerUse { by: name.clone(), cost: Cost::default(), duration_micros: 0 };
     let mut problems = Vec::new();
@@ -125,20 +130,20 @@ fn ask(
             Ruling::Pass => planner.plan(evidence.as_bytes()),
             Ruling::Fail => Err(evidence),
         };
-        let checked = found.and_then(|plan| {
+        let checked = found.and_then(|PlannedWork { plan, commands }| {
             let plan = Plan {
                 goal: if plan.goal.is_empty() { args.goal.clone() } else { plan.goal },
                 ..plan
             };
             match validate(&plan).as_slice() {
-                [] => Ok(plan),
+                [] => Ok(PlannedWork { plan, commands }),
                 faults => {
                     Err(faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
                 }
             }
         });
         match checked {
-            Ok(plan) => return Ok((plan, used)),
+            Ok(work) => return Ok((work, used)),
             Err(problem) => {
                 print_message(&format!("{name} gave no usable plan: {problem}"));
                 problems.push(problem);

@@ -4,10 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use plan_ledger::internals::plan::Provenance;
 use plan_ledger::{ApprovalPolicy, OnFailure, RunPolicy, TextPolicy};
 
+use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::read_report::{keep_ids, print_read_report};
-use crate::options::{InputArgs, LedgerArgs, ReadPlanArgs, parse_text_policy, parse_words};
+use crate::options::{
+    InputArgs, LedgerArgs, ReadPlanArgs, parse_name, parse_text_policy, parse_words,
+};
 use crate::output::{Code, Failure, print_message};
 use crate::requests::{CheckedPlan, ProposeRequest};
 
@@ -54,6 +58,13 @@ pub(super) struct PlanProposeArgs {
     inputs: InputArgs,
     #[command(flatten)]
     read: ReadPlanArgs,
+    /// Approve the commands of a file of another tool, as listed
+    #[arg(long)]
+    yes: bool,
+    /// The author of the plan, for the record
+    #[arg(long, value_name = "WHO", env = "LEDGER_BY", hide_env_values = true)]
+    #[arg(value_parser = parse_name)]
+    by: Option<String>,
     /// A new run stops dispatching after the first final failure of a step
     #[arg(long)]
     fail_fast: bool,
@@ -88,10 +99,15 @@ pub(super) fn propose(args: &PlanProposeArgs) -> Result<Code, Failure> {
         text: args.text.unwrap_or(default),
         on_failure: if args.fail_fast { OnFailure::FailFast } else { OnFailure::Continue },
     };
+    let (file, ledger, yes) = (args.plan.as_path(), args.ledger.dir(), args.yes);
+    approve_commands(&imported, |_| true, CommandApproval { plan: file, ledger, yes })?;
     let inputs = args.inputs.values(&imported.plan)?;
     let (plan, reason) = (Box::new(imported.plan), args.reason.clone());
     let draft = CheckedPlan::default();
-    let provenance = (!is_stdin).then(|| ReadPlanArgs::provenance(&args.plan));
+    let provenance =
+        if is_stdin { Provenance::default() } else { ReadPlanArgs::provenance(&args.plan) };
+    let provenance = Provenance { author: args.by.clone(), ..provenance };
+    let provenance = Some(provenance).filter(|known| *known != Provenance::default());
     let planner = None;
     let request = ProposeRequest { run, plan, reason, policy, inputs, planner, provenance, draft };
     execute_and_note(&args.ledger, request)

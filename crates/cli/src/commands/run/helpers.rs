@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use plan_ledger::internals::files;
-use plan_ledger::{ApprovalPolicy, Plan};
+use plan_ledger::ApprovalPolicy;
+use plan_ledger::internals::files::{self, PlanFile, Programs, ReadOptions};
 
 use crate::output::Failure;
 use crate::protocol::PlanContext;
-use crate::runner::{FailureDecider, Helpers, Judge, Planner};
+use crate::runner::{FailureDecider, Helpers, Judge, PlannedWork, Planner};
 
 /// The name of a planner's answer in error messages.
 const ANSWER_NAME: &str = "its answer";
@@ -58,8 +58,9 @@ enum ContextChoice {
 }
 
 impl HelperArgs {
-    /// The judge, the planner and the decider.
-    pub(super) fn helpers(&self) -> Result<Helpers, Failure> {
+    /// The judge, the planner and the decider. With `commands_approved`, commands in the plans of
+    /// the planner need no question.
+    pub(super) fn helpers(&self, commands_approved: bool) -> Result<Helpers, Failure> {
         let judge = self.judge.clone().map(|command| Judge { command });
         let approval = match self.approve {
             PlannerApproval::Ask => ApprovalPolicy::Required,
@@ -71,6 +72,7 @@ impl HelperArgs {
             command,
             approval,
             read: read_answer,
+            commands_approved,
             tools,
         });
         let decider = self.decider.clone().map(|command| FailureDecider { command });
@@ -96,10 +98,13 @@ impl HelperArgs {
     }
 }
 
-/// Reads the plan that a planner printed, in any form of a plan file. Its marks of finished steps
-/// are ignored: the run knows which steps are finished.
-pub(crate) fn read_answer(printed: &[u8]) -> Result<Plan, String> {
+/// Reads the plan that a planner printed, in any form of a plan file, with its criteria that read as
+/// commands. Its marks of finished steps are ignored: the run knows which steps are finished.
+pub(crate) fn read_answer(printed: &[u8]) -> Result<PlannedWork, String> {
     let text = std::str::from_utf8(printed).map_err(|error| error.to_string())?;
-    let imported = files::parse(ANSWER_NAME, text).map_err(|error| error.to_string())?;
-    Ok(imported.plan)
+    let options = ReadOptions { programs: Some(Programs::of_process()), ..ReadOptions::default() };
+    let imported = files::parse_with(ANSWER_NAME, text, &options);
+    let PlanFile { plan, commands, .. } = imported.map_err(|error| error.to_string())?;
+    let commands = commands.into_iter().map(|stated| stated.command).collect();
+    Ok(PlannedWork { plan, commands })
 }

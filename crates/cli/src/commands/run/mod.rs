@@ -3,7 +3,6 @@
 //! The process has the writer lock while it drives the run, and serves the commands of other
 //! processes. With `--wait` it releases the lock while the run waits for people.
 
-mod approve;
 mod args;
 mod helpers;
 mod notify;
@@ -27,6 +26,7 @@ use plan_ledger::{
     StepNumber, Timestamp, state_hash,
 };
 
+use crate::commands::approve_commands::{CommandApproval, approve_commands};
 use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, keep_ids, print_read_report};
 use crate::commands::worker_program;
@@ -45,13 +45,12 @@ use crate::runner::{
 };
 use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
 
-use approve::approve_commands;
 use notify::{Notifier, NotifyingObserver};
 use prepare::{PreparedRun, prepare, take_over_marks};
 use wait::{next_due, wait_for_change};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
-    let mut imported = args.read.read(&args.plan)?;
+    let mut imported = args.read.read(&args.plan).map_err(|failure| with_run(failure, args))?;
     let name = run_name(args)?;
     keep_ids(&mut imported, &args.ledger, &name);
     check_plan(&imported, args)?;
@@ -109,6 +108,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<Code, Failure> {
         report.notes.iter().for_each(|note| print_message(note));
         // An answer may have ended the run: then driving it only prints its summary.
         next = PreparedRun::Active(run);
+    }
+}
+
+/// The failure to read a plan file, with a hint if the word is the name of a run.
+fn with_run(failure: Failure, args: &RunArgs) -> Failure {
+    let is_run = |name: &str| {
+        let view = LedgerView::open(&args.ledger, &Environment::system()).ok()?;
+        Some(view.fold_recent().ok()?.state.names.contains_key(name))
+    };
+    match (failure, args.plan.to_str().filter(|_| !args.plan.exists())) {
+        (Failure::Usage(message), Some(name)) if is_run(name) == Some(true) => {
+            Failure::Usage(format!("{message}\nhint: `ledger resume {name}` continues this run"))
+        }
+        (failure, _) => failure,
     }
 }
 
@@ -269,7 +282,7 @@ fn drive_run(
     } else {
         let worker = args.worker.clone();
         let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });
-        let workers = workers.with_helpers(args.helpers.helpers()?);
+        let workers = workers.with_helpers(args.helpers.helpers(args.yes)?);
         let workers = workers.with_limits(args.limits.limits());
         Box::new(workers.with_context(args.helpers.context()))
     };
@@ -317,7 +330,15 @@ fn announce(imported: &PlanFile, args: &RunArgs) -> Result<(), Failure> {
     if !args.quiet || !is_plain {
         print_read_report(&args.plan, imported);
     }
-    approve_commands(imported, args)
+    // Stub workers execute nothing.
+    if args.stub {
+        return Ok(());
+    }
+    let is_open = |id: &String| {
+        args.fresh || !(imported.done.contains_key(id) || imported.skipped.contains_key(id))
+    };
+    let (plan, ledger, yes) = (args.plan.as_path(), args.ledger.as_path(), args.yes);
+    approve_commands(imported, is_open, CommandApproval { plan, ledger, yes })
 }
 
 /// Reports before a step is dispatched which checks the run takes on the worker's word, and in a

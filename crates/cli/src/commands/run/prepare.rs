@@ -6,7 +6,7 @@ use plan_ledger::internals::ledger::expect_valid;
 use plan_ledger::internals::plan::{CompactPlan, Decider, PlanDraft, Review, diff};
 use plan_ledger::{
     Command, ContentHash, Ending, Json, Ledger, OnFailure, Plan, Rejection, Run, RunId, RunPolicy,
-    RunStatus, TextPolicy, plan_hash,
+    RunStatus, State, TextPolicy, plan_hash,
 };
 
 use crate::options::ReadPlanArgs;
@@ -41,6 +41,12 @@ pub(super) fn prepare(
     expect_valid(&state)?;
     let draft = draft.with_provenance(ReadPlanArgs::provenance(&args.plan));
     let Some(run) = run else {
+        if let Some(other) = open_run_of_same_plan(&state, imported) {
+            print_message(&format!(
+                "run {name} is new, although run {other} has a plan of this title and is not over: to \
+                 continue that one, stop this and add --run {other} --replan"
+            ));
+        }
         let inputs = args.inputs.values(&imported.plan)?;
         let inputs = inputs.iter().map(|(name, value)| (name.clone(), Json::new(value))).collect();
         let run = ledger.start_run_of(name, draft, policy, inputs)?;
@@ -175,6 +181,15 @@ pub(super) fn take_over_marks(
         ));
     }
     Ok(())
+}
+
+/// The name of a run that is not over and has a plan of the same title: the file may be its plan under
+/// another name.
+fn open_run_of_same_plan(state: &State, imported: &PlanFile) -> Option<String> {
+    let title = Some(&imported.plan.title).filter(|title| !title.is_empty())?;
+    let mut open = state.runs.open().filter_map(|id| state.runs.get(&id));
+    let is_same = |run: &&Run| run.plan().is_some_and(|plan| plan.header().title == *title);
+    open.find(is_same).map(|run| run.name.clone())
 }
 
 /// The prepared run in its current status.

@@ -48,9 +48,20 @@ pub struct Planner {
     /// Whether its plans need approval by a person.
     pub approval: ApprovalPolicy,
     /// Parses its output, in any format that a plan file may have.
-    pub read: fn(&[u8]) -> Result<Plan, String>,
+    pub read: fn(&[u8]) -> Result<PlannedWork, String>,
+    /// Whether criteria of its plans that read as commands are approved.
+    pub commands_approved: bool,
     /// The registry of tools from which its plans are completed.
     pub tools: Option<ToolRegistry>,
+}
+
+/// A plan that a planner printed.
+#[derive(Debug, Clone)]
+pub struct PlannedWork {
+    /// The plan.
+    pub plan: Plan,
+    /// Its criteria that were read as commands.
+    pub commands: Vec<String>,
 }
 
 impl Judge {
@@ -72,9 +83,13 @@ impl Planner {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn plan(&self, printed: &[u8]) -> Result<Plan, String> {
-        let plan = (self.read)(printed)?;
-        Ok(self.tools.as_ref().map_or_else(|| plan.clone(), |tools| enrich(&plan, tools)))
+    pub fn plan(&self, printed: &[u8]) -> Result<PlannedWork, String> {
+        let PlannedWork { plan, commands } = (self.read)(printed)?;
+        let plan = match &self.tools {
+            Some(tools) => enrich(&plan, tools),
+            None => plan,
+        };
+        Ok(PlannedWork { plan, commands })
     }
 
     /// The variables of its process. What it changes with `ledger` is recorded under its name.

@@ -10,18 +10,20 @@
 //!   input. After [`REPLIES_MAX`] unusable replies to one request, counted across runners, the
 //!   request waits for a person.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::{Origin, PlanVersion, Provenance, ReplanRequest, Variable};
-use plan_ledger::{Error, Json, Plan, ReplanTrigger, Result, Ruling, Run, RunStatus};
+use plan_ledger::{ApprovalPolicy, Error, Json, ReplanTrigger, Result, Ruling, Run, RunStatus};
 
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::drive::checks::first_line;
 use crate::runner::drive::state::{Drive, PlannerWatch};
-use crate::runner::helpers::commands::{PLANNER_PREFIX, Planner, TIMEOUT_SECONDS};
+use crate::runner::helpers::approved_commands::approved_commands;
+use crate::runner::helpers::commands::{PLANNER_PREFIX, PlannedWork, Planner, TIMEOUT_SECONDS};
 use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::helpers::planner_request::replan_request;
 use crate::runner::progress::{Progress, StopRequest};
@@ -43,7 +45,7 @@ struct Unusable {
 
 /// The reply that a planner printed.
 enum PlannerReply {
-    Plan(Box<Plan>),
+    Plan(Box<PlannedWork>),
     /// The planner has no new plan, for this reason.
     NoMore(String),
 }
@@ -168,11 +170,12 @@ impl Drive<'_> {
             PlannerReply::NoMore(why) => {
                 return Ok(rejection_text(self.ledger.withdraw_replan(run, &by, why))?.err());
             }
-            PlannerReply::Plan(plan) => {
-                let draft = plan_draft(plan).map_err(Error::from)?;
+            PlannerReply::Plan(work) => {
+                let approval = self.approval_of(planner, &work.commands);
+                let draft = plan_draft(&work.plan).map_err(Error::from)?;
                 let author = Some(by.clone());
                 let draft = draft.with_provenance(Provenance { author, ..Provenance::default() });
-                self.ledger.propose_with(run, draft, &reason, None, planner.approval)
+                self.ledger.propose_with(run, draft, &reason, None, approval)
             }
         };
         Ok(match rejection_text(proposed)? {
@@ -184,6 +187,29 @@ impl Drive<'_> {
             }
             Err(problem) => Some(problem),
         })
+    }
+
+    /// Whether a plan needs approval: also if it has checks that read as commands, which nobody
+    /// approved in this ledger. They are listed.
+    fn approval_of(&mut self, planner: &Planner, commands: &[String]) -> ApprovalPolicy {
+        let mut new: BTreeSet<&str> = commands.iter().map(String::as_str).collect();
+        if let (false, Some(state)) = (new.is_empty(), self.state()) {
+            let approved = approved_commands(&state);
+            new.retain(|command| !approved.contains(*command));
+        }
+        if new.is_empty() {
+            return planner.approval;
+        }
+        let list = new.into_iter().collect::<Vec<_>>().join("; ");
+        let name = planner.name();
+        if planner.commands_approved {
+            self.note(None, format!("{name}: its plan has commands as checks: {list}"));
+            return planner.approval;
+        }
+        let what =
+            "its plan waits for approval, since it has commands as checks that are not approved";
+        self.note(None, format!("{name}: {what}: {list}"));
+        ApprovalPolicy::Required
     }
 
     /// Record an unusable reply.
@@ -259,5 +285,5 @@ fn read(planner: &Planner, printed: &str) -> std::result::Result<PlannerReply, S
     if let Ok(NoMore { no_more }) = serde_json::from_str(printed) {
         return Ok(PlannerReply::NoMore(no_more));
     }
-    planner.plan(printed.as_bytes()).map(|plan| PlannerReply::Plan(Box::new(plan)))
+    planner.plan(printed.as_bytes()).map(|work| PlannerReply::Plan(Box::new(work)))
 }

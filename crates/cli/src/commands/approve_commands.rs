@@ -1,0 +1,73 @@
+//! Asks before a run may execute criteria that were read as commands.
+//!
+//! The form of a native plan says what is a command, so only the files of other tools are asked
+//! about. A command is asked about once in a ledger: it is approved with the plan version that has it.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use plan_ledger::internals::files::PlanFile;
+use plan_ledger::{Environment, LedgerView};
+
+use crate::output::Failure;
+use crate::protocol::counted;
+use crate::runner::approved_commands;
+
+/// What is to be approved, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CommandApproval<'a> {
+    /// The plan file, for messages.
+    pub(super) plan: &'a Path,
+    /// The ledger whose approved commands need no question.
+    pub(super) ledger: &'a Path,
+    /// Whether the command line approves all of them.
+    pub(super) yes: bool,
+}
+
+/// Refuses a plan with commands that no person has approved. The commands were printed before.
+/// `is_open` says which steps are not finished.
+pub(super) fn approve_commands(
+    imported: &PlanFile,
+    is_open: impl Fn(&String) -> bool,
+    approval: CommandApproval<'_>,
+) -> Result<(), Failure> {
+    let open = imported.commands.iter().filter(|each| each.step.as_ref().is_none_or(&is_open));
+    let mut commands: BTreeSet<&str> = open.map(|each| each.command.as_str()).collect();
+    if commands.is_empty() || approval.yes {
+        return Ok(());
+    }
+    let known = known_commands(approval.ledger);
+    commands.retain(|command| !known.contains(*command));
+    if commands.is_empty() {
+        return Ok(());
+    }
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        let message = || Failure::Rejected("the commands were not approved".to_owned());
+        return if ask()? { Ok(()) } else { Err(message()) };
+    }
+    let count = u64::try_from(commands.len()).unwrap_or(u64::MAX);
+    let what = counted(count, "command");
+    let (is, it) = if count == 1 { ("is", "it") } else { ("are", "them") };
+    Err(Failure::Usage(format!(
+        "{}: {what} of the file {is} not approved\nhint: add --yes to let the run execute {it} as \
+         listed",
+        approval.plan.display()
+    )))
+}
+
+fn ask() -> Result<bool, Failure> {
+    let mut err = io::stderr().lock();
+    // Without a terminal to write to, there is no answer either.
+    let _ = write!(err, "execute these commands as checks? [y/N] ").and_then(|()| err.flush());
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(Failure::Output)?;
+    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
+}
+
+/// The commands that were approved in a ledger.
+fn known_commands(ledger: &Path) -> BTreeSet<String> {
+    let view = LedgerView::open(ledger, &Environment::system());
+    let fold = view.and_then(|view| view.fold(u64::MAX));
+    fold.map(|fold| approved_commands(&fold.state)).unwrap_or_default()
+}

@@ -1,0 +1,178 @@
+//! Ledgers that lack records: damaged ones, salvaged ones with recorded losses, and ones that were rolled
+//! back. Each command says so first.
+
+use std::fs;
+
+use plan_ledger::internals::ledger::decode;
+use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::{Environment, Event, LedgerView};
+
+use super::command::{Place, start, wait_until};
+
+/// The first step fails once; the last one waits for a person.
+const PLAN: &str = "
+title: Release
+steps:
+  - id: build
+    command: 'echo x >> tries; test $(wc -l < tries) -gt 1 || exit 75'
+    retry: { max_attempts: 3 }
+  - { id: docs, after: [build], command: 'echo docs' }
+  - { id: ship, after: [docs], command: 'echo ship', gate: { question: Ship it? } }
+";
+
+/// Flips a bit in each record of steps that is chosen, by its place among those of its kind. Returns the
+/// sequence numbers.
+fn damage(place: &Place, is_chosen: impl Fn(&StepEvent) -> bool, most: usize) -> Vec<u64> {
+    let view = LedgerView::open(&place.path(".ledger"), &Environment::system()).unwrap();
+    let segment = view.log().segments().remove(0).path;
+    let mut bytes = fs::read(&segment).unwrap();
+    let mut damaged = Vec::new();
+    for record in view.log().records(1).map(Result::unwrap) {
+        let Ok(Some(Event::Step(step))) = decode(&record) else { continue };
+        if damaged.len() < most && is_chosen(&step.event) {
+            bytes[usize::try_from(record.offset).unwrap() + 50] ^= 1;
+            damaged.push(record.seq);
+        }
+    }
+    fs::write(&segment, bytes).unwrap();
+    damaged
+}
+
+fn with_run() -> Place {
+    let place = Place::new();
+    place.write("release.yaml", PLAN);
+    place.ledger("run release.yaml").code(3);
+    place
+}
+
+/// Story: after the receipt of the first attempt was lost, the salvaged ledger showed the step in
+/// flight for good, although its second attempt was accepted, and `verify` called the ledger whole.
+#[test]
+fn salvaged_step_shows_its_later_attempts() {
+    let is_receipt = |event: &StepEvent| matches!(event, StepEvent::ReceiptRecorded(_));
+    let is_end = |event: &StepEvent| {
+        matches!(event, StepEvent::ReceiptRecorded(_) | StepEvent::FailureDecided(_))
+    };
+    for (is_chosen, most) in [(&is_receipt as &dyn Fn(&StepEvent) -> bool, 1), (&is_end, 2)] {
+        let place = with_run();
+        let lost = damage(&place, is_chosen, most);
+        assert_eq!(lost.len(), most);
+        place.ledger("recover .ledger --export rescued").code(0);
+        let text = match lost.as_slice() {
+            [one] => format!("record {one} was lost before it was salvaged"),
+            [first, .., last] => {
+                format!("records {first} to {last} were lost before it was salvaged")
+            }
+            [] => unreachable!("something was damaged"),
+        };
+        let status = place.ledger("status rescued").code(0);
+        assert!(status.out.starts_with(&format!("not complete: {text}")), "{status:?}");
+        assert!(status.out.contains("Release: 2 of 3 steps"), "{status:?}");
+        assert!(
+            !status.out.contains("in flight") && !status.out.contains("working on"),
+            "{status:?}"
+        );
+        let step = place.ledger("inspect rescued step release build --json").code(0).lines();
+        let outcomes: Vec<_> =
+            step.iter().filter(|line| line["type"] == "attempt").map(|it| &it["outcome"]).collect();
+        assert_eq!(outcomes[1], "accepted");
+        assert_eq!(outcomes[0], if most == 1 { "failed_and_retried" } else { "lost" });
+        let gap = step.iter().find(|line| line["type"] == "lost").unwrap();
+        assert_eq!(
+            (&gap["first_seq"], &gap["last_seq"]),
+            (&lost[0].into(), &lost[most - 1].into())
+        );
+
+        let whole = format!("ledger rescued: consistent, but not complete: {text}");
+        place.ledger("verify rescued --level replay").code(0).says(&[&whole, "lost: "]);
+        let verified = place.ledger("verify rescued --json").code(0).lines();
+        let summary = verified.last().unwrap();
+        assert_eq!((&summary["condition"], &summary["lost"]), (&"incomplete".into(), &1.into()));
+        place.ledger("inspect rescued").code(0).says(&["consistent, but not complete", &text]);
+        // The run continues where the records leave it.
+        let continued = ["run", "release.yaml", "--ledger", "rescued"];
+        place.ledger_with(&continued).code(3).says(&["2 of 3 steps accepted"]);
+        assert_eq!(place.read("tries").lines().count(), 2, "accepted work is not repeated");
+    }
+}
+
+/// Goal: what is wrong with the ledger comes before what the state says.
+#[test]
+fn damage_comes_first_in_status_and_resume_names_it() {
+    let place = with_run();
+    damage(&place, |event| matches!(event, StepEvent::Accepted(_)), 1);
+    let status = place.ledger("status").code(4);
+    assert!(status.out.starts_with("not all of the ledger can be read"), "{status:?}");
+    assert_eq!(status.out.matches("not all of the ledger can be read").count(), 1, "{status:?}");
+    place.ledger("resume").complains(&["warning: not all of the ledger can be read"]);
+}
+
+/// Goal: every command that reads a rolled-back ledger says so, as `status` does.
+#[test]
+fn rolled_back_ledger_is_reported_by_verify_and_inspect() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]\n");
+    place.ledger("init").code(0);
+    let copy = |from: &str, to: &str| {
+        let done = std::process::Command::new("cp")
+            .args(["-r".into(), place.path(from), place.path(to)])
+            .status();
+        assert!(done.unwrap().success());
+    };
+    copy(".ledger", "older");
+    place.ledger("run plan.yaml").code(0);
+    fs::remove_dir_all(place.path(".ledger")).unwrap();
+    copy("older", ".ledger");
+    let text = "the ledger was rolled back: it ends at record 0, and had record ";
+    place.ledger("verify .ledger").code(0).says(&[text]);
+    place.ledger("inspect .ledger").code(0).complains(&[text]);
+    for line in ["verify .ledger --json", "inspect .ledger --json", "status --json"] {
+        let first = place.ledger(line).code(0).lines().remove(0);
+        assert_eq!(first["type"], "rolled_back", "{line}");
+        assert!(first["what"].as_str().unwrap().starts_with(text), "{line}: {first}");
+    }
+}
+
+/// Story: an output in broken JSON was recorded as text without a word.
+#[test]
+fn broken_json_is_taken_as_text_with_a_warning() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    for (output, problem) in [
+        ("{\"rows\": 12,}", "line 1, column 13: expected the name of a field in double quotes"),
+        ("[1, 2", "line 1, column 5: the text ends inside a list; close it with `]`"),
+    ] {
+        let task = place.ledger("claim --worker w --json").code(0).lines().remove(0);
+        let token = task["token"].to_string();
+        let words = ["receipt", &token, "--output", output];
+        let warning = "warning: the value is taken as text, not as JSON: ";
+        place.ledger_with(&words).code(0).complains(&[warning, problem]);
+    }
+    let quiet = place.ledger_with(&["set", "name", "plain text"]).code(0);
+    assert!(!quiet.err.contains("warning"), "{quiet:?}");
+    place.ledger("inspect stp x").code(2).complains(&["did you mean `ledger inspect step`?"]);
+    place.write("gate.yaml", "steps: [{id: a, gate: yes, timeout: 5, depends_on: [b]}]\n");
+    place.ledger("plan lint gate.yaml").code(2).says(&[
+        "such as {question: Deploy?}",
+        "did you mean `timeout_seconds`?",
+        "did you mean `after`?",
+    ]);
+}
+
+/// Goal: `run` and `resume` beside a live runner end with the same exit code.
+#[test]
+fn run_and_resume_beside_a_runner_have_one_exit_code() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'while [ -e hold ]; do sleep 0.01; done'}]\n",
+    );
+    place.write("hold", "");
+    let runner = start(&mut place.command(&["run", "plan.yaml"]));
+    wait_until("the step is at work", || place.ledger("status").out.contains("working on: #1 a"));
+    place.ledger("run plan.yaml").code(5);
+    let line = place.ledger("resume --json").code(2);
+    assert!(line.err.contains("--json"), "{line:?}");
+    place.ledger("resume").code(5).complains(&["a runner is at work", "ledger status"]);
+    fs::remove_file(place.path("hold")).unwrap();
+    runner.end().code(0);
+}

@@ -1,0 +1,122 @@
+//! Questions on a terminal, asked and answered through a pseudo-terminal.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use super::command::Place;
+
+/// A plan of another tool with a check that reads as a command.
+const PLAN: &str =
+    r#"{"summary": "x", "steps": [{"order": 1, "description": "a", "validation": ["true"]}]}"#;
+
+/// The terminal of a person.
+struct Terminal {
+    person: File,
+    program: File,
+}
+
+impl Terminal {
+    fn new() -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let name = ptsname(&person, Vec::new()).unwrap();
+        let program =
+            OpenOptions::new().read(true).write(true).open(Path::new(name.to_str().unwrap()));
+        Self { person: File::from(person), program: program.unwrap() }
+    }
+
+    /// Runs a command, and types the answer when the question is on the screen. Returns how the
+    /// command ended, and the screen.
+    fn run(self, command: &mut Command, question: &str, answer: &str) -> (ExitStatus, String) {
+        let Self { mut person, program } = self;
+        let end = || program.try_clone().unwrap();
+        let mut child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        // The command keeps its ends open: when it has ended, nothing more can be read.
+        command.stdin(std::process::Stdio::null());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        drop(program);
+        let (mut screen, mut piece, mut is_answered) = (String::new(), [0; 4096], false);
+        while let Ok(length) = person.read(&mut piece) {
+            if length == 0 {
+                break;
+            }
+            screen.push_str(&String::from_utf8_lossy(&piece[..length]));
+            if !is_answered && screen.contains(question) {
+                person.write_all(answer.as_bytes()).unwrap();
+                is_answered = true;
+            }
+        }
+        let status = child.wait().unwrap();
+        assert!(is_answered, "expected {question:?} on the screen:\n{screen}");
+        (status, screen)
+    }
+}
+
+fn asked(place: &Place, line: &str, answer: &str) -> (i32, String) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let question = "execute these commands as checks? [y/N]";
+    let (status, screen) = Terminal::new().run(&mut place.command(&words), question, answer);
+    (status.code().unwrap(), screen)
+}
+
+/// Goal: a person on a terminal sees the commands of a file, and nothing happens without a yes.
+#[test]
+fn commands_of_a_file_are_asked_about_on_a_terminal() {
+    let place = Place::new();
+    place.write("plan.json", PLAN);
+    let line = "run plan.json --worker true";
+    for answer in ["n\n", "\n", "what\n"] {
+        let (code, screen) = asked(&place, line, answer);
+        assert_eq!(code, 6, "{screen}");
+        assert!(screen.contains("the commands were not approved"), "{screen}");
+        assert!(!place.path(".ledger").exists(), "nothing was written");
+    }
+    let (code, screen) = asked(&place, line, "y\n");
+    assert_eq!(code, 0, "{screen}");
+    let (listed, _) = screen.split_once("execute these commands").unwrap();
+    assert!(listed.contains("1 check is a command that the run executes"), "{screen}");
+    assert!(listed.contains("  true  ("), "{screen}");
+    // They are approved in this ledger now.
+    place.ledger("run plan.json --run again --worker true").code(0);
+}
+
+/// Goal: what a plan is proposed with was listed and approved, as for `ledger run`.
+#[test]
+fn commands_of_a_proposed_plan_are_asked_about() {
+    let place = Place::new();
+    place.write("plan.json", PLAN);
+    place.ledger("init").code(0);
+    let line = "plan propose plan.json";
+    place.ledger(line).code(2).complains(&["1 command of the file is not approved", "--yes"]);
+    let (code, screen) = asked(&place, line, "n\n");
+    assert_eq!(code, 6, "{screen}");
+    assert!(place.state().names.is_empty(), "nothing was proposed");
+    let (code, screen) = asked(&place, line, "yes\n");
+    assert_eq!(code, 0, "{screen}");
+    place.ledger("plan propose plan.json --run again").code(0);
+    place.write("plan.json", PLAN.replace("true", "false"));
+    place.ledger("plan propose plan.json").code(2);
+    place.ledger("plan propose plan.json --yes").code(0);
+}
+
+/// Goal: `ledger resume` of a ledger that has moved asks first.
+#[test]
+fn resume_of_a_moved_ledger_is_asked_about() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true', gate: {question: Now?}}]\n");
+    place.ledger("run plan.yaml").code(3);
+    fs::rename(place.path(".ledger"), place.path("moved")).unwrap();
+    place.ledger("resume --ledger moved").code(6).complains(&["add --yes"]);
+    let mut command = place.command(&["resume", "--ledger", "moved"]);
+    let (status, screen) = Terminal::new().run(&mut command, "start it? [y/N]", "n\n");
+    assert_eq!(status.code(), Some(6), "{screen}");
+    assert!(screen.contains("it was not started"), "{screen}");
+    let mut command = place.command(&["resume", "--ledger", "moved"]);
+    let (status, screen) = Terminal::new().run(&mut command, "start it? [y/N]", "y\n");
+    assert_eq!(status.code(), Some(3), "{screen}");
+}
