@@ -54,6 +54,7 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
+    "losses",
     "mission",
     "ledger_time",
     "claims",

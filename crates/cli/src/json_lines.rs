@@ -261,6 +261,18 @@ mod tests {
                 assert!(definition["properties"].get("schema").is_none(), "{name} has a version");
             }
         }
+        for (name, definition) in definitions.iter().filter(|(name, _)| name.contains('.')) {
+            let is_view = ["inspect.", "logs.", "status."].iter().any(|it| name.starts_with(it));
+            let variants = definition["oneOf"].as_array();
+            for part in variants.map_or(std::slice::from_ref(definition), Vec::as_slice) {
+                for member in ["run", "step"] {
+                    let text = part["properties"][member].to_string();
+                    let is_number = text.contains("/StepNumber") || text.contains("/RunId");
+                    let is_there = text != "null";
+                    assert!(!is_there || is_number == is_view, "{name}.{member}: {text}");
+                }
+            }
+        }
         let both =
             found.iter().filter(|(_, [times, others])| !times.is_empty() && !others.is_empty());
         assert_eq!(both.collect::<Vec<_>>(), []);
