@@ -136,7 +136,7 @@ fn rolled_back_ledger_is_reported_by_verify_and_inspect() {
 /// Story: an output in broken JSON was recorded as text without a word.
 #[test]
 fn broken_json_is_taken_as_text_with_a_warning() {
-    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    let place = Place::planned("steps: [{id: a}, {id: b}, {id: c}]\n");
     for (output, problem) in [
         ("{\"rows\": 12,}", "line 1, column 13: expected the name of a field in double quotes"),
         ("[1, 2", "line 1, column 5: the text ends inside a list; close it with `]`"),

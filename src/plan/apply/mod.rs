@@ -225,7 +225,9 @@ impl State {
             ([caught_up, delta], before, after)
         });
         let Some((deltas, before, after)) = changed else { return };
-        deltas.into_iter().for_each(|delta| self.account.apply_delta(delta));
+        for delta in deltas {
+            self.account.apply_delta(delta);
+        }
         if before.question != after.question {
             before.question.map(|question| self.questions.remove(&question));
             after.question.map(|question| self.questions.insert(question, id));
