@@ -10,9 +10,7 @@ use plan_ledger::internals::ledger::Kind;
 use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
 
 use crate::commands::get::VariableLine;
-use crate::commands::inspect::health::{
-    DamageLine, DerivedDamageLine, HealthLine, LostLine, RolledBackLine,
-};
+use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
 use crate::commands::inspect::json::explanation::WhyLine;
 use crate::commands::inspect::json::run::RunLine;
 use crate::commands::inspect::json::state::{
@@ -39,7 +37,7 @@ use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
 use crate::output::{PlanDiffJson, ProgressLine, SummaryLine, WaitsLine};
-use crate::protocol::{ErrorLine, TrustsLine};
+use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
 
 /// Gives each line its `type`, and adds all of them to the published schema.
 macro_rules! json_lines {
@@ -255,7 +253,7 @@ mod tests {
         let mut found = BTreeMap::new();
         for (name, definition) in definitions {
             sort_members(name, definition, &mut found);
-            let is_hand_off = name.ends_with(".task");
+            let is_hand_off = name.split_once('.').is_some_and(|(_, word)| word == "task");
             let is_line = name.contains('.');
             if is_line && !is_hand_off {
                 assert!(definition["properties"].get("schema").is_none(), "{name} has a version");

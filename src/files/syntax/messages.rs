@@ -73,21 +73,35 @@ fn expected_value(expected: &str) -> String {
     if let Some(range) = number_range(expected) {
         return range.to_owned();
     }
+    let written = EXAMPLES.iter().find(|(name, ..)| expected.strip_prefix("struct ") == Some(name));
+    if let Some((.., example)) = written {
+        return format!("an object, such as {example}");
+    }
     match expected {
         "a string" => "text",
         "a sequence" => "a list",
         "a map" => "an object",
         "a boolean" => "true or false",
         "string or map" => "text or an object",
-        "struct Gate" => "a gate: an object with a question, such as {question: Deploy?}",
-        "struct RetryPolicy" => "an object, such as {max_attempts: 3}",
-        "struct Budget" => "an object, such as {attempts: 50}",
-        "struct Caps" => "an object, such as {run: 4}",
-        "struct Cost" => "an object, such as {money_micros: 250000}",
         _ if expected.starts_with("struct ") => "an object",
         _ => expected,
     }
     .to_owned()
+}
+
+/// Types that people often write as one value: the fields of plans that have them, and an example.
+const EXAMPLES: [(&str, &[&str], &str); 5] = [
+    ("Gate", &["gate"], "{question: Deploy?}"),
+    ("RetryPolicy", &["retry"], "{max_attempts: 3}"),
+    ("Budget", &["budget"], "{attempts: 50}"),
+    ("Caps", &["caps"], "{run: 4}"),
+    ("Cost", &["cost_estimate", "cost_limit"], "{money_micros: 250000}"),
+];
+
+/// An example for a field whose value has fields.
+pub(super) fn example_of(field: &str) -> Option<&'static str> {
+    let found = EXAMPLES.iter().find(|(_, fields, _)| fields.contains(&field));
+    found.map(|(.., example)| *example)
 }
 
 /// The numbers that a type can hold.
@@ -230,8 +244,7 @@ mod tests {
             ),
             (
                 "invalid type: string \"yes\", expected struct Gate",
-                "found the text \"yes\", expected a gate: an object with a question, such as \
-                 {question: Deploy?}",
+                "found the text \"yes\", expected an object, such as {question: Deploy?}",
             ),
             (
                 "unknown field `depends_on`, expected one of `id`, `after`",

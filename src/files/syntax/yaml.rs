@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
-use super::messages::{did_you_mean, number_range, plain_message};
+use super::messages::{did_you_mean, example_of, number_range, plain_message};
 use crate::files::diagnostic::{ReadError, ReadResult, plan_error};
 
 /// The nesting limit. JSON readers stop at 128, and a plan is stored as JSON.
@@ -18,9 +18,34 @@ const EVENTS_MAX: usize = 64 * 1024 * 1024;
 /// How many events aliases may repeat.
 const ALIAS_EVENTS_MAX: usize = 100_000;
 
+/// The message about a value that must have fields.
+const FIELDS_EXPECTED: &str = "expected fields, as in `title: Text`";
+
 /// Parses a value of a known type.
 pub(crate) fn parse_yaml<T: DeserializeOwned>(text: &str) -> ReadResult<T> {
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| yaml_error(&error))
+    serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| with_example(yaml_error(&error), text))
+}
+
+/// The error about a value that must have fields, with an example for its field.
+fn with_example(error: ReadError, text: &str) -> ReadError {
+    let ReadError::Syntax { line: Some(line), column: Some(column), error: inner } = &error else {
+        return error;
+    };
+    if !inner.message().ends_with(FIELDS_EXPECTED) {
+        return error;
+    }
+    let (row, length) = (line.saturating_sub(1), column.saturating_sub(1));
+    let row = usize::try_from(row).ok().and_then(|row| text.lines().nth(row)).unwrap_or_default();
+    let before: String = row.chars().take(usize::try_from(length).unwrap_or(0)).collect();
+    let before = before.trim_end().trim_end_matches(':');
+    let field = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next();
+    match field.and_then(example_of) {
+        Some(example) => {
+            ReadError::at(*line, *column, &format!("expected an object, such as {example}"))
+        }
+        None => error,
+    }
 }
 
 fn options() -> Options {
@@ -69,7 +94,7 @@ impl MessageFormatter for PlainMessages {
         match error {
             YamlError::Unexpected { expected, .. } => match *expected {
                 "sequence start" => "expected a list",
-                "mapping start" | "empty mapping start" => "expected fields, as in `title: Text`",
+                "mapping start" | "empty mapping start" => FIELDS_EXPECTED,
                 "mapping end" | "empty mapping end" => "expected no other field here",
                 "string scalar" => "expected text",
                 "scalar" => "expected a single value",

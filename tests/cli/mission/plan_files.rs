@@ -550,47 +550,7 @@ fn s6_text_around_the_tasks_stops_no_run() {
 // S2: forms that other tools write.
 
 #[test]
-fn s2_forms_of_other_tools_are_rows_of_one_table() {
-    let cursor = "---\nname: A page\noverview: Adds it.\ntodos:\n  - id: route\n    content: Add the route\n    status: completed\n  - id: view\n    content: Add the view\n    status: pending\nisProject: false\n---\n\n# A page\n\n1. Look around.\n2. Begin.\n";
-    let file = parse(cursor);
-    assert_eq!(
-        (file.format, ids(&file), done(&file)),
-        (PlanFormat::Cursor, vec!["route", "view"], vec!["route"])
-    );
-    assert_eq!(file.plan.goal, "Adds it.");
-    assert_eq!(file.report.unread[0].count, 2);
-
-    let shrimp = r#"{"tasks": [{"id": "u1", "name": "A", "description": "d", "implementationGuide": "g",
-        "verificationCriteria": "v", "relatedFiles": [{"path": "a.ts", "type": "CREATE"}], "status": "completed",
-        "dependencies": []}, {"id": "u2", "name": "B", "status": "pending", "dependencies": [{"taskId": "u1"}]}]}"#;
-    let file = parse(shrimp);
-    assert_eq!(
-        (file.format, step(&file, "u2").after.as_slice()),
-        (PlanFormat::Shrimp, ["u1".to_owned()].as_slice())
-    );
-    assert_eq!(
-        (step(&file, "u1").goal.as_str(), criteria(step(&file, "u1"))),
-        ("d\n\ng", vec!["v"])
-    );
-    assert_eq!(*step(&file, "u1").changes, ["a.ts"]);
-
-    let dex = "{\"id\":\"k1\",\"parent_id\":null,\"name\":\"A\",\"description\":\"d\",\"priority\":1,\"completed\":true,\"blockedBy\":[]}\n{\"id\":\"k2\",\"parent_id\":\"k1\",\"name\":\"B\",\"completed\":false,\"blockedBy\":[]}\n";
-    let file = parse(dex);
-    assert_eq!(
-        (file.format, done(&file), step(&file, "k1").after.as_slice()),
-        (PlanFormat::Dex, vec!["k1"], ["k2".to_owned()].as_slice())
-    );
-
-    let gsd = "---\nphase: 01\n---\n\n<objective>\nTokens.\n</objective>\n\n<tasks>\n<task type=\"auto\">\n  <name>Task 1: Write it</name>\n  <files>a.ts, b.ts</files>\n  <action>Use jose.</action>\n  <verify>npm test passes</verify>\n</task>\n<task type=\"auto\">\n  <name>Task 2: Use it</name>\n  <action>Call it.</action>\n</task>\n</tasks>\n";
-    let file = parse(gsd);
-    assert_eq!((file.format, file.plan.steps.len()), (PlanFormat::Gsd, 2));
-    assert_eq!(*file.plan.steps[0].changes, ["a.ts", "b.ts"]);
-    assert_eq!(
-        (file.plan.steps[0].goal.as_str(), criteria(&file.plan.steps[0])),
-        ("Use jose.", vec!["npm test passes"])
-    );
-
-    // A project of GSD: all plans of its phases are one plan.
+fn s2_folder_of_gsd_is_one_plan() {
     let place = Place::new();
     let plan = |name: &str, front: &str, tasks: usize| {
         let path = place.path(&format!(".planning/phases/{name}"));
@@ -633,6 +593,48 @@ fn s2_forms_of_other_tools_are_rows_of_one_table() {
         }
         assert_eq!(file.report.unread.iter().map(|part| part.count).sum::<usize>(), 1);
     }
+}
+
+#[test]
+fn s2_forms_of_other_tools_are_rows_of_one_table() {
+    let cursor = "---\nname: A page\noverview: Adds it.\ntodos:\n  - id: route\n    content: Add the route\n    status: completed\n  - id: view\n    content: Add the view\n    status: pending\nisProject: false\n---\n\n# A page\n\n1. Look around.\n2. Begin.\n";
+    let file = parse(cursor);
+    assert_eq!(
+        (file.format, ids(&file), done(&file)),
+        (PlanFormat::Cursor, vec!["route", "view"], vec!["route"])
+    );
+    assert_eq!(file.plan.goal, "Adds it.");
+    assert_eq!(file.report.unread[0].count, 2);
+
+    let shrimp = r#"{"tasks": [{"id": "u1", "name": "A", "description": "d", "implementationGuide": "g",
+        "verificationCriteria": "v", "relatedFiles": [{"path": "a.ts", "type": "CREATE"}], "status": "completed",
+        "dependencies": []}, {"id": "u2", "name": "B", "status": "pending", "dependencies": [{"taskId": "u1"}]}]}"#;
+    let file = parse(shrimp);
+    assert_eq!(
+        (file.format, step(&file, "u2").after.as_slice()),
+        (PlanFormat::Shrimp, ["u1".to_owned()].as_slice())
+    );
+    assert_eq!(
+        (step(&file, "u1").goal.as_str(), criteria(step(&file, "u1"))),
+        ("d\n\ng", vec!["v"])
+    );
+    assert_eq!(*step(&file, "u1").changes, ["a.ts"]);
+
+    let dex = "{\"id\":\"k1\",\"parent_id\":null,\"name\":\"A\",\"description\":\"d\",\"priority\":1,\"completed\":true,\"blockedBy\":[]}\n{\"id\":\"k2\",\"parent_id\":\"k1\",\"name\":\"B\",\"completed\":false,\"blockedBy\":[]}\n";
+    let file = parse(dex);
+    assert_eq!(
+        (file.format, done(&file), step(&file, "k1").after.as_slice()),
+        (PlanFormat::Dex, vec!["k1"], ["k2".to_owned()].as_slice())
+    );
+
+    let gsd = "---\nphase: 01\n---\n\n<objective>\nTokens.\n</objective>\n\n<tasks>\n<task type=\"auto\">\n  <name>Task 1: Write it</name>\n  <files>a.ts, b.ts</files>\n  <action>Use jose.</action>\n  <verify>npm test passes</verify>\n</task>\n<task type=\"auto\">\n  <name>Task 2: Use it</name>\n  <action>Call it.</action>\n</task>\n</tasks>\n";
+    let file = parse(gsd);
+    assert_eq!((file.format, file.plan.steps.len()), (PlanFormat::Gsd, 2));
+    assert_eq!(*file.plan.steps[0].changes, ["a.ts", "b.ts"]);
+    assert_eq!(
+        (file.plan.steps[0].goal.as_str(), criteria(&file.plan.steps[0])),
+        ("Use jose.", vec!["npm test passes"])
+    );
 
     let formula = "formula = \"release\"\ndescription = \"\"\"Ships\nit\"\"\"\n\n[vars.version]\nrequired = true\n\n[[steps]]\nid = \"build\"\ntitle = \"Build it\"\n\n[[steps]]\nid = \"ship\"\ntitle = \"Ship it\"\nneeds = [\"build\"]\n";
     let file = parse(formula);

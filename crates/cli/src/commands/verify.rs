@@ -20,12 +20,13 @@ use plan_ledger::internals::log::{
     Completion, ExpectationResult, ExpectedChain, FindingClass, Verification, VerifyFinding,
 };
 
-use crate::commands::inspect::health::RolledBackLine;
 use crate::commands::root::signed_root;
 use crate::json::line_text;
 use crate::options::{LedgerFolder, environment_for};
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
-use crate::protocol::{OpeningJson, OpeningWord, counted, error_line, lost_records_text};
+use crate::protocol::{
+    OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text,
+};
 use crate::server::rollback_text;
 
 const EXAMPLES: &str = "\

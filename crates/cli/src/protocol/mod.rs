@@ -20,7 +20,7 @@ pub use hand_off::{
 pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
-pub(crate) use opening::{OpeningJson, OpeningWord};
+pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub(crate) use units::{count, counted, hex, lost_records_text, size};

@@ -59,3 +59,10 @@ impl OpeningWord {
         }
     }
 }
+
+/// A ledger that lacks records which it had before.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RolledBackLine {
+    /// What is missing, for people.
+    pub(crate) what: String,
+}

@@ -9,11 +9,14 @@ use crate::plan::tests::invariants;
 use crate::plan::tests::support::*;
 use crate::plan::*;
 
+/// The last event of each step that was not lost, and its record.
+type LastEvents = BTreeMap<(RunId, StepNumber), (u64, StepEvent)>;
+
 /// Folds a log in which some records of steps were lost.
 fn fold_without(
     log: &[(u64, Timestamp, Event)],
     mut is_lost: impl FnMut(u64) -> bool,
-) -> (State, BTreeMap<(RunId, StepNumber), (u64, StepEvent)>) {
+) -> (State, LastEvents) {
     let (mut state, mut last) = (State::default(), BTreeMap::new());
     for (seq, time, event) in log {
         match event {

@@ -270,13 +270,6 @@ pub(crate) struct LostLine {
     last_seq: u64,
 }
 
-/// A ledger that lacks records which it had before.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RolledBackLine {
-    /// What is missing, for people.
-    pub(crate) what: String,
-}
-
 /// A damage in one line: file, bytes, records, problem.
 pub(crate) fn damage_text(damage: &Damage) -> String {
     let Damage { path, offset, end, first_seq, last_seq, what } = damage;

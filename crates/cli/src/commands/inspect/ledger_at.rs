@@ -128,9 +128,10 @@ impl<'a> LedgerAt<'a> {
             return Err(not_found(format!("there is no run {id}"), self.code()));
         };
         // The records of one run do not show what was lost before them.
-        let alone = match self.state.lost.is_empty() {
-            true => self.view.state_of_run(id, summary.seq)?,
-            false => None,
+        let alone = if self.state.lost.is_empty() {
+            self.view.state_of_run(id, summary.seq)?
+        } else {
+            None
         };
         self.state = match alone {
             Some(state) => state,

@@ -12,7 +12,6 @@ use plan_ledger::internals::plan::{
 use plan_ledger::{Event, RecordedEvent, Run, RunId, State, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
-use crate::commands::inspect::health::RolledBackLine;
 use crate::commands::inspect::json::views::{
     ExecutionStateLine, OperatorViewLine, TracedLine, UnavailableLine,
 };
@@ -28,7 +27,7 @@ use crate::output::render::{Paint, Table};
 use crate::output::{
     Code, Failure, cost_text, escape_control, paused_text, print_error, question_subject_text,
 };
-use crate::protocol::error_line;
+use crate::protocol::{RolledBackLine, error_line};
 use crate::server::rollback_text;
 
 use super::records::time;

@@ -189,7 +189,7 @@ impl Drive<'_> {
         })
     }
 
-    /// Whether a plan needs approval: also if it has checks that read as commands, which nobody
+    /// Whether a plan needs approval: also if it has checks that read as commands and were not
     /// approved in this ledger. They are listed.
     fn approval_of(&mut self, planner: &Planner, commands: &[String]) -> ApprovalPolicy {
         let mut new: BTreeSet<&str> = commands.iter().map(String::as_str).collect();
