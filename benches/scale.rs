@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::execute;
+use plan_ledger::internals::plan::{Proof, SecretHash, execute};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::{
     AttemptToken, Command, Environment, Ledger, Plan, Receipt, Route, RunId, RunPolicy, State, Step,
@@ -57,7 +57,7 @@ fn state(runs: usize, steps: usize) -> State {
 fn work(state: &mut State) {
     for _ in 0..WORKED {
         let (token, receipt) = (dispatch_next(state), Receipt::default());
-        ask(state, &Command::RecordReceipt { token, receipt });
+        ask(state, &Command::RecordReceipt { proof: Proof::LockHolder, token, receipt });
     }
 }
 
@@ -112,7 +112,11 @@ fn ready_set(c: &mut Criterion) {
 /// A state in which the first head is done, its ten steps and the second head are dispatched, and the
 /// command that reports the second head.
 fn at_second_head(mut state: State) -> (State, Command) {
-    let report = |token| Command::RecordReceipt { token, receipt: Receipt::default() };
+    let report = |token| Command::RecordReceipt {
+        proof: Proof::LockHolder,
+        token,
+        receipt: Receipt::default(),
+    };
     let first = dispatch_next(&mut state);
     ask(&mut state, &report(first));
     (0..10).for_each(|_| _ = dispatch_next(&mut state));
@@ -125,6 +129,7 @@ fn dispatch_next(state: &mut State) -> AttemptToken {
     ask(
         state,
         &Command::Dispatch {
+            secret: SecretHash::default(),
             run: RunId(1),
             step: None,
             worker: "w".to_owned(),

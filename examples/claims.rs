@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use plan_ledger::{Environment, Ledger, Plan, RunPolicy};
+use plan_ledger::{Environment, Ledger, Plan, RunPolicy, Token};
 use plan_ledger_cli::protocol::ReceiptFile;
 use plan_ledger_cli::requests::{ClaimRequest, ReceiptRequest};
 use plan_ledger_cli::server::{Client, while_serving};
@@ -34,7 +34,7 @@ fn plan(steps: usize) -> Result<Plan, Failure> {
 struct ClientResult {
     claims: Vec<Duration>,
     receipts: Vec<Duration>,
-    tokens: Vec<u64>,
+    tokens: Vec<Token>,
 }
 
 /// The due times of the claims of a client.
@@ -56,15 +56,18 @@ impl Schedule {
 }
 
 fn work(dir: &Path, worker: &str, mut schedule: Option<Schedule>) -> Result<ClientResult, Failure> {
-    let mut client = Client::new(dir, &Environment::system());
+    let environment = Environment::system();
+    let mut client = Client::new(dir, &environment);
     let mut result = ClientResult::default();
     loop {
-        let claim = ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::default() };
+        let new = ClaimRequest::new(environment.new_secret());
+        let claim = ClaimRequest { worker: worker.to_owned(), ..new };
         let start = Schedule::wait(&mut schedule);
         let answer = client.call(&claim.into()).map_err(|failure| failure.to_string())?;
         let elapsed = start.elapsed();
-        let token = answer.lines.iter().find_map(|line| line.get("token")?.as_u64());
+        let token = answer.lines.iter().find_map(|line| line.get("token")?.as_str());
         let Some(token) = token else { return Ok(result) };
+        let token: Token = token.parse()?;
         result.claims.push(elapsed);
         result.tokens.push(token);
         let receipt = ReceiptRequest {
@@ -136,7 +139,7 @@ fn main() -> Result<(), Failure> {
     let elapsed = start.elapsed();
     ledger.close()?;
     let all = all.into_inner()?;
-    let winners: BTreeSet<u64> = all.tokens.iter().copied().collect();
+    let winners: BTreeSet<Token> = all.tokens.iter().copied().collect();
     println!("{clients} clients, {} tokens, {} of them different", all.tokens.len(), winners.len());
     print_latencies("claims", all.claims);
     print_latencies("receipts", all.receipts);

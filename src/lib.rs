@@ -129,8 +129,8 @@ pub use plan::{
     ApprovalPolicy, Artifact, AttemptToken, Budget, Command, ContentHash, Cost, Criterion,
     Decision, Disposition, Ending, Event, FailureClass, Fallback, Gate, Idempotence, Json, Limits,
     LostCause, OnFailure, Outcome, Output, Plan, Question, QuestionId, Receipt, Rejection,
-    ReplanTrigger, ResolvedOutcome, RetryPolicy, Ruling, Run, RunId, RunPolicy, RunStatus, State,
-    Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Verdict,
+    ReplanTrigger, ResolvedOutcome, RetryPolicy, Ruling, Run, RunId, RunPolicy, RunStatus, Secret,
+    State, Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Token, Verdict,
 };
 
 /// Parts of the documented types, for code that names them. `format/plan.md` describes those of a

@@ -32,9 +32,9 @@ pub use crate::log::{Ack, BackgroundWork, BatchKey, OnAmbiguous, SegmentSizes};
 pub use crate::plan::time_text;
 pub use blobs::{BlobCheck, BlobSurvey, BlobUse, CollectedBlobs, blob_of};
 pub use codec::event::{decode, encode};
-#[doc(hidden)]
-pub use codec::hash::step_hash;
 pub use codec::hash::{bytes_hash, plan_draft, plan_hash};
+#[doc(hidden)]
+pub use codec::hash::{secret_hash, step_hash};
 pub use codec::kind::Kind;
 pub use codec::note::{NOTE_LENGTH_MAX, Note};
 pub use codec::streams::RUN_STREAMS;
@@ -64,6 +64,8 @@ pub use snapshot::load::expect_valid;
 pub use snapshot::state_hash::state_hash;
 pub use snapshot::store::Snapshot;
 pub use transaction::commit::Commit;
+#[doc(hidden)]
+pub use transaction::dispatch::NextClaim;
 pub use transaction::execution::Transaction;
 pub use transaction::fork::ForkPoint;
 pub use transaction::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};

@@ -22,6 +22,7 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
+use crate::plan::value::token::{Proof, SecretHash};
 
 /// A request to change the ledger.
 #[derive(Debug, Clone)]
@@ -79,11 +80,15 @@ pub enum Command {
         route: Route,
         /// Length of the lease; `None` uses the plan's.
         lease: Option<Micros>,
+        /// Hash of the secret of the attempt's token.
+        secret: SecretHash,
     },
     /// Extend the lease of an attempt.
     Renew {
         /// The attempt.
         token: AttemptToken,
+        /// Why the command is believed.
+        proof: Proof,
         /// Length of the lease from now; `None` uses the plan's. A lease is never shortened.
         lease: Option<Micros>,
     },
@@ -91,6 +96,8 @@ pub enum Command {
     ReportLost {
         /// The attempt.
         token: AttemptToken,
+        /// Why the command is believed.
+        proof: Proof,
         /// Why.
         cause: LostCause,
         /// Human-readable details.
@@ -100,6 +107,8 @@ pub enum Command {
     RecordReceipt {
         /// The attempt.
         token: AttemptToken,
+        /// Why the command is believed.
+        proof: Proof,
         /// The receipt.
         receipt: Receipt,
     },
@@ -214,6 +223,8 @@ pub enum Command {
     IntendEffect {
         /// The attempt.
         token: AttemptToken,
+        /// Why the command is believed.
+        proof: Proof,
         /// Description of the side effect.
         effect: String,
         /// Idempotency key of the side effect.
@@ -223,6 +234,8 @@ pub enum Command {
     CommitEffect {
         /// The attempt.
         token: AttemptToken,
+        /// Why the command is believed.
+        proof: Proof,
         /// Key of the announced side effect.
         key: String,
     },

@@ -105,6 +105,7 @@ pub use value::nearest::closest_name;
 pub use value::numbers::{find_long_number, quote_long_numbers};
 pub use value::rare_field::{RareField, StaticDefault};
 pub use value::time::{UtcTime, time_text};
+pub use value::token::{Proof, Secret, SecretHash, Token};
 pub use view::execution::{ExecutionState, Remaining, execution_state};
 pub use view::operator::{
     AttemptSummary, BarrierSummary, OperatorView, VersionSummary, operator_view,

@@ -323,8 +323,8 @@ impl fmt::Display for Rejection {
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is not active: expired, already reported, or unknown; claim the \
-                     step again"
+                    "attempt {token} is not active: expired, already reported, or its token is \
+                     another; claim the step again"
                 )
             }
             Self::NoSuchCriterion(index) => {

@@ -203,6 +203,7 @@ mutants! {
     OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
     WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";
+    TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
     FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";
     // The control: it has no effect, so every test must pass with it.

@@ -43,6 +43,16 @@ fn member(lines: &[Value], name: &str) -> u64 {
     lines.iter().rev().find_map(|line| line[name].as_u64()).unwrap()
 }
 
+/// The newest token in these lines.
+fn token_in(lines: &[Value]) -> String {
+    lines.iter().rev().find_map(|line| line["token"].as_str()).unwrap().to_owned()
+}
+
+/// The number of a token.
+fn number_of(token: &str) -> u64 {
+    token.split('-').next().unwrap().parse().unwrap()
+}
+
 /// One command, as it was told: what it printed, and that it came to that code.
 fn tell(place: &Place, form: &str, line: &str, code: i32) -> String {
     let ended = place.ledger(&format!("{line} {form}")).code(code);
@@ -163,7 +173,7 @@ fn a_claim_is_a_hand_off() {
     assert_eq!((task["worker"].as_str(), task["attempt"].as_u64()), (Some("me"), Some(1)));
     assert_eq!(task["idempotency_key"], "plan/a/1");
     let until = task["lease_until_micros"].as_u64().unwrap();
-    let token = task["token"].as_u64().unwrap();
+    let token = task["token"].as_str().unwrap();
     let renewed = place.ledger(&format!("renew {token} --json")).code(0).lines();
     assert!(renewed[0]["lease_until_micros"].as_u64().unwrap() > until);
     place.ledger("claim --step a --worker you").code(6).complains(&["claimed by me until 20"]);
@@ -180,7 +190,7 @@ fn a_claim_is_a_hand_off() {
 fn a_receipt_and_the_next_claim_are_one_commit() {
     let place =
         Place::planned("steps: [{id: a, outputs: [x]}, {id: b, after: [a]}, {id: c, after: [b]}]");
-    let token = member(&place.ledger("claim --json").lines(), "token");
+    let token = token_in(&place.ledger("claim --json").lines());
     let lines = place
         .ledger(&format!("receipt {token} --output {{\"x\":1}} --next --json"))
         .code(0)
@@ -189,8 +199,9 @@ fn a_receipt_and_the_next_claim_are_one_commit() {
         (lines[0]["type"].as_str(), lines[1]["type"].as_str()),
         (Some("receipt"), Some("task"))
     );
-    let records =
-        place.ledger(&format!("inspect .ledger records --from {} --json", token + 1)).lines();
+    let records = place
+        .ledger(&format!("inspect .ledger records --from {} --json", number_of(&token) + 1))
+        .lines();
     let records: Vec<_> = records.iter().filter(|line| line["type"] == "record").collect();
     let kinds: Vec<_> = records
         .iter()
@@ -200,9 +211,8 @@ fn a_receipt_and_the_next_claim_are_one_commit() {
     let times: Vec<_> = records.iter().map(|line| line["time"].clone()).collect();
     assert!(times.iter().all(|time| *time == times[0]), "{records:?}");
     // The last one says that there is no more work, and is recorded.
-    let token = member(&lines, "token");
-    let token =
-        member(&place.ledger(&format!("receipt {token} --next --json")).code(0).lines(), "token");
+    let token = token_in(&lines);
+    let token = token_in(&place.ledger(&format!("receipt {token} --next --json")).code(0).lines());
     let lines = place.ledger(&format!("receipt {token} --next --json")).code(1).lines();
     assert_eq!(
         (lines[1]["type"].as_str(), lines[1]["status"].as_str()),
@@ -217,7 +227,7 @@ fn a_receipt_and_the_next_claim_are_one_commit() {
 fn a_claim_waits_for_a_step() {
     for is_served in [true, false] {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]");
-        let token = member(&place.ledger("claim --worker ana --json").lines(), "token");
+        let token = token_in(&place.ledger("claim --worker ana --json").lines());
         let holder = is_served.then(|| holder(&place));
         let held = "step 1 (a) is claimed by ana until";
         place.ledger("claim --wait 0.2").code(3).complains(&["nothing to dispatch", held]);
@@ -315,7 +325,7 @@ fn the_environment_names_the_ledger_and_the_token() {
     let seen = start(&mut get).end().code(0).out;
     let state = super::command::state_of(&place.path("elsewhere.ledger"));
     let run = state.runs.values().next().unwrap();
-    assert_eq!(seen.trim(), run.dispatched.first().unwrap().0.to_string());
+    assert_eq!(number_of(seen.trim().trim_matches('"')), run.dispatched.first().unwrap().0);
     assert!(run.effects.contains_key("k"));
 }
 
@@ -440,7 +450,7 @@ fn who_claims_a_step_again_is_told_how_it_went() {
         let before = task["previous_attempts"].as_array().unwrap().iter();
         let messages: Vec<_> =
             before.map(|it| it["message"].as_str().unwrap().to_owned()).collect();
-        (task["token"].as_u64().unwrap(), messages)
+        (task["token"].as_str().unwrap().to_owned(), messages)
     };
     let ask = |line: &str| told(&place.ledger(&format!("{line} --json")).code(0).lines());
     let (token, before) = ask("claim");
@@ -457,7 +467,7 @@ fn who_claims_a_step_again_is_told_how_it_went() {
 fn one_failed_step_is_tried_again() {
     let place = Place::planned("steps: [{id: a}, {id: b}]\ndefaults: {retry: {max_attempts: 1}}");
     for _ in 0..2 {
-        let token = member(&place.ledger("claim --json").code(0).lines(), "token");
+        let token = token_in(&place.ledger("claim --json").code(0).lines());
         place.ledger(&format!("receipt {token} --failed deterministic --message no")).code(0);
     }
     place.ledger("claim").code(1);
@@ -517,12 +527,13 @@ fn a_late_receipt_that_wants_the_next_step_is_refused_as_late() {
     place.write("plan.yaml", "steps: [{id: a}, {id: b}]");
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    place.ledger("receipt 4711 --next").code(6).complains(&["attempt 4711 is not active"]);
+    let unknown = format!("receipt 4711-{} --next", "9f".repeat(16));
+    place.ledger(&unknown).code(6).complains(&["attempt 4711 is not active"]);
     let claimed = place.ledger("claim --lease 1s --json").code(0).lines();
-    let token = claimed[0]["token"].to_string();
+    let token = claimed[0]["token"].as_str().unwrap().to_owned();
     wait_until("the lease runs out", || {
         place.ledger("tick").code(0);
-        !place.state().in_flight.keys().any(|each| each.0.to_string() == token)
+        !place.state().in_flight.keys().any(|each| each.0 == number_of(&token))
     });
     let late = place.ledger(&format!("receipt {token} --output done --next")).code(6);
     late.complains(&["is not active", "the receipt was recorded as rejected"]);
@@ -591,7 +602,7 @@ fn a_ledger_is_made_once_by_all_who_ask_at_once() {
 fn a_claim_waits_for_the_step_that_it_names() {
     for is_served in [true, false] {
         let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}, {id: c}]");
-        let token = member(&place.ledger("claim --step a --worker ana --json").lines(), "token");
+        let token = token_in(&place.ledger("claim --step a --worker ana --json").lines());
         let holder = is_served.then(|| holder(&place));
         let early = place.ledger("claim --step b --wait 0.2 --json").code(3);
         let line = &early.complains(&["step #2 is not ready: it is waiting"]).lines()[0];
@@ -628,7 +639,7 @@ fn what_a_worker_failed_at_is_not_done() {
 #[test]
 fn a_receipt_sets_no_variable_that_has_no_name() {
     let place = Place::planned("steps: [{id: a}]");
-    let token = member(&place.ledger("claim --json").code(0).lines(), "token").to_string();
+    let token = token_in(&place.ledger("claim --json").code(0).lines());
     for assignment in ["=1", " =1", "two\nlines=1"] {
         let words = ["receipt", &token, "--set", assignment];
         place

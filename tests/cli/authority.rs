@@ -28,6 +28,7 @@ const FORBIDDEN: &[&str] = &[
     "plan approve --by ana",
     "plan withdraw",
     "tick",
+    "release --step one",
     "snapshot",
     "prune --ended --yes",
     "blobs --collect",
@@ -184,4 +185,101 @@ fn signed_root_is_checked_with_its_public_key() {
         .code(2)
         .complains(&["not a signed note"]);
     place.ledger("verify --root root.note").code(2);
+}
+
+/// Any process that could count reported, renewed and released for another worker.
+#[test]
+fn token_with_another_secret_is_rejected() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let claimed = place.ledger("claim --json").code(0).lines();
+    let token = claimed[0]["token"].as_str().unwrap();
+    let (number, secret) = token.split_once('-').unwrap();
+    let guessed = format!("{number}-{}", "9f".repeat(16));
+    for command in [
+        "renew TOKEN",
+        "effect mail --token TOKEN",
+        "release TOKEN",
+        "receipt TOKEN --output forged",
+        "plan request --from one --reason forged --token TOKEN",
+    ] {
+        let rejected = place.ledger(&command.replace("TOKEN", &guessed)).code(6);
+        rejected.complains(&["is not active", "its token is another"]);
+        let number_alone = place.ledger(&command.replace("TOKEN", number)).code(2);
+        number_alone.complains(&["expected a token as `ledger claim` prints it"]);
+    }
+    place.ledger(&format!("effect mail --token {token}")).code(0);
+    place.ledger(&format!("renew {token}")).code(0);
+    // The log has the hash of the secret alone, and so has everything that is read from it.
+    for line in [
+        "inspect records --json",
+        "inspect step plan one --json",
+        "inspect view operator",
+        "status --json",
+        "export",
+    ] {
+        let shown = place.ledger(line).code(0).out;
+        assert!(!shown.contains(secret) && !shown.is_empty(), "{line}: {shown}");
+    }
+    let folder = place.path(".ledger");
+    let folders = [folder.join("log"), folder.join("snap"), folder];
+    let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    for path in files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let bytes = fs::read(&path).unwrap();
+        let (text, raw) = (secret.as_bytes(), raw(secret));
+        assert!(!bytes.windows(32).any(|part| part == text), "{}", path.display());
+        assert!(!bytes.windows(16).any(|part| part == raw), "{}", path.display());
+    }
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    // Afterwards, too: not even a late receipt is recorded.
+    place.ledger(&format!("receipt {guessed} --output late")).code(6);
+    let late = place.ledger("inspect records --kind receipt_refused --json").code(0).lines();
+    assert_eq!(late.iter().filter(|line| line["type"] == "record").count(), 0);
+}
+
+fn raw(digits: &str) -> Vec<u8> {
+    let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
+/// A restored copy gives the same number to another attempt.
+#[test]
+fn token_of_before_a_restore_is_stale() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: pay-alice}, {id: pay-bob}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("export -o backup.jsonl").code(0);
+    let claim = |step: &str| {
+        let lines = place.ledger(&format!("claim --step {step} --json")).code(0).lines();
+        lines[0]["token"].as_str().unwrap().to_owned()
+    };
+    let before = claim("pay-alice");
+    fs::rename(place.path(".ledger"), place.path("lost")).unwrap();
+    place.ledger("import backup.jsonl --ledger .ledger").code(0);
+    let after = claim("pay-bob");
+    let number = |token: &str| token.split('-').next().unwrap().to_owned();
+    assert_eq!(number(&before), number(&after), "the story needs the same record");
+    let late = place.ledger(&format!("receipt {before} --output paid")).code(6);
+    late.complains(&["is not active"]);
+    assert_eq!(place.state().in_flight.len(), 1, "bob is not paid yet");
+    place.ledger(&format!("receipt {after} --output paid")).code(0);
+}
+
+/// The token of a worker that is gone is gone, too.
+#[test]
+fn person_releases_a_claim_without_its_token() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one}, {id: two}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("claim --step one").code(0);
+    place.ledger("release --step one --by ana --json").code(0);
+    let lost = place.ledger("inspect records --kind attempt_lost --json").code(0).out;
+    assert!(lost.contains("released by ana: its worker is gone"), "{lost}");
+    place.ledger("release --step one --by ana").code(6).complains(&["nothing to release"]);
+    place.ledger("claim --step one").code(0);
+    place.ledger("release").code(2);
 }

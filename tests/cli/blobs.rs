@@ -12,8 +12,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::{
-    AttemptToken, ContentHash, Environment, ErrorKind, Event, Json, Ledger, LedgerView, Output,
-    Plan, Receipt, Rejection, RunId, RunPolicy, Step, state_hash,
+    ContentHash, Environment, ErrorKind, Event, Json, Ledger, LedgerView, Output, Plan, Receipt,
+    Rejection, RunId, RunPolicy, Step, Token, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -59,7 +59,7 @@ pub(crate) fn work(ledger: &Ledger, run: RunId, output: Json) -> Output {
     let task = ledger.dispatch(run, "worker").unwrap().unwrap();
     let receipt = Receipt { output: output.into(), ..Receipt::default() };
     ledger.record_receipt(task.token, receipt).unwrap();
-    receipts(&ledger.replay(task.token.0).unwrap()).pop().unwrap()
+    receipts(&ledger.replay(task.token.seq.0).unwrap()).pop().unwrap()
 }
 
 fn receipts(records: &[plan_ledger::RecordedEvent]) -> Vec<Output> {
@@ -417,7 +417,7 @@ fn collecting_removes_only_unnamed_blobs() {
 }
 
 /// A ledger on a simulated disk, with a step in flight, and the receipt of its worker.
-fn with_a_claim(disk: &SimDisk) -> (Ledger, AttemptToken, Receipt) {
+fn with_a_claim(disk: &SimDisk) -> (Ledger, Token, Receipt) {
     let environment = Environment { blob_threshold: 10, ..on_disk(disk) };
     let ledger = Ledger::create(&dir(), &environment).unwrap();
     let run = ledger.start_run("r", &plan(1), RunPolicy::default()).unwrap();

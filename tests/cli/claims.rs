@@ -113,7 +113,7 @@ fn late_receipt_does_not_count_for_the_next_attempt() {
     scenario.wait(60);
     let now = scenario.dispatch("a");
     let refused = scenario.ledger().record_receipt(late.token, receipt(&json!("late")));
-    assert_eq!(refusal(refused), Rejection::StaleToken(late.token));
+    assert_eq!(refusal(refused), Rejection::StaleToken(late.token.seq));
     assert_durable(&mut scenario);
     assert_eq!(scenario.status("a"), StepStatus::Dispatched, "the second attempt is still active");
     scenario.finish(&now, &json!("in time"));

@@ -83,7 +83,7 @@ fn race(place: &Place, steps: usize, contenders: usize) {
             let number = line["number"].as_u64().unwrap();
             if line["type"] == "task" {
                 assert!(winners.insert(number, worker).is_none(), "two winners: {line}");
-                assert!(tokens.insert(line["token"].as_u64().unwrap()));
+                assert!(tokens.insert(line["token"].as_str().unwrap().to_owned()));
             } else {
                 assert_eq!(line["rejection"], "held_by");
                 assert!(line["lease_until_micros"].as_u64().is_some());

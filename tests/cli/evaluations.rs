@@ -40,7 +40,7 @@ fn on_disk(disk: &SimDisk) -> Environment {
 const DIR: &str = "a.ledger";
 
 /// A ledger with a run of that plan, whose first step is dispatched.
-fn started(disk: &SimDisk) -> (Ledger, RunId, plan_ledger::AttemptToken) {
+fn started(disk: &SimDisk) -> (Ledger, RunId, plan_ledger::Token) {
     let ledger = Ledger::create(Path::new(DIR), &on_disk(disk)).unwrap();
     let run = ledger.start_run("r", &plan(), RunPolicy::default()).unwrap();
     let items: Vec<usize> = (0..40_000).collect();
@@ -109,13 +109,16 @@ fn claim_through_the_socket_waits_for_the_evaluations() {
     let (socket, complain) = (folder.path().join(SOCKET_NAME), |text: &str| panic!("{text}"));
     while_serving(&ledger, folder.path(), complain, || {
         let receipt = serde_json::from_value(
-            json!({ "token": token.0, "receipt": { "outcome": "succeeded" } }),
+            json!({ "token": token, "receipt": { "outcome": "succeeded" } }),
         );
         let receipt: ReceiptRequest = receipt.unwrap();
         let answer = requested(&socket, &Request::from(receipt));
         assert_eq!(answer.code, 0, "{answer:?}");
         assert!(ledger.has_backlog().unwrap(), "the event loop evaluates less than a commit");
-        let claim = ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::default() };
+        let claim = ClaimRequest {
+            worker: "w".to_owned(),
+            ..ClaimRequest::new(plan_ledger::Secret([7; 16]))
+        };
         let answer = requested(&socket, &Request::from(claim));
         assert_eq!(answer.lines[0]["type"], "task", "{answer:?}");
     });

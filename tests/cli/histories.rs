@@ -53,6 +53,19 @@ enum What {
     Reuse,
 }
 
+/// The secret of all claims: which of them a worker means is what is checked here.
+fn secret() -> String {
+    "9f".repeat(16)
+}
+
+fn text_of(token: u64) -> String {
+    format!("{token}-{}", secret())
+}
+
+fn number_of(token: &str) -> u64 {
+    token.split('-').next().unwrap().parse().unwrap()
+}
+
 /// What the log has at the end: the outputs of recorded receipts and of rejected ones, by token.
 #[derive(Debug, Clone, Default)]
 struct Recorded {
@@ -305,12 +318,12 @@ impl Client<'_> {
     }
 
     fn claim(&mut self, key: &str, lease: u32) -> Option<u64> {
-        let request = json!({ "act": "claim", "run": null, "worker": format!("w{}", self.number),
+        let request = json!({ "act": "claim", "run": null, "worker": format!("w{}", self.number), "secret": secret(),
             "lease_seconds": lease, "once": key });
         let sent = self.now();
         let answer = self.ask(&request);
         let line = answer.lines.first().cloned().unwrap_or_default();
-        let token = line["token"].as_u64().filter(|_| answer.code == 0);
+        let token = line["token"].as_str().filter(|_| answer.code == 0).map(number_of);
         let step = line["step"]["id"].as_str().unwrap_or_default().to_owned();
         self.tell(sent, What::Claim { key: key.to_owned(), token, step }, &answer);
         token
@@ -318,7 +331,8 @@ impl Client<'_> {
 
     fn receipt(&mut self, key: &str, token: u64, output: &str) {
         let receipt = json!({ "outcome": "succeeded", "output": output });
-        let request = json!({ "act": "receipt", "token": token, "receipt": receipt, "once": key });
+        let request =
+            json!({ "act": "receipt", "token": text_of(token), "receipt": receipt, "once": key });
         let sent = self.now();
         let answer = self.ask(&request);
         self.tell(sent, What::Receipt { token, output: output.to_owned() }, &answer);
@@ -355,14 +369,14 @@ impl Client<'_> {
     }
 
     fn renew(&mut self, token: u64) {
-        let request = json!({ "act": "renew", "token": token, "lease_seconds": 600 });
+        let request = json!({ "act": "renew", "token": text_of(token), "lease_seconds": 600 });
         let sent = self.now();
         let answer = self.ask(&request);
         self.tell(sent, What::Renew { token }, &answer);
     }
 
     fn release(&mut self, token: u64) {
-        let request = json!({ "act": "release", "token": token, "reason": "given back" });
+        let request = json!({ "act": "release", "token": text_of(token), "reason": "given back" });
         self.repeat(request, |_| What::Release { token });
     }
 

@@ -43,9 +43,9 @@ fn context(answer: Option<Value>) -> String {
 }
 
 /// Claims the first step under a name that the session does not know, and shows the answer to its hook.
-fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) -> Value) -> u64 {
+fn claim_with_a_tool(place: &Place, name: &str, answer_of_tool: impl Fn(&str) -> Value) -> String {
     let claimed = place.ledger(&format!("claim --worker {name} --json")).code(0);
-    let token = claimed.lines()[0]["token"].as_u64().unwrap();
+    let token = claimed.lines()[0]["token"].as_str().unwrap().to_owned();
     let input = json!({ "tool_name": "Bash", "tool_response": answer_of_tool(&claimed.out) });
     assert_eq!(answer(place, "claude-code", "PostToolUse", &input), None);
     token

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use plan_ledger::{
-    AttemptToken, Clock, Environment, ErrorKind, FailureClass, Json, Ledger, LostCause, Outcome,
-    Plan, Receipt, Ruling, RunId, RunPolicy, Verdict,
+    Clock, Environment, ErrorKind, FailureClass, Json, Ledger, LostCause, Outcome, Plan, Receipt,
+    Ruling, RunId, RunPolicy, Token, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ fn failure(message: &str) -> Receipt {
     Receipt { outcome, ..Receipt::default() }
 }
 
-pub(crate) fn dispatch(ledger: &Ledger, run: RunId) -> AttemptToken {
+pub(crate) fn dispatch(ledger: &Ledger, run: RunId) -> Token {
     ledger.dispatch(run, "worker-1").unwrap().unwrap().token
 }
 

@@ -446,7 +446,8 @@ fn unusual_step_is_shown_in_one_line_and_can_be_named() {
     place.write("plan.yaml", "steps: [{id: '-x', goal: \"\\nfirst\\nsecond\"}]");
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    let token =
+        place.ledger("claim --json").code(0).lines()[0]["token"].as_str().unwrap().to_owned();
     let status = place.ledger("status").code(0).out;
     assert!(
         status.contains("working on: #1 -x (first), by worker") && !status.contains("second"),

@@ -282,6 +282,7 @@ fn repeated_calls_do_nothing_twice() {
 fn bad_input_is_refused_with_a_reason() {
     let place = Place::planned(PLAN);
     let mut client = Client::of_session(&place, &["--role", "operator"]);
+    let unknown = format!("99-{}", "9f".repeat(16));
     for (tool, arguments, why) in [
         ("ledger_claim", json!({ "colour": 1 }), "unknown field `colour`"),
         ("ledger_claim", json!({ "wait_seconds": 51 }), "at most 50"),
@@ -292,15 +293,15 @@ fn bad_input_is_refused_with_a_reason() {
         (
             "ledger_report",
             json!({ "token": "x", "outcome": "failed" }),
-            "token: expected the number",
+            "token: expected the whole text",
         ),
-        ("ledger_report", json!({ "token": 99, "outcome": "failed" }), "stale_token"),
+        ("ledger_report", json!({ "token": unknown, "outcome": "failed" }), "stale_token"),
         (
             "ledger_report",
-            json!({ "token": 99, "outcome": "perhaps" }),
+            json!({ "token": unknown, "outcome": "perhaps" }),
             "unknown variant `perhaps`",
         ),
-        ("ledger_heartbeat", json!({ "token": 99, "effect": "e" }), "expected both or none"),
+        ("ledger_heartbeat", json!({ "token": unknown, "effect": "e" }), "expected both or none"),
         ("ledger_show", json!({ "what": "step" }), "needs the id"),
         ("ledger_show", json!({ "what": "step", "id": "nothing" }), "no step"),
         ("ledger_show", json!({ "what": "plan", "cursor": "x" }), "next_cursor"),
@@ -342,7 +343,7 @@ fn bad_input_is_refused_with_a_reason() {
         let answer = client.receive();
         assert_eq!(answer["error"]["code"], code, "{answer}");
     }
-    let long = json!({ "token": 6, "outcome": "succeeded", "output": "x".repeat(900_000) });
+    let long = json!({ "token": format!("6-{}", "9f".repeat(16)), "outcome": "succeeded", "output": "x".repeat(900_000) });
     assert!(client.refused("ledger_report", &long).contains("stale_token"));
     assert_eq!(client.call("ledger_claim", &json!({}))["got"], true);
     client.end();
@@ -517,6 +518,11 @@ fn sweep_claims_over_all_interfaces_have_one_winner() {
     assert_eq!(place.state().in_flight.len(), claims);
 }
 
+/// The number of a token.
+fn number_of(token: &str) -> u64 {
+    token.split('-').next().unwrap().parse().unwrap()
+}
+
 fn claim_over_mcp(place: &Place, number: usize) -> Vec<u64> {
     let mut client = Client::of_session(place, &["--worker", &format!("m{number}")]);
     let mut tokens = Vec::new();
@@ -526,7 +532,7 @@ fn claim_over_mcp(place: &Place, number: usize) -> Vec<u64> {
         if result["isError"] == true {
             assert!(result.to_string().contains("locked"), "{result}");
         } else {
-            match result["structuredContent"]["token"].as_u64() {
+            match result["structuredContent"]["token"].as_str().map(number_of) {
                 Some(token) => tokens.push(token),
                 None => return tokens,
             }
@@ -540,7 +546,7 @@ fn claim_over_the_socket(place: &Place, number: usize, over: &AtomicBool) -> Vec
     let mut stream: Option<BufReader<UnixStream>> = None;
     while !over.load(Ordering::Acquire) {
         let claim = json!({
-            "act": "claim", "worker": format!("s{number}"), "once": format!("s{number}/{}", tokens.len()),
+            "act": "claim", "worker": format!("s{number}"), "secret": "9f".repeat(16), "once": format!("s{number}/{}", tokens.len()),
         });
         let mut ask = || -> Option<Value> {
             let connected = match stream.take() {
@@ -555,7 +561,9 @@ fn claim_over_the_socket(place: &Place, number: usize, over: &AtomicBool) -> Vec
             Some(answer["lines"][0].clone())
         };
         match ask() {
-            Some(line) if line["type"] == "task" => tokens.push(line["token"].as_u64().unwrap()),
+            Some(line) if line["type"] == "task" => {
+                tokens.push(number_of(line["token"].as_str().unwrap()))
+            }
             Some(line) if line["type"] == "nothing" => return tokens,
             _ => {
                 stream = None;
@@ -571,7 +579,7 @@ fn claim_by_command(place: &Place, number: usize) -> Vec<u64> {
     loop {
         let claimed = place.ledger(&format!("claim --worker c{number} --json"));
         let line = claimed.lines()[0].clone();
-        match line["token"].as_u64() {
+        match line["token"].as_str().map(number_of) {
             Some(token) => tokens.push(token),
             None if line["type"] == "nothing" => return tokens,
             None => assert_eq!(line["kind"], "locked", "{line}"),

@@ -398,7 +398,7 @@ fn step_that_is_always_lost_becomes_a_dead_letter() {
     );
     for _ in 0..10 {
         let task = place.ledger("claim --worker me --step poison --json").code(0).lines().remove(0);
-        place.ledger(&format!("release {} --begun", task["token"])).code(0);
+        place.ledger(&format!("release {} --begun", task["token"].as_str().unwrap())).code(0);
     }
     let ended = place.ledger("run plan.yaml").code(1);
     ended.says(&[

@@ -194,6 +194,7 @@ fn command(rng: &mut Rng, state: &State, run: &Run) -> Command {
                 return Command::ResolveOutcome { run, step, finding, by, evidence: "seen".into() };
             }
             Command::Dispatch {
+                secret: SecretHash::default(),
                 run: targets.run,
                 step: None,
                 worker: "w".to_owned(),
@@ -208,21 +209,33 @@ fn attempt_command(rng: &mut Rng, state: &State, run: &Run, targets: Targets) ->
     let Targets { run: id, step, token, by } = targets;
     let key = rng.pick(&["k1", "k2"]).to_owned();
     match rng.below(12) {
-        0..5 => Command::RecordReceipt { token, receipt: receipt(rng) },
-        5 => Command::RecordReceipt { token: any_attempt(rng, state), receipt: receipt(rng) },
-        6 => Command::Renew { token, lease: None },
+        0..5 => Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt(rng) },
+        5 => Command::RecordReceipt {
+            proof: Proof::LockHolder,
+            token: any_attempt(rng, state),
+            receipt: receipt(rng),
+        },
+        6 => Command::Renew { proof: Proof::LockHolder, token, lease: None },
         7 => {
             let cause = rng.pick(&[LostCause::RunnerDied, LostCause::Released]);
-            Command::ReportLost { token, cause, detail: "gone".to_owned() }
+            Command::ReportLost {
+                proof: Proof::LockHolder,
+                token,
+                cause,
+                detail: "gone".to_owned(),
+            }
         }
-        8 => Command::IntendEffect { token, effect: "pay".to_owned(), key },
+        8 => {
+            Command::IntendEffect { proof: Proof::LockHolder, token, effect: "pay".to_owned(), key }
+        }
         9 => {
             let meant = run.effects.iter().find(|(_, effect)| effect.committed == 0);
             let meant = meant.map(|(key, effect)| (effect.token, key.clone()));
             let (token, key) = meant.unwrap_or((token, key));
-            Command::CommitEffect { token, key }
+            Command::CommitEffect { proof: Proof::LockHolder, token, key }
         }
         10 => Command::Dispatch {
+            secret: SecretHash::default(),
             run: id,
             step: Some(step),
             worker: by,

@@ -29,8 +29,12 @@ fn serving(test: impl FnOnce(&Ledger, &dyn Fn(Value) -> Answer)) {
     ledger.close().unwrap();
 }
 
+fn secret() -> String {
+    "9f".repeat(16)
+}
+
 fn claim(key: &str) -> Value {
-    json!({ "act": "claim", "run": "r", "worker": "w", "once": key })
+    json!({ "act": "claim", "run": "r", "worker": "w", "secret": secret(), "once": key })
 }
 
 fn receipt(token: &Value, output: &str, key: &str) -> Value {
@@ -69,14 +73,15 @@ fn key_of_another_request_is_refused() {
             json!({ "act": "set", "run": "r", "name": "x", "value": 1, "by": "me", "once": "k" }),
             json!({ "act": "cancel", "run": "r", "by": "me", "once": "k" }),
             json!({ "act": "note", "text": "t", "by": "me", "once": "k" }),
-            json!({ "act": "claim", "run": "r", "worker": "other", "once": "k" }),
+            json!({ "act": "claim", "run": "r", "worker": "other", "secret": secret(), "once": "k" }),
+            json!({ "act": "claim", "run": "r", "worker": "w", "secret": "2c".repeat(16), "once": "k" }),
         ] {
             let answer = ask(request.clone());
             assert_eq!(kind(&answer), (6, "key_reused"), "{request}: {answer:?}");
         }
         assert_eq!(ledger.head().seq, before);
         // The order of the members and those with their default do not matter.
-        let same = json!({ "once": "k", "worker": "w", "step": null, "run": "r", "act": "claim" });
+        let same = json!({ "once": "k", "worker": "w", "secret": secret(), "step": null, "run": "r", "act": "claim" });
         assert_eq!(ask(same), claimed);
         assert_eq!(kind(&ask(receipt(token, "work", "k2"))), (0, "receipt"));
         assert_eq!(kind(&ask(receipt(token, "more", "k2"))), (6, "key_reused"));
@@ -216,7 +221,9 @@ fn act_that_was_done_is_never_answered_as_not_done() {
     let ledger = Ledger::create(dir, &environment(&disk)).unwrap();
     ledger.start_run("r", &plan, RunPolicy::default()).unwrap();
     ledger.close().unwrap();
-    let claim: Request = ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::default() }.into();
+    let claim: Request =
+        ClaimRequest { worker: "w".to_owned(), ..ClaimRequest::new(plan_ledger::Secret([7; 16])) }
+            .into();
     let (mut done, mut answered) = (0, 0);
     for nth in 1.. {
         let disk = disk.fork();
@@ -256,7 +263,7 @@ fn late_receipts_of_an_attempt_are_limited() {
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml --run r").code(0);
     let task = place.ledger("claim r --json").code(0).lines().remove(0);
-    let token = task["token"].to_string();
+    let token = task["token"].as_str().unwrap().to_owned();
     place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
     for number in 2..20 {
         let _ = place.ledger_with(&["receipt", &token, "--output", &number.to_string()]);

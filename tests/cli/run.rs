@@ -392,7 +392,7 @@ steps:
     for line in ["LEDGER_RUN=plan", "LEDGER_STEP=second", "LEDGER_STEP_NUMBER=2"] {
         assert!(environment.lines().any(|each| each == line), "{line}\n{environment}");
     }
-    let token = format!("LEDGER_TOKEN={}", hand_off["token"]);
+    let token = format!("LEDGER_TOKEN={}", hand_off["token"].as_str().unwrap());
     assert!(environment.lines().any(|each| each == token));
 }
 

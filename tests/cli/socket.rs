@@ -27,7 +27,8 @@ pub(crate) fn ledger(dir: &Path, steps: usize) -> Ledger {
 }
 
 fn claim(worker: &str) -> Request {
-    ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::default() }.into()
+    ClaimRequest { worker: worker.to_owned(), ..ClaimRequest::new(plan_ledger::Secret([7; 16])) }
+        .into()
 }
 
 /// One request by a client of its own.
@@ -61,10 +62,13 @@ fn anybody_can_speak_it() {
     let ledger = ledger(&dir, 3);
     while_serving(&ledger, &dir, quiet, || {
         let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
-        let answer = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
+        let secret = "9f".repeat(16);
+        let first =
+            format!(r#"{{"act":"claim","run":"r","worker":"w","secret":"{secret}","once":"k1"}}"#);
+        let answer = asked(&stream, &first);
         assert_eq!((answer.code, answer.lines[0]["step"]["id"].as_str()), (0, Some("s1")));
         // The same again under the same key: the same claim, and no other.
-        let again = asked(&stream, r#"{"act":"claim","run":"r","worker":"w","once":"k1"}"#);
+        let again = asked(&stream, &first);
         assert_eq!(again, answer);
         for (request, words) in [
             ("", "invalid request"),
@@ -72,9 +76,12 @@ fn anybody_can_speak_it() {
             ("[]", "invalid request"),
             (r#"{"act":"fly"}"#, "unknown variant `fly`"),
             (r#"{"act":"claim"}"#, "missing field `worker`"),
+            (r#"{"act":"claim","worker":"w"}"#, "missing field `secret`"),
+            (r#"{"act":"claim","worker":"w","secret":"9f"}"#, "expected a secret"),
             (r#"{"act":"claim","worker":"w","colour":1}"#, "unknown field `colour`"),
-            (r#"{"act":"renew","token":"x"}"#, "invalid type"),
-            (r#"{"act":"renew","token":1,"once":7}"#, "once"),
+            (r#"{"act":"renew","token":"x"}"#, "expected a token"),
+            (r#"{"act":"renew","token":"7"}"#, "expected a token"),
+            (&format!(r#"{{"act":"renew","token":"1-{secret}","once":7}}"#), "once"),
             (r#"{"act":"set","name":"n","value":1,"by":"b","run":"none"}"#, "no run `none`"),
         ] {
             let answer = asked(&stream, request);
@@ -82,9 +89,9 @@ fn anybody_can_speak_it() {
             let message = answer.lines[0]["message"].as_str().unwrap();
             assert!(message.contains(words), "{request}: {message}");
         }
-        let long = format!(r#"{{"act":"renew","token":1,"once":"{}"}}"#, "k".repeat(65));
+        let long = format!(r#"{{"act":"renew","token":"1-{secret}","once":"{}"}}"#, "k".repeat(65));
         assert_eq!(asked(&stream, &long).code, 6);
-        assert_eq!(asked(&stream, r#"{"act":"renew","token":1}"#).code, 6);
+        assert_eq!(asked(&stream, &format!(r#"{{"act":"renew","token":"1-{secret}"}}"#)).code, 6);
     });
     assert!(!dir.join(SOCKET_NAME).exists());
     assert_eq!(ledger.state().unwrap().in_flight.len(), 1);

@@ -44,9 +44,13 @@ fn ambiguous_step_word_is_rejected() {
     let place = Place::planned("steps: [{id: '#2'}, {id: two}]\nfailure: {decider: external}");
     let both = "the id of one step and the number of another";
     place.ledger_with(&["skip", "plan", "#2", "--reason", "x"]).code(2).complains(&[both]);
-    let token = place.ledger("claim plan --step two --json").code(0).lines()[0]["token"].clone();
+    let token = place.ledger("claim plan --step two --json").code(0).lines()[0]["token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     place.ledger(&format!("receipt {token}")).code(0);
-    let token = place.ledger("claim plan --json").code(0).lines()[0]["token"].clone();
+    let token =
+        place.ledger("claim plan --json").code(0).lines()[0]["token"].as_str().unwrap().to_owned();
     place.ledger(&format!("receipt {token} --failed unknown")).code(0);
     place.ledger("next plan").says(&["ledger answer plan '#1' "]);
     place.ledger_with(&["answer", "plan", "#1", "fail", "--by", "me"]).code(0);

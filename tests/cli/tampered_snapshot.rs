@@ -87,7 +87,7 @@ fn forged_ledger() -> (Place, String) {
     let claimed = place.ledger("claim --worker w --json").code(0);
     let line: serde_json::Value =
         serde_json::from_str(claimed.out.lines().last().unwrap()).unwrap();
-    let token = line["token"].to_string();
+    let token = line["token"].as_str().unwrap().to_owned();
     let (dir, environment) = (place.path(".ledger"), Environment::system());
     let (ledger, _) = Ledger::open_with(&dir, &environment).unwrap();
     make_forged(&ledger, &environment, &dir);

@@ -165,14 +165,17 @@ impl Rng {
         let run = run.id;
         Some(match self.below(100) {
             0..7 => Command::Dispatch {
+                secret: SecretHash::default(),
                 run,
                 step: None,
                 worker: "w".to_owned(),
                 route: Route::default(),
                 lease: None,
             },
-            7..14 => Command::RecordReceipt { token, receipt: self.receipt() },
-            14..40 => Command::Renew { token, lease: None },
+            7..14 => {
+                Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: self.receipt() }
+            }
+            14..40 => Command::Renew { proof: Proof::LockHolder, token, lease: None },
             40..84 => {
                 let value = Json::new(&serde_json::json!(self.below(9)));
                 let name = self.pick(&["v".to_owned(), "w".to_owned()]);
@@ -180,7 +183,7 @@ impl Rng {
             }
             84 => {
                 let (cause, detail) = (LostCause::RunnerDied, "gone".to_owned());
-                Command::ReportLost { token, cause, detail }
+                Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }
             }
             85 if self.below(10) == 0 => Command::Skip { run, step, by, reason: "no".to_owned() },
             86..88 => Command::RetryFailed { run, by },

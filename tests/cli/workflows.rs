@@ -60,7 +60,7 @@ fn broken_assumption_replans_from_the_step_that_caused_it() {
     assert_eq!((decided.rule.as_str(), decided.decision), ("wrong-cause", Decision::Replan));
     scenario.lose_power();
     let request = scenario.run().request.unwrap();
-    assert_eq!(request.trigger, ReplanTrigger::AssumptionBroken { token: second.token });
+    assert_eq!(request.trigger, ReplanTrigger::AssumptionBroken { token: second.token.seq });
     assert_eq!((request.from, request.reason.as_str()), (Some(locate), message));
     assert_eq!(scenario.ended(), None, "the run waits for the planner");
 
@@ -84,7 +84,7 @@ fn broken_assumption_replans_from_the_step_that_caused_it() {
     let late = scenario.ledger().record_receipt(explaining.token, receipt(&json!("the pool")));
     assert_eq!(
         refusal(late),
-        Rejection::StaleToken(explaining.token),
+        Rejection::StaleToken(explaining.token.seq),
         "the replan ended the attempt"
     );
 
@@ -313,7 +313,7 @@ fn exhausted_retries_request_a_replan() {
     let bureau = scenario.number("bureau_a");
     scenario.lose_power();
     let request = scenario.run().request.unwrap();
-    assert_eq!(request.trigger, ReplanTrigger::RetriesExhausted { token: last.unwrap() });
+    assert_eq!(request.trigger, ReplanTrigger::RetriesExhausted { token: last.unwrap().seq });
     assert_eq!((request.from, scenario.ended()), (Some(bureau), None));
 
     let other = plan(&of("collect the papers, and bank statements", "bureau_b"));
@@ -448,13 +448,14 @@ fn step_of_a_dead_agent_is_redispatched_once() {
         StepEvent::AttemptLost(lost) => Some((record.step, lost.token, lost.cause, lost.then)),
         _ => None,
     });
-    let expected = (StepNumber(40), fortieth.token, LostCause::LeaseExpired, AfterLoss::Redispatch);
+    let expected =
+        (StepNumber(40), fortieth.token.seq, LostCause::LeaseExpired, AfterLoss::Redispatch);
     assert_eq!(lost, Some(expected));
     let again = dispatch(&scenario, 41);
     assert_eq!((again.number, again.attempt), (StepNumber(40), 2));
     // The first agent was alive after all. Its receipt is rejected.
     let late = scenario.ledger().record_receipt(fortieth.token, receipt(&json!("late")));
-    assert_eq!(refusal(late), Rejection::StaleToken(fortieth.token));
+    assert_eq!(refusal(late), Rejection::StaleToken(fortieth.token.seq));
     scenario.finish(&again, &json!(41));
     for agent in 42..=101 {
         let task = dispatch(&scenario, agent);
@@ -859,7 +860,7 @@ fn cost_correction_with_wrong_charge_is_rejected() {
     scenario.ledger().report_lost(lost.token, LostCause::RunnerDied, "").unwrap();
     assert_eq!(refusal(correct(&scenario, lost.token, 3, Some(4))), wrong(4, 10));
     let command = Command::CorrectCost {
-        token: lost.token,
+        token: lost.token.seq,
         cost: money(3),
         charged: Some(money(4)),
         by: "ann".to_owned(),
@@ -882,7 +883,7 @@ fn commands_to_a_retired_run_are_rejected() {
     assert!(ledger.dispatch(run, "w").unwrap().is_none());
     assert_eq!(refusal(ledger.pause(run, "me", "")), Rejection::RunHasEnded(Ending::Done));
     let late = || refusal(ledger.record_receipt(task.token, receipt(&json!(2))));
-    assert_eq!(late(), Rejection::StaleToken(task.token));
+    assert_eq!(late(), Rejection::StaleToken(task.token.seq));
     let short = plan(&json!({ "steps": [{ "id": "only", "goal": "g" }] }));
     for number in 0..ENDED_KEPT {
         let name = format!("later {number}");
@@ -895,7 +896,7 @@ fn commands_to_a_retired_run_are_rejected() {
     assert!(retired.to_string().contains("since 64 others ended later"), "{retired}");
     // The attempt is unknown by now, and its late receipt is not recorded.
     let head = ledger.head();
-    assert_eq!(late(), Rejection::StaleToken(task.token));
+    assert_eq!(late(), Rejection::StaleToken(task.token.seq));
     assert_eq!(ledger.head(), head);
 }
 

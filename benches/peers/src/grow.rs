@@ -407,7 +407,7 @@ impl Grower {
     fn step(&mut self) -> Result<()> {
         let time = now().max(self.state.time);
         let command = match (self.run, self.open.take()) {
-            (_, Some(token)) => Command::RecordReceipt { token, receipt: receipt() },
+            (_, Some(token)) => Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() },
             (Some(run), None) => dispatch(run),
             (None, None) => {
                 let number = self.state.seq + 1;

@@ -192,7 +192,7 @@ fn cpu() -> Result<Figures> {
         let events = ask(&mut state, now, &command)?;
         dispatching.push(started.elapsed().as_secs_f64() * 1e6);
         let token = dispatched_token(first, &events).ok_or("nothing was dispatched")?;
-        let command = Command::RecordReceipt { token, receipt: receipt() };
+        let command = Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() };
         let started = Instant::now();
         ask(&mut state, now, &command)?;
         receiving.push(started.elapsed().as_secs_f64() * 1e6);

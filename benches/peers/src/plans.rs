@@ -30,7 +30,7 @@ pub fn start(name: String, plan: &Plan) -> Result<Command> {
 }
 
 pub fn dispatch(run: RunId) -> Command {
-    Command::Dispatch { run, step: None, worker: "worker".to_owned(), route: Route::default(), lease: None }
+    Command::Dispatch { secret: SecretHash::default(), run, step: None, worker: "worker".to_owned(), route: Route::default(), lease: None }
 }
 
 pub fn receipt() -> Receipt {

@@ -113,6 +113,7 @@ fn of_steps() -> Vec<Event> {
             lease_until: 1_700_000_000_000_000,
             idempotency_key: "demo/3.10/2".into(),
             reserved: Cost::default(),
+            secret_hash: SecretHash([0x9f; 16]),
         }),
         StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: 7 }),
         StepEvent::AttemptLost(AttemptLost {
@@ -309,6 +310,7 @@ fn of_rare_fields() -> Vec<Event> {
             lease_until: 1_700_000_000_000_000,
             idempotency_key: "demo/3.10/2".into(),
             reserved: Cost { money_micros: 500, tokens: 0 },
+            secret_hash: SecretHash([0x2c; 16]),
         }),
         StepEvent::ReceiptRecorded(ReceiptRecorded {
             token,

@@ -5,7 +5,8 @@ use std::io;
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
-    ContentHash, Defaults, HashedStep, Output, Plan, PlanDraft, Rejection, Step, validate,
+    ContentHash, Defaults, HashedStep, Output, Plan, PlanDraft, Proof, Rejection, Secret,
+    SecretHash, Step, Token, validate,
 };
 
 /// Hash of a plan's canonical bytes. An approval is bound to it.
@@ -19,6 +20,22 @@ pub fn plan_hash(plan: &Plan) -> ContentHash {
 #[must_use]
 pub fn step_hash(step: &Step, defaults: &Defaults) -> ContentHash {
     ContentHash(content_hash(step.identity(defaults).as_bytes()))
+}
+
+/// Hash of the secret of a token: the first half of the BLAKE3 hash of its bytes.
+#[doc(hidden)]
+#[must_use]
+pub fn secret_hash(secret: &Secret) -> SecretHash {
+    let hash = content_hash(&secret.0);
+    let mut half = SecretHash::default();
+    half.0.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+    half
+}
+
+impl From<Token> for Proof {
+    fn from(token: Token) -> Self {
+        Self::Secret(secret_hash(&token.secret))
+    }
 }
 
 /// Hash of an output's canonical text, inline or in a blob.

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::format::{HeadSync, Uid};
 use crate::log::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
-use crate::plan::{Micros, Timestamp, time_text};
+use crate::plan::{Micros, Secret, Timestamp, time_text};
 use crate::storage::{DiskStorage, Storage};
 
 use crate::ledger::codec::streams::RUN_STREAMS;
@@ -33,7 +33,7 @@ pub struct Environment {
     pub storage: Arc<dyn Storage>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The source of identifiers.
+    /// The source of identifiers, and of the secrets of tokens.
     #[doc(hidden)]
     pub ids: Arc<dyn IdSource>,
     /// A description of this process for the lock file; the error of a locked ledger shows it.
@@ -81,6 +81,12 @@ impl Environment {
             allow_unsafe_locks: false,
             for_group: false,
         }
+    }
+
+    /// A new secret for a claim.
+    #[must_use]
+    pub fn new_secret(&self) -> Secret {
+        Secret(self.ids.next_id())
     }
 
     pub(crate) fn log_options(&self) -> LogOptions {

@@ -11,8 +11,8 @@ use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{cost_correction, dispatch};
 use crate::plan::{
-    AttemptToken, Command, Cost, LostCause, Receipt, Rejection, Route, RunId, State, StepNumber,
-    StepStatus, Timestamp, Verdict,
+    AttemptToken, Command, Cost, LostCause, Proof, Receipt, Rejection, Route, RunId, State,
+    StepNumber, StepStatus, Timestamp, Token, Verdict,
 };
 
 use super::ledger::Ledger;
@@ -56,21 +56,33 @@ impl Ledger {
 
     /// Renew the lease of an attempt, and return its new expiry time in microseconds. Any thread that
     /// knows the token can do it while another one works on the task.
-    pub fn renew(&self, token: AttemptToken) -> Result<Timestamp> {
-        self.execute_and_read(&Command::Renew { token, lease: None }, |state| {
+    pub fn renew(&self, token: Token) -> Result<Timestamp> {
+        self.renew_proven(token.seq, token.into())
+    }
+
+    /// As [`Ledger::renew`], for a worker that this process hosts: the lock holder needs no secret.
+    #[doc(hidden)]
+    pub fn renew_hosted(&self, token: AttemptToken) -> Result<Timestamp> {
+        self.renew_proven(token, Proof::LockHolder)
+    }
+
+    fn renew_proven(&self, token: AttemptToken, proof: Proof) -> Result<Timestamp> {
+        self.execute_and_read(&Command::Renew { token, proof, lease: None }, |state| {
             let attempt = step_of_attempt(state, token).and_then(|step| step.attempt());
             attempt.map_or(0, |attempt| attempt.lease_until)
         })
     }
 
-    /// Record that an attempt will never report.
+    /// Record that an attempt will never report. The caller needs no secret: it may be the attempt of a
+    /// process that is gone.
     pub fn report_lost(
         &self,
-        token: AttemptToken,
+        token: impl Into<AttemptToken>,
         cause: LostCause,
         detail: &str,
     ) -> Result<Commit> {
-        self.execute(&Command::ReportLost { token, cause, detail: detail.to_owned() })
+        let (token, proof, detail) = (token.into(), Proof::LockHolder, detail.to_owned());
+        self.execute(&Command::ReportLost { token, proof, cause, detail })
     }
 
     /// Record the receipt of an attempt and all of its consequences, and return the step's status.
@@ -80,11 +92,32 @@ impl Ledger {
     /// `StaleToken` if the attempt is over. A stale receipt is recorded as rejected, except in two
     /// cases: no attempt has this token, or the state has only a summary of the attempt's run,
     /// since [`crate::plan::ENDED_KEPT`] other runs have ended after it.
-    pub fn record_receipt(&self, token: AttemptToken, receipt: Receipt) -> Result<StepStatus> {
+    pub fn record_receipt(&self, token: Token, receipt: Receipt) -> Result<StepStatus> {
+        self.record_proven(token.seq, token.into(), receipt)
+    }
+
+    /// As [`Ledger::record_receipt`], for a worker that this process hosts, or whose process is gone:
+    /// the lock holder needs no secret.
+    #[doc(hidden)]
+    pub fn record_hosted_receipt(
+        &self,
+        token: AttemptToken,
+        receipt: Receipt,
+    ) -> Result<StepStatus> {
+        self.record_proven(token, Proof::LockHolder, receipt)
+    }
+
+    fn record_proven(
+        &self,
+        token: AttemptToken,
+        proof: Proof,
+        receipt: Receipt,
+    ) -> Result<StepStatus> {
         let status = |transaction: &Transaction<'_>| status_of_attempt(transaction.state(), token);
         let options = CommitOptions::default();
-        let (commit, status) =
-            self.submit_receipt::<_, Error>(options, token, receipt, None, status).wait_commit()?;
+        let (commit, status) = self
+            .submit_receipt::<_, Error>(options, (token, proof), receipt, None, status)
+            .wait_commit()?;
         if commit.rejects_receipt() {
             return Err(Rejection::StaleToken(token).into());
         }
@@ -99,7 +132,7 @@ impl Ledger {
     /// As [`Ledger::record_receipt`]; after an error nothing was dispatched.
     pub fn record_receipt_and_dispatch(
         &self,
-        token: AttemptToken,
+        token: Token,
         receipt: Receipt,
         worker: &str,
     ) -> Result<(StepStatus, Option<Task>)> {
@@ -107,7 +140,12 @@ impl Ledger {
     }
 
     /// Record verdicts on criteria of a reported step, and return its status.
-    pub fn judge(&self, token: AttemptToken, verdicts: Vec<Verdict>) -> Result<StepStatus> {
+    pub fn judge(
+        &self,
+        token: impl Into<AttemptToken>,
+        verdicts: Vec<Verdict>,
+    ) -> Result<StepStatus> {
+        let token = token.into();
         let command = Command::Judge { token, verdicts };
         self.execute_and_read(&command, |state| status_of_attempt(state, token))
     }
@@ -117,14 +155,16 @@ impl Ledger {
     /// # Errors
     /// `Rejected`: with `EffectKnown` if it has already happened and must not be repeated;
     /// `StaleToken`.
-    pub fn intend_effect(&self, token: AttemptToken, effect: &str, key: &str) -> Result<Commit> {
+    pub fn intend_effect(&self, token: Token, effect: &str, key: &str) -> Result<Commit> {
         let (effect, key) = (effect.to_owned(), key.to_owned());
-        self.execute(&Command::IntendEffect { token, effect, key })
+        let (token, proof) = (token.seq, token.into());
+        self.execute(&Command::IntendEffect { token, proof, effect, key })
     }
 
     /// Record that the intended side effect happened.
-    pub fn commit_effect(&self, token: AttemptToken, key: &str) -> Result<Commit> {
-        self.execute(&Command::CommitEffect { token, key: key.to_owned() })
+    pub fn commit_effect(&self, token: Token, key: &str) -> Result<Commit> {
+        let (token, proof, key) = (token.seq, token.into(), key.to_owned());
+        self.execute(&Command::CommitEffect { token, proof, key })
     }
 
     /// Correct the cost of an attempt that is over. `charged` is its current charge, from its
@@ -137,11 +177,11 @@ impl Ledger {
     /// [`Ledger::execute`].
     pub fn correct_cost(
         &self,
-        token: AttemptToken,
+        token: impl Into<AttemptToken>,
         cost: Cost,
         charged: Option<Cost>,
         by: &str,
     ) -> Result<Commit> {
-        cost_correction::correct_cost(&self.engine, token, cost, charged, by)
+        cost_correction::correct_cost(&self.engine, token.into(), cost, charged, by)
     }
 }

@@ -12,6 +12,7 @@ use crate::ledger::environment::Environment;
 use crate::ledger::open;
 use crate::ledger::open::OpenReport;
 use crate::ledger::transaction::commit::Commit;
+use crate::ledger::transaction::dispatch::NextClaim;
 use crate::ledger::transaction::engine::Engine;
 use crate::ledger::transaction::execution::Transaction;
 use crate::ledger::transaction::submit::CommitOptions;
@@ -19,7 +20,7 @@ use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{dispatch, tick};
 use crate::log::{Ack, BatchKey};
-use crate::plan::{AttemptToken, Command, Receipt, Route, State};
+use crate::plan::{AttemptToken, Command, Proof, Receipt, State};
 
 /// A ledger that is open for writing. At most one exists per folder, over all processes.
 #[derive(Debug)]
@@ -186,12 +187,12 @@ impl Ledger {
     pub fn submit_receipt<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,
-        token: AttemptToken,
+        (token, proof): (AttemptToken, Proof),
         receipt: Receipt,
-        next_worker: Option<(&str, &Route)>,
+        next_claim: Option<NextClaim<'_>>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Submitted<'_, T, E> {
-        dispatch::submit_receipt(&self.engine, options, token, receipt, next_worker, read)
+        dispatch::submit_receipt(&self.engine, options, (token, proof), receipt, next_claim, read)
     }
 
     /// As [`Ledger::tick`], for one batch. The value is whether more is due.

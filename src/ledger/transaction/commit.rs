@@ -24,7 +24,7 @@ impl Commit {
 
 /// The step of an attempt that was dispatched.
 pub(crate) fn step_of_attempt(state: &State, token: AttemptToken) -> Option<&StepState> {
-    let (run, step) = state.dispatched.get(&token)?;
+    let (run, step, _) = state.dispatched.get(&token)?;
     state.runs.get(run)?.step(*step)
 }
 

@@ -4,9 +4,10 @@
 //! worker therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::{Error, Result};
+use crate::ledger::codec::hash::secret_hash;
 use crate::plan::{
-    AttemptToken, Command, Event, Receipt, Rejection, Route, RunId, State, StepEvent, StepNumber,
-    StepStatus,
+    AttemptToken, Command, Event, Proof, Receipt, Rejection, Route, RunId, Secret, State,
+    StepEvent, StepNumber, StepStatus, Token,
 };
 
 use super::commit::{status_of_attempt, step_of_attempt};
@@ -27,13 +28,15 @@ pub(crate) fn try_dispatch(
     (worker, route): (&str, &Route),
     condition: &dyn Fn(&State) -> bool,
 ) -> Result<std::result::Result<Task, Option<Rejection>>> {
+    let secret = engine.environment.new_secret();
     let build = |state: &State| {
         let (worker, route) = (worker.to_owned(), route.clone());
-        let dispatch = Command::Dispatch { run, step: None, worker, route, lease: None };
+        let (lease, secret) = (None, secret_hash(&secret));
+        let dispatch = Command::Dispatch { run, step: None, worker, route, lease, secret };
         let nothing = Rejection::NothingReady { in_flight: 0, reported: 0, outcome_unknown: 0 };
         condition(state).then_some(dispatch).ok_or_else(|| nothing.into())
     };
-    match dispatch(engine, &build, |_, task| task) {
+    match dispatch(engine, secret, &build, |_, task| task) {
         Ok(task) => Ok(task.map(|task| task::complete(engine, task)).ok_or(None)),
         Err(error) => match error.rejection() {
             Some(
@@ -52,11 +55,13 @@ pub(crate) fn try_dispatch(
 
 /// Dispatch one given step; see [`crate::Ledger::claim`].
 pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str) -> Result<Task> {
+    let secret = engine.environment.new_secret();
     let build = |_: &State| {
         let (worker, route) = (worker.to_owned(), Route::default());
-        Ok(Command::Dispatch { run, step: Some(step), worker, route, lease: None })
+        let (lease, secret) = (None, secret_hash(&secret));
+        Ok(Command::Dispatch { run, step: Some(step), worker, route, lease, secret })
     };
-    let dispatched = dispatch(engine, &build, |state, task| {
+    let dispatched = dispatch(engine, secret, &build, |state, task| {
         task.ok_or_else(|| not_dispatched(state, run, step))
     })?;
     Ok(task::complete(engine, dispatched?))
@@ -65,23 +70,37 @@ pub(crate) fn claim(engine: &Engine, run: RunId, step: StepNumber, worker: &str)
 /// See [`crate::Ledger::record_receipt_and_dispatch`].
 pub(crate) fn record_receipt_and_dispatch(
     engine: &Engine,
-    token: AttemptToken,
+    token: Token,
     receipt: Receipt,
     worker: &str,
 ) -> Result<(StepStatus, Option<Task>)> {
+    let secret = engine.environment.new_secret();
     let read = |transaction: &Transaction<'_>| {
         let (state, events) = (transaction.state(), transaction.events());
-        (status_of_attempt(state, token), Task::dispatched(state, events))
+        (status_of_attempt(state, token.seq), Task::dispatched(state, events, secret))
     };
     let options = CommitOptions::default();
     let route = Route::default();
-    let next = Some((worker, &route));
-    let submitted = submit_receipt::<_, Error>(engine, options, token, receipt, next, read);
+    let next = Some(NextClaim { worker, route: &route, secret });
+    let proven = (token.seq, token.into());
+    let submitted = submit_receipt::<_, Error>(engine, options, proven, receipt, next, read);
     let (commit, (status, task)) = submitted.wait_commit()?;
     if commit.rejects_receipt() {
-        return Err(Rejection::StaleToken(token).into());
+        return Err(Rejection::StaleToken(token.seq).into());
     }
     Ok((status, task.map(|task| task::complete(engine, task))))
+}
+
+/// The claim of the next step that comes with a receipt.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct NextClaim<'a> {
+    /// The worker of the next step.
+    pub worker: &'a str,
+    /// The steps that it takes.
+    pub route: &'a Route,
+    /// The secret of the next token.
+    pub secret: Secret,
 }
 
 /// Submit a receipt and, if there is a next worker, dispatch the next step of the same run to it in
@@ -90,18 +109,19 @@ pub(crate) fn record_receipt_and_dispatch(
 pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     engine: &'a Engine,
     options: CommitOptions<'_>,
-    token: AttemptToken,
+    (token, proof): (AttemptToken, Proof),
     receipt: Receipt,
-    next_worker: Option<(&str, &Route)>,
+    next_claim: Option<NextClaim<'_>>,
     mut read: impl FnMut(&Transaction<'_>) -> T,
 ) -> Submitted<'a, T, E> {
     let earlier = match earlier_receipt(engine, token) {
         Ok(earlier) => earlier,
         Err(error) => return Submitted::failed(engine, error.into()),
     };
-    let command = Command::RecordReceipt { token, receipt };
+    let command = Command::RecordReceipt { token, proof, receipt };
     engine.submit_command(options, &command, |transaction, command| {
         let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
+        transaction.state().expect_proof(token, proof).map_err(Error::from)?;
         let is_in_flight = transaction.state().in_flight.contains_key(&token);
         let earlier = engine.receipts.get(token).unwrap_or(earlier);
         let is_repeated = !is_in_flight && earlier.is(receipt);
@@ -116,11 +136,12 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
             (false, false) if !is_repeated => engine.receipts.add_late(token),
             _ => {}
         }
-        if let Some((worker, route)) = next_worker
+        if let Some(NextClaim { worker, route, secret }) = next_claim
             && let Some(run) = run_of_receipt(transaction, token, is_repeated)
         {
             let (worker, route) = (worker.to_owned(), route.clone());
-            let next = Command::Dispatch { run, step: None, worker, route, lease: None };
+            let (lease, secret) = (None, secret_hash(&secret));
+            let next = Command::Dispatch { run, step: None, worker, route, lease, secret };
             // The receipt is recorded whether or not a step can be dispatched.
             let _ = transaction.run(&next);
         }
@@ -176,7 +197,7 @@ fn run_of_receipt(
     let is_recorded = is_repeated
         || transaction.events().iter().any(is_recorded)
         || mutant!(RejectedReceiptDispatches);
-    let (run, _) = transaction.state().dispatched.get(&token).filter(|_| is_recorded)?;
+    let (run, ..) = transaction.state().dispatched.get(&token).filter(|_| is_recorded)?;
     Some(*run)
 }
 
@@ -184,6 +205,7 @@ fn run_of_receipt(
 /// dispatched.
 fn dispatch<T>(
     engine: &Engine,
+    secret: Secret,
     build: &dyn Fn(&State) -> Result<Command>,
     read: impl Fn(&State, Option<Task>) -> T,
 ) -> Result<T> {
@@ -192,7 +214,7 @@ fn dispatch<T>(
         let submitted = engine.submit(CommitOptions::default(), |transaction| {
             transaction.run_with(build)?;
             let (state, events) = (transaction.state(), transaction.events());
-            let task = Task::dispatched(state, events);
+            let task = Task::dispatched(state, events, secret);
             let must_repeat = task.is_none() && !transaction.is_settled();
             Ok::<_, Error>((read(state, task), must_repeat))
         });

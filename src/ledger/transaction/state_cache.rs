@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::ledger::codec::hash::plan_draft;
     use crate::ledger::snapshot::state_hash::state_hash;
-    use crate::plan::{Command, Plan, Route, RunPolicy, Step, execute};
+    use crate::plan::{Command, Plan, Route, RunPolicy, SecretHash, Step, execute};
 
     fn plan(steps: usize) -> Plan {
         let step = |number: usize| Step { id: format!("s{number}"), ..Step::default() };
@@ -196,6 +196,7 @@ mod tests {
         fn dispatch(&mut self) {
             let worker = "w".to_owned();
             self.execute(&Command::Dispatch {
+                secret: SecretHash::default(),
                 run: RunId(1),
                 step: None,
                 worker,

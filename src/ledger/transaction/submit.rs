@@ -103,7 +103,7 @@ impl Engine {
 
     /// The command with its large inline output replaced by a blob.
     fn store_output<'a>(&self, command: &'a Command) -> Result<Cow<'a, Command>> {
-        let Command::RecordReceipt { token, receipt } = command else {
+        let Command::RecordReceipt { token, proof, receipt } = command else {
             return Ok(Cow::Borrowed(command));
         };
         let threshold = self.environment.blob_threshold;
@@ -112,7 +112,7 @@ impl Engine {
             None => Cow::Borrowed(command),
             Some(output) => {
                 let receipt = Receipt { output, ..receipt.clone() };
-                Cow::Owned(Command::RecordReceipt { token: *token, receipt })
+                Cow::Owned(Command::RecordReceipt { token: *token, proof: *proof, receipt })
             }
         })
     }
@@ -123,7 +123,7 @@ impl Engine {
         let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let state = &shared.state;
-        let Some((run, step)) = state.dispatched.get(&token) else { return Ok(None) };
+        let Some((run, step, _)) = state.dispatched.get(&token) else { return Ok(None) };
         let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
         Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::ledger::history::attempts::{self, EarlierAttempt};
 use crate::plan::{
-    AttemptToken, CompactPlan, Dispatched, Event, Json, Neighbours, RunId, State, Step, StepEvent,
-    StepNumber, Timestamp, Verdict,
+    AttemptToken, CompactPlan, Dispatched, Event, Json, Neighbours, RunId, Secret, State, Step,
+    StepEvent, StepNumber, Timestamp, Token, Verdict,
 };
 
 use super::engine::Engine;
@@ -28,8 +28,9 @@ pub struct Task {
     /// The neighbours of the step in the plan.
     #[doc(hidden)]
     pub neighbours: Neighbours,
-    /// The token of the attempt: the sequence number of the record that dispatched it.
-    pub token: AttemptToken,
+    /// The token of the attempt: the sequence number of the record that dispatched it, and the secret
+    /// of the claim. Whoever knows it speaks for the attempt.
+    pub token: Token,
     /// The attempt's number at this step, from 1.
     pub attempt: u32,
     /// When the lease expires unless it is renewed, in microseconds.
@@ -51,10 +52,10 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task that a batch of events dispatched, if any, with the data that the state has;
-    /// [`complete`] adds the rest.
+    /// The task that a batch of events dispatched to a claim with this secret, if any, with the data
+    /// that the state has; [`complete`] adds the rest.
     #[doc(hidden)]
-    pub fn dispatched(state: &State, events: &[(u64, Event)]) -> Option<Self> {
+    pub fn dispatched(state: &State, events: &[(u64, Event)], secret: Secret) -> Option<Self> {
         let (seq, run, number, dispatched) =
             events.iter().find_map(|(seq, event)| match event {
                 Event::Step(record) => match &record.event {
@@ -81,7 +82,7 @@ impl Task {
             neighbours: run.neighbours(number),
             step,
             plan,
-            token: AttemptToken(seq),
+            token: Token { seq: AttemptToken(seq), secret },
             attempt,
             lease_until,
             idempotency_key,
@@ -100,7 +101,7 @@ pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
     if task.attempt > 1
         && let Ok(log) = engine.reader()
     {
-        task.earlier = attempts::before(&log, task.token);
+        task.earlier = attempts::before(&log, task.token.seq);
     }
     task
 }

@@ -120,7 +120,7 @@ impl State {
             let summary = overview.summary();
             match self.runs.discard(&id) {
                 Some(run) => self.forget_attempts(&run),
-                None => self.dispatched.retain(|_, (run, _)| *run != id),
+                None => self.dispatched.retain(|_, (run, ..)| *run != id),
             }
             self.summaries.extend(summary.map(|summary| (id, summary)));
         }

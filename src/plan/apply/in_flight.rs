@@ -10,6 +10,7 @@ use crate::plan::event::step_status::StepStatus;
 use crate::plan::state::State;
 use crate::plan::state::run::{Run, Timer};
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
+use crate::plan::value::token::SecretHash;
 
 /// An attempt in flight.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +21,7 @@ pub(super) struct InFlightAttempt {
     owner: Option<String>,
     tags: BTreeSet<String>,
     lease_until: Timestamp,
+    secret_hash: SecretHash,
 }
 
 /// Number of attempts in flight by owner or tag.
@@ -50,7 +52,8 @@ impl State {
         }
         for attempt in after {
             self.in_flight.insert(attempt.token, (attempt.run, attempt.step));
-            self.dispatched.insert(attempt.token, (attempt.run, attempt.step));
+            let place = (attempt.run, attempt.step, attempt.secret_hash);
+            self.dispatched.insert(attempt.token, place);
             attempt.add_to(&mut self.in_flight_by_owner, &mut self.in_flight_by_tag);
         }
     }
@@ -87,6 +90,7 @@ impl Run {
             owner: step.owner().map(str::to_owned),
             tags: step.tags().clone(),
             lease_until: attempt.lease_until,
+            secret_hash: attempt.secret_hash,
         })
     }
 

@@ -204,6 +204,7 @@ impl StepState {
             receipt: None,
             verdicts: BTreeMap::new(),
             effects: BTreeSet::new(),
+            secret_hash: dispatched.secret_hash,
         });
         self.change(|detail| detail.attempt = Some(attempt));
     }

@@ -146,7 +146,7 @@ pub(super) fn record_receipt(
 ) -> Result<Vec<Event>, Rejection> {
     expect_readable(receipt)?;
     let receipt = receipt.clone();
-    mutant!(StaleTokenAccepted => if let Some((run, step)) = state.dispatched.get(&token)
+    mutant!(StaleTokenAccepted => if let Some((run, step, _)) = state.dispatched.get(&token)
         && let Some(other) = state.runs.get(run).and_then(|run| run.step(*step)?.attempt())
         && other.token != token {
         return record_receipt(state, other.token, &receipt);
@@ -160,7 +160,7 @@ pub(super) fn record_receipt(
         }
         return Ok(events);
     }
-    let (run, number) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let (run, number, _) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
     let reason = match state.runs.get(run).and_then(|run| run.step(*number)) {
         Some(step) if step.attempt().is_some_and(|attempt| attempt.token == token) => {
             format!("the attempt is no longer in flight: the step is {}", step.status)
@@ -178,7 +178,7 @@ pub(super) fn judge(
     verdicts: &[Verdict],
 ) -> Result<Vec<Event>, Rejection> {
     let is_over = Rejection::StaleToken(token);
-    let (run, number) = state.dispatched.get(&token).ok_or(is_over.clone())?;
+    let (run, number, _) = state.dispatched.get(&token).ok_or(is_over.clone())?;
     let run = state.runs.get(run).ok_or(is_over.clone())?;
     if let RunStatus::Ended(ending) = run.status {
         return Err(Rejection::RunHasEnded(ending));

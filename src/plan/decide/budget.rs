@@ -223,7 +223,7 @@ pub(super) fn correct(
     charged: Option<Cost>,
     by: &str,
 ) -> Result<Vec<Event>, Rejection> {
-    let (run, number) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
+    let (run, number, _) = state.dispatched.get(&token).ok_or(Rejection::StaleToken(token))?;
     let run = open_run(state, *run)?;
     if state.in_flight.contains_key(&token) {
         return Err(not_available(step_of(run, *number)?, *number));

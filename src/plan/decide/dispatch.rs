@@ -22,13 +22,14 @@ use crate::plan::state::run::{Lane, Run};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::NameKind;
+use crate::plan::value::token::SecretHash;
 
 pub(super) fn dispatch(
     state: &State,
     now: Timestamp,
     run: RunId,
     (step, route): (Option<StepNumber>, &Route),
-    (worker, lease): (&str, Option<Micros>),
+    (worker, lease, secret_hash): (&str, Option<Micros>, SecretHash),
 ) -> Result<Vec<Event>, Rejection> {
     let run = running_run(state, run)?;
     expect_name(NameKind::Worker, worker)?;
@@ -53,6 +54,7 @@ pub(super) fn dispatch(
         lease_until: now.saturating_add(lease.unwrap_or_else(|| plan.lease_of(plan_step))),
         idempotency_key: idempotency_key(run, step, plan, plan_step, attempt),
         reserved,
+        secret_hash,
     };
     Ok(vec![Event::step(run.id, number, StepEvent::Dispatched(dispatched))])
 }

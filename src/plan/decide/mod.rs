@@ -61,14 +61,19 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
                 versions::VersionReview { version: *version, hash: *hash, review: *review };
             versions::review(state, now, *run, &review, (by, note))
         }
-        Command::Dispatch { run, step, worker, route, lease } => {
-            dispatch::dispatch(state, now, *run, (*step, route), (worker, *lease))
+        Command::Dispatch { run, step, worker, route, lease, secret } => {
+            dispatch::dispatch(state, now, *run, (*step, route), (worker, *lease, *secret))
         }
-        Command::Renew { token, lease } => attempts::renew(state, now, *token, *lease),
-        Command::ReportLost { token, cause, detail } => {
+        Command::Renew { token, proof, lease } => {
+            state.expect_proof(*token, *proof)?;
+            attempts::renew(state, now, *token, *lease)
+        }
+        Command::ReportLost { token, proof, cause, detail } => {
+            state.expect_proof(*token, *proof)?;
             attempts::report_lost(state, *token, *cause, detail)
         }
-        Command::RecordReceipt { token, receipt } => {
+        Command::RecordReceipt { token, proof, receipt } => {
+            state.expect_proof(*token, *proof)?;
             attempts::record_receipt(state, *token, receipt)
         }
         Command::Judge { token, verdicts } => attempts::judge(state, *token, verdicts),
@@ -89,8 +94,14 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             budget::report_helper(state, *run, (*role, by), *cost, *duration)
         }
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
-        Command::IntendEffect { token, effect, key } => effects::intend(state, *token, effect, key),
-        Command::CommitEffect { token, key } => effects::commit(state, *token, key),
+        Command::IntendEffect { token, proof, effect, key } => {
+            state.expect_proof(*token, *proof)?;
+            effects::intend(state, *token, effect, key)
+        }
+        Command::CommitEffect { token, proof, key } => {
+            state.expect_proof(*token, *proof)?;
+            effects::commit(state, *token, key)
+        }
         Command::Answer { question, answer, by, note, shown } => {
             let reply = answers::Reply { answer, by, note };
             answers::answer(state, now, *question, *shown, &reply)

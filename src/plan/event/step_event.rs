@@ -13,6 +13,7 @@ use crate::plan::value::json_form::{flattened, json_form, tagged};
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
+use crate::plan::value::token::SecretHash;
 
 impl FailureDecided {
     /// Whether no attempt was left, so that the step failed, its fallback was used, or a replan was
@@ -51,6 +52,8 @@ pub struct Dispatched {
     pub idempotency_key: String,
     /// Reserved cost, released by the receipt.
     pub reserved: Cost,
+    /// Hash of the secret of the attempt's token.
+    pub secret_hash: SecretHash,
 }
 
 /// The worker renewed its lease.

@@ -150,7 +150,7 @@ fn is_request_obsolete(state: &State, run: &Run) -> bool {
         | ReplanTrigger::RetriesExhausted { token }
         | ReplanTrigger::ExecutorRequest { token }
         | ReplanTrigger::Failure { token } => {
-            let step = state.dispatched.get(token).and_then(|(_, number)| run.step(*number));
+            let step = state.dispatched.get(token).and_then(|(_, number, _)| run.step(*number));
             step.is_some_and(|step| {
                 let is_another = step.attempt().is_none_or(|attempt| attempt.token != *token);
                 let continues = step.status.is_remaining() && is_another;

@@ -24,8 +24,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::CapScope;
+use crate::plan::rejection::Rejection;
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::parse_number;
+use crate::plan::value::token::{Proof, SecretHash};
 use account::Account;
 use overview::RunSummary;
 use run::Run;
@@ -73,15 +75,34 @@ pub struct State {
     /// The run of every open question.
     #[doc(hidden)]
     pub questions: BTreeMap<QuestionId, RunId>,
-    /// The step of every attempt ever dispatched in a complete run, to attribute late receipts.
+    /// The step of every attempt ever dispatched in a complete run, to attribute late receipts, and
+    /// the hash of the secret of its token.
     #[doc(hidden)]
-    pub dispatched: BTreeMap<AttemptToken, (RunId, StepNumber)>,
+    pub dispatched: BTreeMap<AttemptToken, (RunId, StepNumber, SecretHash)>,
     /// The ranges of records that were lost before the ledger was salvaged, by their first record.
     #[doc(hidden)]
     pub lost: BTreeMap<u64, u64>,
 }
 
 impl State {
+    /// Rejects a command about an attempt of which the sender does not know the secret. It gets the
+    /// same answer as for an attempt that is over or never was, so that a token of another history of
+    /// the ledger is simply stale.
+    ///
+    /// # Errors
+    /// `StaleToken`.
+    #[doc(hidden)]
+    pub fn expect_proof(&self, token: AttemptToken, proof: Proof) -> Result<(), Rejection> {
+        let hash = match proof {
+            Proof::Secret(hash) if !mutant!(TokenSecretIgnored) => hash,
+            Proof::Secret(_) | Proof::LockHolder => return Ok(()),
+        };
+        match self.dispatched.get(&token) {
+            Some((.., expected)) if *expected == hash => Ok(()),
+            _ => Err(Rejection::StaleToken(token)),
+        }
+    }
+
     /// When the next timer is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {

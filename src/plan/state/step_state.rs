@@ -17,6 +17,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
 use crate::plan::value::rare_field::{RareField, StaticDefault};
+use crate::plan::value::token::SecretHash;
 
 /// The state of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -347,6 +348,8 @@ pub struct Attempt {
     pub verdicts: BTreeMap<u32, Verdict>,
     /// Keys of its side effects.
     pub effects: BTreeSet<String>,
+    /// Hash of the secret of its token.
+    pub secret_hash: SecretHash,
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ fn renewal_extends_the_lease_from_now() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let token = ledger.dispatch("a");
     ledger.now += 500 * SECOND;
-    ledger.execute(Command::Renew { token, lease: None }).unwrap();
+    ledger.execute(Command::Renew { proof: Proof::LockHolder, token, lease: None }).unwrap();
     assert_eq!(ledger.state.next_due(), Some(ledger.now + 900 * SECOND));
     ledger.now += 899 * SECOND;
     assert_eq!(ledger.execute(Command::Tick), Ok(Vec::new()));
@@ -150,6 +150,7 @@ fn requested_lease_is_never_shortened() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let (run, worker) = (RunId(1), "worker-1".to_owned());
     let claim = Command::Dispatch {
+        secret: SecretHash::default(),
         run,
         step: None,
         worker,
@@ -161,7 +162,7 @@ fn requested_lease_is_never_shortened() {
     let claimed_at = ledger.now;
     assert_eq!(ledger.state.next_due(), Some(claimed_at + 60 * SECOND));
     for (lease, until) in [(Some(SECOND), 60), (Some(3_600 * SECOND), 3_600), (None, 3_600)] {
-        ledger.execute(Command::Renew { token, lease }).unwrap();
+        ledger.execute(Command::Renew { proof: Proof::LockHolder, token, lease }).unwrap();
         assert_eq!(ledger.state.next_due(), Some(claimed_at + until * SECOND), "{lease:?}");
     }
 }
@@ -190,11 +191,20 @@ fn step_that_is_lost_again_and_again_waits_for_a_person() {
     let lose = |ledger: &mut TestLedger| {
         let (token, cause) = (ledger.dispatch("a"), LostCause::RunnerDied);
         let detail = String::new();
-        ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+        ledger
+            .execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail })
+            .unwrap();
     };
     // What a worker returned before it began is no failure.
     let (token, cause) = (ledger.dispatch("a"), LostCause::Released);
-    ledger.execute(Command::ReportLost { token, cause, detail: String::new() }).unwrap();
+    ledger
+        .execute(Command::ReportLost {
+            proof: Proof::LockHolder,
+            token,
+            cause,
+            detail: String::new(),
+        })
+        .unwrap();
     lose(&mut ledger);
     lose(&mut ledger);
     assert_eq!(ledger.status("a"), StepStatus::Ready);
@@ -215,7 +225,9 @@ fn lost_non_idempotent_attempt_has_unknown_outcome() {
     let lose = |ledger: &mut TestLedger, cause| {
         let token = ledger.dispatch("a");
         let detail = String::new();
-        ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+        ledger
+            .execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail })
+            .unwrap();
         ledger.status("a")
     };
     assert_eq!(lose(&mut ledger, LostCause::Released), StepStatus::Ready);

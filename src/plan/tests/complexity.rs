@@ -56,7 +56,14 @@ fn visited_steps(size: usize) -> Vec<(&'static str, u64)> {
         ledger.execute(dispatch_command(None)).unwrap();
         let token = AttemptToken(ledger.state.seq);
         let key = format!("key{}", token.0);
-        ledger.execute(Command::IntendEffect { token, effect: "x".to_owned(), key }).unwrap();
+        ledger
+            .execute(Command::IntendEffect {
+                proof: Proof::LockHolder,
+                token,
+                effect: "x".to_owned(),
+                key,
+            })
+            .unwrap();
         let disposition = Some(Disposition::DidNotHappen);
         ledger.report(token, Receipt { disposition, ..failed(FailureClass::Transient) });
         ledger.now += 1000;
@@ -70,18 +77,41 @@ fn visited_steps(size: usize) -> Vec<(&'static str, u64)> {
     for round in 0..20 {
         note("dispatch", counted(&mut ledger, dispatch_command(None)));
         let token = AttemptToken(ledger.state.seq);
-        note("renew", counted(&mut ledger, Command::Renew { token, lease: None }));
+        note(
+            "renew",
+            counted(&mut ledger, Command::Renew { proof: Proof::LockHolder, token, lease: None }),
+        );
         let key = format!("{round}");
-        let intent = Command::IntendEffect { token, effect: "x".to_owned(), key: key.clone() };
+        let intent = Command::IntendEffect {
+            proof: Proof::LockHolder,
+            token,
+            effect: "x".to_owned(),
+            key: key.clone(),
+        };
         note("intend", counted(&mut ledger, intent));
-        note("commit", counted(&mut ledger, Command::CommitEffect { token, key }));
+        note(
+            "commit",
+            counted(&mut ledger, Command::CommitEffect { proof: Proof::LockHolder, token, key }),
+        );
         let output = Json::new(&serde_json::json!(round)).into();
         let receipt = Receipt { output, ..Receipt::default() };
-        note("receipt", counted(&mut ledger, Command::RecordReceipt { token, receipt }));
+        note(
+            "receipt",
+            counted(
+                &mut ledger,
+                Command::RecordReceipt { proof: Proof::LockHolder, token, receipt },
+            ),
+        );
         ledger.execute(dispatch_command(None)).unwrap();
         let token = AttemptToken(ledger.state.seq);
         let (cause, detail) = (LostCause::Released, String::new());
-        note("lost", counted(&mut ledger, Command::ReportLost { token, cause, detail }));
+        note(
+            "lost",
+            counted(
+                &mut ledger,
+                Command::ReportLost { proof: Proof::LockHolder, token, cause, detail },
+            ),
+        );
         let (question, asked) = ledger.run().questions.first_key_value().unwrap();
         let (question, shown) = (*question, asked.asked.shown);
         let (answer, by, note_) = (NO.to_owned(), "ann".to_owned(), String::new());
@@ -133,6 +163,7 @@ fn commands_do_not_depend_on_the_number_of_runs() {
                 counts.push(counted(
                     &mut ledger,
                     Command::Dispatch {
+                        secret: SecretHash::default(),
                         run,
                         step: None,
                         worker,
@@ -141,7 +172,10 @@ fn commands_do_not_depend_on_the_number_of_runs() {
                     },
                 ));
                 let (token, receipt) = (AttemptToken(ledger.state.seq), Receipt::default());
-                counts.push(counted(&mut ledger, Command::RecordReceipt { token, receipt }));
+                counts.push(counted(
+                    &mut ledger,
+                    Command::RecordReceipt { proof: Proof::LockHolder, token, receipt },
+                ));
             }
         }
         assert_eq!(

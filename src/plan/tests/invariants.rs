@@ -48,13 +48,14 @@ pub(super) fn check_derived(state: &State) {
             let attempt = step.attempt().expect("a step in flight has an attempt");
             in_flight.insert(attempt.token, (run.id, number));
             step.tags().iter().for_each(|tag| *by_tag.entry(tag.clone()).or_default() += 1);
-            assert_eq!(state.dispatched.get(&attempt.token), Some(&(run.id, number)));
+            let place = (run.id, number, attempt.secret_hash);
+            assert_eq!(state.dispatched.get(&attempt.token), Some(&place));
             if let Some(owner) = step.owner() {
                 *by_owner.entry(owner.to_owned()).or_default() += 1;
             }
         }
     }
-    for (token, (run, _)) in &state.dispatched {
+    for (token, (run, ..)) in &state.dispatched {
         assert!(
             state.runs[run].dispatched.contains(token),
             "the run lists the tokens that retire with it"

@@ -322,6 +322,7 @@ fn correction_subtracts_at_most_the_cost_of_the_run() {
     let worker = "worker-1".to_owned();
     ledger
         .execute(Command::Dispatch {
+            secret: SecretHash::default(),
             run: RunId(2),
             step: None,
             worker,
@@ -431,7 +432,7 @@ fn step_changed_with_unknown_outcome_asks_its_gate_again() {
     answer(&mut ledger, YES).unwrap();
     let (token, detail) = (ledger.dispatch("a"), String::new());
     let cause = LostCause::LeaseExpired;
-    ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+    ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }).unwrap();
     ledger.propose(&plan(vec![new])).unwrap();
     assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);

@@ -33,6 +33,7 @@ fn unknown_run_is_rejected() {
             note: by(),
         },
         Command::Dispatch {
+            secret: SecretHash::default(),
             run: ABSENT,
             step: None,
             worker: by(),
@@ -132,11 +133,56 @@ fn unknown_token_is_stale() {
     let token = AttemptToken(1);
     let stale = Err(Rejection::StaleToken(token));
     let (cause, detail) = (LostCause::RunnerDied, String::new());
-    assert_eq!(ledger.execute(Command::Renew { token, lease: None }), stale);
-    assert_eq!(ledger.execute(Command::ReportLost { token, cause, detail }), stale);
+    assert_eq!(
+        ledger.execute(Command::Renew { proof: Proof::LockHolder, token, lease: None }),
+        stale
+    );
+    assert_eq!(
+        ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }),
+        stale
+    );
     assert_eq!(ledger.execute(Command::Judge { token, verdicts: vec![] }), stale);
     let receipt = Receipt::default();
-    assert_eq!(ledger.execute(Command::RecordReceipt { token, receipt }), stale);
+    assert_eq!(
+        ledger.execute(Command::RecordReceipt { proof: Proof::LockHolder, token, receipt }),
+        stale
+    );
+}
+
+/// A token is a number that everybody can count to: whoever did so reported, renewed and released for
+/// another worker, and a token of before a restore was that of another step.
+#[test]
+fn token_with_another_secret_is_stale() {
+    let mut ledger = one();
+    let (secret, other) = (SecretHash([7; 16]), Proof::Secret(SecretHash([8; 16])));
+    let Command::Dispatch { run, step, worker, route, lease, .. } = dispatch_command(None) else {
+        unreachable!("it dispatches")
+    };
+    ledger.execute(Command::Dispatch { run, step, worker, route, lease, secret }).unwrap();
+    let token = ledger.step("a").attempt().unwrap().token;
+    let (key, effect) = ("mail".to_owned(), "mail".to_owned());
+    let (cause, detail, lease) = (LostCause::Released, String::new(), None);
+    let commands = |proof| {
+        [
+            Command::Renew { token, proof, lease },
+            Command::IntendEffect { token, proof, effect: effect.clone(), key: key.clone() },
+            Command::CommitEffect { token, proof, key: key.clone() },
+            Command::RecordReceipt { token, proof, receipt: Receipt::default() },
+            Command::ReportLost { token, proof, cause, detail: detail.clone() },
+        ]
+    };
+    for command in commands(other) {
+        assert_eq!(ledger.execute(command), Err(Rejection::StaleToken(token)));
+    }
+    let [renew, intend, commit, report, _] = commands(Proof::Secret(secret));
+    for command in [renew, intend, commit, report.clone()] {
+        ledger.execute(command).unwrap();
+    }
+    assert_eq!(ledger.status("a"), StepStatus::Accepted);
+    // A late receipt is recorded only if it is the worker's.
+    let [.., late, _] = commands(other);
+    assert_eq!(ledger.execute(late), Err(Rejection::StaleToken(token)));
+    assert_eq!(kinds(&ledger.execute(report).unwrap()), "ReceiptRefused");
 }
 
 #[test]
@@ -145,7 +191,7 @@ fn second_receipt_is_rejected() {
     let token = ledger.dispatch("a");
     ledger.report(token, Receipt::default());
     assert_eq!(
-        ledger.execute(Command::Renew { token, lease: None }),
+        ledger.execute(Command::Renew { proof: Proof::LockHolder, token, lease: None }),
         Err(Rejection::StaleToken(token))
     );
     assert_eq!(kinds(&ledger.report(token, Receipt::default())), "ReceiptRefused");
@@ -324,6 +370,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
     let mut proposed = one();
     proposed.execute(start("other", required, &small)).unwrap();
     let other = Command::Dispatch {
+        secret: SecretHash::default(),
         run: RunId(2),
         step: None,
         worker: by(),
@@ -354,6 +401,7 @@ fn run_rejections() -> Vec<(TestLedger, Command)> {
         (
             one(),
             Command::Dispatch {
+                secret: SecretHash::default(),
                 run: ABSENT,
                 step: None,
                 worker: by(),
@@ -419,7 +467,13 @@ fn step_rejections() -> Vec<(TestLedger, Command)> {
     let (mut lost, lost_token) = held();
     let detail = String::new();
     let cause = LostCause::RunnerDied;
-    lost.execute(Command::ReportLost { token: lost_token, cause, detail }).unwrap();
+    lost.execute(Command::ReportLost {
+        proof: Proof::LockHolder,
+        token: lost_token,
+        cause,
+        detail,
+    })
+    .unwrap();
     let charged = Some(Cost { tokens: 7, ..cost });
     let wrong = Command::CorrectCost { token: lost_token, cost, charged, by: by() };
     let mut short = gated_ledger();
@@ -451,7 +505,14 @@ fn step_rejections() -> Vec<(TestLedger, Command)> {
         (held_world, dispatch_command(Some(StepNumber(1)))),
         (capped, dispatch_command(None)),
         (held().0, dispatch_command(None)),
-        (one(), Command::Renew { token: AttemptToken(token.0 + 999), lease: None }),
+        (
+            one(),
+            Command::Renew {
+                proof: Proof::LockHolder,
+                token: AttemptToken(token.0 + 999),
+                lease: None,
+            },
+        ),
         (judged, Command::Judge { token: own, verdicts }),
         (short, dispatch_command(Some(StepNumber(3)))),
         (reported, correct),
@@ -473,7 +534,12 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
         (held, token)
     };
     let (mut meant, meant_token) = held();
-    let intend = Command::IntendEffect { token: meant_token, effect: "mail".to_owned(), key: by() };
+    let intend = Command::IntendEffect {
+        proof: Proof::LockHolder,
+        token: meant_token,
+        effect: "mail".to_owned(),
+        key: by(),
+    };
     meant.execute(intend.clone()).unwrap();
     let (unmeant, unmeant_token) = held();
     let many = plan((0..65_001).map(|n| step(&format!("s{n}"), &[])).collect());
@@ -486,7 +552,10 @@ fn effect_rejections() -> Vec<(TestLedger, Command)> {
     vec![
         (one(), Command::SetVariable { run, name, value, expected_version, by: by() }),
         (meant, intend),
-        (unmeant, Command::CommitEffect { token: unmeant_token, key: by() }),
+        (
+            unmeant,
+            Command::CommitEffect { proof: Proof::LockHolder, token: unmeant_token, key: by() },
+        ),
         (many, Command::MarkDoneBefore { run, steps }),
     ]
 }

@@ -79,7 +79,7 @@ impl TestLedger {
     }
 
     pub(in crate::plan) fn report(&mut self, token: AttemptToken, receipt: Receipt) -> Vec<Event> {
-        self.execute(Command::RecordReceipt { token, receipt }).unwrap()
+        self.execute(Command::RecordReceipt { proof: Proof::LockHolder, token, receipt }).unwrap()
     }
 
     /// Dispatches a step and reports success.
@@ -110,6 +110,7 @@ impl TestLedger {
 
 pub(in crate::plan) fn dispatch_command(step: Option<StepNumber>) -> Command {
     Command::Dispatch {
+        secret: SecretHash::default(),
         run: RunId(1),
         step,
         worker: "worker-1".to_owned(),

@@ -213,7 +213,9 @@ pub fn canonical<T: Serialize>(value: &T) -> String {
 mod tests {
     use super::*;
     use crate::plan::tests::support::*;
-    use crate::plan::{Command, FailureClass, Outcome, Receipt, Rejection, RunId, RunPolicy};
+    use crate::plan::{
+        Command, FailureClass, Outcome, Proof, Receipt, Rejection, RunId, RunPolicy,
+    };
 
     fn nested(depth: usize) -> Json {
         // Brackets in strings do not count.
@@ -284,7 +286,7 @@ mod tests {
             let (run, name, by) = (RunId(1), "v".to_owned(), "me".to_owned());
             Command::SetVariable { run, name, value, expected_version: None, by }
         };
-        let report = |receipt| Command::RecordReceipt { token, receipt };
+        let report = |receipt| Command::RecordReceipt { proof: Proof::LockHolder, token, receipt };
         let output = |value: Json| report(Receipt { output: value.into(), ..Receipt::default() });
         let failure = |payload| {
             let (class, message) = (FailureClass::Unknown, String::new());

@@ -12,3 +12,4 @@ pub(crate) mod nearest;
 pub(crate) mod numbers;
 pub(crate) mod rare_field;
 pub(crate) mod time;
+pub(crate) mod token;

@@ -58,7 +58,7 @@ pub(crate) fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::plan::tests::support::*;
-    use crate::plan::{Command, Json, Rejection, Route, RunId, RunPolicy};
+    use crate::plan::{Command, Json, Rejection, Route, RunId, RunPolicy, SecretHash};
 
     /// The library accepted names that cannot be typed on a command line, such as a run name that
     /// looks like an option; only the program rejected them.
@@ -80,6 +80,7 @@ mod tests {
                     }
                 }
                 NameKind::Worker => Command::Dispatch {
+                    secret: SecretHash::default(),
                     run,
                     step: None,
                     worker: name,

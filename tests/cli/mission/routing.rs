@@ -59,7 +59,7 @@ fn s23_step_of_a_person_is_never_given_to_an_agent() {
     place.ledger("questions").code(0).says(&["step 3 (sign) waits for a person (human)", claim]);
     place.ledger("inspect .ledger why plan sign").says(&[claim]);
     let task = place.ledger("claim plan --step sign --owner human --worker ana --json").code(0);
-    let token = task.lines()[0]["token"].to_string();
+    let token = task.lines()[0]["token"].as_str().unwrap().to_owned();
     place.ledger(&format!("receipt {token} --output {{\"approved\":true}}")).code(0);
     assert!(place.ledger("status").out.contains("done"));
 }

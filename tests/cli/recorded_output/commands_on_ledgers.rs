@@ -198,19 +198,20 @@ fn workers() {
         format!("renew {second} --ledger waiting"),
         format!("renew {second} --ledger waiting --lease 3h --json"),
         "renew 99999 --ledger waiting".to_owned(),
+        format!("renew 99999-{} --ledger waiting", "9f".repeat(16)),
         "renew x --ledger waiting".to_owned(),
         "renew --ledger waiting".to_owned(),
         format!("effect mail:7 --token {second} --what 'the mail' --ledger waiting"),
         format!("effect mail:7 --token {second} --done --ledger waiting --json"),
         format!("effect mail:8 --token {second} --done --ledger waiting"),
-        "effect mail:9 --token 99999 --ledger waiting".to_owned(),
+        format!("effect mail:9 --token 99999-{} --ledger waiting", "9f".repeat(16)),
         "effect --ledger waiting".to_owned(),
         format!(
             "receipt {second} --ledger waiting --output '{{\"rows\": 12}}' --cost 0.000005 --tokens 9"
         ),
         format!("receipt {second} --ledger waiting --output again --json"),
         format!("receipt {first} --ledger waiting --receipt receipt.json --json"),
-        "receipt 99999 --ledger waiting --output x".to_owned(),
+        format!("receipt 99999-{} --ledger waiting --output x", "9f".repeat(16)),
         "receipt --ledger waiting --output x".to_owned(),
         format!("receipt {second} --ledger waiting --output @missing.json"),
         format!("receipt {second} --ledger waiting --message x"),
@@ -238,7 +239,7 @@ fn workers() {
     for line in [
         format!("release {fourth} --ledger waiting --reason 'not mine' --json"),
         "claim attention --ledger waiting --worker w4".to_owned(),
-        "release 99999 --ledger waiting".to_owned(),
+        format!("release 99999-{} --ledger waiting", "9f".repeat(16)),
         "release x --ledger waiting".to_owned(),
     ] {
         session.run(&line);

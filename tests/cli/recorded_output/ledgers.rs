@@ -53,6 +53,12 @@ pub(super) fn environment(disk: &SimDisk) -> Environment {
     }
 }
 
+/// The secrets of the tokens in the fixed ledgers, and others.
+pub(super) fn secrets() -> impl Iterator<Item = plan_ledger::Secret> {
+    let environment = deterministic();
+    (0..100_000).map(move |_| environment.new_secret())
+}
+
 /// The disk that holds a fixed ledger.
 pub(super) fn disk(name: &str) -> SimDisk {
     match name {

@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use plan_ledger::internals::ledger::secret_hash;
+use plan_ledger::{AttemptToken, Environment, LedgerView, Token};
 use regex::Regex;
 
 use super::{bytes, ledgers};
@@ -14,6 +16,8 @@ use crate::command::wait_until;
 /// What in the output depends on the machine or on the moment, and what stands in its place.
 const MOMENTS: &[(&str, &str)] = &[
     (r"process \d+( on [\w.-]+)?", "process [PID]"),
+    // The secret of a token.
+    (r"\b(\d+)-[0-9a-f]{32}\b", "$1-[SECRET]"),
     (r"\(pid \d+\)", "(pid [PID])"),
     (r"(?m)^(ledger: )?\d\d:\d\d:\d\d ", "$1[CLOCK] "),
     (r"\((?:\d+[a-z]+ )+ago\)", "([TIME] ago)"),
@@ -49,6 +53,8 @@ const IDENTIFIERS: &[(&str, &str)] = &[
 pub(super) struct Session {
     folder: tempfile::TempDir,
     transcript: String,
+    /// What the commands printed.
+    printed: String,
     filters: Vec<(Regex, &'static str)>,
 }
 
@@ -56,7 +62,12 @@ impl Session {
     /// A folder with these fixed ledgers, for commands that only read.
     pub(super) fn reading(ledgers: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let session = Self { folder, transcript: String::new(), filters: compiled(MOMENTS) };
+        let session = Self {
+            folder,
+            transcript: String::new(),
+            printed: String::new(),
+            filters: compiled(MOMENTS),
+        };
         session.add(ledgers);
         session
     }
@@ -158,8 +169,21 @@ impl Session {
         text(&self.output(line, "").stdout)
     }
 
-    /// The token of the newest attempt at a step.
-    pub(super) fn token(&self, ledger: &str, run: &str, step: &str) -> u64 {
+    /// The token of the newest attempt at a step: a command printed it, or the secret is one of the
+    /// identifiers of the fixed ledgers.
+    pub(super) fn token(&self, ledger: &str, run: &str, step: &str) -> String {
+        let number = self.attempt(ledger, run, step);
+        let printed = Regex::new(&format!(r"\b{number}-[0-9a-f]{{32}}\b")).unwrap();
+        let printed = printed.find_iter(&self.printed).map(|each| each.as_str().parse::<Token>());
+        let view = LedgerView::open(&self.path().join(ledger), &Environment::system()).unwrap();
+        let state = view.fold_recent().unwrap().state;
+        let (.., hash) = state.dispatched[&AttemptToken(number)];
+        let mut secrets = printed.map(|token| token.unwrap().secret).chain(ledgers::secrets());
+        let secret = secrets.find(|secret| secret_hash(secret) == hash).unwrap();
+        Token { seq: AttemptToken(number), secret }.to_string()
+    }
+
+    fn attempt(&self, ledger: &str, run: &str, step: &str) -> u64 {
         let shown = self.quietly(&format!("inspect {ledger} step {run} {step} --json"));
         let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
         let tokens = shown.split("\"token\":").skip(1).filter_map(|text| digits(text).parse().ok());
@@ -218,6 +242,7 @@ impl Session {
                 write!(block, "--- {name}\n{stream}{end}").unwrap();
             }
         }
+        self.printed.push_str(out);
         let block = self.normalized(&block);
         writeln!(self.transcript, "{block}").unwrap();
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::options::{
     LeaseOption, LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerOption, claim_with_wait,
-    parse_wait_limit,
+    environment, parse_wait_limit,
 };
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::Answer;
@@ -57,7 +57,8 @@ pub(crate) fn claim(args: &ClaimArgs) -> Result<Code, Failure> {
     let (run, step) = (args.run.name().map(str::to_owned), args.step.clone());
     let (worker, lease_seconds) = (args.worker.worker.clone(), args.lease.lease);
     let (owners, tags) = args.route.lists();
-    let named = ClaimRequest { run, step, worker, lease_seconds, ..ClaimRequest::default() };
+    let new = ClaimRequest::new(environment().new_secret());
+    let named = ClaimRequest { run, step, worker, lease_seconds, ..new };
     let request = ClaimRequest { owners, tags, ..named }.into();
     let (dir, mut client) = (args.ledger.dir(), args.ledger.client());
     let answer = claim_with_wait(dir, &mut client, &request, args.wait)?;

@@ -2,7 +2,9 @@
 
 use clap::Args;
 
-use crate::options::LedgerArgs;
+use plan_ledger::Token;
+
+use crate::options::{LedgerArgs, parse_token};
 use crate::output::{Code, Failure};
 use crate::requests::{EffectRequest, EffectState};
 
@@ -22,7 +24,8 @@ pub(crate) struct EffectArgs {
     key: String,
     /// The attempt's token, as `claim` printed it
     #[arg(long, value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
-    token: u64,
+    #[arg(value_parser = parse_token)]
+    token: Token,
     /// A description for people [default: the key]
     #[arg(long, value_name = "TEXT", default_value = "")]
     what: String,

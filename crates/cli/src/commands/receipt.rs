@@ -6,8 +6,8 @@ use serde_json::Value;
 use plan_ledger::{Cost, Disposition, FailureClass};
 
 use crate::options::{
-    LedgerArgs, RouteArgs, TokenArg, WaitLimit, claim_with_wait, parse_money, parse_seconds,
-    parse_wait_limit, parse_words, read_json_value, read_text,
+    LedgerArgs, RouteArgs, TokenArg, WaitLimit, claim_with_wait, environment, parse_money,
+    parse_seconds, parse_wait_limit, parse_words, read_json_value, read_text,
 };
 use crate::output::{Code, Failure};
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
@@ -17,10 +17,10 @@ use super::claim::watch_process;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger receipt 412 --output '{\"rows\": 12}'       success
-  ledger receipt 412 --output @result.json --cost 0.12 --tokens 800 --artifact out.csv
-  ledger receipt 412 --failed transient --message 'connection lost'
-  ledger receipt 412 --output done --next --json   and claim the next step, in the same commit
+  ledger receipt $TOKEN --output '{\"rows\": 12}'    success
+  ledger receipt $TOKEN --output @result.json --cost 0.12 --tokens 800 --artifact out.csv
+  ledger receipt $TOKEN --failed transient --message 'connection lost'
+  ledger receipt $TOKEN --output done --next --json   and claim the next step, in the same commit
 
 With --next the exit codes are those of `ledger claim`: 1 means that there is no more work. The
 receipt is recorded even then; only exit code 6 means that it came too late.";
@@ -108,7 +108,8 @@ pub(crate) struct ReceiptArgs {
 pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     let mut client = args.ledger.client();
     let (owners, tags) = args.route.lists();
-    let next = args.next.then(|| NextStep { worker: args.worker.clone(), owners, tags });
+    let secret = environment().new_secret();
+    let next = args.next.then(|| NextStep { worker: args.worker.clone(), secret, owners, tags });
     let request = ReceiptRequest {
         token: args.token.token,
         receipt: receipt_file(args)?,
@@ -127,7 +128,8 @@ pub(crate) fn receipt(args: &ReceiptArgs) -> Result<Code, Failure> {
     recorded.messages.clear();
     args.ledger.print(&recorded)?;
     let (owners, tags) = args.route.lists();
-    let named = ClaimRequest { run: Some(run), worker, ..ClaimRequest::default() };
+    let new = ClaimRequest::new(environment().new_secret());
+    let named = ClaimRequest { run: Some(run), worker, ..new };
     let request = ClaimRequest { owners, tags, ..named }.into();
     let claimed = claim_with_wait(args.ledger.dir(), &mut client, &request, args.wait)?;
     watch_process(args.ledger.dir(), &claimed, args.pid);

@@ -8,8 +8,8 @@ use crate::requests::RenewRequest;
 
 const EXAMPLES: &str = "\
 Examples:
-  ledger renew 412                                 the lease starts again
-  ledger renew 412 --lease 2h                      with another length
+  ledger renew $TOKEN                              the lease starts again
+  ledger renew $TOKEN --lease 2h                   with another length
   ledger renew                                     in a worker: $LEDGER_TOKEN
 
 Renew when half of the lease is over. When a lease expires, the step is dispatched again.";

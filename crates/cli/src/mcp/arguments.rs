@@ -6,12 +6,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-/// Reads a token. Some models write numbers as text.
-fn token<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+use plan_ledger::Token;
+
+/// Reads a token. Some models write its number alone.
+fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Token, D::Error> {
     let value = Value::deserialize(from)?;
-    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-    number.ok_or_else(|| {
-        D::Error::custom(format!("token: expected the number of a claim, found {value}"))
+    let token = value.as_str().and_then(|text| text.trim().parse().ok());
+    token.ok_or_else(|| {
+        D::Error::custom("token: expected the whole text that the claim answered, `412-9f2c...`")
     })
 }
 
@@ -52,7 +54,8 @@ pub(super) struct ClaimArguments {
 pub(super) struct ReportArguments {
     /// From the claim
     #[serde(deserialize_with = "token")]
-    pub(super) token: u64,
+    #[schemars(with = "String")]
+    pub(super) token: Token,
     pub(super) outcome: ReportOutcome,
     /// The result: JSON, or else text
     #[schemars(with = "Option<String>")]
@@ -103,7 +106,8 @@ pub(super) enum ReportClass {
 #[serde(deny_unknown_fields)]
 pub(super) struct HeartbeatArguments {
     #[serde(deserialize_with = "token")]
-    pub(super) token: u64,
+    #[schemars(with = "String")]
+    pub(super) token: Token,
     pub(super) lease_seconds: Option<u32>,
     /// Key of a side effect
     pub(super) effect: Option<String>,
@@ -124,7 +128,8 @@ pub(super) enum EffectWord {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseArguments {
     #[serde(deserialize_with = "token")]
-    pub(super) token: u64,
+    #[schemars(with = "String")]
+    pub(super) token: Token,
     /// Whether anything was done that cannot be repeated
     pub(super) began: bool,
     pub(super) reason: Option<String>,

@@ -13,7 +13,7 @@ use crate::protocol::{Answer, Failure, hex};
 use crate::requests::{Request, Role};
 use crate::server::Client;
 
-use super::key::{KEY_LENGTH_MAX, key_of};
+use super::key::{KEY_LENGTH_MAX, key_of, user_seed};
 
 /// How long a call waits for a locked ledger, and for the answer of a server.
 const CALL_WAIT: Duration = Duration::from_secs(20);
@@ -33,6 +33,8 @@ pub(super) struct ToolServer {
     pub(super) worker: String,
     /// Distinguishes the calls of this process from those of others.
     nonce: String,
+    /// The secrets of claims follow from it.
+    pub(super) seed: String,
     /// The client is gone: no call may claim for it any longer.
     is_closed: AtomicBool,
 }
@@ -79,9 +81,10 @@ impl ToolServer {
         worker: Option<String>,
     ) -> Self {
         let nonce = hex(&environment.ids.next_id());
+        let seed = user_seed(&environment.new_secret()).unwrap_or_else(|| nonce.clone());
         let word: String = nonce.chars().take(8).collect();
         let worker = worker.unwrap_or_else(|| format!("mcp/{word}"));
-        Self { dir, environment, role, run, worker, nonce, is_closed: AtomicBool::new(false) }
+        Self { dir, environment, role, run, worker, nonce, seed, is_closed: AtomicBool::new(false) }
     }
 
     /// Notes that the client is gone.

@@ -4,9 +4,16 @@
 //! client chooses counts; else the content of the call is the key where the same call never means
 //! something new, and else the identifier of the call within this process.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
 use serde_json::{Map, Value};
 
+use plan_ledger::Secret;
 use plan_ledger::internals::ledger::bytes_hash;
+
+use crate::server::state_folder;
 
 /// The longest key that a client may choose.
 pub(super) const KEY_LENGTH_MAX: usize = 64;
@@ -17,6 +24,33 @@ pub(super) fn key_of(parts: &[&str]) -> String {
     let bytes = parts.join("\u{0}");
     let hash = bytes_hash(&mut bytes.as_bytes()).expect("reading bytes in memory never fails");
     hash.to_string().chars().take(32).collect()
+}
+
+/// The secret that follows from other secrets.
+pub(super) fn secret_of(parts: &[&str]) -> Secret {
+    let bytes = parts.join("\u{0}");
+    let hash = bytes_hash(&mut bytes.as_bytes()).expect("reading bytes in memory never fails");
+    let mut secret = Secret([0; 16]);
+    secret.0.iter_mut().zip(hash.0).for_each(|(to, from)| *to = from);
+    secret
+}
+
+/// The secret of this user from which those of claims follow; `None` if the user has no home.
+pub(super) fn user_seed(new: &Secret) -> Option<String> {
+    let folder = state_folder("mcp")?;
+    fs::create_dir_all(&folder).ok()?;
+    let path = folder.join("seed");
+    let draft = folder.join(format!("seed.{}.part", std::process::id()));
+    if !path.exists() {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&draft).ok()?;
+        file.write_all(serde_json::to_string(new).ok()?.as_bytes()).ok()?;
+        // The first of several processes wins.
+        let _ = fs::hard_link(&draft, &path);
+        let _ = fs::remove_file(&draft);
+    }
+    fs::read_to_string(&path).ok().filter(|seed| !seed.is_empty())
 }
 
 /// The key of a call by its content.

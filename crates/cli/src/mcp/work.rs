@@ -17,7 +17,7 @@ use super::arguments::{
     ReportOutcome,
 };
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
-use super::key::key_of;
+use super::key::{key_of, secret_of};
 use super::result::task;
 
 /// The longest wait of a call, in seconds: hosts give up after a minute.
@@ -34,6 +34,8 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         run: call.run(arguments.run),
         step: arguments.step,
         worker: arguments.worker.unwrap_or_else(|| call.server.worker.clone()),
+        // A repeated call has the same secret.
+        secret: secret_of(&["claim", &call.server.seed, &key]),
         lease_seconds: arguments.lease_seconds,
         owners: arguments.owners,
         tags: arguments.tags,
@@ -75,7 +77,13 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
         receipt,
         duration_micros: 0,
         log_tail: String::new(),
-        next: arguments.next.then(NextStep::default),
+        next: arguments.next.then(|| NextStep {
+            worker: None,
+            // Known to whoever knows the token, so that a repeated call has the same secret.
+            secret: secret_of(&["next", &token.to_string()]),
+            owners: Vec::new(),
+            tags: Vec::new(),
+        }),
     };
     // The same report of the same attempt is always the same.
     let key = key_of_request(&request)?;

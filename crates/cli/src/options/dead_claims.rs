@@ -12,11 +12,11 @@ use crate::server::Client;
 pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
     let mut is_any = false;
     for dead in DeadClaim::all(ledger) {
-        let token = dead.token;
+        let (token, seq) = (dead.token, dead.token.seq);
         let left = match dead.end(ledger) {
             Ok(left) => left,
             Err(error) => {
-                print_message(&format!("attempt {token} is not released: {error}"));
+                print_message(&format!("attempt {seq} is not released: {error}"));
                 continue;
             }
         };
@@ -40,7 +40,7 @@ pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
             // The attempt was over already.
             Code::Rejected => {}
             Code::Success | Code::Failed | Code::Waiting => {
-                print_message(&format!("attempt {token} is released: {reason}"));
+                print_message(&format!("attempt {seq} is released: {reason}"));
                 is_any = true;
             }
             // The ledger is locked or the disk is full: the next worker tries again.

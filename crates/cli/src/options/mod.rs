@@ -31,4 +31,6 @@ pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
-pub(crate) use worker::{LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption};
+pub(crate) use worker::{
+    LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption, parse_token,
+};

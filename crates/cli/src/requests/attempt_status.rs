@@ -15,7 +15,7 @@ pub struct AttemptStatus {
     /// The step.
     #[serde(flatten)]
     pub step: StepOfRun,
-    /// The attempt's token.
+    /// The number of the attempt's token.
     pub token: u64,
     /// The status of the step.
     pub status: StepStatus,

@@ -6,8 +6,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use plan_ledger::internals::ledger::secret_hash;
 use plan_ledger::internals::plan::{NameKind, Route, StepEvent, decide};
-use plan_ledger::{Command, Error, Event, Ledger, Micros, Rejection, Run, State, Task, Timestamp};
+use plan_ledger::{
+    Command, Error, Event, Ledger, Micros, Rejection, Run, Secret, State, Task, Timestamp,
+};
 
 use crate::protocol::{Failure, WorkerKind};
 
@@ -21,7 +24,7 @@ use super::rules::{Role, Rules};
 use super::task::TaskAnswer;
 
 /// Dispatch a step to a worker: the named step, or the first one in the queue.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
     /// The run's name or number; by default the only run that has not ended.
@@ -32,6 +35,9 @@ pub struct ClaimRequest {
     pub step: Option<String>,
     /// The worker's name.
     pub worker: String,
+    /// 16 random bytes that the client chooses, as 32 hexadecimal digits: the second part of the token.
+    /// A repeated claim has the same ones.
+    pub secret: Secret,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -79,7 +85,8 @@ impl RequestKind for ClaimRequest {
         let (route, now) = (Route::of(&self.owners, &self.tags), context.ledger.now());
         let dispatch = |run: &Run, step| {
             let (worker, route) = (self.worker.clone(), route.clone());
-            Command::Dispatch { run: run.id, step, worker, route, lease }
+            let secret = secret_hash(&self.secret);
+            Command::Dispatch { run: run.id, step, worker, route, lease, secret }
         };
         let make = |state: &State| {
             let run = match open_runs(state).filter(|_| self.serves_every_run()) {
@@ -91,7 +98,7 @@ impl RequestKind for ClaimRequest {
             Ok(dispatch(run, step))
         };
         let read = |state: &State, events: &[(u64, Event)]| {
-            let task = Task::dispatched(state, events);
+            let task = Task::dispatched(state, events, self.secret);
             task.map(|task| expect_held(state, &task).map(|()| task))
         };
         let why = match context.execute(&make, read) {
@@ -116,6 +123,21 @@ impl RequestKind for ClaimRequest {
 }
 
 impl ClaimRequest {
+    /// A claim of the next step of the only run, by a worker without a name.
+    #[must_use]
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            run: None,
+            step: None,
+            worker: String::new(),
+            secret,
+            lease_seconds: None,
+            owners: Vec::new(),
+            tags: Vec::new(),
+            every_run: false,
+        }
+    }
+
     fn serves_every_run(&self) -> bool {
         self.every_run && self.run.is_none()
     }
@@ -159,10 +181,12 @@ impl RequestAnswer for Claimed {
 /// Rejects the task of an earlier claim under the same key if the attempt is over: the worker no longer
 /// has the step.
 pub(super) fn expect_held(state: &State, task: &Task) -> Result<(), Failure> {
-    if state.in_flight.contains_key(&task.token) || plan_ledger::mutant!(ClaimThatIsOverAnswered) {
+    if state.in_flight.contains_key(&task.token.seq)
+        || plan_ledger::mutant!(ClaimThatIsOverAnswered)
+    {
         return Ok(());
     }
-    Err(Error::from(Rejection::StaleToken(task.token)).into())
+    Err(Error::from(Rejection::StaleToken(task.token.seq)).into())
 }
 
 /// Rejects names that are reserved for a runner's own workers. When such a runner has died, its

@@ -2,9 +2,8 @@
 
 use std::cell::RefCell;
 
-use plan_ledger::internals::ledger::CommitOptions;
-use plan_ledger::internals::plan::Route;
-use plan_ledger::{AttemptToken, Command, Event, Ledger, Receipt, State, Submitted, Transaction};
+use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
+use plan_ledger::{Command, Event, Ledger, Receipt, State, Submitted, Token, Transaction};
 
 use crate::protocol::Failure;
 
@@ -49,12 +48,13 @@ impl<'l> RequestContext<'_, 'l> {
     /// same commit.
     pub(crate) fn record_receipt<T>(
         self,
-        token: AttemptToken,
+        token: Token,
         receipt: Receipt,
-        next_worker: Option<(&str, &Route)>,
+        next_claim: Option<NextClaim<'_>>,
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Result<T, Failure> {
-        self.include(self.ledger.submit_receipt(self.options, token, receipt, next_worker, read))
+        let proven = (token.seq, token.into());
+        self.include(self.ledger.submit_receipt(self.options, proven, receipt, next_claim, read))
     }
 
     /// Whether the request has a thread of its own, which may wait.

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{AttemptToken, Command, State};
+use plan_ledger::{Command, State, Token};
 
 use crate::protocol::Failure;
 
@@ -20,7 +20,7 @@ use super::rules::{Role, Rules, TokenRule};
 #[serde(deny_unknown_fields)]
 pub struct EffectRequest {
     /// The attempt's token.
-    pub token: u64,
+    pub token: Token,
     /// The key that identifies the effect within the run.
     pub key: String,
     /// A description for people; the key by default.
@@ -46,7 +46,7 @@ pub struct EffectAnswer {
     /// The step.
     #[serde(flatten)]
     pub step: StepOfRun,
-    /// The attempt's token.
+    /// The number of the attempt's token.
     pub token: u64,
     /// The key of the effect.
     pub key: String,
@@ -60,22 +60,22 @@ impl RequestKind for EffectRequest {
     type Answer = EffectAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<EffectAnswer, Failure> {
-        let token = AttemptToken(self.token);
+        let (token, proof) = (self.token.seq, self.token.into());
         let make = |_: &State| {
             let key = self.key.clone();
             Ok(match self.state {
                 EffectState::Intended => {
                     let effect = if self.effect.is_empty() { &key } else { &self.effect };
-                    Command::IntendEffect { token, effect: effect.clone(), key }
+                    Command::IntendEffect { token, proof, effect: effect.clone(), key }
                 }
-                EffectState::Committed => Command::CommitEffect { token, key },
+                EffectState::Committed => Command::CommitEffect { token, proof, key },
             })
         };
         context.execute(&make, |state, _| {
             let (run, number, _) = attempt_of(state, token)?;
             Ok(EffectAnswer {
                 step: StepOfRun::new(run, number),
-                token: self.token,
+                token: token.0,
                 key: self.key.clone(),
                 state: self.state,
             })

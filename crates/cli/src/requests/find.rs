@@ -104,7 +104,7 @@ pub(crate) fn attempt_of(
     token: AttemptToken,
 ) -> Result<(&Run, StepNumber, &StepState), Failure> {
     let find = || {
-        let (run, number) = state.dispatched.get(&token)?;
+        let (run, number, _) = state.dispatched.get(&token)?;
         let run = state.runs.get(run)?;
         Some((run, *number, run.step(*number)?))
     };

@@ -8,10 +8,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::internals::plan::{Route, StepEvent, decide};
+use plan_ledger::internals::ledger::NextClaim;
+use plan_ledger::internals::plan::{Route, SecretHash, StepEvent, decide};
 use plan_ledger::{
-    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, State, Task,
-    Timestamp, Transaction,
+    AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State, Task,
+    Timestamp, Token, Transaction,
 };
 
 use crate::protocol::{Answer, Failure, ReceiptFile};
@@ -32,7 +33,7 @@ use super::task::TaskAnswer;
 #[serde(deny_unknown_fields)]
 pub struct ReceiptRequest {
     /// The attempt's token.
-    pub token: u64,
+    pub token: Token,
     /// The receipt (`hand-off.md`).
     pub receipt: ReceiptFile,
     /// The duration of the attempt.
@@ -47,14 +48,19 @@ pub struct ReceiptRequest {
 }
 
 /// The worker of the next step.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct NextStep {
     /// The worker's name; by default the one that reported.
+    #[serde(default)]
     pub worker: Option<String>,
     /// As in a claim.
+    pub secret: Secret,
+    /// As in a claim.
+    #[serde(default)]
     pub owners: Vec<String>,
     /// As in a claim.
+    #[serde(default)]
     pub tags: Vec<String>,
 }
 
@@ -88,18 +94,23 @@ impl RequestKind for ReceiptRequest {
     /// consequences of earlier commands.
     fn takes_long(&self, ledger: &Ledger) -> Result<bool, Failure> {
         let must_wait = self.next.is_some() && ledger.has_backlog()?;
-        Ok(must_wait || ledger.must_read_receipt(AttemptToken(self.token))?)
+        Ok(must_wait || ledger.must_read_receipt(self.token.seq)?)
     }
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<Receipted, Failure> {
         if self.next.is_some() && context.may_wait() && context.ledger.has_backlog()? {
             context.tick()?;
         }
-        let token = AttemptToken(self.token);
+        let token = self.token.seq;
         let receipt = self.receipt()?;
         let worker = self.next_worker(context)?;
         let route = self.next.as_ref().map(|next| Route::of(&next.owners, &next.tags));
-        let next_worker = route.as_ref().map(|route| (worker.as_str(), route));
+        let next = self.next.as_ref().zip(route.as_ref());
+        let next_claim = next.map(|(next, route)| NextClaim {
+            worker: worker.as_str(),
+            route,
+            secret: next.secret,
+        });
         let read = |transaction: &Transaction<'_>| {
             let (state, events) = (transaction.state(), transaction.events());
             if let Some(reason) = rejected(events) {
@@ -107,7 +118,8 @@ impl RequestKind for ReceiptRequest {
             }
             let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)? };
             // Under its key a receipt may be answered again after the next claim is over.
-            let next = Task::dispatched(state, events);
+            let next = self.next.as_ref();
+            let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
             let next = next.filter(|task| expect_held(state, task).is_ok());
             Ok::<_, Failure>(match next {
                 _ if self.next.is_none() => Receipted::Recorded(answer),
@@ -117,7 +129,7 @@ impl RequestKind for ReceiptRequest {
                 None => Receipted::NoNextStep(answer, None),
             })
         };
-        let outcome = context.record_receipt(token, receipt, next_worker, read)??;
+        let outcome = context.record_receipt(self.token, receipt, next_claim, read)??;
         let Receipted::NoNextStep(answer, _) = outcome else { return Ok(outcome) };
         let now = context.ledger.now();
         let route = route.unwrap_or_default();
@@ -139,7 +151,7 @@ impl ReceiptRequest {
         let Some(next) = &self.next else { return Ok(String::new()) };
         let worker = match &next.worker {
             Some(worker) => Some(worker.clone()),
-            None => context.read(|state| worker_of(state, AttemptToken(self.token)))?,
+            None => context.read(|state| worker_of(state, self.token.seq))?,
         };
         worker.map_or(Ok(String::new()), |worker| check_worker(&worker).map(|()| worker))
     }
@@ -175,7 +187,14 @@ fn why_none(
 ) -> Result<NothingAnswer, Failure> {
     let (run, ..) = attempt_of(state, token)?;
     let (worker, route) = (worker.to_owned(), route.clone());
-    let command = Command::Dispatch { run: run.id, step: None, worker, route, lease: None };
+    let command = Command::Dispatch {
+        secret: SecretHash::default(),
+        run: run.id,
+        step: None,
+        worker,
+        route,
+        lease: None,
+    };
     let why = decide(state, now, &command).err().map(Error::from);
     Ok(NothingAnswer::new(state, run, why.as_ref()))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{AttemptToken, Command, LostCause, State};
+use plan_ledger::{Command, LostCause, State, Token};
 
 use crate::protocol::Failure;
 
@@ -20,7 +20,7 @@ use super::rules::{Role, Rules, TokenRule};
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
     /// The attempt's token.
-    pub token: u64,
+    pub token: Token,
     /// Whether its work had begun.
     #[serde(default)]
     pub work: Work,
@@ -54,14 +54,15 @@ impl RequestKind for ReleaseRequest {
     type Answer = ReleaseAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<ReleaseAnswer, Failure> {
-        let token = AttemptToken(self.token);
+        let (token, proof) = (self.token.seq, self.token.into());
         let detail = if self.reason.is_empty() { "released" } else { &self.reason }.to_owned();
         let cause = match self.work {
             Work::NotBegun => LostCause::Released,
             // There may have been side effects, as after the death of a runner.
             Work::Begun => LostCause::RunnerDied,
         };
-        let make = |_: &State| Ok(Command::ReportLost { token, cause, detail: detail.clone() });
+        let make =
+            |_: &State| Ok(Command::ReportLost { token, proof, cause, detail: detail.clone() });
         context.execute(&make, |state, _| {
             AttemptStatus::of(state, token).map(|attempt| ReleaseAnswer { attempt })
         })?

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::{AttemptToken, Command, State, Timestamp};
+use plan_ledger::{Command, State, Timestamp, Token};
 
 use crate::protocol::Failure;
 
@@ -22,7 +22,7 @@ use super::rules::{Role, Rules, TokenRule};
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
     /// The attempt's token.
-    pub token: u64,
+    pub token: Token,
     /// The length of the lease; that of the plan by default.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -35,7 +35,7 @@ pub struct RenewAnswer {
     /// The step.
     #[serde(flatten)]
     pub step: StepOfRun,
-    /// The attempt's token.
+    /// The number of the attempt's token.
     pub token: u64,
     /// The end of the lease.
     pub lease_until_micros: Timestamp,
@@ -47,13 +47,14 @@ impl RequestKind for RenewRequest {
     type Answer = RenewAnswer;
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<RenewAnswer, Failure> {
-        let (token, lease) = (AttemptToken(self.token), lease(self.lease_seconds)?);
-        let make = |_: &State| Ok(Command::Renew { token, lease });
+        let (token, proof) = (self.token.seq, self.token.into());
+        let lease = lease(self.lease_seconds)?;
+        let make = |_: &State| Ok(Command::Renew { token, proof, lease });
         context.execute(&make, |state, _| {
             let (run, number, step) = attempt_of(state, token)?;
             Ok(RenewAnswer {
                 step: StepOfRun::new(run, number),
-                token: self.token,
+                token: token.0,
                 lease_until_micros: step.attempt().map_or(0, |attempt| attempt.lease_until),
             })
         })?

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{AttemptToken, Command, Event, ReplanTrigger, State};
+use plan_ledger::{Command, Error, Event, ReplanTrigger, State, Token};
 
 use crate::protocol::{Failure, StepName};
 
@@ -35,7 +35,7 @@ pub struct RequestPlanRequest {
     pub by: String,
     /// The attempt that requests it.
     #[serde(default)]
-    pub token: Option<u64>,
+    pub token: Option<Token>,
 }
 
 /// Why another plan version is needed.
@@ -84,7 +84,8 @@ impl RequestKind for RequestPlanRequest {
             let from = self.from.as_ref().map(|step| step_of(run, step)).transpose()?;
             if let Some(token) = self.token {
                 // A stale token is rejected.
-                attempt_of(state, AttemptToken(token))?;
+                attempt_of(state, token.seq)?;
+                state.expect_proof(token.seq, token.into()).map_err(Error::from)?;
             }
             let trigger = self.trigger();
             Ok(Command::RequestReplan { run: run.id, trigger, from, reason: self.reason.clone() })
@@ -115,7 +116,7 @@ impl RequestPlanRequest {
             (PlanRequestKind::ScopeChange, _) => ReplanTrigger::ScopeChange { by },
             (PlanRequestKind::NewEvidence, _) => ReplanTrigger::NewEvidence { by },
             (PlanRequestKind::Replan, Some(token)) => {
-                ReplanTrigger::ExecutorRequest { token: AttemptToken(token) }
+                ReplanTrigger::ExecutorRequest { token: token.seq }
             }
             (PlanRequestKind::Replan, None) => ReplanTrigger::Requested { by },
         }

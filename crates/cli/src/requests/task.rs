@@ -34,7 +34,7 @@ struct TaskBrief {
     step: Step,
     number: u32,
     attempt: u32,
-    token: u64,
+    token: String,
     inputs: BTreeMap<String, Value>,
     last_failure: Option<String>,
 }

@@ -17,7 +17,7 @@ use super::rules::{Role, Rules, TokenRule};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictRequest {
-    /// The attempt's token; without it, the criterion is one of the plan.
+    /// The number of the attempt's token; without it, the criterion is one of the plan.
     #[serde(default)]
     pub token: Option<u64>,
     /// The run's name or number; by default the only run that has not ended.

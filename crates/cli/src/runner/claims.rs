@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result};
+use plan_ledger::{ErrorKind, Ledger, LostCause, Result, Token};
 
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link};
@@ -86,14 +86,14 @@ pub(crate) fn keep_claim_of(ledger: &Path, task: &Value, process: u32) -> io::Re
 }
 
 impl Claim {
-    fn token(&self) -> Option<u64> {
-        self.task.get("token").and_then(Value::as_u64)
+    fn token(&self) -> Option<Token> {
+        self.task.get("token").and_then(Value::as_str)?.parse().ok()
     }
 
     fn write(&self, ledger: &Path, is_locked: bool) -> io::Result<(PathBuf, File)> {
         let folder = claims_folder(ledger);
         create_own_folder(&folder).map_err(io::Error::other)?;
-        let token = self.token().ok_or(io::ErrorKind::InvalidInput)?;
+        let token = self.token().ok_or(io::ErrorKind::InvalidInput)?.seq;
         let path = folder.join(format!("{token}.{EXTENSION}"));
         let draft = folder.join(format!("{token}.{}.part", std::process::id()));
         // A draft is left where a process of the same number was killed, long ago.
@@ -126,7 +126,7 @@ impl Claim {
 /// The claim of a process that is gone.
 #[derive(Debug)]
 pub(crate) struct DeadClaim {
-    pub(crate) token: u64,
+    pub(crate) token: Token,
     claim: Claim,
     path: PathBuf,
 }
@@ -171,7 +171,7 @@ impl DeadClaim {
     /// Delete the record, and the files of the attempt. Its end is recorded.
     pub(crate) fn forget(&self) {
         if let Some(files) = &self.claim.files {
-            forget_external(files, self.token);
+            forget_external(files, self.token.seq);
             // It may have other attempts.
             let _ = fs::remove_dir(files);
         }
@@ -186,13 +186,14 @@ pub(crate) fn release_dead_claims(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     for dead in DeadClaim::all(dir) {
-        let token = AttemptToken(dead.token);
+        let token = dead.token.seq;
         let left = dead.end(dir)?;
         let reason = dead.reason(&left);
         let recorded = match left.receipt {
-            Some(receipt) => match ledger.record_receipt(token, receipt.clone()) {
+            Some(receipt) => match ledger.record_hosted_receipt(token, receipt.clone()) {
                 Err(error) if error.kind() == ErrorKind::TooLarge => {
-                    ledger.record_receipt(token, unusable(error.to_string(), &receipt)).map(drop)
+                    let receipt = unusable(error.to_string(), &receipt);
+                    ledger.record_hosted_receipt(token, receipt).map(drop)
                 }
                 recorded => recorded.map(drop),
             },
@@ -230,18 +231,22 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn task(seq: u64) -> Value {
+        json!({ "token": format!("{seq}-{}", "9f".repeat(16)) })
+    }
+
     #[test]
     fn claim_is_dead_when_its_lock_is_free() {
         let folder = tempfile::tempdir().unwrap();
         let dead = || DeadClaim::all(folder.path()).len();
         assert_eq!(dead(), 0);
-        let kept = KeptClaim::keep(folder.path(), &json!({"token": 7}), folder.path()).unwrap();
+        let kept = KeptClaim::keep(folder.path(), &task(7), folder.path()).unwrap();
         assert_eq!(dead(), 0);
         // The kernel releases the lock of a process that is killed.
         drop(kept);
         assert_eq!(dead(), 1);
-        assert_eq!(DeadClaim::all(folder.path())[0].token, 7);
-        KeptClaim::keep(folder.path(), &json!({"token": 7}), folder.path()).unwrap().remove();
+        assert_eq!(DeadClaim::all(folder.path())[0].token.seq.0, 7);
+        KeptClaim::keep(folder.path(), &task(7), folder.path()).unwrap().remove();
         assert_eq!(dead(), 0);
     }
 
@@ -249,7 +254,7 @@ mod tests {
     fn claim_of_another_process_is_dead_when_that_process_is() {
         let folder = tempfile::tempdir().unwrap();
         let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        keep_claim_of(folder.path(), &json!({"token": 7}), process.id()).unwrap();
+        keep_claim_of(folder.path(), &task(7), process.id()).unwrap();
         assert!(DeadClaim::all(folder.path()).is_empty());
         process.kill().unwrap();
         process.wait().unwrap();
@@ -257,7 +262,7 @@ mod tests {
         assert_eq!(dead.len(), 1);
         dead[0].forget();
         assert!(DeadClaim::all(folder.path()).is_empty());
-        assert!(keep_claim_of(folder.path(), &json!({"token": 7}), process.id()).is_err());
+        assert!(keep_claim_of(folder.path(), &task(7), process.id()).is_err());
         // The number of a process means nothing on another machine.
         let record = claims_folder(folder.path()).join("8.claim");
         let other = Claim {
@@ -265,7 +270,7 @@ mod tests {
             process_start: Some(1),
             machine: Some("another".to_owned()),
             files: None,
-            task: json!({"token": 8}),
+            task: task(8),
         };
         fs::write(record, serde_json::to_vec(&other).unwrap()).unwrap();
         assert!(DeadClaim::all(folder.path()).is_empty());

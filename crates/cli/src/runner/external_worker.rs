@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use plan_ledger::internals::plan::Idempotence;
 use plan_ledger::{
-    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run,
+    AttemptToken, Error, ErrorKind, LedgerView, Output, Receipt, Result, Ruling, Run, Token,
 };
 
 use crate::protocol::hand_off::files;
@@ -126,7 +126,7 @@ pub(crate) fn check_external(
 }
 
 /// Delete the files of an attempt, once its end is durable.
-pub(crate) fn forget_external(folder: &Path, token: u64) {
+pub(crate) fn forget_external(folder: &Path, token: AttemptToken) {
     Scratch::new(folder.to_owned()).forget(&token.to_string());
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn forget_external(folder: &Path, token: u64) {
 pub(crate) fn left_result(ledger: &Path, folder: &Path, task: &Value) -> Result<LeftResult> {
     let limits = WorkerLimits::default();
     let work = ExternalWork { ledger, folder: folder.to_owned(), task, command: "", limits };
-    let (scratch, stem) = (work.scratch(), work.text("token"));
+    let (scratch, stem) = (work.scratch(), work.attempt().to_string());
     let (orphans, record) = scratch.confirm_job_dead(&stem)?;
     let note = orphans::note(&orphans);
     let found = worked::left(&scratch, &stem, record.as_ref(), work.idempotence());
@@ -176,7 +176,7 @@ impl ExternalWork<'_> {
         mut order: impl FnMut() -> Order,
     ) -> std::result::Result<End, StartFailure> {
         let scratch = self.scratch();
-        let stem = self.text("token");
+        let stem = self.attempt().to_string();
         let input = format!("{}\n", self.hand_off());
         let timeout = self.task.pointer("/step/timeout_seconds").and_then(Value::as_u64);
         let spec = JobSpec {
@@ -285,7 +285,13 @@ impl ExternalWork<'_> {
         let number = |name: &str| self.task.get(name).and_then(Value::as_u64).unwrap_or(1);
         let attempt = u32::try_from(number("attempt")).unwrap_or(u32::MAX);
         let is_planned = self.task.pointer("/step/retry").is_some();
-        Backoff::new(attempt, AttemptToken(number("token")), is_planned)
+        Backoff::new(attempt, self.attempt(), is_planned)
+    }
+
+    /// The number of the token.
+    fn attempt(&self) -> AttemptToken {
+        let token = self.text("token").parse::<Token>();
+        token.map_or(AttemptToken(0), AttemptToken::from)
     }
 
     fn text(&self, member: &str) -> String {

@@ -75,7 +75,7 @@ impl Workers for StubWorkers {
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
         self.count(task)?;
         let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
-        self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
+        self.ready.push_back(Report::Finished(task.token.seq, Box::new(receipt)));
         Ok(())
     }
 

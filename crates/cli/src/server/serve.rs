@@ -145,14 +145,18 @@ mod tests {
         }
     }
 
+    fn number_of(token: &str) -> u64 {
+        token.split('-').next().unwrap().parse().unwrap()
+    }
+
     /// Claims all steps with many clients; `each` sees every token that a client receives.
     fn claim_all(ledger: &Ledger, each: impl Fn(u64) + Sync) {
         let folder = tempfile::tempdir().unwrap();
         let claim_some = |number: usize| {
             let mut ask = requester(folder.path());
-            let claim = json!({ "act": "claim", "worker": format!("w{number}") });
-            while let Some(token) = ask(&claim).lines[0].get("token").and_then(Value::as_u64) {
-                each(token);
+            let claim = json!({ "act": "claim", "worker": format!("w{number}"), "secret": "9f".repeat(16) });
+            while let Some(token) = ask(&claim).lines[0].get("token").and_then(Value::as_str) {
+                each(number_of(token));
             }
         };
         let complain = |text: &str| panic!("{text}");
@@ -198,9 +202,12 @@ mod tests {
         while_serving(&ledger, folder.path(), complain, || {
             let mut ask = requester(folder.path());
             let mut claim = |key| {
-                ask(&json!({ "act": "claim", "worker": "w", "once": key })).lines[0]["token"]
-                    .as_u64()
+                let secret = "9f".repeat(16);
+                ask(&json!({ "act": "claim", "worker": "w", "secret": secret, "once": key })).lines
+                    [0]["token"]
+                    .as_str()
                     .unwrap()
+                    .to_owned()
             };
             let first = claim("one");
             assert_ne!(claim("two"), first);

@@ -110,7 +110,7 @@ fn dispatched_and_skipped_fallback_stays_skipped() {
     ledger.fail("card", FailureClass::Transient);
     let token = ledger.dispatch("transfer");
     let (cause, detail) = (LostCause::RunnerDied, String::new());
-    ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+    ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }).unwrap();
     skip(&mut ledger, "transfer");
     let other = Step { goal: "something else".to_owned(), ..with_fallback("card", "transfer") };
     ledger.propose(&of(other)).unwrap();
@@ -221,7 +221,9 @@ fn fallback_in_flight_covers_a_second_failed_step() {
         }
         if c.idempotent.is_some() {
             let (cause, detail) = (LostCause::RunnerDied, String::new());
-            ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+            ledger
+                .execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail })
+                .unwrap();
         }
         let before = ledger.status("c");
         ledger.report(late, failed(FailureClass::Transient));
@@ -229,7 +231,11 @@ fn fallback_in_flight_covers_a_second_failed_step() {
         invariants::check(&ledger.state);
         let (run, step, by) = (RunId(1), StepNumber(3), "ann".to_owned());
         let done = match before {
-            StepStatus::Dispatched => Command::RecordReceipt { token, receipt: Receipt::default() },
+            StepStatus::Dispatched => Command::RecordReceipt {
+                proof: Proof::LockHolder,
+                token,
+                receipt: Receipt::default(),
+            },
             StepStatus::Reported => {
                 Command::Judge { token, verdicts: vec![verdict(0, Ruling::Pass, "ann")] }
             }

@@ -140,7 +140,11 @@ fn clock_jumps_are_harmless() {
     assert_ne!(token, lost);
     assert!(ledger.step("a").attempt().unwrap().lease_until > ledger.state.time);
     assert_eq!(kinds(&ledger.execute(Command::Tick).unwrap()), "", "the new lease has just begun");
-    let late = Command::RecordReceipt { token: lost, receipt: Receipt::default() };
+    let late = Command::RecordReceipt {
+        proof: Proof::LockHolder,
+        token: lost,
+        receipt: Receipt::default(),
+    };
     assert!(matches!(ledger.execute(late).unwrap()[..], [Event::Step(ref record)]
         if matches!(record.event, StepEvent::ReceiptRefused(_))));
     ledger.report(token, Receipt::default());
@@ -240,7 +244,8 @@ fn effect_intended_by_a_lost_attempt_counts_for_its_successor() {
 fn effect_committed_after_a_lost_intent_is_its_own() {
     let mut ledger = meant_and_lost();
     let token = ledger.dispatch("a");
-    let commit = Command::CommitEffect { token, key: "payment".to_owned() };
+    let commit =
+        Command::CommitEffect { proof: Proof::LockHolder, token, key: "payment".to_owned() };
     assert_eq!(kinds(&ledger.execute(commit).unwrap()), "EffectIntended EffectCommitted");
     let decided = decided(&ledger.report(token, failed(FailureClass::Transient)));
     assert_eq!(decided.disposition, Disposition::Landed);
@@ -253,9 +258,9 @@ fn meant_and_lost() -> TestLedger {
     let mut ledger = TestLedger::with(&plan(vec![pay("a")]), RunPolicy::default());
     let token = ledger.dispatch("a");
     let (effect, key) = ("pay".to_owned(), "payment".to_owned());
-    ledger.execute(Command::IntendEffect { token, effect, key }).unwrap();
+    ledger.execute(Command::IntendEffect { proof: Proof::LockHolder, token, effect, key }).unwrap();
     let (cause, detail) = (LostCause::RunnerDied, String::new());
-    ledger.execute(Command::ReportLost { token, cause, detail }).unwrap();
+    ledger.execute(Command::ReportLost { proof: Proof::LockHolder, token, cause, detail }).unwrap();
     let (run, step, finding) = (RunId(1), StepNumber(1), ResolvedOutcome::DidNotHappen);
     let (by, evidence) = ("ann".to_owned(), String::new());
     ledger.execute(Command::ResolveOutcome { run, step, finding, by, evidence }).unwrap();

@@ -81,7 +81,14 @@ impl TestRng {
     fn dispatch(&mut self, state: &State, run: RunId) -> Command {
         let step = if self.one_in(4) { Some(self.any_step(state, run)) } else { None };
         let worker = self.pick(&["worker-1", "worker-2"]).to_owned();
-        Command::Dispatch { run, step, worker, route: Route::default(), lease: self.lease() }
+        Command::Dispatch {
+            secret: SecretHash::default(),
+            run,
+            step,
+            worker,
+            route: Route::default(),
+            lease: self.lease(),
+        }
     }
 
     fn lease(&mut self) -> Option<Micros> {
@@ -89,7 +96,11 @@ impl TestRng {
     }
 
     fn report(&mut self, state: &State) -> Command {
-        Command::RecordReceipt { token: self.token(state), receipt: self.receipt() }
+        Command::RecordReceipt {
+            proof: Proof::LockHolder,
+            token: self.token(state),
+            receipt: self.receipt(),
+        }
     }
 
     fn attempt_command(&mut self, state: &State, run: RunId) -> Command {
@@ -97,22 +108,32 @@ impl TestRng {
         let step = self.unresolved_step(state, run);
         let by = BY.to_owned();
         match self.below(14) {
-            0 | 1 => Command::Renew { token, lease: self.lease() },
+            0 | 1 => Command::Renew { proof: Proof::LockHolder, token, lease: self.lease() },
             2..=4 => {
                 let causes = [LostCause::RunnerDied, LostCause::Released, LostCause::LeaseExpired];
-                Command::ReportLost { token, cause: self.pick(&causes), detail: "gone".to_owned() }
+                Command::ReportLost {
+                    proof: Proof::LockHolder,
+                    token,
+                    cause: self.pick(&causes),
+                    detail: "gone".to_owned(),
+                }
             }
             5 | 6 => {
                 let finding = self.pick(&[ResolvedOutcome::Landed, ResolvedOutcome::DidNotHappen]);
                 Command::ResolveOutcome { run, step, finding, by, evidence: String::new() }
             }
-            7 | 13 => Command::IntendEffect { token, effect: "mail".to_owned(), key: self.key() },
+            7 | 13 => Command::IntendEffect {
+                proof: Proof::LockHolder,
+                token,
+                effect: "mail".to_owned(),
+                key: self.key(),
+            },
             8 => {
                 let mut effects = state.runs.get(&run).into_iter().flat_map(|run| &run.effects);
                 let meant = effects.rfind(|(_, effect)| effect.committed == 0);
                 let known = meant.map(|(key, effect)| (effect.token, key.clone()));
                 let (token, key) = known.unwrap_or_else(|| (token, self.key()));
-                Command::CommitEffect { token, key }
+                Command::CommitEffect { proof: Proof::LockHolder, token, key }
             }
             9 => {
                 let charged = self.maybe(2, Self::cost);

@@ -195,6 +195,7 @@ impl TestRng {
                 lease_until: self.time(),
                 idempotency_key: self.word(),
                 reserved: self.forged_cost(),
+                secret_hash: SecretHash::default(),
             }),
             2 => StepEvent::LeaseRenewed(LeaseRenewed { token, lease_until: self.time() }),
             3 => StepEvent::AttemptLost(AttemptLost {
@@ -378,7 +379,8 @@ impl TestRng {
                 let known = !tokens.is_empty() && !self.one_in(5);
                 let token = if known { self.pick(&tokens) } else { AttemptToken(self.few()) };
                 let place = state.dispatched.get(&token).filter(|_| !self.one_in(3));
-                let (run, step) = place.copied().unwrap_or_else(|| (run, self.number()));
+                let place = place.map(|(run, step, _)| (*run, *step));
+                let (run, step) = place.unwrap_or_else(|| (run, self.number()));
                 let event = self.step_event(token);
                 Event::Step(StepRecord { run, step, previous: self.few(), event })
             }

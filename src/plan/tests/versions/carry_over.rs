@@ -42,7 +42,14 @@ fn removed_step_with_unknown_outcome_asks_when_it_returns() {
             TestLedger::with(&plan(vec![once("pay"), step("z", &[])]), RunPolicy::default());
         let token = ledger.dispatch("pay");
         if let Ok(cause) = is_lost_before {
-            ledger.execute(Command::ReportLost { token, cause, detail: String::new() }).unwrap();
+            ledger
+                .execute(Command::ReportLost {
+                    proof: Proof::LockHolder,
+                    token,
+                    cause,
+                    detail: String::new(),
+                })
+                .unwrap();
         }
         ledger.propose(&plan(vec![step("z", &[])])).unwrap();
         assert_eq!(ledger.status("pay"), StepStatus::Removed);
@@ -201,7 +208,14 @@ fn approval_of_old_work_does_not_cover_changed_work() {
     reply(&mut ledger, YES);
     let token = ledger.dispatch("pay");
     let cause = LostCause::RunnerDied;
-    ledger.execute(Command::ReportLost { token, cause, detail: String::new() }).unwrap();
+    ledger
+        .execute(Command::ReportLost {
+            proof: Proof::LockHolder,
+            token,
+            cause,
+            detail: String::new(),
+        })
+        .unwrap();
     ledger.propose(&plan(vec![changed(gated)])).unwrap();
     resolve(&mut ledger, "pay", ResolvedOutcome::DidNotHappen);
     assert_eq!(ledger.status("pay"), StepStatus::Gated);
@@ -320,6 +334,7 @@ fn value_age_is_inherited_by_a_fork() {
             let (run, step, worker) = (RunId(2), Some(StepNumber(1)), "w".to_owned());
             ledger
                 .execute(Command::Dispatch {
+                    secret: SecretHash::default(),
                     run,
                     step,
                     worker,

@@ -324,7 +324,7 @@ impl Workers for SimAgents<'_> {
         };
         let disposition = Some(Disposition::DidNotHappen);
         let receipt = Receipt { outcome, disposition, ..Receipt::default() };
-        self.failing.push_back(Report::Finished(task.token, Box::new(receipt)));
+        self.failing.push_back(Report::Finished(task.token.seq, Box::new(receipt)));
         Ok(())
     }
 

@@ -3,12 +3,12 @@
 //! A claim belongs to a session if its worker has the session's name, or if a tool of the session got
 //! its token in the answer to a claim.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::Route;
-use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp};
+use plan_ledger::{AttemptToken, Run, State, StepNumber, StepState, StepStatus, Timestamp, Token};
 
 use crate::commands::inspect::name_and_title;
 use crate::commands::prime::ReadFrom;
@@ -20,7 +20,7 @@ use super::session::HostSession;
 
 /// What the answer to a claim contains, without spaces: as JSON, and as text.
 const TASK_JSON: &str = "\"type\":\"task\"";
-const TOKEN_JSON: &str = "\"token\":";
+const TOKEN_JSON: &str = "\"token\":\"";
 const TOKEN_TEXT: &str = "token";
 
 /// How many claims a text names.
@@ -29,7 +29,9 @@ const NAMED_MAX: usize = 3;
 /// A claim of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SessionClaim {
-    token: u64,
+    seq: AttemptToken,
+    /// `None` if no tool of the session got it: then the session has it, but cannot report.
+    token: Option<Token>,
     run: String,
     /// Number and id of the step.
     step: String,
@@ -67,18 +69,19 @@ impl SessionClaims {
         now: Timestamp,
     ) -> Self {
         let by_name = attempts(state).filter(|(_, _, _, worker)| *worker == session.worker());
-        let by_name: BTreeSet<u64> = by_name.map(|(token, ..)| token.0).collect();
-        let kept: BTreeSet<u64> = session.tokens(ledger).into_iter().collect();
+        let mut found: BTreeMap<AttemptToken, Option<Token>> =
+            by_name.map(|(token, ..)| (token, None)).collect();
+        found.extend(session.tokens(ledger).into_iter().map(|token| (token.seq, Some(token))));
         let mut claims = Vec::new();
-        for token in by_name.union(&kept) {
-            match claim_of(state, AttemptToken(*token), now) {
+        for (seq, token) in found {
+            match claim_of(state, (seq, token), now) {
                 Some(claim) => {
                     if matches!(claim.state, ClaimState::Lost(_)) {
-                        session.forget_token(ledger, *token);
+                        session.forget_token(ledger, seq);
                     }
                     claims.push(claim);
                 }
-                None => session.forget_token(ledger, *token),
+                None => session.forget_token(ledger, seq),
             }
         }
         Self { claims }
@@ -93,32 +96,34 @@ impl SessionClaims {
         read: &ReadFrom<'_>,
     ) -> Self {
         for token in tokens_in(answer) {
-            let is_known = self.claims.iter().any(|claim| claim.token == token);
-            let in_flight = read.state().in_flight.contains_key(&AttemptToken(token));
-            if is_known || !in_flight {
+            let is_known = self.claims.iter().any(|claim| claim.token == Some(token));
+            let in_flight = read.state().in_flight.contains_key(&token.seq);
+            let is_proven = read.state().expect_proof(token.seq, token.into()).is_ok();
+            if is_known || !in_flight || !is_proven {
                 continue;
             }
             session.keep_token(ledger, token);
-            self.claims.extend(claim_of(read.state(), AttemptToken(token), read.now()));
+            self.claims.retain(|claim| claim.seq != token.seq);
+            self.claims.extend(claim_of(read.state(), (token.seq, Some(token)), read.now()));
         }
         self
     }
 
     /// The tokens whose leases are half over.
-    pub(super) fn due_for_renewal(&self) -> Vec<u64> {
+    pub(super) fn due_for_renewal(&self) -> Vec<Token> {
         let due = self
             .claims
             .iter()
             .filter(|claim| matches!(claim.state, ClaimState::Open { is_due: true, .. }));
-        due.map(|claim| claim.token).collect()
+        due.filter_map(|claim| claim.token).collect()
     }
 
     /// What the agent is told about claims that it lost; `None` if it lost none.
     pub(super) fn lost_text(&self) -> Option<String> {
         let lost = self.claims.iter().filter_map(|claim| match &claim.state {
             ClaimState::Lost(why) => {
-                let SessionClaim { token, run, step, .. } = claim;
-                Some(format!("Stop working on {step} of run {run}: claim {token} is over, {why}."))
+                let SessionClaim { seq, run, step, .. } = claim;
+                Some(format!("Stop working on {step} of run {run}: claim {seq} is over, {why}."))
             }
             _ => None,
         });
@@ -128,7 +133,8 @@ impl SessionClaims {
     /// Why the session must not end; `None` if it may.
     pub(super) fn hold_text(&self) -> Option<String> {
         let held = self.claims.iter().filter_map(|claim| {
-            let SessionClaim { token, run, step, .. } = claim;
+            let SessionClaim { run, step, .. } = claim;
+            let token = claim.token_text();
             match &claim.state {
                 ClaimState::Open { .. } => Some(format!(
                     "{step} of run {run} is claimed by this session and not reported: finish it and \
@@ -152,7 +158,8 @@ impl SessionClaims {
         let mut text =
             format!("The worker name of this session is {worker}: pass it when you claim.\n");
         for claim in self.claims.iter().take(NAMED_MAX) {
-            let SessionClaim { token, run, step, title, state } = claim;
+            let SessionClaim { run, step, title, state, .. } = claim;
+            let token = claim.token_text();
             let title: String = title.chars().take(80).collect();
             let state = match state {
                 ClaimState::Open { lease_until, .. } => {
@@ -165,6 +172,13 @@ impl SessionClaims {
             text.extend(["This session has ", &line, "\n"]);
         }
         text
+    }
+}
+
+impl SessionClaim {
+    /// Its token, or the number of it if that is all that is known.
+    fn token_text(&self) -> String {
+        self.token.map_or_else(|| self.seq.to_string(), |token| token.to_string())
     }
 }
 
@@ -192,12 +206,16 @@ fn attempts(state: &State) -> impl Iterator<Item = (AttemptToken, &Run, StepNumb
     })
 }
 
-/// The claim of a token; `None` if the attempt ended as it should: accepted, failed or released.
-fn claim_of(state: &State, token: AttemptToken, now: Timestamp) -> Option<SessionClaim> {
-    let (id, number) = state.dispatched.get(&token)?;
+/// The claim of an attempt; `None` if the attempt ended as it should: accepted, failed or released.
+fn claim_of(
+    state: &State,
+    (seq, token): (AttemptToken, Option<Token>),
+    now: Timestamp,
+) -> Option<SessionClaim> {
+    let (id, number, _) = state.dispatched.get(&seq)?;
     let (run, number) = (state.runs.get(id)?, *number);
     let step = run.step(number)?;
-    let own = step.attempt().filter(|attempt| attempt.token == token);
+    let own = step.attempt().filter(|attempt| attempt.token == seq);
     let claim_state = match (step.status, own) {
         (StepStatus::Dispatched, Some(attempt)) => {
             let planned = run.plan().zip(run.plan_step(number));
@@ -217,7 +235,8 @@ fn claim_of(state: &State, token: AttemptToken, now: Timestamp) -> Option<Sessio
     };
     let (name, title) = name_and_title(run, number);
     Some(SessionClaim {
-        token: token.0,
+        seq,
+        token,
         run: escape_control(&run.name),
         step: name,
         title,
@@ -239,16 +258,16 @@ fn unverified(run: &Run, number: StepNumber) -> ClaimState {
 }
 
 /// The tokens in the answers to claims. The text has no escapes and no spaces.
-fn tokens_in(answer: &str) -> Vec<u64> {
+fn tokens_in(answer: &str) -> Vec<Token> {
     let is_json = answer.contains(TASK_JSON);
     let word = if is_json { TOKEN_JSON } else { TOKEN_TEXT };
     let places = answer.match_indices(word).filter_map(|(at, _)| answer.get(at + word.len()..));
     let tokens = places.filter_map(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (digits, after) = rest.split_at(digits);
-        // As `ledger claim` prints it: `token 412: step 3 (build) of run ...`.
+        let is_part = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let (token, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        // As `ledger claim` prints it: `token 412-9f2c...: step 3 (build) of run ...`.
         let is_task = is_json || after.starts_with(":step");
-        digits.parse().ok().filter(|_| is_task)
+        token.parse().ok().filter(|_| is_task)
     });
     tokens.collect()
 }
@@ -304,11 +323,13 @@ mod tests {
 
     #[test]
     fn tokens_are_found_in_answers_to_claims_only() {
-        let json = r#"{"token":412,"type":"task"}"#;
-        assert_eq!(tokens_in(json), [412]);
-        assert_eq!(tokens_in("token412:step3(build)ofrunr,attempt1"), [412]);
-        assert!(tokens_in(r#"{"token":412,"type":"receipt"}"#).is_empty());
-        assert!(tokens_in("thetoken412isover").is_empty());
+        let token = format!("412-{}", "9f".repeat(16));
+        let found = [token.parse().unwrap()];
+        assert_eq!(tokens_in(&format!(r#"{{"token":"{token}","type":"task"}}"#)), found);
+        assert_eq!(tokens_in(&format!("token{token}:step3(build)ofrunr,attempt1")), found);
+        assert!(tokens_in(&format!(r#"{{"token":"{token}","type":"receipt"}}"#)).is_empty());
+        assert!(tokens_in(r#"{"token":412,"type":"task"}"#).is_empty());
+        assert!(tokens_in(&format!("thetoken{token}isover")).is_empty());
         assert!(tokens_in("token:step").is_empty());
     }
 }

@@ -9,10 +9,11 @@ use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash as _, Hasher as _};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use plan_ledger::Timestamp;
+use plan_ledger::{AttemptToken, Timestamp, Token};
 
 use crate::options::Host;
 use crate::server::state_folder;
@@ -77,30 +78,36 @@ impl HostSession {
     }
 
     /// The tokens that the tools of the session got from a ledger.
-    pub(super) fn tokens(&self, ledger: &Path) -> Vec<u64> {
-        let Some(entries) = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok())
-        else {
-            return Vec::new();
-        };
+    pub(super) fn tokens(&self, ledger: &Path) -> Vec<Token> {
+        let Some(folder) = &self.folder else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
         let prefix = format!("{}-", ledger_key(ledger));
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let tokens = names.filter_map(|name| {
-            name.strip_suffix(CLAIM)?.strip_suffix('.')?.strip_prefix(&prefix)?.parse().ok()
+        let own = names.filter(|name| name.starts_with(&prefix) && name.ends_with(CLAIM));
+        let tokens = own.filter_map(|name| {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            text.lines().next()?.parse().ok()
         });
         tokens.collect()
     }
 
-    pub(super) fn keep_token(&self, ledger: &Path, token: u64) {
-        self.write(&claim_name(ledger, token), &ledger.display().to_string());
+    pub(super) fn keep_token(&self, ledger: &Path, token: Token) {
+        let text = format!("{token}\n{}\n", ledger.display());
+        self.write(&claim_name(ledger, token.seq), &text);
     }
 
-    pub(super) fn forget_token(&self, ledger: &Path, token: u64) {
+    pub(super) fn forget_token(&self, ledger: &Path, token: AttemptToken) {
         self.remove(&claim_name(ledger, token));
     }
 
     fn write(&self, name: &str, text: &str) {
         let Some(folder) = &self.folder else { return };
-        let _ = fs::create_dir_all(folder).and_then(|()| fs::write(folder.join(name), text));
+        // A token is for this user only.
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let _ = fs::create_dir_all(folder)
+            .and_then(|()| options.open(folder.join(name)))
+            .and_then(|mut file| file.write_all(text.as_bytes()));
     }
 
     fn remove(&self, name: &str) {
@@ -124,7 +131,7 @@ impl HostSession {
     }
 }
 
-fn claim_name(ledger: &Path, token: u64) -> String {
+fn claim_name(ledger: &Path, token: AttemptToken) -> String {
     format!("{}-{token}.{CLAIM}", ledger_key(ledger))
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{CompactStep, Criterion, Route, Timer, decide};
+use plan_ledger::internals::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
 use plan_ledger::{
     Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
     StepStatus, Timestamp,
@@ -445,6 +445,7 @@ pub(crate) fn next_dispatch(
     now: Timestamp,
 ) -> Result<Option<StepNumber>, Rejection> {
     let command = Command::Dispatch {
+        secret: SecretHash::default(),
         run: run.id,
         step,
         worker: "worker".to_owned(),

@@ -2,8 +2,10 @@
 
 use clap::Args;
 
+use plan_ledger::Token;
+
 use crate::commands::read_state::run_name;
-use crate::options::{ByOption, LedgerArgs, RunArg, parse_words};
+use crate::options::{ByOption, LedgerArgs, RunArg, parse_token, parse_words};
 use crate::output::{Code, Failure};
 use crate::requests::{PlanRequestKind, RequestPlanRequest};
 
@@ -43,7 +45,8 @@ pub(super) struct PlanRequestArgs {
     reason: String,
     /// The attempt that requests it
     #[arg(long, value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
-    token: Option<u64>,
+    #[arg(value_parser = parse_token)]
+    token: Option<Token>,
     #[command(flatten)]
     author: ByOption,
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use plan_ledger::Environment;
 use plan_ledger::internals::ledger::time_of;
+use plan_ledger::{Environment, Token};
 
 use crate::output::{Code, print_message};
 use crate::protocol::Answer;
@@ -63,7 +63,7 @@ impl Heartbeat {
     /// Starts the thread for that attempt.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        token: u64,
+        token: Token,
         client: &'scope mut Client,
     ) -> io::Result<Self> {
         let (requests, requested) = channel();

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use plan_ledger::Receipt;
 
-use crate::options::{WaitLoop, WaitNotice, release_dead_claims};
+use crate::options::{WaitLoop, WaitNotice, environment, release_dead_claims};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{Answer, counted};
 use crate::requests::{ClaimRequest, NextStep, Work, run_or_only};
@@ -164,7 +164,8 @@ impl Worker<'_> {
         let is_alone = is_last || has_command_criteria(task);
         let worker = Some(self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();
-        let next = (!is_alone).then_some(NextStep { worker, owners, tags });
+        let secret = environment().new_secret();
+        let next = (!is_alone).then_some(NextStep { worker, secret, owners, tags });
         let reported = self.report(attempt, receipt, next)?;
         if !is_final(&reported) {
             return Ok(NextAction::End(reported));
@@ -195,8 +196,8 @@ impl Worker<'_> {
             (self.args.run.name().map(str::to_owned), self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();
         let every_run = self.serves_every_run();
-        let request =
-            ClaimRequest { run, worker, owners, tags, every_run, ..ClaimRequest::default() }.into();
+        let new = ClaimRequest::new(environment().new_secret());
+        let request = ClaimRequest { run, worker, owners, tags, every_run, ..new }.into();
         let mut wait = WaitLoop::start(self.args.wait);
         let mut notice = WaitNotice::default();
         let mut checked: Option<Instant> = None;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use plan_ledger::{AttemptToken, ErrorKind, Receipt, Rejection};
+use plan_ledger::{AttemptToken, ErrorKind, Receipt, Rejection, Secret, Token};
 
 use crate::output::{Code, Failure, print_message};
 use crate::protocol::{Answer, ReceiptFile};
@@ -22,7 +22,7 @@ use super::worker::Worker;
 /// An attempt that this worker has claimed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClaimedAttempt {
-    pub(super) token: u64,
+    pub(super) token: Token,
     /// When its lease ends.
     pub(super) until: Instant,
 }
@@ -30,7 +30,10 @@ pub(super) struct ClaimedAttempt {
 impl ClaimedAttempt {
     /// The attempt in a `task` line.
     pub(super) fn of(task: &Value, ledger: &Path) -> Self {
-        let token = task.get("token").and_then(Value::as_u64).unwrap_or_default();
+        // A line without a token is no task, and the ledger rejects this one.
+        let none = Token { seq: AttemptToken(0), secret: Secret([0; 16]) };
+        let token = task.get("token").and_then(Value::as_str);
+        let token = token.and_then(|token| token.parse().ok()).unwrap_or(none);
         Self { token, until: Instant::now() + time_left(task, ledger) }
     }
 }
@@ -57,7 +60,7 @@ impl Worker<'_> {
             self.remove_files(attempt);
         } else {
             self.files.disable_cleanup(true);
-            let (token, folder) = (attempt.token, self.files.path().display());
+            let (token, folder) = (attempt.token.seq, self.files.path().display());
             print_message(&format!(
                 "the receipt of attempt {token} is not recorded: its files are in {folder}, and the \
                  next worker records it"
@@ -75,7 +78,7 @@ impl Worker<'_> {
         let (token, duration_micros) = (attempt.token, receipt.duration);
         let (log_tail, receipt) = (receipt.log_tail.clone(), ReceiptFile::of(receipt));
         let request = ReceiptRequest { token, receipt, duration_micros, log_tail, next }.into();
-        let notice = format!("the receipt of attempt {token} is not recorded yet");
+        let notice = format!("the receipt of attempt {} is not recorded yet", token.seq);
         self.request_until(attempt.until, &request, &notice)
     }
 
@@ -88,7 +91,7 @@ impl Worker<'_> {
     ) -> Result<Answer, Failure> {
         let token = attempt.token;
         let request = ReleaseRequest { token, work, reason }.into();
-        let notice = format!("attempt {token} is not released yet");
+        let notice = format!("attempt {} is not released yet", token.seq);
         let outcome = self.request_until(attempt.until, &request, &notice);
         self.remove_files(attempt);
         outcome
@@ -96,7 +99,7 @@ impl Worker<'_> {
 
     /// Removes the files of an attempt.
     pub(super) fn remove_files(&mut self, attempt: ClaimedAttempt) {
-        forget_external(self.files.path(), attempt.token);
+        forget_external(self.files.path(), attempt.token.seq);
         if let Some(kept) = self.kept.take() {
             kept.remove();
         }

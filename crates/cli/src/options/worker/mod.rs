@@ -4,6 +4,7 @@ mod limits;
 
 use clap::Args;
 
+use plan_ledger::Token;
 use plan_ledger::internals::plan::Route;
 
 use crate::options::amounts::parse_seconds;
@@ -64,11 +65,10 @@ pub(crate) struct TokenArg {
     /// The attempt's token, as `claim` printed it
     #[arg(value_name = "TOKEN", env = "LEDGER_TOKEN", hide_env_values = true)]
     #[arg(value_parser = parse_token)]
-    pub(crate) token: u64,
+    pub(crate) token: Token,
 }
 
-/// Parses a token, `27`, or `@27` as messages write it.
-fn parse_token(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix('@').unwrap_or(text);
-    digits.parse().map_err(|_| format!("expected the number that `claim` printed, found `{text}`"))
+/// Parses a token.
+pub(crate) fn parse_token(text: &str) -> Result<Token, String> {
+    text.parse()
 }

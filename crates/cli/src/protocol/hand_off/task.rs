@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use plan_ledger::internals::ledger::EarlierAttemptEnd;
 use plan_ledger::internals::plan::CompactPlan;
-use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Verdict};
+use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Token, Verdict};
 
 use crate::json::AnyJson;
 
@@ -47,7 +47,7 @@ pub struct HandOff<'a> {
     /// The attempt, from 1.
     pub attempt: u32,
     /// The token with which the worker reports.
-    pub token: u64,
+    pub token: Token,
     /// The values of the variables that the step reads; null for a variable that is not set.
     #[schemars(with = "BTreeMap<String, AnyJson>")]
     pub inputs: BTreeMap<&'a str, Value>,
@@ -79,7 +79,7 @@ pub struct FailedCriterion<'a> {
 pub struct PreviousAttempt<'a> {
     /// The attempt, from 1.
     pub attempt: u32,
-    /// Its token.
+    /// The number of its token.
     pub token: u64,
     /// The worker.
     pub worker: &'a str,
@@ -191,7 +191,7 @@ impl<'a> HandOff<'a> {
             step: &task.step,
             number: task.number.0,
             attempt: task.attempt,
-            token: task.token.0,
+            token: task.token,
             inputs: task
                 .inputs
                 .iter()

@@ -183,7 +183,7 @@ impl Drive<'_> {
     ) -> Result<Option<Check>> {
         let state = self.ledger.state()?;
         let held = match check.subject {
-            Subject::Attempt(token) => state.dispatched.get(&token).and_then(|(run, step)| {
+            Subject::Attempt(token) => state.dispatched.get(&token).and_then(|(run, step, _)| {
                 let attempt = state.runs.get(run)?.step(*step)?.attempt()?;
                 output_of(attempt).filter(|_| attempt.token == token)
             }),

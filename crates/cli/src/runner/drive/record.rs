@@ -99,7 +99,7 @@ impl Drive<'_> {
     }
 
     fn record(&mut self, token: AttemptToken, step: StepName, receipt: Receipt) {
-        match self.ledger.record_receipt(token, receipt.clone()) {
+        match self.ledger.record_hosted_receipt(token, receipt.clone()) {
             Ok(status) => {
                 self.workers.settled(token);
                 self.session.receipts += 1;
@@ -172,7 +172,7 @@ impl Drive<'_> {
             .map(|(token, _)| *token)
             .collect();
         for token in due {
-            let renew_at = match self.ledger.renew(token) {
+            let renew_at = match self.ledger.renew_hosted(token) {
                 Ok(lease_until) => half_way(now, lease_until),
                 // Its lease expired: the ledger will reject its receipt.
                 Err(error) if error.rejection().is_some() => Micros::MAX,
@@ -247,10 +247,10 @@ impl Drive<'_> {
                 let outcome = Outcome::Failed { class, message: what, payload };
                 let disposition = Some(Disposition::DidNotHappen);
                 let receipt = Receipt { outcome, disposition, ..Receipt::default() };
-                self.record(task.token, step.clone(), receipt);
+                self.record(task.token.seq, step.clone(), receipt);
             }
             OnStale::Ask => {
-                self.give_up(task.token, step, LostCause::Released, &what);
+                self.give_up(task.token.seq, step, LostCause::Released, &what);
                 let state = self.ledger.state()?;
                 if let Some(run) = state.runs.get(&self.run) {
                     self.set_planned_files(run)?;
@@ -295,7 +295,7 @@ impl Drive<'_> {
         let state = self.state();
         for note in self.workers.notes() {
             let step = state.as_ref().zip(note.token).and_then(|(state, token)| {
-                let (_, number) = state.dispatched.get(&token)?;
+                let (_, number, _) = state.dispatched.get(&token)?;
                 Some(StepName::of(state.runs.get(&self.run)?, *number))
             });
             self.note(step, note.text);

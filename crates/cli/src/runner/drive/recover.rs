@@ -10,7 +10,7 @@
 use std::thread;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::Idempotence;
+use plan_ledger::internals::plan::{Idempotence, Proof};
 use plan_ledger::{
     AttemptToken, Command, Error, ErrorKind, Ledger, LostCause, Micros, Receipt, Result, Run,
     RunId, State, StepNumber, StepStatus,
@@ -154,7 +154,11 @@ fn wait_for_unrepeatable(
             }
             if renew_at <= ledger.now() {
                 // Rejected if the lease has expired: then its end is asked about.
-                let _ = ledger.execute(&Command::Renew { token: *token, lease: None });
+                let _ = ledger.execute(&Command::Renew {
+                    proof: Proof::LockHolder,
+                    token: *token,
+                    lease: None,
+                });
                 renew_at = ledger.now().saturating_add(10_000_000);
             }
             thread::sleep(LOOK_INTERVAL);
@@ -178,10 +182,10 @@ fn left_receipt(
 
 /// Record the receipt that a worker of an earlier runner left.
 fn record_left(ledger: &Ledger, token: AttemptToken, receipt: &Receipt) -> Result<StepStatus> {
-    match ledger.record_receipt(token, receipt.clone()) {
+    match ledger.record_hosted_receipt(token, receipt.clone()) {
         Err(error) if error.kind() == ErrorKind::TooLarge => {
             let message = format!("its receipt is too large: {error}; name an artifact");
-            ledger.record_receipt(token, unusable(message, receipt))
+            ledger.record_hosted_receipt(token, unusable(message, receipt))
         }
         recorded => recorded,
     }
@@ -196,7 +200,7 @@ fn record_late(
     workers: &mut dyn Workers,
 ) -> Result<()> {
     for token in workers.left_attempts() {
-        let Some((of, number)) = state.dispatched.get(&token) else { continue };
+        let Some((of, number, _)) = state.dispatched.get(&token) else { continue };
         let Some(the_run) = state.runs.get(&run).filter(|_| *of == run) else { continue };
         if is_in_flight(state, run, Some(token)) {
             continue;

@@ -209,7 +209,7 @@ impl Drive<'_> {
             step: step.clone(),
             title: title(&task.step),
             attempt: task.attempt,
-            token: task.token,
+            token: task.token.seq,
             worker,
         });
         if let Err(failure) = self.workers.start(task) {
@@ -219,13 +219,13 @@ impl Drive<'_> {
                 StartFailure::AfterStart(error) => (LostCause::RunnerDied, "watched", error),
             };
             let detail = format!("its worker could not be {what}: {error}");
-            self.give_up(task.token, &step, cause, &detail);
+            self.give_up(task.token.seq, &step, cause, &detail);
             return Err(error);
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);
         let is_shared = task.step.command.is_none();
         let running = Running { step: step.clone(), slot, is_shared, renew_at };
-        self.running.insert(task.token, running);
+        self.running.insert(task.token.seq, running);
         self.observer.progress(&Progress::Started { step });
         Ok(())
     }

@@ -336,7 +336,7 @@ impl Workers for GivenUp<'_> {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        self.working.push(task.token);
+        self.working.push(task.token.seq);
         Ok(())
     }
 
@@ -398,7 +398,7 @@ impl Workers for Slow<'_> {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        self.working.push(task.token);
+        self.working.push(task.token.seq);
         Ok(())
     }
 

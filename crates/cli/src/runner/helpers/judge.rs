@@ -91,7 +91,7 @@ pub(crate) fn question(state: &State, check: &Check) -> Option<Json> {
     let criteria;
     let asked = match check.subject {
         Subject::Attempt(token) => {
-            let (run, number) = state.dispatched.get(&token)?;
+            let (run, number, _) = state.dispatched.get(&token)?;
             let run = state.runs.get(run)?;
             let (plan, step) = (run.plan()?, run.plan_step(*number)?);
             let held = run.step(*number)?;

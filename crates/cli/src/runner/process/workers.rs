@@ -142,7 +142,7 @@ impl ProcessWorkers {
     }
 
     fn environment(&self, task: &Task) -> Variables {
-        let receipt = self.scratch.path(&stem(Key::Work(task.token)), "receipt");
+        let receipt = self.scratch.path(&stem(Key::Work(task.token.seq)), "receipt");
         [
             ("LEDGER_DIR", self.options.ledger.clone().into()),
             ("LEDGER_RUN", task.run_name.clone().into()),
@@ -234,15 +234,15 @@ impl Workers for ProcessWorkers {
     }
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
-        let key = Key::Work(task.token);
+        let key = Key::Work(task.token.seq);
         let Some(command) = task.step.command.as_ref().or(self.options.worker.as_ref()) else {
             let message = "the step has no command and there is no worker for it".to_owned();
             let receipt = Box::new(failed_receipt(FailureClass::Deterministic, message));
-            self.ready.push_back(Report::Finished(task.token, receipt));
+            self.ready.push_back(Report::Finished(task.token.seq, receipt));
             return Ok(());
         };
         if let Some(receipt) = dead_letter(lost_before(task)) {
-            self.ready.push_back(Report::Finished(task.token, Box::new(receipt)));
+            self.ready.push_back(Report::Finished(task.token.seq, Box::new(receipt)));
             return Ok(());
         }
         let hand_off = HandOff::with_context(task, self.context).to_json();
@@ -258,7 +258,7 @@ impl Workers for ProcessWorkers {
             streams: Streams::Separate,
         };
         let idempotence = task.step.idempotent.unwrap_or_default();
-        let backoff = Backoff::new(task.attempt, task.token, task.step.retry.is_some());
+        let backoff = Backoff::new(task.attempt, task.token.seq, task.step.retry.is_some());
         let (backoff, answer) = (Some(backoff), CheckAnswer::Status);
         let known = Known { changes, idempotence, backoff, answer };
         if let Some(refusal) = self.launch(key, &spec, known)? {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::runner::check::Checked;
 use plan_ledger::internals::plan::Neighbours;
-use plan_ledger::{Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Step, StepNumber, Verdict};
+use plan_ledger::{
+    Disposition, ErrorKind, Json, Outcome, Plan, Ruling, Secret, Step, StepNumber, Token, Verdict,
+};
 
 /// A test that waits longer than this has found a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -66,7 +68,7 @@ fn task(token: u64, step: Step) -> Task {
         number: StepNumber(3),
         step,
         plan: Arc::new(Plan { title: "a plan".to_owned(), ..Plan::default() }.into()),
-        token: AttemptToken(token),
+        token: Token { seq: AttemptToken(token), secret: Secret([0x9f; 16]) },
         attempt: 2,
         lease_until: 0,
         idempotency_key: "key-7".to_owned(),
@@ -123,7 +125,7 @@ fn worker_input_is_complete() {
     assert_eq!(input["step"]["id"], "build");
     assert_eq!(input["number"], 3);
     assert_eq!(input["attempt"], 2);
-    assert_eq!(input["token"], 7);
+    assert_eq!(input["token"], format!("7-{}", "9f".repeat(16)));
     assert_eq!(input["inputs"]["rows"], 3);
     assert_eq!(input["idempotency_key"], "key-7");
     assert_eq!(input["last_failure"], "it broke");
@@ -133,7 +135,7 @@ fn worker_input_is_complete() {
                      $LEDGER_TOKEN $LEDGER_IDEMPOTENCY_KEY";
     assert_eq!(
         bench.receipt_of(variables).output.inline().unwrap().as_str(),
-        "\"test build 3 2 7 key-7\""
+        format!("\"test build 3 2 7-{} key-7\"", "9f".repeat(16))
     );
 }
 
@@ -295,7 +297,8 @@ fn many_at_once_all_report() {
     let mut tokens = Vec::new();
     for _ in 0..20 {
         let Report::Finished(token, receipt) = bench.next() else { panic!() };
-        assert_eq!(receipt.output.inline().unwrap().as_str(), token.to_string());
+        let text = receipt.output.inline().unwrap().as_str().to_owned();
+        assert!(text.contains(&format!("{token}-9f9f")), "{text}");
         bench.workers.settled(token);
         tokens.push(token.0);
     }
