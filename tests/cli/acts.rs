@@ -1,5 +1,7 @@
 //! One command for every request: the same answers alone and through a server.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use plan_ledger::{RunStatus, StepStatus};
@@ -56,15 +58,22 @@ fn number_of(token: &str) -> u64 {
 /// One command, as it was told: what it printed, and that it came to that code.
 fn tell(place: &Place, form: &str, line: &str, code: i32) -> String {
     let ended = place.ledger(&format!("{line} {form}")).code(code);
+    let told = fs::read_to_string(place.path("told")).unwrap_or_default();
+    place.write("told", format!("{told}{}", ended.out));
     if !form.is_empty() && !ended.out.is_empty() {
         ended.lines();
     }
-    masked(&format!("$ {line}\n{}{}", ended.out, ended.err))
+    let text = format!("$ {line}\n{}{}", ended.out, ended.err);
+    let secrets = regex::Regex::new("-[0-9a-f]{32}").unwrap();
+    masked(&secrets.replace_all(&text, "-SECRET"))
 }
 
-/// The token of the newest attempt in flight.
-fn token(place: &Place) -> u64 {
-    place.state().in_flight.keys().last().unwrap().0
+/// The token of the newest attempt in flight, which a command has printed.
+fn token(place: &Place) -> String {
+    let number = place.state().in_flight.keys().last().unwrap().0;
+    let told = place.read("told");
+    let token = regex::Regex::new(&format!(r"\b{number}-[0-9a-f]{{32}}\b")).unwrap();
+    token.find(&told).unwrap().as_str().to_owned()
 }
 
 /// The story of a run, told by every command that acts. What each of them printed and came to.
@@ -79,7 +88,7 @@ fn story(place: &Place, form: &str) -> Vec<String> {
     tell("claim --worker process/1", 2);
     tell("claim --worker w2", 3);
     tell(&format!("renew {first}"), 0);
-    tell("renew 1", 6);
+    tell(&format!("renew 1-{}", "9f".repeat(16)), 6);
     tell(&format!("effect mail:1 --token {first} --what mail"), 0);
     tell(&format!("effect mail:1 --token {first}"), 6);
     tell(&format!("effect mail:1 --token {first} --done"), 0);
@@ -249,7 +258,7 @@ case $LEDGER_STEP in
   flaky) test $LEDGER_ATTEMPT = 2 || exit 75;;
   told) echo '{"outcome":"succeeded","output":{"x":1},"variables":{"y":2}}' > $LEDGER_RECEIPT;;
 esac
-echo "$task" | grep -c "\"token\":$LEDGER_TOKEN"
+echo "$task" | grep -c "\"token\":\"$LEDGER_TOKEN\""
 "#;
 
 /// Without a runner, three workers come by and do what there is, each with one command.
@@ -380,14 +389,14 @@ fn wrong_words_are_refused() {
         "claim --worker stub/2",
         "renew x",
         "release",
-        "receipt 5 --failed sometimes",
-        "receipt 5 --message why",
-        "receipt 5 --output @nowhere.json",
-        "receipt 5 --set x",
-        "receipt 5 --receipt nowhere.json",
-        "receipt 5 --receipt plan.yaml",
-        "receipt 5 --wait",
-        "receipt 5 --output 1 --receipt x",
+        "receipt TOKEN --failed sometimes",
+        "receipt TOKEN --message why",
+        "receipt TOKEN --output @nowhere.json",
+        "receipt TOKEN --set x",
+        "receipt TOKEN --receipt nowhere.json",
+        "receipt TOKEN --receipt plan.yaml",
+        "receipt TOKEN --wait",
+        "receipt TOKEN --output 1 --receipt x",
         "effect",
         "work",
         "retry nowhere a",
@@ -413,7 +422,8 @@ fn wrong_words_are_refused() {
         "tick now",
         "status --view unknown",
     ] {
-        let ended = place.ledger(line).code(2);
+        let token = format!("5-{}", "9f".repeat(16));
+        let ended = place.ledger(&line.replace("TOKEN", &token)).code(2);
         assert!(ended.out.is_empty() && !ended.err.is_empty(), "{line}: {ended:?}");
     }
     for line in ["claim nowhere --json", "renew 1 --json", "get a --run nowhere --json"] {

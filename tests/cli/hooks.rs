@@ -108,12 +108,12 @@ fn session_is_held_while_its_claim_is_open_or_not_verified() {
 fn claim_under_the_name_of_the_session_is_its_own() {
     let place = Place::planned(PLAN);
     let stop = || answer(&place, "claude-code", "Stop", &json!({}));
-    place.ledger("claim --worker other").code(0);
+    let token = place.ledger("claim --worker other").code(0).token();
     assert_eq!(stop(), None, "another worker has the step");
-    place.ledger("release 6").code(0);
-    place.ledger(&format!("claim --worker {WORKER}")).code(0);
+    place.ledger(&format!("release {token}")).code(0);
+    let token = place.ledger(&format!("claim --worker {WORKER}")).code(0).token();
     assert_eq!(stop().unwrap()["decision"], "block");
-    place.ledger("release 8").code(0);
+    place.ledger(&format!("release {token}")).code(0);
     assert_eq!(stop(), None, "a released claim holds nothing");
 }
 
@@ -164,8 +164,8 @@ fn task_of_the_host_is_completed_only_when_its_step_is_accepted() {
     for subject in ["build-wheel", "Do #1 first", "publish: upload", "step `publish`"] {
         complete(subject).code(2).complains(&["has not accepted"]);
     }
-    place.ledger("claim --worker w").code(0);
-    place.ledger("receipt 6 --output done").code(0);
+    let token = place.ledger("claim --worker w").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
     complete("build-wheel").code(2).complains(&["it is reported"]);
     place.ledger("accept plan build-wheel").code(0);
     complete("build-wheel").code(0);

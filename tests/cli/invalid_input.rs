@@ -422,7 +422,8 @@ fn endless_file_is_read_up_to_the_limit() {
     place.write("plan.yaml", GOOD);
     place.ledger("init").code(0);
     place.ledger("plan propose plan.yaml").code(0);
-    for line in ["set v @/dev/zero", "receipt 5 --output @/dev/zero"] {
+    let receipt = format!("receipt 5-{} --output @/dev/zero", "9f".repeat(16));
+    for line in ["set v @/dev/zero", &receipt] {
         refused(&place, line, 6, &["/dev/zero: expected at most 16777216 bytes, found more"]);
     }
 }

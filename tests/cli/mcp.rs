@@ -241,7 +241,9 @@ fn each_role_has_its_tools() {
             assert!(why.contains("rejection: wrong_role") && why.contains("operator"), "{why}");
             assert!(place.state().runs.values().all(|run| run.pause.is_none()));
         }
-        place.ledger("release 6");
+        if let Some(token) = claims["structuredContent"]["token"].as_str() {
+            place.ledger(&format!("release {token}")).code(0);
+        }
     }
 }
 
@@ -354,7 +356,7 @@ fn bad_input_is_refused_with_a_reason() {
 #[test]
 fn cut_pipe_ends_the_server_and_claims_nothing() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
-    place.ledger("claim --worker other").code(0);
+    let token = place.ledger("claim --worker other").code(0).token();
     let mut client = Client::of_session(&place, &[]);
     let arguments = json!({ "name": "ledger_claim", "arguments": { "wait_seconds": 50 } });
     let waits = client.request("tools/call", arguments);
@@ -363,14 +365,14 @@ fn cut_pipe_ends_the_server_and_claims_nothing() {
     to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":").unwrap();
     drop(client.to.take());
     wait_until("the end of the server", || client.child.try_wait().unwrap().is_some());
-    place.ledger("receipt 6 --output done").code(0);
+    place.ledger(&format!("receipt {token} --output done")).code(0);
     assert_eq!(place.state().in_flight.len(), 0);
 }
 
 #[test]
 fn waiting_claim_gets_the_step_as_soon_as_it_is_ready() {
     let place = Place::planned("steps: [{id: a}, {id: b, after: [a]}]\n");
-    place.ledger("claim --worker other").code(0);
+    let token = place.ledger("claim --worker other").code(0).token();
     let mut client = Client::of_session(&place, &[]);
     let arguments = json!({ "name": "ledger_claim", "arguments": { "wait_seconds": 50 } });
     let waits = client.request("tools/call", arguments);
@@ -380,7 +382,7 @@ fn waiting_claim_gets_the_step_as_soon_as_it_is_ready() {
     let status = client.request("tools/call", arguments);
     client.send(&status);
     assert_eq!(client.receive()["id"], status["id"]);
-    place.ledger("receipt 6 --output done").code(0);
+    place.ledger(&format!("receipt {token} --output done")).code(0);
     let task = client.receive();
     assert_eq!(task["result"]["structuredContent"]["step"]["id"], "b", "{task}");
 }

@@ -16,7 +16,7 @@ steps:
 #[test]
 fn prime_shows_claims_questions_next_steps_changes_and_budget() {
     let place = Place::planned(PLAN);
-    place.ledger("claim --worker w --step build").code(0);
+    let token = place.ledger("claim --worker w --step build").code(0).token();
     place.ledger("prime").code(0).says(&[
         "run plan (Release 1.2) is running: 0 of 3",
         "Claimed:\n  #1 build: by w",
@@ -24,7 +24,7 @@ fn prime_shows_claims_questions_next_steps_changes_and_budget() {
         "#1 build: attempt 1 dispatched to w",
         "Budget left: $5.00",
     ]);
-    place.ledger("receipt 6 --output done --cost 1.25").code(0);
+    place.ledger(&format!("receipt {token} --output done --cost 1.25")).code(0);
     place.ledger("prime plan").code(0).says(&[
         "Waits for a person:\n  step 1 (build) waits for a verdict on: it works -> ledger accept",
         "Budget left: $3.75",

@@ -52,7 +52,8 @@ fn unrecorded_receipt_keeps_its_files() {
     locked.close().unwrap();
     let folder =
         ended.err.split_once("its files are in ").unwrap().1.split(", and").next().unwrap();
-    let output = std::path::Path::new(folder).join(format!("{}.out", place.tally()[0]));
+    let output = std::path::Path::new(folder)
+        .join(format!("{}.out", place.tally()[0].split('-').next().unwrap()));
     let content = std::fs::read_to_string(output).unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     assert_eq!(content, "all my work\n");
