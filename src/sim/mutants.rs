@@ -203,6 +203,8 @@ mutants! {
     OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
     WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";
+    OtherAnswererSilent, "S authority", "the answer of another person than the one who was asked is not reported";
+    VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";
     TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
     FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";

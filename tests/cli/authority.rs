@@ -283,3 +283,69 @@ fn person_releases_a_claim_without_its_token() {
     place.ledger("claim --step one").code(0);
     place.ledger("release").code(2);
 }
+
+/// One line to the socket said that the command `false` had passed, and the step was accepted.
+#[test]
+fn verdict_on_a_command_is_taken_from_its_process_only() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        super::command::report_skipped("python3 is missing");
+        return;
+    }
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one, acceptance: [{command: 'test -e done'}]}]");
+    place.write(
+        "ask.py",
+        "import socket, json, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect('.ledger/serve.sock')
+f = s.makefile('rw')
+f.write(json.dumps({'act': 'verdict', 'token': int(sys.argv[1]), 'criterion': 0,
+                    'ruling': 'pass', 'by': 'process'}) + '\\n')
+f.flush()
+print(f.readline())
+",
+    );
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let serving = super::command::start(&mut place.command(&["serve"]));
+    super::command::wait_until("it serves", || serving.said("serving"));
+    let token = place.ledger("claim").code(0).token();
+    place.ledger(&format!("receipt {token} --output done")).code(0);
+    let number = token.split('-').next().unwrap();
+    let python = std::process::Command::new("python3")
+        .args(["ask.py", number])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let answer: Value = serde_json::from_slice(&python.stdout).unwrap();
+    assert_eq!(answer["code"], 6, "{answer}");
+    let message = answer["lines"][0]["message"].as_str().unwrap();
+    assert!(message.contains("only from the process that ran it"), "{message}");
+    assert!(place.state().run_named("plan").unwrap().reported.len() == 1);
+    // A receipt that asserts it is not believed either: the command is run.
+    place.write("done", "");
+    place.ledger("work --worker worker -- true");
+    assert_eq!(place.state().run_named("plan").unwrap().reported.len(), 0);
+    serving.signal("TERM");
+    serving.end().code(0);
+}
+
+/// A gate for ana was answered by bob, and nothing said so.
+#[test]
+fn answer_of_another_person_is_reported() {
+    let place = Place::new();
+    let gate = |id: &str| format!("  - {{id: {id}, gate: {{question: Go?, to: ana}}}}\n");
+    place.write("plan.yaml", format!("steps:\n{}{}{}", gate("one"), gate("two"), gate("three")));
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    place.ledger("answer plan one yes --by bob").code(0).says(&["the question was for ana"]);
+    let lines = place.ledger("answer plan two yes --by bob --json").code(0).lines();
+    assert_eq!(lines[0]["asked"], "ana");
+    let lines = place.ledger("answer plan three yes --by ana --json").code(0).lines();
+    assert_eq!(lines[0]["asked"], Value::Null);
+    let decisions = place.ledger("inspect approvals plan --json").code(0).lines();
+    let of = |line: &&Value| line["type"] == "decision";
+    let asked: Vec<_> = decisions.iter().filter(of).map(|line| line["asked"].clone()).collect();
+    assert_eq!(asked, [Value::from("ana"), Value::from("ana"), Value::Null]);
+    place.ledger("inspect approvals plan").code(0).says(&["it was for ana"]);
+}

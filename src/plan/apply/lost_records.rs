@@ -23,6 +23,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::state::run::Run;
 use crate::plan::state::step_state::{Attempt, StepState};
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
+use crate::plan::value::token::SecretHash;
 
 /// The worker of an attempt whose dispatch was lost.
 const UNKNOWN_WORKER: &str = "unknown";
@@ -129,6 +130,8 @@ impl Run {
             receipt: None,
             verdicts: BTreeMap::new(),
             effects: BTreeSet::new(),
+            // The hash was lost with the dispatch: no token proves this attempt.
+            secret_hash: SecretHash::default(),
         });
         step.change(|detail| detail.attempt = Some(attempt));
         self.account.attempts = self.account.attempts.saturating_add(1);

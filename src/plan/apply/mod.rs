@@ -244,7 +244,7 @@ impl State {
             self.lost.range(..=token.0).next_back().is_some_and(|(_, last)| token.0 <= *last)
         };
         let may_be_its_own = |token: AttemptToken| match self.dispatched.get(&token) {
-            Some(place) => *place == (run, step),
+            Some((of_run, of_step, _)) => (*of_run, *of_step) == (run, step),
             None => is_lost(token),
         };
         !self.lost.is_empty() && event.expected_attempt().is_none_or(may_be_its_own)

@@ -1,5 +1,6 @@
 //! Answers a question by its number.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -58,6 +59,9 @@ pub struct AnswerAnswer {
     pub status: Option<StepStatus>,
     /// The status of the run.
     pub run_status: String,
+    /// The person whom the question was for; absent if that person answered, or it was for anybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
 }
 
 impl RequestKind for AnswerRequest {
@@ -67,10 +71,12 @@ impl RequestKind for AnswerRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<AnswerAnswer, Failure> {
         let id = QuestionId(self.question);
+        let asked = RefCell::new(None);
         let make = |state: &State| {
             let found =
                 state.questions.get(&id).and_then(|run| state.runs.get(run)?.questions.get(&id));
             let question = found.ok_or(Rejection::NoSuchQuestion(id)).map_err(Error::from)?;
+            *asked.borrow_mut() = other_asked(question, &self.by);
             let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
             reply.answer(id, question, &self.answer)
         };
@@ -86,9 +92,15 @@ impl RequestKind for AnswerRequest {
                 number: step.map(|(_, step)| step.0),
                 status: step.map(|(run, step)| step_status(run, step)),
                 run_status: run.map_or_else(String::new, run_status),
+                asked: asked.borrow().clone(),
             }
         })
     }
+}
+
+/// The person whom a question was for, if it is another one than its author.
+pub(super) fn other_asked(question: &Question, by: &str) -> Option<String> {
+    question.asked.to.clone().filter(|to| to != by && !plan_ledger::mutant!(OtherAnswererSilent))
 }
 
 /// The step whose question was answered in a commit.
@@ -157,6 +169,10 @@ impl fmt::Display for AnswerAnswer {
                 write!(f, "{step}: the step is {status}")
             }
             _ => write!(f, "run {} is {}", self.run, self.run_status),
+        }?;
+        match &self.asked {
+            Some(asked) => write!(f, "\n  the question was for {asked}"),
+            None => Ok(()),
         }
     }
 }

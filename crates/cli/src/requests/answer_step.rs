@@ -1,5 +1,7 @@
 //! Answers the open item of a step: the unknown outcome of a lost attempt, a question, or a failure.
 
+use std::cell::RefCell;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +10,7 @@ use plan_ledger::{Command, Run, State, StepNumber, StepStatus};
 
 use crate::protocol::{Failure, StepName};
 
-use super::answer::{AnswerAnswer, Reply};
+use super::answer::{AnswerAnswer, Reply, other_asked};
 use super::context::RequestContext;
 use super::decide::decision_of;
 use super::find::{name, run_of, run_status, step_of, step_status};
@@ -46,9 +48,14 @@ impl RequestKind for AnswerStepRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<AnswerAnswer, Failure> {
         let reply = Reply { by: &self.by, note: &self.note, shown: self.shown.as_deref() };
+        let asked = RefCell::new(None);
         let make = |state: &State| {
             let run = run_of(state, &self.run)?;
-            about_step(run, step_of(run, &self.step)?, &self.answer, &reply)
+            let number = step_of(run, &self.step)?;
+            let question = run.step(number).and_then(|step| step.hold().question);
+            let question = question.and_then(|id| run.questions.get(&id));
+            *asked.borrow_mut() = question.and_then(|it| other_asked(it, &self.by));
+            about_step(run, number, &self.answer, &reply)
         };
         context.execute(&make, |state, _| {
             let run = run_of(state, &self.run)?;
@@ -61,6 +68,7 @@ impl RequestKind for AnswerStepRequest {
                 number: Some(number.0),
                 status: Some(step_status(run, number)),
                 run_status: run_status(run),
+                asked: asked.borrow().clone(),
             })
         })?
     }

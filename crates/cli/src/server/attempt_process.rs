@@ -1,5 +1,5 @@
 //! Whether a process works on a step of a ledger: a worker reports about its own step, and controls
-//! neither its run nor other steps.
+//! neither its run nor other steps. And whether it is this program, which alone runs commands that check.
 //!
 //! The runner names the ledger and the job in the environment of a worker, and its descendants inherit
 //! both. A process that clears these variables and leaves its parents is not recognized: workers that
@@ -28,7 +28,25 @@ pub(super) fn expect_allowed(request: &Request, process: u32, dir: &Path) -> Res
     if request.rules().from_attempt {
         return Ok(());
     }
+    if matches!(request, Request::Verdict(_)) {
+        expect_this_program(process)?;
+    }
     expect_outside(process, dir)
+}
+
+/// Rejects a verdict on a command of a process that is another program: this one sends a verdict only
+/// after it has run the command, and no worker's word counts.
+fn expect_this_program(process: u32) -> Result<(), Failure> {
+    let file = |path: &str| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    let (own, peer) = (file("/proc/self/exe"), file(&format!("/proc/{process}/exe")));
+    if peer.is_some() && own == peer || plan_ledger::mutant!(VerdictOfAnyProcess) {
+        return Ok(());
+    }
+    Err(Failure::Rejected(
+        "a verdict on a command is taken only from the process that ran it: `ledger run` or `ledger \
+         work` of this program"
+            .to_owned(),
+    ))
 }
 
 /// Rejects a process that is inside an attempt of the ledger.

@@ -1,12 +1,14 @@
 //! `ledger inspect DIR approvals`: the items that wait for a person, and the decisions of people.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::{Route, StepEvent};
-use plan_ledger::{Event, PauseCause, Run, RunId, RunStatus, StepNumber, Timestamp};
+use plan_ledger::{Event, PauseCause, QuestionId, Run, RunId, RunStatus, StepNumber, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
@@ -40,6 +42,8 @@ struct PersonalEvent<'a> {
     time: Timestamp,
     step: Option<StepNumber>,
     by: &'a str,
+    /// Whom the question was for, if another person answered it.
+    asked: Option<&'a str>,
     event: &'a Event,
 }
 
@@ -50,14 +54,21 @@ pub(crate) fn approvals(
 ) -> Result<Code, Failure> {
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     let history = ledger.run_history(id)?;
+    let asked: BTreeMap<QuestionId, &str> = history
+        .records
+        .iter()
+        .filter_map(|record| asked_person(record.seq, record.event.as_ref()?))
+        .collect();
     let decisions = history.records.iter().filter_map(|record| {
         let event = record.event.as_ref()?;
         let by = author(event)?;
+        let asked = answered(event).and_then(|question| asked.get(&question).copied());
         Some(PersonalEvent {
             seq: record.seq,
             time: record.time,
             step: event_subject(event).1,
             by,
+            asked: asked.filter(|asked| *asked != by),
             event,
         })
     });
@@ -108,6 +119,31 @@ fn need(item: &Pending) -> Option<Need> {
     })
 }
 
+/// The question that an event asks, and the person whom it is for.
+fn asked_person(seq: u64, event: &Event) -> Option<(QuestionId, &str)> {
+    let body = match event {
+        Event::QuestionAsked(event) => &event.asked,
+        Event::Step(record) => match &record.event {
+            StepEvent::StepAsked(asked) => asked,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some((QuestionId(seq), body.to.as_deref()?))
+}
+
+/// The question that an event answers.
+fn answered(event: &Event) -> Option<QuestionId> {
+    match event {
+        Event::QuestionAnswered(event) => Some(event.answered.question),
+        Event::Step(record) => match &record.event {
+            StepEvent::StepAnswered(event) => Some(event.question),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The person who caused an event; `None` for workers, policies and the runner.
 fn author(event: &Event) -> Option<&str> {
     let by = match event {
@@ -150,8 +186,16 @@ fn print_json(
         let (text, commands) = pending_commands(item, &run.name, ledger.context.dir);
         out.json(&WaitingLine { commands, need: need(item), run: id, text })?;
     }
-    decisions.iter().try_for_each(|PersonalEvent { seq, time, step, by, event }| {
-        out.json(&DecisionLine { by, event, run: id, seq: *seq, step: *step, time: (*time).into() })
+    decisions.iter().try_for_each(|PersonalEvent { seq, time, step, by, asked, event }| {
+        out.json(&DecisionLine {
+            asked: *asked,
+            by,
+            event,
+            run: id,
+            seq: *seq,
+            step: *step,
+            time: (*time).into(),
+        })
     })
 }
 
@@ -196,6 +240,8 @@ enum Need {
 /// A decision of a person.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct DecisionLine<'a> {
+    /// The person whom the question was for; null if that person answered, or it was for anybody.
+    asked: Option<&'a str>,
     /// The person.
     by: &'a str,
     /// The decision.
@@ -235,14 +281,16 @@ fn print_decisions(decisions: &[PersonalEvent<'_>], out: &mut Output<'_>) -> Res
         return out.line("no decision by a person");
     }
     let mut table = Table::with_headings(&["record", "when", "by", "step", "event"]);
-    for PersonalEvent { seq, time, step, by, event } in decisions {
+    for PersonalEvent { seq, time, step, by, asked, event } in decisions {
         let step = step.map_or_else(|| "-".to_owned(), |step| format!("#{step}"));
+        let asked = asked.map(|asked| format!("; it was for {}", escape_control(asked)));
+        let asked = asked.unwrap_or_default();
         table.row([
             (Paint::None, seq.to_string()),
             (Paint::None, time_text(*time)),
             (Paint::Heading, escape_control(by)),
             (Paint::None, step),
-            (Paint::None, event_text(event)),
+            (Paint::None, format!("{}{asked}", event_text(event))),
         ]);
     }
     out.table(&table, 2)
