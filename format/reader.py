@@ -164,7 +164,7 @@ def check_link(segment, before, uids, first):
     if before is None and header.ordinal > 0:
         return
     if before is None:
-        require(header.reason == 0, file, 168, "the first segment was not created as such")
+        require(header.reason in (0, 4), file, 168, "the first segment was not created as such")
         require(header.base_seq == 1 and header.prev_data_end == 0 and zero(header.prev_chain + header.prev_uid),
                 file, 64, "the first segment has a predecessor")
         return

@@ -31,7 +31,7 @@ pub struct OpenReport {
     pub from_snapshot: Option<u64>,
 }
 
-/// Create a ledger in a folder that does not exist yet, or is empty.
+/// Create a ledger in a folder that does not exist yet, or has no files.
 ///
 /// # Errors
 /// As [`super::Ledger::create`].
@@ -77,12 +77,9 @@ pub(crate) fn open_or_create(
     }
 }
 
-/// Whether a ledger can be created here: there is no such folder, or it is empty.
+/// Whether a ledger can be created here.
 fn is_free(dir: &Path, environment: &Environment) -> bool {
-    match environment.storage.list(dir) {
-        Ok(entries) => entries.is_empty(),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
-    }
+    log::is_free(&*environment.storage, dir)
 }
 
 /// The engine on a log, and the record of the snapshot from which its state was folded.

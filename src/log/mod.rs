@@ -64,6 +64,7 @@ pub use verify::{
     ProgressWatch, RecordCheck, Verification, VerifyCounts, VerifyFinding, VerifyOptions,
     parallel_map, root, verify,
 };
+pub(crate) use writer::is_free;
 pub use writer::{
     Batch, ChainOrigin, ClockContinuation, Durability, KEY_WINDOW, Log, LogBuilder, RecoveryReport,
     Ticket,

@@ -30,6 +30,23 @@ impl Storage for DiskStorage {
         create_dir(path, for_group)
     }
 
+    fn make_private(&self, path: &Path, for_group: bool) -> io::Result<()> {
+        let changed =
+            if for_group { platform::share_dir(path) } else { platform::make_private(path) };
+        match changed {
+            // A file system without permissions has those of its mount.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
+            changed => changed,
+        }
+    }
+
     fn folder_access(&self, path: &Path) -> io::Result<FolderAccess> {
         platform::folder_access(path)
     }
@@ -262,6 +279,11 @@ mod platform {
 
     pub(super) fn create_private_dir(path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(path)
+    }
+
+    /// Take the access of other users to a folder.
+    pub(super) fn make_private(path: &Path) -> io::Result<()> {
+        fs::set_permissions(path, Permissions::from_mode(0o700))
     }
 
     /// Give a new folder's group access to it, and to all that is created in it.

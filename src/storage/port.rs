@@ -20,6 +20,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
         self.create_dir(path)
     }
 
+    /// Take the access of other users to an existing folder that becomes a ledger's, as far as its file
+    /// system knows access; `for_group`: except that of its group.
+    fn make_private(&self, path: &Path, for_group: bool) -> io::Result<()> {
+        let _ = (path, for_group);
+        Ok(())
+    }
+
     /// Who can change what is in a folder.
     fn folder_access(&self, path: &Path) -> io::Result<FolderAccess> {
         self.list(path).map(|_| FolderAccess::Own)

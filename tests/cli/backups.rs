@@ -138,7 +138,7 @@ fn writer_recognizes_its_own_head() {
 
 fn exported(disk: &SimDisk, to: Option<u64>) -> (String, Result<Option<(u64, u64)>, Error>) {
     let mut out = Vec::new();
-    let done = view(disk).export(1, to, &|_| None, &mut out);
+    let done = view(disk).export(None, to, &|_| None, &mut out);
     let behind = done.map(|done| done.unexported.map(|behind| (behind.first, behind.last)));
     (String::from_utf8(out).unwrap(), behind)
 }

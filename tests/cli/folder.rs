@@ -1,6 +1,10 @@
 //! The ledger of a command that is given none, or two.
 
-use super::command::{Place, start};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
+
+use super::command::{Place, report_skipped, start};
 
 /// Without a folder, every reading command uses `LEDGER_DIR`, or `.ledger`. The name of a command of
 /// `inspect` is not taken as a folder, and a ledger cannot be given twice.
@@ -64,4 +68,83 @@ fn archive_is_exported_and_its_blobs_are_listed() {
     place.ledger("archive .ledger --to old.tar").code(0);
     place.ledger("export old.tar").code(0).says(&["\"receipt_recorded\""]);
     place.ledger("blobs old.tar --check").code(0).says(&["1 blob"]);
+}
+
+/// Story: a folder that a shell was in was replaced by the new ledger: the shell was in a deleted folder.
+/// Goal: an empty folder becomes a ledger and stays the same folder, also as the working folder; other
+/// users lose access to it. Folders above are made.
+#[test]
+fn empty_folder_becomes_a_ledger() {
+    let place = Place::new();
+    fs::create_dir(place.path("l")).unwrap();
+    fs::set_permissions(place.path("l"), fs::Permissions::from_mode(0o755)).unwrap();
+    let inode = fs::metadata(place.path("l")).unwrap().ino();
+    let inside = |words: &[&str]| start(place.command(words).current_dir(place.path("l"))).end();
+    inside(&["init", "--ledger", "."]).code(0).says(&[".: created an empty ledger"]);
+    inside(&["note", "hello", "--ledger", "."]).code(0);
+    inside(&["verify", "."]).code(0);
+    let found = fs::metadata(place.path("l")).unwrap();
+    assert_eq!((found.ino(), found.mode() & 0o777), (inode, 0o700));
+    place.ledger("init --ledger l").code(0).says(&["already a ledger"]);
+
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]");
+    place.ledger("run plan.yaml --ledger deep/er/l").code(0);
+    place.ledger("export l -o l.jsonl").code(0);
+    fs::create_dir_all(place.path("copy/lost+found")).unwrap();
+    place.ledger("import l.jsonl --ledger copy").code(0);
+    place.ledger("verify copy").code(0);
+    place.ledger("import l.jsonl --ledger copy").code(2).complains(&["there is one already"]);
+
+    fs::create_dir(place.path("full")).unwrap();
+    place.write("full/notes", "mine");
+    for line in ["init --ledger full", "import l.jsonl --ledger full"] {
+        let words = ["full: cannot create a ledger: the folder is not empty: it has `notes`"];
+        place.ledger(line).code(2).complains(&words).complains(&["hint: choose another name"]);
+    }
+    assert_eq!(place.read("full/notes"), "mine");
+}
+
+/// Two processes that create a ledger in the same empty folder: both have it afterwards.
+#[test]
+fn empty_folder_becomes_one_ledger() {
+    let place = Place::new();
+    for round in 0..4 {
+        let name = format!("l{round}");
+        fs::create_dir(place.path(&name)).unwrap();
+        let words = ["init", "--ledger", &name];
+        let racers: Vec<_> = (0..4).map(|_| start(&mut place.command(&words))).collect();
+        let ended: Vec<_> = racers.into_iter().map(|racer| racer.end().code(0)).collect();
+        let created = ended.iter().filter(|it| it.out.contains("created")).count();
+        assert_eq!(created, 1, "{ended:?}");
+        place.ledger(&format!("verify {name}")).code(0);
+    }
+}
+
+/// A mount point becomes a ledger: it cannot be replaced by a rename.
+#[test]
+fn mount_point_becomes_a_ledger() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: 'true'}]");
+    let mounted = |options: &[&str], name: &str| {
+        fs::create_dir_all(place.path(name)).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(options).arg(place.path(name));
+        mount.output().is_ok_and(|output| output.status.success())
+    };
+    fs::create_dir(place.path("source")).unwrap();
+    let source = place.path("source").display().to_string();
+    let kinds = [("tmpfs", vec!["-t", "tmpfs", "tmpfs"]), ("bound", vec!["--bind", &source])];
+    for (name, options) in kinds {
+        if !mounted(&options, name) {
+            report_skipped("no file system can be mounted here");
+            continue;
+        }
+        fs::create_dir(place.path(name).join("lost+found")).unwrap();
+        place.ledger(&format!("init --ledger {name}")).code(0);
+        place.ledger(&format!("run plan.yaml --ledger {name}")).code(0);
+        let verified = place.ledger(&format!("verify {name}"));
+        // A mount that stays is not a wrong result.
+        let _ = Command::new("umount").arg("-l").arg(place.path(name)).status();
+        verified.code(0);
+    }
 }

@@ -210,6 +210,85 @@ fn non_ledger_folder_stays_untouched() {
     // No ledger is created where something exists.
     let error =
         plan_ledger::internals::log::Log::create(Path::new("/var"), super::lab::options(&disk), 1);
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NotALedger);
     assert_eq!(disk.files(Path::new("/")), before);
+}
+
+/// Goal: a ledger that is created in an existing folder is, after a crash before any call, either none,
+/// and can be created, or whole. The folder and what its file system has in it stay.
+#[test]
+fn interrupted_creation_in_an_existing_folder_is_none_or_whole() {
+    use super::lab::{LOOKS, Restart};
+    use plan_ledger::internals::log::Log;
+    use plan_ledger::internals::sim::Loss;
+    let disk = SimDisk::new();
+    disk.create_dir(&dir()).unwrap();
+    disk.create_dir(&dir().join("lost+found")).unwrap();
+    disk.sync_dir(&dir()).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    let calm = disk.fork();
+    let before = calm.calls();
+    Log::create(&dir(), super::lab::options(&calm), 1).unwrap().close().unwrap();
+    let calls = calm.calls() - before;
+    let (mut none, mut created) = (0, 0);
+    for crash in 1..=calls {
+        let power = [Loss::Everything, Loss::Nothing, Loss::Some(crash), Loss::Some(crash + 99)];
+        for restart in power.map(Restart::Power).into_iter().chain([Restart::Process]) {
+            let story = format!("crash before call {crash} of {calls}, {restart:?}");
+            let disk = disk.fork();
+            disk.crash_at(disk.calls() + crash);
+            drop(Log::create(&dir(), super::lab::options(&disk), 1));
+            let disk = restart.of(&disk);
+            let (log, _) = match Log::open(&dir(), super::lab::options(&disk), 2) {
+                Err(error) if error.kind() == ErrorKind::NotALedger => {
+                    none += 1;
+                    let again = Log::create(&dir(), super::lab::options(&disk), 2);
+                    again.unwrap_or_else(|error| panic!("{story}: {error}")).close().unwrap();
+                    Log::open(&dir(), super::lab::options(&disk), 3).unwrap()
+                }
+                opened => {
+                    created += 1;
+                    opened.unwrap_or_else(|error| panic!("{story}: {error}"))
+                }
+            };
+            log.append(&[record(1, 40)], at(4)).unwrap();
+            log.close().unwrap();
+            let names = disk.list(&dir()).unwrap().into_iter().map(|entry| entry.name);
+            let names: Vec<String> = names.collect();
+            assert_eq!(names, [".gitignore", "HEAD", "LOCK", "log", "lost+found"], "{story}");
+        }
+    }
+    assert!(none > 20 && created > 5, "{none} {created}");
+    assert!(calls > LOOKS, "{calls}");
+}
+
+/// Goal: what is not the leftover of an interrupted creation is left alone, and named.
+#[test]
+fn folder_with_other_files_becomes_no_ledger() {
+    use plan_ledger::internals::log::Log;
+    for names in [&["blob/"][..], &["HEAD"], &["notes"], &["lost+found"], &[".gitignore", "LOCK"]] {
+        let disk = SimDisk::new();
+        disk.create_dir(&dir()).unwrap();
+        for name in names {
+            match name.strip_suffix('/') {
+                Some(folder) => disk.create_dir(&dir().join(folder)).unwrap(),
+                None => drop(disk.create(&dir().join(name)).unwrap()),
+            }
+        }
+        let before = disk.files(&dir());
+        let error = Log::create(&dir(), super::lab::options(&disk), 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotALedger, "{names:?}: {error}");
+        let name = names[0].trim_end_matches('/');
+        assert!(error.to_string().contains(&format!("it has `{name}`")), "{error}");
+        assert_eq!(disk.files(&dir()), before);
+    }
+    // A ledger whose folder `log` was moved away was in use: its other files stay.
+    let disk = SimDisk::new();
+    Log::create(&dir(), super::lab::options(&disk), 1).unwrap().close().unwrap();
+    Log::open(&dir(), super::lab::options(&disk), 2).unwrap().0.close().unwrap();
+    disk.rename(&dir().join("log"), &dir().join("log.new-ledger.tmp")).unwrap();
+    let before = disk.files(&dir());
+    let error = Log::create(&dir(), super::lab::options(&disk), 3).unwrap_err();
+    assert!(error.to_string().contains("a ledger in use"), "{error}");
+    assert_eq!(disk.files(&dir()), before);
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use plan_ledger::internals::format::{Codec, NewRecord};
 use plan_ledger::internals::ledger::{
-    ArchiveReport, FoldOrigin, LedgerCondition, RetentionLimit, VerifyLevel, VerifyPhase,
-    VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, verify,
+    ArchiveReport, FoldOrigin, ImportReport, LedgerCondition, RetentionLimit, VerifyLevel,
+    VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, import,
+    verify,
 };
 use plan_ledger::internals::log::{
     ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
@@ -523,6 +524,181 @@ fn missing_snapshots_are_written_before_a_prune() {
     ledger.close().unwrap();
     assert_eq!(reader(&disk).first_seq(), pruned.preview.last_seq + 1);
     assert_eq!(open(&disk).state_hash().unwrap(), hash);
+}
+
+/// The export of a ledger, all of it.
+fn exported(disk: &SimDisk, dir: &Path) -> Vec<u8> {
+    let mut out = Vec::new();
+    let view = LedgerView::open(dir, &quiet(disk)).unwrap();
+    view.export(None, None, &|_| None, &mut out).unwrap();
+    out
+}
+
+/// Import into another folder of the disk.
+fn import_copy(disk: &SimDisk, text: &[u8]) -> Result<ImportReport, plan_ledger::Error> {
+    let environment = Environment { ids: Environment::system().ids, ..quiet(disk) };
+    import(Path::new("/copy"), &mut &*text, &environment)
+}
+
+/// Story: the export of a pruned ledger said that it cannot be imported, so a pruned ledger had no
+/// backup that works while it is in use.
+/// Goal: it is imported with the same chain and the same state at every record, verifies at every
+/// level, exports to the same bytes, and continues: it is written, pruned again and exported again.
+#[test]
+fn export_of_a_pruned_ledger_is_imported() {
+    let disk = five();
+    let states = truth(&disk);
+    let ledger = open(&disk);
+    let plan = ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap().preview;
+    ledger.execute(&cap(4)).unwrap();
+    let (head, last_state) = (ledger.head(), state_hash(&ledger.state().unwrap()));
+    ledger.close().unwrap();
+    let text = exported(&disk, &dir());
+    let imported = import_copy(&disk, &text).unwrap();
+    assert_eq!((imported.ack.seq, imported.ack.chain), (head.seq, head.chain));
+    let again = exported(&disk, Path::new("/copy"));
+    let tail =
+        |text: &[u8]| text.iter().skip_while(|byte| **byte != b'\n').copied().collect::<Vec<_>>();
+    assert!(tail(&text) == tail(&again), "the exports differ");
+
+    let verify_copy = |story: &str| {
+        for level in LEVELS {
+            let request = VerifyRequest {
+                level,
+                jobs: std::num::NonZeroUsize::MIN,
+                expected: None,
+                watch: &|_| std::ops::ControlFlow::Continue(()),
+            };
+            let report = verify(Path::new("/copy"), &quiet(&disk), request).unwrap();
+            assert_eq!(
+                report.condition(),
+                LedgerCondition::Valid,
+                "{story}: {:?}",
+                report.log.findings
+            );
+        }
+    };
+    verify_copy("imported");
+    let copy = LedgerView::open(Path::new("/copy"), &quiet(&disk)).unwrap();
+    assert_eq!(copy.log().first_seq(), plan.last_seq + 1);
+    let older = copy.log().retention().unwrap().note.anchors[0].seq;
+    for seq in older..=place(states.len() - 1) {
+        let state = copy.state_at(seq).unwrap();
+        assert_eq!(state_hash(&state), states[usize::try_from(seq).unwrap()], "at {seq}");
+    }
+    assert_eq!(copy.state_at(older - 1).unwrap_err().kind(), ErrorKind::Pruned);
+
+    let environment = Environment { ids: Environment::system().ids, ..quiet(&disk) };
+    let (ledger, report) = Ledger::open_with(Path::new("/copy"), &environment).unwrap();
+    assert_eq!((report.verdict.as_str(), ledger.head()), ("clean", head));
+    assert_eq!(state_hash(&ledger.state().unwrap()), last_state);
+    ended_run(&ledger, "after");
+    for number in 0..2 {
+        ledger.snapshot::<State>().unwrap();
+        ledger.execute(&cap(number + 5)).unwrap();
+    }
+    ledger.close().unwrap();
+    verify_copy("written");
+}
+
+/// A change of the lines of an export.
+type Change<'a> = &'a dyn Fn(&mut Vec<serde_json::Value>);
+
+/// Goal: an export whose snapshots are not those of its records is rejected, and nothing is left; a
+/// part of a pruned ledger is a part.
+#[test]
+fn changed_snapshot_in_an_export_is_rejected() {
+    let disk = five();
+    let ledger = open(&disk);
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
+    ledger.execute(&cap(4)).unwrap();
+    ledger.close().unwrap();
+    let text = String::from_utf8(exported(&disk, &dir())).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[..6], ["header", "anchor", "data", "anchor", "data", "record"]);
+    let with = |change: &dyn Fn(&mut Vec<serde_json::Value>)| {
+        let mut lines = lines.clone();
+        change(&mut lines);
+        lines.iter().map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let zeros = "0".repeat(64);
+    let changes: [(&str, Change<'_>, &str); 8] = [
+        (
+            "swapped",
+            &|it| {
+                it.swap(1, 3);
+                it.swap(2, 4);
+            },
+            "the older one first",
+        ),
+        (
+            "one alone",
+            &|it| {
+                it.drain(3..5);
+            },
+            "expected a snapshot",
+        ),
+        (
+            "no start",
+            &|it| {
+                it.drain(1..5);
+            },
+            "expected a snapshot",
+        ),
+        (
+            "a third one",
+            &|it| {
+                let third = it[3].clone();
+                it.insert(5, third);
+            },
+            "an unexpected snapshot",
+        ),
+        ("another state", &|it| it[2] = it[4].clone(), "expected"),
+        ("another chain", &|it| it[3]["chain"] = zeros.clone().into(), "another course of events"),
+        ("another segment", &|it| it[0]["first_ordinal"] = 7.into(), "no record says"),
+        ("a newer program", &|it| it[1]["version"] = 9.into(), "use a newer"),
+    ];
+    for (story, change, message) in changes {
+        let error = import_copy(&disk, with(change).as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(message), "{story}: {error}");
+        assert!(disk.files(Path::new("/copy")).is_empty(), "{story}");
+        assert!(disk.list(Path::new("/copy.new-ledger.tmp")).is_err(), "{story}");
+    }
+    // A snapshot that is intact and of another state: its note must name it, and the fold must end in it.
+    let forged = with(&|it| {
+        it[4] = it[2].clone();
+        let (seq, chain, time) =
+            (it[3]["seq"].clone(), it[3]["chain"].clone(), it[3]["time"].clone());
+        it[3] = it[1].clone();
+        it[3]["seq"] = seq;
+        it[3]["chain"] = chain;
+        it[3]["time"] = time;
+    });
+    import_copy(&disk, forged.as_bytes()).unwrap_err();
+    import_copy(&disk, text.as_bytes()).unwrap();
+
+    let view = view(&disk);
+    let (first, last) = (view.log().first_seq(), view.log().head().unwrap().durable_seq);
+    let before_note = view.log().retention().unwrap().seq - 1;
+    for (from, to) in
+        [(Some(first), None), (None, Some(before_note)), (Some(first + 1), Some(last))]
+    {
+        let mut out = Vec::new();
+        view.export(from, to, &|_| None, &mut out).unwrap();
+        let error = import(Path::new("/part"), &mut &*out, &quiet(&disk)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{from:?} {to:?}: {error}");
+    }
+    // A damaged anchor ends the export before anything is written.
+    let anchor = view.log().retention().unwrap().note.anchors[1].file.clone();
+    let anchor = dir().join("snap").join(anchor);
+    disk.overwrite(&anchor, 600, b"damaged!").unwrap();
+    let mut out = Vec::new();
+    let error = view.export(None, None, &|_| None, &mut out).unwrap_err();
+    assert_eq!((error.kind(), out.len()), (ErrorKind::Corrupt, 0), "{error}");
+    assert!(error.to_string().contains(&format!("ledger export --from {first}")), "{error}");
+    view.export(Some(first), None, &|_| None, &mut out).unwrap();
 }
 
 /// Goal: the anchors of a pruned log are never removed, however many snapshots follow, and no
@@ -1200,9 +1376,15 @@ fn commands_plan_first_and_execute_with_yes() {
     place.ledger(&format!("verify l --expect-head {earlier}")).code(4).says(&["was pruned"]);
 
     let export = place.ledger("export l").code(0);
-    assert!(export.err.contains("cannot be imported"), "{}", export.err);
+    assert!(export.err.contains("the export has the state after them"), "{}", export.err);
     assert!(export.out.starts_with("{\"type\":\"header\""));
-    place.write("part.jsonl", &export.out);
+    place.write("whole.jsonl", &export.out);
+    place.ledger("import whole.jsonl --ledger copy").code(0).says(&["copy: "]);
+    place.ledger("verify copy --level replay").code(0);
+    assert_eq!(place.ledger("root copy").code(0).out, place.ledger("root l").code(0).out);
+    let part = place.ledger(&format!("export l --from {}", last + 1)).code(0);
+    let part = part.complains(&["it cannot be imported"]);
+    place.write("part.jsonl", &part.out);
     place
         .ledger("import part.jsonl --ledger new")
         .code(2)

@@ -16,6 +16,7 @@ use crate::log::{LogReader, SnapshotFolder, SnapshotReader};
 use crate::plan::{PackedRun, RunId, State, StoredRun};
 
 use crate::ledger::projection::Projection;
+use crate::ledger::snapshot::state_hash::state_hash;
 
 /// The size of the read buffer for decoding.
 const PIECE: usize = 64 << 10;
@@ -174,6 +175,26 @@ fn decode<P: Projection>(mut file: SnapshotReader, base: Option<P>) -> Result<(P
         return Err(unusable(&path, &what));
     }
     Ok((value, file.check()?))
+}
+
+/// The state of a file without a base, with nothing deferred, after every check of the file. Whether
+/// it belongs to a log is not checked.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn anchor(file: SnapshotReader) -> Result<(State, SnapshotHeader)> {
+    let path = file.path().to_owned();
+    let (state, header) = decode::<State>(file, None)?;
+    if state_hash(&state).0 != header.state_hash {
+        return Err(unusable(&path, "its state does not have the hash in its header"));
+    }
+    if state.seq != header.seq {
+        return Err(unusable(&path, "its state is of another record than its header"));
+    }
+    match state.validate() {
+        Some(fault) => Err(unusable(&path, fault)),
+        None => Ok((state, header)),
+    }
 }
 
 /// As [`load`], with nothing deferred.

@@ -1,7 +1,8 @@
 //! Exports a ledger as JSON Lines (`format/export.md`).
 //!
 //! Invariants: the same records give the same lines, except for the ledger's uid; only durable records
-//! are exported, without a gap; one record is in memory at a time.
+//! are exported, without a gap; one record is in memory at a time; a pruned ledger is exported with the
+//! snapshots from which it starts.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -14,8 +15,9 @@ use crate::format::Chain;
 use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
 use crate::ledger::view::LedgerView;
-use crate::log::{BlobId, LogReader, LoggedRecord, UnacknowledgedTail, uid_text};
+use crate::log::{BlobId, LogReader, LoggedRecord, RetentionNote, UnacknowledgedTail, uid_text};
 
+use super::anchors;
 use super::lines::{self, FORMAT, Line, PIECE, VERSION};
 
 /// Describes a record for people who read an export; `None` for no description.
@@ -41,8 +43,9 @@ pub struct ExportReport {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// Write records `from` to `to` (by default the last durable one), and the blobs that they
-    /// reference, as JSON Lines. `describe` adds a description of each record.
+    /// Write records `from` (by default all that the state needs) to `to` (by default the last durable
+    /// one), and the blobs that they reference, as JSON Lines. Without `from`, the export of a pruned
+    /// ledger has the snapshots from which it starts. `describe` adds a description of each record.
     ///
     /// # Errors
     /// `OutOfRange` past the last durable record, or if `to` is in the middle of a batch; `Pruned`
@@ -50,11 +53,20 @@ impl LedgerView {
     /// durable end of the log is unknown and needed; `Io` for the ledger or for `out`.
     pub fn export(
         &self,
-        from: u64,
+        from: Option<u64>,
         to: Option<u64>,
         describe: DescribeRecord<'_>,
         out: &mut dyn Write,
     ) -> Result<ExportReport> {
+        // A part that ends before the retention note does not say that the ledger was pruned.
+        let is_noted = |seq: u64| to.is_none_or(|to| to >= seq);
+        let pruned = self.reader.retention().filter(|_| self.reader.first_seq() > 1);
+        let start = pruned.filter(|pruned| from.is_none() && is_noted(pruned.seq));
+        let start = start.map(|pruned| &pruned.note);
+        if let Some(note) = start {
+            anchors::check(&self.reader, note)?;
+        }
+        let from = from.unwrap_or_else(|| self.first_exported());
         let mut export = Export {
             out,
             done: ExportReport {
@@ -67,6 +79,7 @@ impl LedgerView {
             },
             named: BTreeSet::new(),
             batch_left: 0,
+            start,
         };
         export.records(&self.reader, to, describe)?;
         export.blobs(&self.reader)?;
@@ -87,12 +100,28 @@ impl LedgerView {
     }
 }
 
+#[doc(hidden)]
+impl LedgerView {
+    /// The first record of an export that begins with no other. An interrupted prune may have left
+    /// records before it.
+    #[must_use]
+    pub fn first_exported(&self) -> u64 {
+        let first = self.reader.first_seq();
+        match self.reader.retention() {
+            Some(pruned) if first > 1 => pruned.note.last_seq.saturating_add(1),
+            _ => first,
+        }
+    }
+}
+
 struct Export<'a> {
     out: &'a mut dyn Write,
     done: ExportReport,
     named: BTreeSet<BlobId>,
     /// The number of records that the current batch still lacks, according to the last record.
     batch_left: u16,
+    /// The prune from whose snapshots the export starts.
+    start: Option<&'a RetentionNote>,
 }
 
 impl Export<'_> {
@@ -115,6 +144,9 @@ impl Export<'_> {
             self.done.chain = before.ok_or_else(|| out_of_range(from, 0))?.chain;
         }
         self.header(log)?;
+        for anchor in self.start.map(|note| note.anchors.as_slice()).unwrap_or_default() {
+            anchors::export(log, anchor, &mut |it| line(self.out, it))?;
+        }
         // Read nothing after the last record, since later bytes may be damaged.
         let count = to.map_or(u64::MAX, |to| to.saturating_add(1).saturating_sub(from));
         for record in records.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
@@ -151,6 +183,7 @@ impl Export<'_> {
                 genesis: uid_text(&header.genesis),
                 first_seq: self.done.first_seq,
                 chain_before: self.done.chain.to_string(),
+                first_ordinal: self.start.map(|note| note.last_ordinal.saturating_add(1)),
             },
         )
     }

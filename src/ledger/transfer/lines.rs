@@ -38,7 +38,12 @@ pub(crate) enum Line<E> {
         genesis: String,
         first_seq: u64,
         chain_before: String,
+        /// Ordinal of the first segment of a pruned ledger, whose anchors follow.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_ordinal: Option<u64>,
     },
+    /// A snapshot of the state from which a pruned ledger starts.
+    Anchor { seq: u64, time: u64, chain: String, state_hash: String, version: u32, length: u64 },
     /// A record.
     Record {
         seq: u64,
@@ -53,7 +58,7 @@ pub(crate) enum Line<E> {
         #[serde(default)]
         event: E,
     },
-    /// More bytes of the preceding record or blob.
+    /// More bytes of the preceding anchor, record or blob.
     Data { data: String },
     /// A blob that a record references.
     Blob { hash: String, length: u64 },

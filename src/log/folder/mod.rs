@@ -9,6 +9,6 @@ pub(crate) use head::{HeadBytes, HeadFile, read_head};
 pub(crate) use lock::{FORKED, Ownership, check_lock_file, take_lock};
 pub use paths::MANIFEST_NAME;
 pub(crate) use paths::{
-    DATA_START, FolderKind, LedgerPaths, TEMPORARY_SUFFIX, check_access, check_folder,
-    check_writable, is_temporary,
+    DATA_START, FolderKind, LOG_NAME, LedgerPaths, STAGED_LOG_NAME, TEMPORARY_SUFFIX, check_access,
+    check_folder, check_writable, is_temporary,
 };

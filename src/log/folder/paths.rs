@@ -16,11 +16,13 @@ const _: () = assert!(SEGMENT_HEADER_SIZE == 4096, "DATA_START is the header's s
 #[derive(Debug, Clone)]
 pub(crate) struct LedgerPaths {
     dir: PathBuf,
+    /// The name of the folder with the segments.
+    log: &'static str,
 }
 
 impl LedgerPaths {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self { dir: dir.to_owned(), log: LOG_NAME }
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -46,7 +48,7 @@ impl LedgerPaths {
     }
 
     pub(crate) fn log(&self) -> PathBuf {
-        self.dir.join("log")
+        self.dir.join(self.log)
     }
 
     pub(crate) fn blob(&self) -> PathBuf {
@@ -70,9 +72,26 @@ impl LedgerPaths {
     pub(crate) fn staging(&self) -> Self {
         let mut name = self.dir.file_name().unwrap_or_default().to_owned();
         name.push(STAGING_SUFFIX);
-        Self { dir: self.dir.with_file_name(name) }
+        Self { dir: self.dir.with_file_name(name), log: LOG_NAME }
+    }
+
+    /// The same folder, in which this ledger is created in place: it is none before its segments have
+    /// their name.
+    pub(crate) fn staging_in_place(&self) -> Self {
+        Self { dir: self.dir.clone(), log: STAGED_LOG_NAME }
+    }
+
+    /// Whether a ledger is created in the folder that it will have.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.log == STAGED_LOG_NAME
     }
 }
+
+/// Name of the folder with the segments.
+pub(crate) const LOG_NAME: &str = "log";
+
+/// Name of the folder with the segments of a ledger that is created in place.
+pub(crate) const STAGED_LOG_NAME: &str = "log.new-ledger.tmp";
 
 /// Suffix of the folder in which a ledger is created.
 const STAGING_SUFFIX: &str = ".new-ledger.tmp";

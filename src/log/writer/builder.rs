@@ -2,18 +2,20 @@
 //!
 //! Invariants:
 //! - Time, kind, codec, schema, batches and payloads are the caller's. Sequence numbers count from
-//!   1, and the chain is computed with the key of the genesis: importing the records of another log
+//!   1, or from the first record after a prune, and the chain is computed with the key of the genesis: importing the records of another log
 //!   with its genesis reproduces its chain.
 //! - The ledger gets its name only after everything is durable. A builder that is dropped before
 //!   leaves nothing behind.
 //! - Every segment but the newest is sealed, as in a log that was written normally.
 //! - Memory: one record and a buffer of 1 MiB, and at the end the index of one segment.
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{
-    Head, HeadState, NewRecord, PAYLOAD_LENGTH_MAX, SegmentHeader, SegmentReason, Uid, frame_size,
+    Head, HeadState, NewRecord, PAYLOAD_LENGTH_MAX, SegmentHeader, SegmentReason, SnapshotHeader,
+    Uid, frame_size,
 };
 use crate::log::blob::BlobStore;
 use crate::log::bytes::to_u64;
@@ -23,6 +25,7 @@ use crate::log::record::Ack;
 use crate::log::segment::{
     CreateError, SegmentWriter, Segments, first_header, head_content, next_header, seal_rotated,
 };
+use crate::log::snapshot::{SnapshotReader, write_snapshot};
 use crate::storage::LockGuard;
 
 use super::staging;
@@ -34,6 +37,15 @@ pub enum ChainOrigin {
     New,
     /// The log has the key of the log with this genesis, whose records it takes over.
     Existing(Uid),
+    /// As `Existing`, but the log was pruned: it begins with this segment, after this record.
+    Pruned {
+        /// The genesis.
+        genesis: Uid,
+        /// The ordinal of the first segment.
+        ordinal: u64,
+        /// The last pruned record.
+        last: Ack,
+    },
 }
 
 /// A log under construction.
@@ -83,14 +95,19 @@ impl LogBuilder {
         let paths = LedgerPaths::new(dir);
         let (staging, lock) = staging::begin(&paths, &options)?;
         let first = first_header(&options, time);
-        let header = SegmentHeader {
-            reason: SegmentReason::Import,
-            genesis: match genesis {
-                ChainOrigin::New => first.ledger,
-                ChainOrigin::Existing(uid) => uid,
+        let header = match genesis {
+            ChainOrigin::New => first,
+            ChainOrigin::Existing(genesis) => SegmentHeader { genesis, ..first },
+            ChainOrigin::Pruned { genesis, ordinal, last } => SegmentHeader {
+                genesis,
+                ordinal,
+                base_seq: last.seq.saturating_add(1),
+                prev_chain: last.chain,
+                prev_last_seq: last.seq,
+                ..first
             },
-            ..first
         };
+        let header = SegmentHeader { reason: SegmentReason::Import, ..header };
         let segment = SegmentWriter::create(&*storage, &staging, header)
             .inspect_err(|_| staging::abort(&storage, &staging))?;
         Ok(Self {
@@ -122,6 +139,23 @@ impl LogBuilder {
     #[must_use]
     pub fn blobs(&self) -> BlobStore {
         BlobStore::new(&self.options.storage, &self.staging)
+    }
+
+    /// Write a snapshot of the new ledger, and return its file; `body` writes its body. Uids, lengths
+    /// and the hash of the body in `header` are filled in.
+    ///
+    /// # Errors
+    /// As `write_snapshot`.
+    pub fn add_snapshot(
+        &mut self,
+        header: SnapshotHeader,
+        body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<SnapshotReader> {
+        let SegmentHeader { ledger, genesis, .. } = self.segment.header;
+        let header = SnapshotHeader { ledger, genesis, ..header };
+        let storage = &*self.options.storage;
+        let (_, path) = write_snapshot(storage, self.staging.dir(), header, body)?;
+        SnapshotReader::open(storage, &path)
     }
 
     /// Add the next record.

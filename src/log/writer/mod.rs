@@ -24,3 +24,4 @@ pub use builder::{ChainOrigin, LogBuilder};
 pub use idempotency::KEY_WINDOW;
 pub use log::Log;
 pub use open::{ClockContinuation, RecoveryReport};
+pub(crate) use staging::is_free;

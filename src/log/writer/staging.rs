@@ -1,8 +1,16 @@
 //! The staging folder in which a ledger is created before it gets its name.
 //!
-//! Invariant: nothing is removed from a staging folder that holds anything other than the leftovers
-//! of an interrupted creation. A ledger that was ever opened is not a leftover: creation ends with
-//! the rename, and the first opening comes after it.
+//! A ledger whose folder does not exist is created in a folder beside it, which is then renamed. An
+//! existing folder without files (an empty one, or a mount point) is kept, since it may be the working
+//! folder of a process and cannot be replaced where something is mounted: the ledger is created in it,
+//! and only the folder of the segments gets its name last. Before that, the folder is no ledger.
+//!
+//! Invariants:
+//! - Nothing is removed from a staging folder that holds anything other than the leftovers of an
+//!   interrupted creation. A ledger that was ever opened is not a leftover: creation ends with the
+//!   rename, and the first opening comes after it.
+//! - In place, the folder of the segments is the first thing that is made after the lock, and the last
+//!   that is removed before it: without it, other files are not leftovers.
 
 use std::io;
 use std::path::Path;
@@ -12,9 +20,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::SegmentName;
 use crate::log::blob::BlobReader;
 use crate::log::errors::folder_of_another_user;
-use crate::log::folder::{LedgerPaths, is_temporary, read_head, take_lock};
+use crate::log::folder::{
+    LOG_NAME, LedgerPaths, STAGED_LOG_NAME, is_temporary, read_head, take_lock,
+};
 use crate::log::options::LogOptions;
 use crate::log::segment::CREATION_EPOCH;
+use crate::log::snapshot::list_snapshots;
 use crate::storage::{Access, Entry, EntryKind, FolderAccess, LockGuard, Storage};
 
 /// Create the staging folder for a ledger, lock it and clear it.
@@ -27,32 +38,53 @@ pub(crate) fn begin(
     options: &LogOptions,
 ) -> Result<(LedgerPaths, Box<dyn LockGuard>)> {
     let storage = &options.storage;
-    let staging = paths.staging();
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-    check_absent(&**storage, paths.dir())?;
+    let staging = match expect_free(&**storage, paths.dir())? {
+        Vacancy::NoFolder => paths.staging(),
+        Vacancy::EmptyFolder => paths.staging_in_place(),
+    };
     check_only_leftovers(storage, &staging)?;
-    storage
-        .create_ledger_dir(staging.dir(), options.for_group)
-        .map_err(|error| io("create the folder", staging.dir(), error))?;
+    let remove_new = || {
+        if !staging.is_in_place() {
+            let _ = storage.remove_dir(staging.dir());
+        }
+    };
+    if !staging.is_in_place() {
+        storage
+            .create_ledger_dir(staging.dir(), options.for_group)
+            .map_err(|error| io("create the folder", staging.dir(), error))?;
+    }
     check_own(&**storage, staging.dir()).inspect_err(|error| {
         // The folder of another user stays.
         if error.kind() != ErrorKind::Rejected {
-            let _ = storage.remove_dir(staging.dir());
+            remove_new();
         }
     })?;
+    if staging.is_in_place() {
+        storage
+            .make_private(staging.dir(), options.for_group)
+            .map_err(|error| io("change the access to the folder", staging.dir(), error))?;
+    }
     let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
     let lock = take_lock(&**storage, &staging, holder, allowed).inspect_err(|error| {
         // A folder that is not empty stays. An empty one that another process has just created may
         // be removed: that process notices by its lock.
         if error.kind() != ErrorKind::Locked {
-            let _ = storage.remove_dir(staging.dir());
+            remove_new();
         }
     })?;
+    if staging.is_in_place() {
+        // Another process may have created it before the lock was free.
+        expect_free(&**storage, paths.dir())?;
+        check_only_leftovers(storage, &staging)?;
+    }
     let create = |path: &Path| storage.create_dir(path);
     clear(storage, &staging)
         .and_then(|()| {
             create(&staging.log()).map_err(|error| io("create the folder", &staging.log(), error))
         })
+        // The other files are leftovers only beside this folder, also after a power loss.
+        .and_then(|()| sync_in_place(&**storage, &staging))
         .and_then(|()| write_gitignore(&**storage, &staging.gitignore()))
         .inspect_err(|_| abort(storage, &staging))?;
     Ok((staging, lock))
@@ -83,20 +115,62 @@ fn write_gitignore(storage: &dyn Storage, path: &Path) -> Result<()> {
         .map_err(|error| Error::io("write", path, error))
 }
 
-/// Refuse a name that is taken, before all the work: the final rename would fail. It replaces an empty
-/// folder.
-fn check_absent(storage: &dyn Storage, dir: &Path) -> Result<()> {
+/// Why a ledger can be created under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vacancy {
+    /// There is no such folder.
+    NoFolder,
+    /// There is a folder without files.
+    EmptyFolder,
+}
+
+/// Whether a ledger can be created in a folder: it does not exist, or holds nothing but the leftovers
+/// of an interrupted creation and what belongs to its file system.
+pub(crate) fn is_free(storage: &dyn Storage, dir: &Path) -> bool {
     match storage.list(dir) {
-        Ok(entries) if entries.is_empty() => Ok(()),
-        Ok(_) => Err(Error::io("create a ledger here", dir, io::ErrorKind::AlreadyExists.into())),
+        Ok(entries) => occupant(&entries).is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Refuse a name that is taken, before all the work.
+fn expect_free(storage: &dyn Storage, dir: &Path) -> Result<Vacancy> {
+    let taken = |message: &str, hint: &str| {
+        let message = format!("{}: cannot create a ledger: {message}", dir.display());
+        Err(Error::new(ErrorKind::NotALedger, message).with_hint(hint))
+    };
+    match storage.list(dir) {
+        Ok(entries) => match occupant(&entries) {
+            None => Ok(Vacancy::EmptyFolder),
+            Some(LOG_NAME) => taken("there is one already", "choose another name"),
+            Some(name) => taken(
+                &format!("the folder is not empty: it has `{name}`"),
+                "choose another name, or a folder below",
+            ),
+        },
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            let message = "cannot create a ledger: this path or its parent is a file; move it, or \
-                           choose another name";
-            Err(Error::new(ErrorKind::NotALedger, message).at_path(dir))
+            taken("this path or its parent is a file", "move it, or choose another name")
         }
         // Creating the folder will report any other problem.
-        Err(_) => Ok(()),
+        Err(_) => Ok(Vacancy::NoFolder),
     }
+}
+
+/// An entry because of which a folder cannot become a ledger. A folder with the segments of an
+/// unfinished ledger has its other files, too.
+fn occupant(entries: &[Entry]) -> Option<&str> {
+    let is_staged =
+        |entry: &Entry| entry.name == STAGED_LOG_NAME && entry.kind == EntryKind::Folder;
+    let is_unfinished = entries.iter().any(is_staged);
+    let is_free = |entry: &&Entry| match (entry.name.as_str(), entry.kind) {
+        ("LOCK", EntryKind::File) | ("lost+found", EntryKind::Folder) => true,
+        (LOG_NAME, _) => false,
+        _ => is_staged(entry) || (is_unfinished && in_folder(entry)),
+    };
+    let mut occupants = entries.iter().filter(|entry| !is_free(entry));
+    let is_ledger = |entry: &&Entry| entry.name == LOG_NAME && entry.kind == EntryKind::Folder;
+    let first = occupants.clone().next();
+    occupants.find(is_ledger).or(first).map(|entry| entry.name.as_str())
 }
 
 /// Publish a ledger that is durable in its staging folder under its name.
@@ -106,34 +180,40 @@ pub(crate) fn publish(
     paths: &LedgerPaths,
 ) -> Result<()> {
     let io = |what: &str, path: &Path, error| Error::io(what, path, error);
-    let parent = paths.dir().parent().unwrap_or(Path::new(""));
+    let (from, to) = if staging.is_in_place() {
+        (staging.log(), paths.log())
+    } else {
+        (staging.dir().to_owned(), paths.dir().to_owned())
+    };
+    let parent = to.parent().unwrap_or(Path::new(""));
     storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
-    storage.rename(staging.dir(), paths.dir()).map_err(|error| match error.kind() {
-        io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices => mount_point(paths.dir()),
-        _ => io("rename the ledger", paths.dir(), error),
-    })?;
+    storage.rename(&from, &to).map_err(|error| io("rename the ledger", &to, error))?;
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
 }
 
-/// A mount point cannot get its content by a rename.
-fn mount_point(dir: &Path) -> Error {
-    let message = format!(
-        "cannot create a ledger: this folder is a mount point; create it in a folder below, such as \
-         {}",
-        dir.join("ledger").display()
-    );
-    Error::new(ErrorKind::NotALedger, message).at_path(dir)
+/// Sync a folder in which a ledger is created in place.
+fn sync_in_place(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
+    if !staging.is_in_place() {
+        return Ok(());
+    }
+    let failed = |error| Error::io("sync the folder", staging.dir(), error);
+    storage.sync_dir(staging.dir()).map_err(failed)
 }
 
 /// Remove the staging folder as far as possible. The next attempt removes the rest. The caller has
 /// the lock.
 pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &LedgerPaths) {
     // The lock file is removed last: until then no other process starts in this folder.
-    if clear(storage, staging).is_ok() {
+    let is_cleared =
+        clear(storage, staging).and_then(|()| sync_in_place(&**storage, staging)).is_ok();
+    if is_cleared {
         // It may not exist yet.
         let _ = storage.remove_dir(&staging.log());
-        let _ = storage.remove(&staging.lock()).and_then(|()| storage.remove_dir(staging.dir()));
+        let removed = storage.remove(&staging.lock());
+        if removed.is_ok() && !staging.is_in_place() {
+            let _ = storage.remove_dir(staging.dir());
+        }
     }
 }
 
@@ -143,9 +223,15 @@ fn check_only_leftovers(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Re
         // It does not exist, or creating it will report what is wrong.
         return Ok(());
     }
-    check_only(&**storage, staging, staging.dir(), in_folder)?;
+    if !staging.is_in_place() {
+        check_only(&**storage, staging, staging.dir(), in_folder)?;
+    }
     check_only(&**storage, staging, &staging.log(), in_log)?;
     check_never_opened(&**storage, staging)?;
+    let snapshots = list_snapshots(&**storage, staging.dir()).unwrap_or_default();
+    if let Some(unknown) = snapshots.unknown.first() {
+        return Err(occupied(staging.dir(), &snapshots.folder, unknown));
+    }
     let blobs = BlobReader::new(storage, staging).list().unwrap_or_default();
     match blobs.unknown.first() {
         Some(unknown) => {
@@ -190,7 +276,7 @@ fn check_only(
 fn in_folder(entry: &Entry) -> bool {
     match entry.name.as_str() {
         "LOCK" | "HEAD" | ".gitignore" => entry.kind == EntryKind::File,
-        "log" | "blob" => entry.kind == EntryKind::Folder,
+        "log" | "blob" | "snap" => entry.kind == EntryKind::Folder,
         _ => false,
     }
 }
@@ -220,6 +306,15 @@ fn clear(storage: &Arc<dyn Storage>, staging: &LedgerPaths) -> Result<()> {
     for entry in storage.list(&staging.log()).unwrap_or_default() {
         let path = staging.log().join(&entry.name);
         storage.remove(&path).map_err(|error| io(&path, error))?;
+    }
+    let snapshots = list_snapshots(&**storage, staging.dir())?;
+    let names = snapshots.names.iter().map(ToString::to_string).chain(snapshots.temporary);
+    for path in names.map(|name| snapshots.folder.join(name)) {
+        storage.remove(&path).map_err(|error| io(&path, error))?;
+    }
+    if storage.list(&snapshots.folder).is_ok() {
+        let removed = storage.remove_dir(&snapshots.folder);
+        removed.map_err(|error| io(&snapshots.folder, error))?;
     }
     let blobs = BlobReader::new(storage, staging).list()?;
     let blobs = blobs.blobs.into_iter().map(|blob| blob.path).chain(blobs.unfinished);

@@ -19,7 +19,9 @@ Examples:
   ssh host ledger export .ledger | ledger import - --ledger copy
 
 The new ledger has its own identifier and the same chain value at every record. Every record is
-checked against the chain; an export that was changed or truncated leaves nothing behind.";
+checked against the chain; an export that was changed or truncated leaves nothing behind. (Only the
+member `event` of a record, its text for readers, is not read.) The export of a pruned ledger has the
+state before its first record, and is imported with it.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,7 +29,7 @@ pub(crate) struct ImportArgs {
     /// The output of `ledger export`; `-` for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The new ledger's folder, which must not exist
+    /// The new ledger's folder, which must not exist or be empty
     #[arg(long, value_name = "NEW")]
     ledger: PathBuf,
 }
@@ -54,7 +56,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     print_text(&format!(
         "{}: {} records and {} blobs, head {}:{}\n",
         args.ledger.display(),
-        imported.ack.seq,
+        imported.records,
         imported.blobs,
         imported.ack.seq,
         imported.ack.chain

@@ -76,12 +76,10 @@ fn create_if_absent(dir: &Path, for_group: bool) -> Result<bool, Error> {
 
 /// Whether there is a ledger. Takes no lock.
 fn exists(dir: &Path) -> Result<bool, Error> {
-    // Checked before the open, during which the folder may get its name.
-    let is_absent =
-        !dir.exists() || dir.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     match LedgerView::open(dir, &Environment::system()) {
         Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotALedger && is_absent => Ok(false),
+        // The creation reports a folder that cannot become a ledger.
+        Err(error) if error.kind() == ErrorKind::NotALedger => Ok(false),
         Err(error) => Err(error),
     }
 }

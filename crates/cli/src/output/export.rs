@@ -44,13 +44,13 @@ pub(crate) fn write_export(
     let outcome = loop {
         attempts_left -= 1;
         let view = open()?;
-        let (from, to) = (range.from.unwrap_or(view.log().first_seq()), range.to);
+        let (from, to) = (range.from.unwrap_or(view.first_exported()), range.to);
         if let Some(to) = to.filter(|to| *to < from) {
             let message = format!("--to {to} is before --from {from}: the range is empty");
             return Err(Failure::Usage(message));
         }
-        report_pruned(&view);
-        let job = ExportJob { view: &view, from, to, describe, task: &task };
+        report_pruned(&view, range);
+        let job = ExportJob { view: &view, from, range, describe, task: &task };
         let outcome = match output {
             None => job.write_stdout(),
             Some(path) => job.write_file(path),
@@ -77,14 +77,21 @@ pub(crate) fn write_export(
     }
 }
 
-fn report_pruned(view: &LedgerView) {
-    let first = view.log().first_seq();
-    if first > 1 {
-        let before = first - 1;
-        print_message(&format!(
-            "records 1 to {before} were pruned: this export cannot be imported"
-        ));
+fn report_pruned(view: &LedgerView, range: ExportRange) {
+    let log = view.log();
+    let before = range.from.unwrap_or(view.first_exported()).saturating_sub(1);
+    if log.first_seq() == 1 {
+        return;
     }
+    let is_noted = |seq: u64| range.to.is_none_or(|to| to >= seq);
+    print_message(&match log.retention() {
+        Some(pruned) if range.from.is_none() && is_noted(pruned.seq) => {
+            format!(
+                "records 1 to {before} were pruned: the export has the state after them instead"
+            )
+        }
+        _ => format!("the export begins after record {before}: it cannot be imported"),
+    });
 }
 
 fn report(exported: &ExportReport, output: Option<&Path>) {
@@ -116,8 +123,9 @@ enum ExportOutcome {
 
 struct ExportJob<'a> {
     view: &'a LedgerView,
+    /// The first record.
     from: u64,
-    to: Option<u64>,
+    range: ExportRange,
     describe: Describe<'a>,
     task: &'a LongTask,
 }
@@ -150,15 +158,15 @@ impl ExportJob<'_> {
     }
 
     fn write(&self, out: impl Write) -> Result<ExportOutcome, Failure> {
-        let Self { view, from, to, task, .. } = *self;
-        let last = to.or_else(|| Some(view.log().head()?.durable_seq)).unwrap_or(from);
+        let Self { view, from, range, task, .. } = *self;
+        let last = range.to.or_else(|| Some(view.log().head()?.durable_seq)).unwrap_or(from);
         let describe = |record: &LoggedRecord| {
             let done = record.seq.saturating_sub(from);
             task.show("exporting", done, last.saturating_sub(from).saturating_add(1));
             (self.describe)(record)
         };
         let mut out = BufWriter::new(StoppableWriter { out, task, early_end: None });
-        let exported = view.export(from, to, &describe, &mut out);
+        let exported = view.export(range.from, range.to, &describe, &mut out);
         let (writer, rest) = out.into_parts();
         match (writer.early_end, exported) {
             (Some(EarlyEnd::ReaderClosed), _) => Ok(ExportOutcome::ReaderClosed),
