@@ -33,13 +33,13 @@ pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{
     print_answer, print_answer_aside, print_error, print_json, print_line, print_message,
-    print_raw, print_raw_to, print_result, print_text,
+    print_raw, print_raw_to, print_result, print_text, wrapped_text,
 };
 pub(crate) use progress_bar::{LongTask, ProgressUnit, progress_bar};
 pub(crate) use question::question_subject_text;
 
 pub(crate) use render::{
-    escape_control, escape_lines, escape_path, is_printable, parse_since, time_of_day,
+    escape_control, escape_lines, escape_path, is_printable, local_moment, parse_since, time_of_day,
 };
 pub(crate) use reporter::{Audience, RunReporter};
 pub(crate) use run_json::{PendingJson, ProgressLine, SummaryLine, WaitsLine};

@@ -29,7 +29,12 @@ pub(crate) fn print_error(message: &str) {
 
 /// Prints text for people on standard output, escaped, and wrapped to the terminal.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
-    print_raw(&Style::of_stdout().wrap(&escape_lines(text)))
+    print_raw(&wrapped_text(text))
+}
+
+/// Text for people as it is printed on standard output: escaped, and wrapped to the terminal.
+pub(crate) fn wrapped_text(text: &str) -> String {
+    Style::of_stdout().wrap(&escape_lines(text))
 }
 
 /// Prints text on standard output, byte for byte.

@@ -12,6 +12,7 @@ use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
 use super::budget::{budget_used_text, cost_text, paused_text};
 use super::question::question_subject_text;
+use super::render::local_moment;
 use super::shell::shell_command;
 
 /// The maximum number of items of a list that are shown.
@@ -36,10 +37,11 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
         Progress::Lost { step, detail, status, .. } => {
             format!("{step}: attempt lost: {detail}; the step is {status}")
         }
-        Progress::Dispatched { step, title, attempt, .. } => match attempt {
-            1 => format!("{step}: dispatched: {title}"),
-            _ => format!("{step}: dispatched, attempt {attempt}: {title}"),
-        },
+        Progress::Dispatched { step, title, attempt, .. } => {
+            let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            let title = if title.is_empty() { String::new() } else { format!(": {title}") };
+            format!("{step}: dispatched{again}{title}")
+        }
         Progress::Receipt { step, outcome, message, status, .. } => match *outcome {
             "succeeded" if message.is_empty() => format!("{step}: {status}"),
             "succeeded" => format!("{step}: not accepted: {message}; the step is {status}"),
@@ -76,7 +78,7 @@ pub(super) fn progress_text(progress: &Progress) -> Option<String> {
             None => note.clone(),
         },
         Progress::Waiting { until, reason } => {
-            format!("waiting until {}: {reason}", time_text(*until))
+            format!("waiting until {}: {reason}", local_moment(*until))
         }
         Progress::Draining { reason, running } => {
             format!("{reason}: no more steps are dispatched; {running} still running")
@@ -125,10 +127,14 @@ pub(crate) fn summary_text(summary: &RunSummary, ledger: &Path) -> String {
 }
 
 /// A step as an argument of a command: its id, or its number if the id looks like an option or a
-/// number.
+/// number, or is too long to type.
 pub(crate) fn step_argument(step: &StepName) -> String {
-    if step.id.starts_with(['-', '#']) { format!("#{}", step.number) } else { step.id.clone() }
+    let is_id = !step.id.starts_with(['-', '#']) && step.id.chars().count() <= TYPED_MAX;
+    if is_id { step.id.clone() } else { format!("#{}", step.number) }
 }
+
+/// The longest id in a command, in characters.
+const TYPED_MAX: usize = 40;
 
 fn steps(summary: &RunSummary) -> String {
     let counts = &summary.counts;
@@ -233,8 +239,14 @@ pub(crate) fn pending_commands(item: &Pending, run: &str, ledger: &Path) -> (Str
             (format!("the run is {}", paused_text(cause)), vec![command])
         }
         Pending::Replan { trigger, from, reason } => {
-            let withdraw = line("plan withdraw", &[run]);
-            (replan(trigger, from.as_ref(), reason), vec![withdraw])
+            let mut commands = Vec::new();
+            if let Some(step) = from {
+                let step = step_argument(step);
+                commands.push(line("retry", &[run, &step]));
+                commands.push(format!("{} --reason WHY", line("skip", &[run, &step])));
+            }
+            commands.push(line("plan withdraw", &[run]));
+            (replan(trigger, from.as_ref(), reason), commands)
         }
         Pending::Decision { step, message } => {
             let commands = decision_commands(step, run, ledger);

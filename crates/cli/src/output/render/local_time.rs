@@ -17,6 +17,13 @@ pub(crate) fn time_of_day(time: Timestamp) -> String {
     local(time).map_or_else(String::new, |time| time.strftime("%H:%M:%S").to_string())
 }
 
+/// A time where the user is: `22:04:11`, or `2026-11-25 22:04` if it is on another day than now.
+pub(crate) fn local_moment(time: Timestamp) -> String {
+    let Some(local) = local(time) else { return String::new() };
+    let format = if local.date() == Zoned::now().date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
+    local.strftime(format).to_string()
+}
+
 /// Parses a time of the past: `8h` (that long ago), `22:00` (the last time it was that time of day),
 /// `2026-11-25 22:00` (where the user is), or a time with a zone (RFC 3339).
 pub(crate) fn parse_since(text: &str, now: Timestamp) -> Option<Timestamp> {

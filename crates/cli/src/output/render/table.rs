@@ -1,7 +1,7 @@
 //! Tables: rows in aligned columns.
 
 use super::style::{Paint, Style};
-use super::width::width;
+use super::width::{cut, width};
 
 /// Rows in aligned columns.
 #[derive(Debug, Default)]
@@ -21,10 +21,22 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The indented lines. The last column is cut at the width of the terminal.
+    /// The indented lines. The last column is cut at the width of the terminal, and every other one at half
+    /// of it.
     pub(crate) fn lines(&self, style: Style, indent: usize) -> Vec<String> {
+        let limit = style.columns().map_or(usize::MAX, |columns| (columns / 2).max(CELL_MIN));
+        let cell = |(paint, text): &(Paint, String)| (*paint, cut(text, limit));
+        let rows: Vec<Vec<(Paint, String)>> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let (last, others) =
+                    row.split_last().map_or((None, &[][..]), |(last, others)| (Some(last), others));
+                others.iter().map(cell).chain(last.cloned()).collect()
+            })
+            .collect();
         let mut widths: Vec<usize> = Vec::new();
-        for row in &self.rows {
+        for row in &rows {
             for (place, (_, text)) in row.iter().enumerate() {
                 match widths.get_mut(place) {
                     Some(widest) => *widest = (*widest).max(width(text)),
@@ -32,7 +44,7 @@ impl Table {
                 }
             }
         }
-        self.rows.iter().map(|row| line(row, &widths, style, indent)).collect()
+        rows.iter().map(|row| line(row, &widths, style, indent)).collect()
     }
 }
 
@@ -51,6 +63,9 @@ fn line(row: &[(Paint, String)], widths: &[usize], style: Style, indent: usize) 
     out.trim_end().to_owned()
 }
 
+/// A cell is not cut below this width.
+const CELL_MIN: usize = 24;
+
 /// Spaces between columns.
 const GAP: usize = 2;
 
@@ -68,6 +83,9 @@ mod tests {
         assert_eq!(table.lines(Style::PLAIN, 2)[0], "  a          b");
         let narrow = Style { color: Color::Off, columns: Some(40) };
         assert_eq!(table.lines(narrow, 2)[1], format!("  long cell  {}...", "x".repeat(24)));
+        let mut long = Table::default();
+        long.row([(Paint::None, "y".repeat(90)), (Paint::None, "why".to_owned())]);
+        assert_eq!(long.lines(narrow, 0)[0], format!("{}...  why", "y".repeat(21)));
         let painted = Style { color: Color::On, columns: Some(40) };
         assert!(table.lines(painted, 2)[1].contains("\u{1b}[32mlong cell\u{1b}[0m  x"));
     }

@@ -41,7 +41,8 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut used: usize = 0;
     for word in text.split(' ') {
         let wanted = width(word);
-        if used > 0 && used.saturating_add(1 + wanted) > columns {
+        // A word that fits no line stays where it is: the terminal wraps it.
+        if used > 0 && wanted <= columns && used.saturating_add(1 + wanted) > columns {
             lines.push(std::mem::take(&mut line));
             used = 0;
         }
@@ -56,15 +57,16 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Wraps each line of a text between words; the rest of a line is indented two columns more.
+/// Wraps each line of a text between words; the rest of a line is indented two columns more. A command
+/// to type is one line, however long: a part of it may do something else.
 pub(super) fn wrap_lines(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
     for line in text.split('\n') {
-        if width(line) <= columns {
+        let body = line.trim_start_matches(' ');
+        if width(line) <= columns || body.starts_with(COMMAND) {
             out.push(line.to_owned());
             continue;
         }
-        let body = line.trim_start_matches(' ');
         let indent = line.len() - body.len();
         let room = columns.saturating_sub(indent + REST_INDENT).max(ROOM_MIN);
         let mut parts = wrap(body, room).into_iter();
@@ -74,6 +76,9 @@ pub(super) fn wrap_lines(text: &str, columns: usize) -> String {
     }
     out.join("\n")
 }
+
+/// How a command to type begins. A message begins with the name and a colon.
+const COMMAND: &str = "ledger ";
 
 /// Further indentation of the rest of a wrapped line.
 const REST_INDENT: usize = 2;
@@ -105,5 +110,16 @@ mod tests {
             assert!(width(line) <= 30, "{line}");
         }
         assert_eq!(wrap_lines("x".repeat(50).as_str(), 30), "x".repeat(50), "words are kept");
+        let long = format!("failed: {}: it is too long for a line", "x".repeat(50));
+        let expected = format!("failed: {}:\n  it is too long for a line", "x".repeat(50));
+        assert_eq!(wrap_lines(&long, 30), expected, "what fits no line begins no line");
+    }
+
+    #[test]
+    fn command_to_type_is_not_wrapped() {
+        let text = "to do it, type this command\n  ledger retry plan a-step-with-a-long-name";
+        let wrapped = wrap_lines(text, 24);
+        let command = "\n  ledger retry plan a-step-with-a-long-name";
+        assert_eq!(wrapped, format!("to do it, type this\n  command{command}"));
     }
 }
