@@ -27,6 +27,8 @@ struct Client {
     id: u64,
     /// Whether each request carries what the stateless era demands.
     is_stateless: bool,
+    /// What the client can do.
+    capabilities: Value,
 }
 
 impl Client {
@@ -35,17 +37,22 @@ impl Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, to, from, id: 0, is_stateless: false }
+        Self { child, to, from, id: 0, is_stateless: false, capabilities: json!({}) }
     }
 
     /// A client of the era with `initialize`.
     fn of_session(place: &Place, words: &[&str]) -> Self {
+        Self::of_session_with(place, words, &json!({}))
+    }
+
+    /// A client of that era that can do something.
+    fn of_session_with(place: &Place, words: &[&str], capabilities: &Value) -> Self {
         let mut client = Self::start(place, words);
         let answer = client.ask(
             "initialize",
             json!({
                 "protocolVersion": "2025-06-18",
-                "capabilities": {},
+                "capabilities": capabilities,
                 "clientInfo": { "name": "test", "version": "0" },
             }),
         );
@@ -84,7 +91,7 @@ impl Client {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
             });
         }
         json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params })
@@ -587,4 +594,196 @@ fn claim_by_command(place: &Place, number: usize) -> Vec<u64> {
             None => assert_eq!(line["kind"], "locked", "{line}"),
         }
     }
+}
+
+/// A plan that begins with a question.
+const GATED: &str = "\
+title: Release 1.2
+steps:
+  - {id: publish, goal: Publish it, gate: {question: Publish now?}}
+  - {id: tell, after: [publish], gate: {question: Tell whom?, options: [team, world]}}
+";
+
+/// A client that shows forms, and its user, who fills in what `fill` says for each form.
+fn call_with_forms(
+    client: &mut Client,
+    (tool, arguments): (&str, &Value),
+    fill: &mut dyn FnMut(&Value) -> Value,
+) -> Value {
+    let mut params = json!({ "name": tool, "arguments": arguments });
+    if client.is_stateless {
+        loop {
+            let result = client.ask("tools/call", params.clone());
+            if result["resultType"] != "input_required" {
+                return result;
+            }
+            for (key, form) in result["inputRequests"].as_object().unwrap() {
+                assert_eq!(form["method"], "elicitation/create");
+                params["inputResponses"][key] = fill(&form["params"]);
+            }
+        }
+    }
+    let request = client.request("tools/call", params);
+    client.send(&request);
+    loop {
+        let message = client.receive();
+        if message["method"] != "elicitation/create" {
+            assert_eq!(message["id"], request["id"], "{message}");
+            return message["result"].clone();
+        }
+        let result = fill(&message["params"]);
+        client.send(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }));
+    }
+}
+
+fn with_forms(check: impl Fn(&Place, &mut Client)) {
+    for is_stateless in [false, true] {
+        let place = Place::planned(GATED);
+        let words = ["--role", "operator", "--by", "ana"];
+        let capabilities = json!({ "elicitation": { "form": {} } });
+        let mut client = if is_stateless {
+            let mut client = Client::stateless(&place, &words);
+            client.capabilities = capabilities;
+            client
+        } else {
+            Client::of_session_with(&place, &words, &capabilities)
+        };
+        check(&place, &mut client);
+    }
+}
+
+fn accepted(answer: &str) -> Value {
+    json!({ "action": "accept", "content": { "answer": answer, "note": "seen" } })
+}
+
+/// Goal: a claim that finds nothing because of a question asks the user, in both eras, records the answer
+/// under the user's name, and gets the step.
+#[test]
+fn claim_asks_the_user_about_an_open_question() {
+    with_forms(|place, client| {
+        let mut forms = Vec::new();
+        let mut yes = |form: &Value| {
+            forms.push(form.clone());
+            accepted("yes")
+        };
+        let result = call_with_forms(client, ("ledger_claim", &json!({})), &mut yes);
+        assert_eq!(result["structuredContent"]["step"]["id"], "publish", "{result}");
+        assert_eq!(forms.len(), 1, "{forms:?}");
+        let form = &forms[0];
+        assert!(form["message"].as_str().unwrap().contains("Publish now?"), "{form}");
+        assert!(form["message"].as_str().unwrap().contains("goal: Publish it"), "{form}");
+        let schema = &form["requestedSchema"];
+        assert_eq!(schema["properties"]["answer"]["enum"], json!(["yes", "no", "skip"]), "{form}");
+        assert_eq!(schema["required"], json!(["answer"]));
+        let answered = place.ledger("inspect approvals").code(0);
+        answered.says(&["answered yes by ana: seen"]);
+        // The next question has options of its own.
+        let token = result["structuredContent"]["token"].clone();
+        client.call("ledger_report", &json!({ "token": token, "outcome": "succeeded" }));
+        let mut team = |form: &Value| {
+            assert_eq!(
+                form["requestedSchema"]["properties"]["answer"]["enum"],
+                json!(["team", "world", "skip"])
+            );
+            accepted("team")
+        };
+        let result = call_with_forms(client, ("ledger_claim", &json!({})), &mut team);
+        // The answer is the result of the step, and the run is done.
+        assert_eq!(result["structuredContent"]["status"], "done", "{result}");
+        place.ledger("inspect step tell").code(0).says(&["team"]);
+    });
+}
+
+/// Goal: without an answer of the user nothing is decided, and the answer of the call has the commands to
+/// type; the same for a client that shows no forms, and for a worker.
+#[test]
+fn undecided_question_is_answered_with_the_commands_to_type() {
+    let undecided = |result: &Value, place: &Place| {
+        let answer = &result["structuredContent"];
+        assert_eq!(
+            (&answer["got"], &result["isError"]),
+            (&json!(false), &json!(false)),
+            "{result}"
+        );
+        let decision = &answer["decisions"][0];
+        assert!(decision["text"].as_str().unwrap().contains("Publish now?"), "{answer}");
+        let commands = decision["commands"].to_string();
+        assert!(commands.contains("ledger answer ") && commands.contains(" yes"), "{commands}");
+        assert_eq!(place.state().runs.values().next().unwrap().questions.len(), 1);
+    };
+    with_forms(|place, client| {
+        for result in [
+            json!({ "action": "decline" }),
+            json!({ "action": "cancel" }),
+            json!({ "action": "accept" }),
+            json!("nonsense"),
+        ] {
+            let mut forms = 0;
+            let mut fill = |_: &Value| {
+                forms += 1;
+                result.clone()
+            };
+            let result = call_with_forms(client, ("ledger_claim", &json!({})), &mut fill);
+            undecided(&result, place);
+            assert_eq!(forms, 1);
+        }
+        // An answer that the question does not have is rejected.
+        let result =
+            call_with_forms(client, ("ledger_claim", &json!({})), &mut |_| accepted("perhaps"));
+        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(place.state().runs.values().next().unwrap().questions.len(), 1);
+    });
+    let place = Place::planned(GATED);
+    let forms = json!({ "elicitation": {} });
+    let plain = json!({ "elicitation": { "url": {} } });
+    for (role, capabilities) in [("operator", &plain), ("worker", &forms)] {
+        let mut client = Client::of_session_with(&place, &["--role", role], capabilities);
+        undecided(&client.call_any("ledger_claim", &json!({})), &place);
+        undecided(&client.call_any("ledger_claim", &json!({ "wait_seconds": 1 })), &place);
+    }
+}
+
+/// Goal: what the user chooses in the form is recorded, not what the model passed; a user who declines
+/// decides nothing.
+#[test]
+fn answer_of_a_model_is_a_proposal_to_the_user() {
+    with_forms(|place, client| {
+        let question = |place: &Place| {
+            let run = place.state().runs.values().next().unwrap().clone();
+            run.questions.keys().next().map(|id| id.0)
+        };
+        let number = question(place).unwrap();
+        let arguments = json!({ "question": number, "answer": "yes", "by": "ana", "note": "sure" });
+        let call = ("ledger_answer", &arguments);
+        let declined = call_with_forms(client, call, &mut |_| json!({ "action": "decline" }));
+        let text = declined["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("rejection: declined\n"), "{declined}");
+        assert_eq!(question(place), Some(number));
+        let mut no = |form: &Value| {
+            let message = form["message"].as_str().unwrap();
+            assert!(message.contains("Publish now?"), "{message}");
+            assert!(message.contains("The agent proposes, for ana: yes (sure)"), "{message}");
+            accepted("no")
+        };
+        let result = call_with_forms(client, call, &mut no);
+        assert_eq!(result["structuredContent"]["answer"], "no", "{result}");
+        assert_ne!(question(place), Some(number));
+    });
+    let place = Place::planned(PLAN);
+    let capabilities = json!({ "elicitation": {} });
+    let mut client = Client::of_session_with(&place, &["--role", "operator"], &capabilities);
+    let task = client.call("ledger_claim", &json!({}));
+    client.call("ledger_report", &json!({ "token": task["token"], "outcome": "succeeded" }));
+    let arguments = json!({ "step": "build", "answer": "pass", "by": "ana" });
+    let mut fail = |form: &Value| {
+        assert_eq!(
+            form["requestedSchema"]["properties"]["answer"]["enum"],
+            json!(["pass", "fail"])
+        );
+        accepted("fail")
+    };
+    let result = call_with_forms(&mut client, ("ledger_answer", &arguments), &mut fail);
+    assert_eq!(result["isError"], false, "{result}");
+    place.ledger("inspect step build").code(0).says(&["seen"]);
+    assert!(!place.ledger("status").out.contains("1 of 2"));
 }

@@ -1,10 +1,11 @@
-"""Runs a plan with the official Python client."""
+"""Runs a plan with the official Python client, and answers a question of another plan in a form."""
 
 import asyncio
 import json
 import os
+import subprocess
 
-from mcp import ClientSession, StdioServerParameters
+from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
 
@@ -38,4 +39,36 @@ async def main():
         assert over["got"] is False and over["status"] == "done", over
 
 
+async def answer_in_a_form():
+    with open("gated.yaml", "w") as file:
+        file.write("steps: [{id: deploy, gate: {question: Deploy now?}}]\n")
+    subprocess.run([os.environ["LEDGER"], "plan", "propose", "gated.yaml"], check=True)
+    server = StdioServerParameters(
+        command=os.environ["LEDGER"],
+        args=["mcp", "--role", "operator", "--run", "gated", "--by", "ana"],
+        env=dict(os.environ),
+    )
+    forms = []
+
+    async def fill(context, form):
+        print(f"form: {form.message}")
+        forms.append(form)
+        return types.ElicitResult(action="accept", content={"answer": "yes", "note": "looked at"})
+
+    async with (
+        stdio_client(server) as (read, write),
+        ClientSession(read, write, elicitation_callback=fill) as client,
+    ):
+        await client.initialize()
+        claimed = await client.call_tool("ledger_claim", {})
+        print(f"ledger_claim\n  {claimed.content[0].text[:400]}")
+        assert json.loads(claimed.content[0].text)["step"]["id"] == "deploy", claimed
+    assert len(forms) == 1 and "Deploy now?" in forms[0].message, forms
+    approvals = subprocess.run(
+        [os.environ["LEDGER"], "inspect", "approvals", "gated"], check=True, capture_output=True, text=True
+    ).stdout
+    assert "answered yes by ana: looked at" in approvals, approvals
+
+
 asyncio.run(main())
+asyncio.run(answer_in_a_form())

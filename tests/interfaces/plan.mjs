@@ -3,6 +3,15 @@ function expect(condition, what, found) {
   if (!condition) throw new Error(`${what}: ${JSON.stringify(found)}`);
 }
 
+// The user: looks at what the agent proposes, and agrees.
+let forms = 0;
+export async function fillForm({ params }) {
+  console.log(`form: ${params.message}`);
+  expect(params.message.includes("The agent proposes, for ana: pass"), "the proposal", params);
+  forms += 1;
+  return { action: "accept", content: { answer: "pass", note: "looked at" } };
+}
+
 export async function runPlan(client) {
   const call = async (name, args) => {
     const result = await client.callTool({ name, arguments: args });
@@ -27,6 +36,7 @@ export async function runPlan(client) {
     if (step === "publish") {
       expect(reported.status === "reported", "not accepted yet", reported);
       await call("ledger_answer", { step, answer: "pass", by: "ana", note: "seen" });
+      expect(forms === 1, "the user was asked once", forms);
     } else {
       expect(reported.status === "accepted", "accepted", reported);
     }

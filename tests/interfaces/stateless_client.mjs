@@ -2,7 +2,7 @@
 // older one: the server must answer `server/discover`.
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { runPlan } from "./plan.mjs";
+import { fillForm, runPlan } from "./plan.mjs";
 
 const transport = new StdioClientTransport({
   command: process.env.LEDGER,
@@ -10,7 +10,9 @@ const transport = new StdioClientTransport({
   cwd: process.cwd(),
   env: process.env,
 });
-const client = new Client({ name: "stateless-client", version: "1.0.0" });
+const capabilities = { elicitation: { form: {} } };
+const client = new Client({ name: "stateless-client", version: "1.0.0" }, { capabilities });
+client.setRequestHandler("elicitation/create", fillForm);
 await client.connect(transport);
 await runPlan(client);
 await client.close();

@@ -25,5 +25,5 @@ pub(crate) struct PauseArgs {
 pub(crate) fn pause(args: &PauseArgs) -> Result<Code, Failure> {
     let AuthorArgs { ledger, run, author, reason } = &args.author;
     let (run, by, reason) = (run_name(ledger, run.name())?, author.by.clone(), reason.clone());
-    ledger.execute(PauseRequest { run, by, reason })
+    ledger.execute(PauseRequest { run, by, reason, by_runner: false })
 }

@@ -1,17 +1,21 @@
 //! `ledger questions`: the items that wait for a person, and the commands that resolve them.
 
+use std::path::Path;
+
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::internals::plan::{CompactStep, Route};
+use plan_ledger::internals::plan::{CompactStep, Route, VALUE};
 use plan_ledger::{Json, Run, State};
 
 use crate::options::LedgerArgs;
 use crate::output::{
-    Code, Failure, PendingJson, cost_text, escape_control, pending_text, print_line, print_text,
+    Code, Failure, PendingJson, cost_text, escape_control, pending_commands, pending_text,
+    print_line, print_text,
 };
 use crate::protocol::StepName;
+use crate::requests::run_or_only;
 use crate::runner::{Pending, pending};
 
 use super::read_state::read_state;
@@ -80,6 +84,53 @@ pub(crate) struct WaitingItemLine<'a> {
 pub(crate) struct QuestionsLine {
     /// The number of items that wait for a person.
     waiting: usize,
+}
+
+/// A decision of a run that waits for a person.
+#[derive(Debug)]
+pub(crate) struct OpenDecision {
+    /// The number of the question; `None` if it is decided in another way.
+    pub(crate) question: Option<u64>,
+    /// Whether a version of the plan waits for approval.
+    pub(crate) is_review: bool,
+    /// The id of its step, if it is about one.
+    pub(crate) step: Option<String>,
+    pub(crate) text: String,
+    /// What a person needs to know for the answer, in lines.
+    pub(crate) facts: Vec<String>,
+    /// The possible answers; empty for a value.
+    pub(crate) options: Vec<String>,
+    /// The hash of what the question shows.
+    pub(crate) shown: String,
+    /// Commands, one of which is enough.
+    pub(crate) commands: Vec<String>,
+}
+
+/// The decisions that wait for a person in the named run, or in the only active one.
+pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
+    let Ok(run) = run_or_only(state, run) else { return Vec::new() };
+    let items = pending(run, &Route::default()).into_iter().filter(Pending::needs_person);
+    items.map(|item| open_decision(run, &item, dir)).collect()
+}
+
+fn open_decision(run: &Run, item: &Pending, dir: &Path) -> OpenDecision {
+    let (text, commands) = pending_commands(item, &run.name, dir);
+    let fact = |QuestionFact { name, value }| format!("{name}: {value}");
+    let facts = question_context(run, item).into_iter().map(fact).collect();
+    let is_review = matches!(item, Pending::Review { .. });
+    let (mut question, mut options, mut shown) = (None, Vec::new(), String::new());
+    if let Pending::Question { id, asked, .. } = item {
+        question = Some(id.0);
+        shown = asked.shown.to_string();
+        if !asked.options.iter().any(|option| option == VALUE) {
+            options.clone_from(&asked.options);
+        }
+    }
+    let step = match item {
+        Pending::Question { step, .. } => step.as_ref().map(|step| step.id.clone()),
+        _ => None,
+    };
+    OpenDecision { question, is_review, step, text, facts, options, shown, commands }
 }
 
 /// One fact for the answer to a question.

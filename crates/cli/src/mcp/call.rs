@@ -1,5 +1,6 @@
 //! One call of a tool: the ledger, the role, and how requests are made.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use crate::protocol::{Answer, Failure, hex};
 use crate::requests::{Request, Role};
 use crate::server::Client;
 
+use super::forms::{Form, PersonAnswer, PersonAnswers};
 use super::key::{KEY_LENGTH_MAX, key_of, user_seed};
 
 /// How long a call waits for a locked ledger, and for the answer of a server.
@@ -31,6 +33,8 @@ pub(super) struct ToolServer {
     pub(super) run: Option<String>,
     /// The worker where a call names none.
     pub(super) worker: String,
+    /// The person who fills in forms.
+    pub(super) person: String,
     /// Distinguishes the calls of this process from those of others.
     nonce: String,
     /// The secrets of claims follow from it.
@@ -79,12 +83,23 @@ impl ToolServer {
         role: Role,
         run: Option<String>,
         worker: Option<String>,
+        person: String,
     ) -> Self {
         let nonce = hex(&environment.ids.next_id());
         let seed = user_seed(&environment.new_secret()).unwrap_or_else(|| nonce.clone());
         let word: String = nonce.chars().take(8).collect();
         let worker = worker.unwrap_or_else(|| format!("mcp/{word}"));
-        Self { dir, environment, role, run, worker, nonce, seed, is_closed: AtomicBool::new(false) }
+        Self {
+            dir,
+            environment,
+            role,
+            run,
+            worker,
+            person,
+            nonce,
+            seed,
+            is_closed: AtomicBool::new(false),
+        }
     }
 
     /// Notes that the client is gone.
@@ -100,6 +115,12 @@ pub(super) struct ToolCall<'a> {
     pub(super) id: String,
     /// Whether the client has cancelled the call.
     pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Whether the user can be asked.
+    pub(super) can_ask: bool,
+    /// What the user did with the forms that this call has shown.
+    pub(super) answers: &'a PersonAnswers,
+    /// The form that is to be shown before the call continues.
+    pub(super) form: Cell<Option<Form>>,
 }
 
 impl ToolCall<'_> {
@@ -119,6 +140,22 @@ impl ToolCall<'_> {
             Some(key) => Ok(key_of(&["chosen", tool, key])),
             None => Ok(key_of(&["call", &self.server.nonce, &self.id])),
         }
+    }
+
+    /// What the user answers to a form; `None` if the user cannot be asked.
+    ///
+    /// # Errors
+    /// The user has not seen the form yet: the call ends here, and begins again with the answer.
+    pub(super) fn ask(&self, form: Form) -> Result<Option<PersonAnswer>, ToolRefusal> {
+        if let Some(answer) = self.answers.get(&form.key) {
+            return Ok(Some(answer.clone()));
+        }
+        if !self.can_ask || self.server.role < Role::Operator {
+            return Ok(None);
+        }
+        let message = form.message.clone();
+        self.form.set(Some(form));
+        Err(ToolRefusal::new("input_required", message))
     }
 
     /// Makes a request under a key.

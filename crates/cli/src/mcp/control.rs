@@ -12,6 +12,7 @@ use plan_ledger::internals::plan::{Criterion, Review};
 use plan_ledger::{Ruling, RunPolicy, Step, TextPolicy, plan_hash};
 
 use crate::commands::prime::ReadFrom;
+use crate::commands::questions::{OpenDecision, open_decisions};
 use crate::protocol::Failure;
 use crate::requests::{
     AddStepRequest, AnswerRequest, AnswerStepRequest, BudgetChange, BudgetRequest, CancelRequest,
@@ -22,6 +23,7 @@ use crate::requests::{
 
 use super::arguments::{AnswerArguments, ControlAction, ControlArguments, PlanArguments, PlanMode};
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
+use super::forms::{Form, PersonAnswer};
 use super::key::{key_of, key_of_content};
 use super::work::value_of;
 
@@ -137,6 +139,7 @@ fn add_step(call: &ToolCall<'_>, arguments: PlanArguments) -> ToolOutcome {
 }
 
 pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOutcome {
+    let arguments = confirmed(call, arguments)?;
     let AnswerArguments { run, question, step, answer, by, note, shown } = arguments;
     let note = note.unwrap_or_default();
     let content = match json!({
@@ -181,6 +184,71 @@ pub(super) fn answer(call: &ToolCall<'_>, arguments: AnswerArguments) -> ToolOut
     Ok(line(answer.lines.into_iter().next()))
 }
 
+/// The decision as the person makes it. In a client that shows forms, the user decides there; what the
+/// model passed is a proposal.
+fn confirmed(
+    call: &ToolCall<'_>,
+    arguments: AnswerArguments,
+) -> Result<AnswerArguments, ToolRefusal> {
+    let Some((what, options)) = decided(call, &arguments)? else { return Ok(arguments) };
+    let AnswerArguments { answer, by, note, .. } = &arguments;
+    let note_text = note.as_ref().map_or_else(String::new, |note| format!(" ({note})"));
+    let message = format!("{what}\nThe agent proposes, for {by}: {answer}{note_text}");
+    let key = format!("answer-{}", key_of(&[&message, &options.join("\n")]));
+    match call.ask(Form { key, message, options })? {
+        None => Ok(arguments),
+        Some(PersonAnswer::Given { answer, note }) => {
+            let note = if note.is_empty() { arguments.note } else { Some(note) };
+            Ok(AnswerArguments { answer, note, ..arguments })
+        }
+        Some(PersonAnswer::None) => {
+            let message = "the user did not decide; nothing was recorded";
+            Err(ToolRefusal::new("declined", message))
+        }
+    }
+}
+
+/// What the arguments of an answer decide, and the possible answers. `None` if they are invalid, which
+/// the request says.
+fn decided(
+    call: &ToolCall<'_>,
+    arguments: &AnswerArguments,
+) -> Result<Option<(String, Vec<String>)>, ToolRefusal> {
+    let words = |words: [&str; 2]| words.map(str::to_owned).to_vec();
+    let word = arguments.answer.as_str();
+    let of_step = |step: &str| match word {
+        "pass" | "fail" => {
+            Some((format!("Do the criteria of step {step} hold?"), words(["pass", "fail"])))
+        }
+        "retry" | "skip" => Some((format!("Retry or skip step {step}?"), words(["retry", "skip"]))),
+        "landed" | "did-not-happen" => Some((
+            format!("Did the lost attempt of step {step} do its work?"),
+            words(["landed", "did-not-happen"]),
+        )),
+        _ => None,
+    };
+    if let (None, Some(step)) = (arguments.question, &arguments.step)
+        && let Some(decided) = of_step(step)
+    {
+        return Ok(Some(decided));
+    }
+    let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
+    let run = call.run(arguments.run.clone());
+    let open = open_decisions(read.state(), run.as_deref(), &call.server.dir);
+    let is_meant = |it: &&OpenDecision| match (arguments.question, &arguments.step) {
+        (Some(number), None) => it.question == Some(number),
+        (None, Some(step)) => it.question.is_some() && it.step.as_ref() == Some(step),
+        (None, None) => it.is_review,
+        (Some(_), Some(_)) => false,
+    };
+    Ok(open.iter().find(is_meant).map(|it| {
+        let text =
+            std::iter::once(&it.text).chain(&it.facts).cloned().collect::<Vec<_>>().join("\n");
+        let options = if it.is_review { words(["approve", "reject"]) } else { it.options.clone() };
+        (text, options)
+    }))
+}
+
 pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolOutcome {
     let ControlArguments { action, run, name, value, if_version, reason, by } = arguments;
     let reason = reason.unwrap_or_default();
@@ -193,7 +261,7 @@ pub(super) fn control(call: &ToolCall<'_>, arguments: ControlArguments) -> ToolO
     };
     let named = || active_run(call, run.clone());
     let request: Request = match action {
-        ControlAction::Pause => PauseRequest { run: named()?, by, reason }.into(),
+        ControlAction::Pause => PauseRequest { run: named()?, by, reason, by_runner: false }.into(),
         ControlAction::Unpause => UnpauseRequest { run: named()?, by }.into(),
         ControlAction::Cancel => CancelRequest { run: named()?, by, reason }.into(),
         ControlAction::Withdraw => WithdrawRequest { run: named()?, by, reason }.into(),

@@ -3,7 +3,7 @@
 //!
 //! A tool call becomes a request, as a command does, and goes the same way: to the server of the
 //! ledger, or to the ledger itself. `tools` lists the tools with their types, `work`, `read` and
-//! `control` execute them, `result` fits what they answer to a limit, and `service` answers the
+//! `control` execute them, `forms` asks the user, `result` fits what they answer to a limit, and `service` answers the
 //! protocol, both the one with `initialize` and the stateless one.
 //!
 //! Invariants:
@@ -11,7 +11,7 @@
 //! - A role sees only its tools, and a request that needs another role is rejected.
 //! - A call that is repeated with the same identifier, or under the same key, takes effect once.
 //! - Input is untrusted: a message has a limit, a line that is not JSON is answered, and no call waits
-//!   longer than 50 s.
+//!   longer than 50 s, for a step or for the user.
 
 #[cfg(feature = "mcp")]
 mod arguments;
@@ -19,6 +19,8 @@ mod arguments;
 mod call;
 #[cfg(feature = "mcp")]
 mod control;
+#[cfg(feature = "mcp")]
+mod forms;
 #[cfg(feature = "mcp")]
 mod key;
 #[cfg(feature = "mcp")]
@@ -44,7 +46,7 @@ use clap::Args;
 
 #[cfg(feature = "mcp")]
 use crate::options::environment;
-use crate::options::{LedgerOption, RunOption, parse_words};
+use crate::options::{ByOption, LedgerOption, RunOption, parse_words};
 #[cfg(feature = "mcp")]
 use crate::output::render::{ColorChoice, set_color};
 use crate::output::{Code, Failure};
@@ -59,7 +61,8 @@ Examples:
   ledger mcp --role operator                       also plans, answers and control
   ledger mcp --role viewer --run my-plan           only read, about that run
 
-An agent host starts it: `ledger setup HOST` adds it to the settings. It speaks JSON-RPC on standard
+An agent host starts it: `ledger setup HOST` adds it to the settings. An operator's server asks the user
+about open questions, in hosts that can show a form; the answers are recorded under --by. It speaks JSON-RPC on standard
 input and output, and ends when its input ends. format/mcp.md describes the tools.";
 
 /// The roles.
@@ -82,6 +85,8 @@ pub(crate) struct McpArgs {
     /// The name of the worker [default: mcp/ and a random word]
     #[arg(long, value_name = "NAME", env = "LEDGER_WORKER", hide_env_values = true)]
     worker: Option<String>,
+    #[command(flatten)]
+    person: ByOption,
 }
 
 #[cfg(not(feature = "mcp"))]
@@ -101,6 +106,7 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<Code, Failure> {
         args.role,
         args.run.run.clone(),
         args.worker.clone(),
+        args.person.by.clone(),
     );
     stdio::serve(server)?;
     Ok(Code::Success)

@@ -3,6 +3,7 @@
 //! The crate `rmcp` speaks both eras: `initialize` up to 2025-11-25, and the stateless 2026-07-28. A
 //! call runs on a thread of its own, since it reads and writes files and may wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use rmcp::ErrorData;
@@ -16,11 +17,12 @@ use rmcp::model::{
     ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::requests::Role;
 
 use super::call::{ToolCall, ToolOutcome, ToolRefusal, ToolServer, wrong_role};
+use super::forms::{FORMS_MAX, Form, FormChannel, PersonAnswers, person_answers};
 use super::prompts::PROMPTS;
 use super::resources::{RESOURCES, TEMPLATES, read_resource};
 use super::result::{RESULT_LENGTH_MAX, fitted, page};
@@ -97,7 +99,7 @@ impl ServerHandler for LedgerService {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = TOOLS.iter().find(|tool| tool.name == request.name) else {
@@ -106,21 +108,21 @@ impl ServerHandler for LedgerService {
                 format!("there is no tool `{}`; the tools are: {}", request.name, names.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
-        let server = Arc::clone(&self.server);
-        let (id, cancelled) = (context.id.to_string(), context.ct.clone());
+        let channel = FormChannel::of(&context);
+        let mut answers = person_answers(&mut request);
         let arguments = request.arguments.unwrap_or_default();
-        let work = move || -> ToolOutcome {
-            if tool.role > server.role {
-                return Err(wrong_role(&format!("the tool {}", tool.name), tool.role, server.role));
+        loop {
+            let can_ask = channel.can_ask() && answers.len() < FORMS_MAX;
+            let (outcome, form) =
+                self.execute(tool, arguments.clone(), answers.clone(), can_ask, &context).await?;
+            match (form, &channel) {
+                (Some(form), FormChannel::Repetition) => return Ok(form.input_required().into()),
+                (Some(form), FormChannel::Request(peer)) => {
+                    answers.insert(form.key.clone(), form.ask(peer).await);
+                }
+                (Some(_), FormChannel::None) | (None, _) => return Ok(result_of(outcome).into()),
             }
-            let is_cancelled = || cancelled.is_cancelled();
-            let call = ToolCall { server: &server, id, is_cancelled: &is_cancelled };
-            (tool.execute)(&call, arguments)
-        };
-        let outcome = tokio::task::spawn_blocking(work).await;
-        let outcome = outcome
-            .map_err(|_| ErrorData::internal_error("the call failed in an unexpected way", None))?;
-        Ok(result_of(outcome).into())
+        }
     }
 
     async fn list_resources(
@@ -197,6 +199,34 @@ impl ServerHandler for LedgerService {
         };
         let message = PromptMessage::new_text(Speaker::User, prompt.text);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt.description).into())
+    }
+}
+
+impl LedgerService {
+    /// Executes a tool on a thread of its own. Returns also the form that the user must see first.
+    async fn execute(
+        &self,
+        tool: &'static LedgerTool,
+        arguments: Map<String, Value>,
+        answers: PersonAnswers,
+        can_ask: bool,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(ToolOutcome, Option<Form>), ErrorData> {
+        let server = Arc::clone(&self.server);
+        let (id, cancelled) = (context.id.to_string(), context.ct.clone());
+        let work = move || {
+            if tool.role > server.role {
+                let what = format!("the tool {}", tool.name);
+                return (Err(wrong_role(&what, tool.role, server.role)), None);
+            }
+            let is_cancelled = || cancelled.is_cancelled();
+            let (is_cancelled, answers, form) = (&is_cancelled, &answers, Cell::new(None));
+            let call = ToolCall { server: &server, id, is_cancelled, can_ask, answers, form };
+            let outcome = (tool.execute)(&call, arguments);
+            (outcome, call.form.take())
+        };
+        let failed = |_| ErrorData::internal_error("the call failed in an unexpected way", None);
+        tokio::task::spawn_blocking(work).await.map_err(failed)
     }
 }
 

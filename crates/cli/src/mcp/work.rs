@@ -6,10 +6,13 @@ use serde_json::{Map, Value};
 
 use plan_ledger::{Cost, FailureClass};
 
+use crate::commands::prime::ReadFrom;
+use crate::commands::questions::{OpenDecision, open_decisions};
+use crate::output::Code;
 use crate::protocol::{Answer, ArtifactEntry, OutcomeWord, ReceiptFile};
 use crate::requests::{
-    ClaimRequest, EffectRequest, EffectState, NextStep, ReceiptRequest, ReleaseRequest,
-    RenewRequest, Request, Work,
+    AnswerRequest, ClaimRequest, EffectRequest, EffectState, NextStep, ReceiptRequest,
+    ReleaseRequest, RenewRequest, Request, Work,
 };
 
 use super::arguments::{
@@ -17,6 +20,7 @@ use super::arguments::{
     ReportOutcome,
 };
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
+use super::forms::{Form, PersonAnswer};
 use super::key::{key_of, secret_of};
 use super::result::task;
 
@@ -42,8 +46,72 @@ pub(super) fn claim(call: &ToolCall<'_>, arguments: ClaimArguments) -> ToolOutco
         every_run: false,
     }
     .into();
-    let answer = call.request_until_ready(&request, &key, Duration::from_secs(wait))?;
-    Ok(first_line(&answer).map(task_or_nothing).unwrap_or_default())
+    let run = match &request {
+        Request::Claim(claim) => claim.run.clone(),
+        _ => None,
+    };
+    // Ask before waiting: a decision may make a step ready.
+    let mut answer = call.request(request.clone(), &key)?;
+    let mut asked = Vec::new();
+    while is_nothing(&answer) && decide_next(call, run.as_deref(), &mut asked)? {
+        answer = call.request(request.clone(), &key)?;
+    }
+    if is_nothing(&answer) && wait > 0 {
+        answer = call.request_until_ready(&request, &key, Duration::from_secs(wait))?;
+    }
+    let mut claimed = first_line(&answer).map(task_or_nothing).unwrap_or_default();
+    if is_nothing(&answer) {
+        let open = decisions(call, run.as_deref())?;
+        if !open.is_empty() {
+            claimed.insert("decisions".to_owned(), open.iter().map(decision_json).collect());
+        }
+    }
+    Ok(claimed)
+}
+
+fn is_nothing(answer: &Answer) -> bool {
+    Code::of(answer.code) == Code::Waiting
+}
+
+/// What waits for a person in a run, or in the only one.
+fn decisions(call: &ToolCall<'_>, run: Option<&str>) -> Result<Vec<OpenDecision>, ToolRefusal> {
+    let read = ReadFrom::open(&call.server.dir, &call.server.environment)?;
+    Ok(open_decisions(read.state(), run, &call.server.dir))
+}
+
+/// Asks the user about the next question that was not asked in this call, and records the answer.
+/// Returns whether there was one.
+fn decide_next(
+    call: &ToolCall<'_>,
+    run: Option<&str>,
+    asked: &mut Vec<String>,
+) -> Result<bool, ToolRefusal> {
+    for decision in decisions(call, run)? {
+        let Some(question) = decision.question else { continue };
+        let OpenDecision { text, facts, options, shown, .. } = decision;
+        let key = format!("question-{question}-{shown}");
+        if asked.contains(&key) {
+            continue;
+        }
+        asked.push(key.clone());
+        let message = std::iter::once(text).chain(facts).collect::<Vec<_>>().join("\n");
+        let answered = call.ask(Form { key: key.clone(), message, options })?;
+        if let Some(PersonAnswer::Given { answer, note }) = answered {
+            let (by, shown) = (call.server.person.clone(), Some(shown));
+            let request = AnswerRequest { question, answer, by, note, shown };
+            call.request(request, &key_of(&["form", &key]))?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a person decides, with the commands to type, one of which is enough.
+fn decision_json(decision: &OpenDecision) -> Value {
+    let OpenDecision { text, commands, .. } = decision;
+    let commands: Value = commands.iter().cloned().collect();
+    let members = [("text", Value::from(text.as_str())), ("commands", commands)];
+    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
 pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOutcome {

@@ -28,6 +28,9 @@ pub struct PauseRequest {
     /// The reason.
     #[serde(default)]
     pub reason: String,
+    /// Whether the guards of a runner pause the run, and not a person.
+    #[serde(default)]
+    pub by_runner: bool,
 }
 
 /// A run was paused.
@@ -46,8 +49,12 @@ impl RequestKind for PauseRequest {
 
     fn run(&self, context: RequestContext<'_, '_>) -> Result<PauseAnswer, Failure> {
         let make = |state: &State| {
-            let run = run_of(state, &self.run)?.id;
-            Ok(Command::Pause { run, by: self.by.clone(), reason: self.reason.clone() })
+            let (run, reason) = (run_of(state, &self.run)?.id, self.reason.clone());
+            Ok(if self.by_runner {
+                Command::PauseByRunner { run, reason }
+            } else {
+                Command::Pause { run, by: self.by.clone(), reason }
+            })
         };
         context.execute(&make, |state, _| {
             let run = run_of(state, &self.run)?;
