@@ -91,3 +91,20 @@ fn status_since_a_time_counts_what_happened() {
     let line = place.ledger("status --since 1h --json").lines()[1].clone();
     assert_eq!((&line["type"], &line["accepted"]), (&"since".into(), &1.into()));
 }
+
+/// Story: `ledger logs` showed nothing of an attempt of `ledger work`, which keeps its files elsewhere.
+#[test]
+fn output_of_ledger_work_is_shown_live_and_afterwards() {
+    let place = Place::planned(PLAN);
+    let mut worker = start(&mut place.command(&["work", "--worker", "w1", "--", "true"]));
+    wait_until("the worker printed", || place.ledger("logs slow").out.contains("! careful"));
+    let live = place.ledger("logs slow").code(0);
+    live.says(&["#1 slow, attempt 1 by w1", "in flight\n| begun\n! careful\n"]);
+    let follower = start(&mut place.command(&["logs", "-f"]));
+    wait_until("it is followed", || follower.said("| begun"));
+    place.write("go", "");
+    wait_until("the worker has ended", || worker.is_over());
+    worker.end().code(1);
+    follower.end().code(0).says(&["#1 slow | begun\n", "#1 slow | over\n", "#2 bad | output"]);
+    place.ledger("logs slow").code(0).says(&["accepted\n| begun\n| over\n! careful\n"]);
+}

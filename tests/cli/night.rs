@@ -476,3 +476,144 @@ fn waiting_claim_names_the_worker() {
     let ended = place.ledger("claim --worker w2 --wait 0.3").code(3);
     ended.complains(&["waiting: step 1 (a) is claimed by w1 until ", "to take over a step"]);
 }
+
+/// Story: a runner looked for claims of processes that are gone only when it started: it waited for the
+/// lease of a worker that was killed later, for an hour.
+/// Goal: a runner at work takes such a step over within seconds, while its own worker is at work and while
+/// it waits for a delay; and one that waits for people without the lock.
+#[test]
+fn runner_takes_over_claims_of_workers_that_are_killed_later() {
+    let plan = "defaults: {lease_seconds: 3600}
+steps:
+  - {id: a, command: 'echo a >> $TALLY; test -e b-over || sleep 600'}
+  - {id: b, command: 'echo b >> $TALLY; until test -e go; do sleep 0.05; done'}
+  - {id: ask, gate: {question: 'May it go on?'}, command: 'true'}";
+    for wait in [&[][..], &["--wait"]] {
+        let place = Place::planned(plan);
+        let words = ["work", "--worker", "w1", "--max", "1", "--", "true"];
+        let worker = start(&mut place.command(&words));
+        wait_until("the worker is at work", || place.tally() == ["a"]);
+        let words: Vec<&str> = ["run", "plan.yaml"].iter().chain(wait).copied().collect();
+        let runner = start(&mut place.command(&words));
+        wait_until("the runner is at work", || place.tally() == ["a", "b"]);
+        if !wait.is_empty() {
+            place.write("go", "");
+            wait_until("the runner waits", || ids(&run_of(&place), StepStatus::Accepted) == ["b"]);
+        }
+        place.write("b-over", "");
+        worker.kill();
+        wait_until("the step is taken over", || place.tally() == ["a", "b", "a"]);
+        place.write("go", "");
+        if wait.is_empty() {
+            let ended = runner.end().code(3);
+            ended.says(&["attempt ", " is released: the process that claimed it, "]);
+        } else {
+            wait_until("both are accepted", || {
+                ids(&run_of(&place), StepStatus::Accepted) == ["a", "b"]
+            });
+            runner.kill();
+        }
+    }
+}
+
+/// Goal: `status`, `next` and `inspect` name the claim of a process that is gone, and the command that takes
+/// it over.
+#[test]
+fn status_names_claims_of_processes_that_are_gone() {
+    let place = Place::planned("steps: [{id: a, lease_seconds: 3600}, {id: b}]");
+    let mut sleeper = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    place.ledger(&format!("claim --worker w1 --pid {}", sleeper.id())).code(0);
+    place.ledger("status").code(0).says(&["working on: #1 a, by w1"]);
+    let claimed = place.ledger("status --json").code(0).lines().remove(0);
+    assert_eq!(claimed["dead_claims"], serde_json::json!([]));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    let gone = format!("process {}", sleeper.id());
+    let status = place.ledger("status").code(0).says(&[
+        &format!("its worker is gone: #1 a, by w1, begun 0s ago, {gone}"),
+        "#1 a is claimed by w1 since ",
+        &format!(", and {gone} is gone: the next `ledger run`, `work` or `claim` takes it over"),
+        "ledger release ",
+    ]);
+    assert!(!status.out.contains("working on"), "{status:?}");
+    place.ledger("inspect").code(0).says(&[&format!("{gone} is gone")]);
+    let line = place.ledger("status --json").code(0).lines().remove(0);
+    let dead = &line["dead_claims"][0];
+    assert_eq!((&dead["step"], &dead["worker"]), (&1.into(), &"w1".into()), "{line}");
+    assert_eq!(dead["process"], sleeper.id());
+    let next = place.ledger("next --json").code(0).lines().remove(0);
+    let release = format!("ledger release {}", dead["token"]);
+    assert_eq!((&next["action"], &next["command"]), (&"take_over".into(), &release.into()));
+    place.ledger("work --worker w2 -- true").code(0);
+    let line = place.ledger("status --json").code(0).lines().remove(0);
+    assert_eq!(line["dead_claims"], serde_json::json!([]));
+}
+
+// The guards of `ledger work` are those of the runner.
+
+#[test]
+fn workers_that_fail_at_once_pause_the_run_of_ledger_work() {
+    let steps: Vec<String> =
+        (0..12).map(|n| format!("{{id: s{n}, retry: {{max_attempts: 1}}}}")).collect();
+    let place = Place::planned(&format!("steps: [{}]", steps.join(", ")));
+    let command = "echo $LEDGER_STEP >> $TALLY; echo usage limit reached >&2; exit 1";
+    let work = |more: &[&str]| {
+        let words: Vec<&str> =
+            ["work"].iter().chain(more).chain(&["--", "sh", "-c", command]).copied().collect();
+        start(&mut place.command(&words)).end()
+    };
+    let reason = "3 workers in a row failed within 5 s, the last with: exit status 1: usage limit \
+                  reached";
+    work(&[]).code(3).complains(&["run plan is paused: ", reason]);
+    assert_eq!(place.tally(), ["s0", "s1", "s2"]);
+    let paused = format!("paused by its runner: {reason}");
+    place.ledger("status").code(0).says(&[&paused, "ledger unpause"]);
+    work(&[]).code(3);
+    assert_eq!(place.tally().len(), 3, "a paused run dispatches nothing");
+    place.ledger("unpause").code(0);
+    work(&["plan", "--max-quick-failures", "0", "--max", "4"]).code(0);
+    assert_eq!(place.tally().len(), 7);
+}
+
+#[test]
+fn nearly_full_disk_pauses_the_run_of_ledger_work() {
+    for run in [&[][..], &["plan"]] {
+        let place = Place::planned("steps: [{id: a, command: 'echo x >> $TALLY'}]");
+        let words: Vec<&str> = ["work"]
+            .iter()
+            .chain(run)
+            .chain(&["--min-free", "1000000000", "--", "true"])
+            .copied()
+            .collect();
+        start(&mut place.command(&words)).end().code(3).complains(&["MB left; make room first"]);
+        place.ledger("status").code(0).says(&["paused by its runner: the disk of "]);
+        assert_eq!(place.tally(), Vec::<String>::new());
+        place.ledger("unpause").code(0);
+        place.ledger("work --min-free 0 -- true").code(0);
+        assert_eq!(place.tally(), ["x"]);
+    }
+}
+
+/// A worker that says when to try again is not started for another step before, and steps with a command
+/// of their own wait, too, as in a runner.
+#[test]
+fn limit_of_a_worker_holds_its_claims() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    let command = "date +%s%N >> $TALLY
+        [ -e limited ] || { touch limited; echo 'retry-after: 2' >&2; exit 75; }";
+    let work = |more: &[&str]| {
+        let words: Vec<&str> =
+            ["work"].iter().chain(more).chain(&["--", "sh", "-c", command]).copied().collect();
+        start(&mut place.command(&words)).end()
+    };
+    work(&[])
+        .code(3)
+        .complains(&["nothing is claimed before ", "the worker said to try again then"]);
+    assert_eq!(place.tally().len(), 1);
+    std::fs::remove_file(place.path("limited")).unwrap();
+    // Another process does not know it; it learns from its own command.
+    work(&["--wait"]).code(0);
+    let times: Vec<u64> = place.tally().iter().map(|it| it.parse().unwrap()).collect();
+    assert!(times.len() >= 4, "{times:?}");
+    assert!(times[2] - times[1] >= 1_900_000_000, "{times:?}");
+}

@@ -11,6 +11,7 @@ use crate::commands::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
 use crate::requests::run_or_only;
+use crate::runner::DeadClaim;
 
 use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
@@ -63,7 +64,9 @@ pub(crate) struct NextLine<'a> {
 fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.name())?;
     let now = time_of(args.ledger.dir(), &environment(), state.time)?;
-    let next = next_action(state, run, Surroundings { dir: args.ledger.dir(), now, runner });
+    let dir = args.ledger.dir();
+    let dead = &DeadClaim::all(dir);
+    let next = next_action(state, run, Surroundings { dir, now, runner, dead });
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
     let line = NextLine {

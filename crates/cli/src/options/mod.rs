@@ -32,5 +32,5 @@ pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg, parse_name};
 pub(crate) use wait::{WaitLimit, WaitLoop, WaitNotice, claim_with_wait, parse_wait_limit};
 pub(crate) use words::{parse_text_policy, parse_words};
 pub(crate) use worker::{
-    LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption, parse_token,
+    GuardArgs, LeaseOption, RouteArgs, TokenArg, WorkerLimitArgs, WorkerOption, parse_token,
 };

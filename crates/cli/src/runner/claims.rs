@@ -168,6 +168,35 @@ impl DeadClaim {
         }
     }
 
+    /// The process that is gone.
+    pub(crate) fn process(&self) -> u32 {
+        self.claim.process
+    }
+
+    /// Record what it left, as the process that has the ledger's lock, and forget it. Returns what
+    /// happened, for people, unless the attempt was over already.
+    pub(crate) fn release(&self, left: LeftResult, ledger: &Ledger) -> Result<Option<String>> {
+        let token = self.token.seq;
+        let reason = self.reason(&left);
+        let recorded = match left.receipt {
+            Some(receipt) => match ledger.record_hosted_receipt(token, receipt.clone()) {
+                Err(error) if error.kind() == ErrorKind::TooLarge => {
+                    let receipt = unusable(error.to_string(), &receipt);
+                    ledger.record_hosted_receipt(token, receipt).map(drop)
+                }
+                recorded => recorded.map(drop),
+            },
+            None => ledger.report_lost(token, LostCause::RunnerDied, &reason).map(drop),
+        };
+        let note = match recorded {
+            Err(error) if error.rejection().is_some() => None,
+            Err(error) => return Err(error),
+            Ok(()) => Some(format!("attempt {token} is released: {reason}")),
+        };
+        self.forget();
+        Ok(note)
+    }
+
     /// Delete the record, and the files of the attempt. Its end is recorded.
     pub(crate) fn forget(&self) {
         if let Some(files) = &self.claim.files {
@@ -186,31 +215,39 @@ pub(crate) fn release_dead_claims(
     observer: &mut dyn Observer,
 ) -> Result<()> {
     for dead in DeadClaim::all(dir) {
-        let token = dead.token.seq;
-        let left = dead.end(dir)?;
-        let reason = dead.reason(&left);
-        let recorded = match left.receipt {
-            Some(receipt) => match ledger.record_hosted_receipt(token, receipt.clone()) {
-                Err(error) if error.kind() == ErrorKind::TooLarge => {
-                    let receipt = unusable(error.to_string(), &receipt);
-                    ledger.record_hosted_receipt(token, receipt).map(drop)
-                }
-                recorded => recorded.map(drop),
-            },
-            None => ledger.report_lost(token, LostCause::RunnerDied, &reason).map(drop),
+        let note = match dead.end(dir) {
+            Ok(left) => dead.release(left, ledger)?,
+            // What it left may still be ending: the loop looks again.
+            Err(error) => Some(format!("attempt {} is not released: {error}", dead.token.seq)),
         };
-        match recorded {
-            // The attempt was over already.
-            Err(error) if error.rejection().is_some() => {}
-            Err(error) => return Err(error),
-            Ok(()) => {
-                let note = format!("attempt {token} is released: {reason}");
-                observer.progress(&Progress::Noted { step: None, note });
-            }
+        if let Some(note) = note {
+            observer.progress(&Progress::Noted { step: None, note });
         }
-        dead.forget();
     }
     Ok(())
+}
+
+/// The folder with the files of a claimed attempt, while a worker on this machine has it.
+pub(crate) fn claimed_files(ledger: &Path, token: AttemptToken) -> Option<PathBuf> {
+    let folder = claims_folder(ledger);
+    expect_no_link(&folder).ok()?;
+    let record = File::open(folder.join(format!("{token}.{EXTENSION}"))).ok()?;
+    serde_json::from_reader::<_, Claim>(io::BufReader::new(record)).ok()?.files
+}
+
+/// Take over the claims of processes that are gone, as the process that has the lock of the ledger.
+/// Returns what happened, for people.
+///
+/// # Errors
+/// The ledger cannot be written.
+pub(crate) fn take_over_dead_claims(ledger: &Ledger, dir: &Path) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    for dead in DeadClaim::all(dir) {
+        // What it left may still be ending: the next look finds it.
+        let Ok(left) = dead.end(dir) else { continue };
+        notes.extend(dead.release(left, ledger)?);
+    }
+    Ok(notes)
 }
 
 fn claims_folder(ledger: &Path) -> PathBuf {

@@ -36,12 +36,14 @@ mod workers;
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
-pub(crate) use claims::{DeadClaim, KeptClaim, keep_claim_of, release_dead_claims};
+pub(crate) use claims::{
+    DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims, take_over_dead_claims,
+};
 pub use drive::{
     Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
-    Unrecorded, drive, pending, recover,
+    TakeOver, Unrecorded, drive, pending, recover,
 };
-pub(crate) use drive::{is_by_planner, may_hold};
+pub(crate) use drive::{GuardState, disk_problem, is_by_planner, may_hold, may_pause};
 pub(crate) use external_worker::{
     End, ExternalWork, Order, check_external, forget_external, has_check,
 };

@@ -155,6 +155,7 @@ impl Drill<'_> {
                 route: &Route { with_people: true, ..Route::default() },
                 guards: Guards::NONE,
                 on_stale: OnStale::Warn,
+                take_over: None,
             };
             let mut observer = ReceiptCounter(&counter);
             loop {

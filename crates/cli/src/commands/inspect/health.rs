@@ -16,6 +16,7 @@ use plan_ledger::{Environment, Error, ErrorKind, LedgerView, State, Timestamp};
 use crate::commands::last_runner::RunnerStatus;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control, escape_path};
 use crate::protocol::{OpeningJson, counted, error_line, lost_records_text};
+use crate::runner::DeadClaim;
 
 use super::next_action::Surroundings;
 use super::output::Output;
@@ -29,6 +30,8 @@ pub(crate) struct LedgerOverview {
     pub(crate) health: Health,
     pub(crate) now: Timestamp,
     pub(crate) runner: RunnerStatus,
+    /// The claims of processes that are gone.
+    pub(crate) dead: Vec<DeadClaim>,
 }
 
 /// The newest state, and the reason if it may lack acknowledged records.
@@ -58,12 +61,14 @@ impl LedgerOverview {
         let runner = RunnerStatus::of(dir, view.log());
         let fold = fold?;
         let now = LedgerTime::of(view.log(), environment).now.max(fold.state.time);
-        Ok(Self { view, fold, health, now, runner })
+        let dead = DeadClaim::all(dir);
+        Ok(Self { view, fold, health, now, runner, dead })
     }
 
     /// What the next actions depend on.
     pub(crate) fn surroundings<'a>(&'a self, dir: &'a Path) -> Surroundings<'a> {
-        Surroundings { dir, now: self.now, runner: &self.runner }
+        let Self { now, runner, dead, .. } = self;
+        Surroundings { dir, now: *now, runner, dead }
     }
 
     /// Whether everything that was acknowledged can be read.

@@ -20,6 +20,7 @@ use crate::json::TimeJson;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
 use crate::protocol::error_line;
 use crate::requests::default_run;
+use crate::runner::DeadClaim;
 
 use super::context::{Form, InspectContext};
 use super::health::{DamageLine, Health, damage_text, lost_lines, lost_text};
@@ -47,6 +48,8 @@ pub(crate) struct LedgerAt<'a> {
     /// The current time; with `--at`, the time of that record.
     pub(crate) now: Timestamp,
     pub(crate) runner: RunnerStatus,
+    /// The claims of processes that are gone; none for a past state.
+    pub(crate) dead: Vec<DeadClaim>,
     /// The reason why the state is not the newest one; `None` if it is.
     past: Option<String>,
     damage: Vec<Damage>,
@@ -89,8 +92,9 @@ impl<'a> LedgerAt<'a> {
         } else {
             RunnerStatus::of(context.dir, view.log())
         };
+        let dead = if past.is_some() { Vec::new() } else { DeadClaim::all(context.dir) };
         let announced = None;
-        Ok(Self { context, view, state, now, runner, past, damage, unread, announced })
+        Ok(Self { context, view, state, now, runner, dead, past, damage, unread, announced })
     }
 
     /// Like [`Self::of`], with the run of that name or number. Without a name: the only active run, or
@@ -160,7 +164,8 @@ impl<'a> LedgerAt<'a> {
 
     /// What the next actions depend on.
     pub(crate) fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings { dir: self.context.dir, now: self.now, runner: &self.runner }
+        let Self { context, now, runner, dead, .. } = self;
+        Surroundings { dir: context.dir, now: *now, runner, dead }
     }
 
     /// The step of that id or number.

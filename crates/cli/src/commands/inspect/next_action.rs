@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
 use plan_ledger::{
-    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
-    StepStatus, Timestamp,
+    AttemptToken, Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber,
+    StepState, StepStatus, Timestamp,
 };
 
 use crate::commands::last_runner::RunnerStatus;
@@ -21,7 +21,7 @@ use crate::output::{
     step_argument,
 };
 use crate::protocol::{StepName, WorkerKind, counted};
-use crate::runner::{Pending, may_hold, pending};
+use crate::runner::{DeadClaim, Pending, may_hold, pending};
 
 use super::lookup::{in_flight, step_name, steps_in_status};
 use crate::commands::inspect::text::units::moment;
@@ -98,6 +98,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) now: Timestamp,
     pub(crate) runner: &'a RunnerStatus,
+    /// The claims of processes that are gone.
+    pub(crate) dead: &'a [DeadClaim],
 }
 
 /// The most urgent next action of a run.
@@ -172,7 +174,10 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
         };
         let (text, commands) = pending_commands(item, &run.name, dir);
         // Reading the plan is the first of the commands of a review.
-        let has_all = matches!(item, Pending::Question { .. } | Pending::Person { .. });
+        let has_all = matches!(
+            item,
+            Pending::Question { .. } | Pending::Person { .. } | Pending::Replan { .. }
+        );
         let count = if has_all { commands.len() } else { 1 };
         let commands = commands.iter().take(count).map(|line| escape_control(line)).collect();
         let step = step.map(|step| step.number);
@@ -182,12 +187,14 @@ fn person_actions(run: &Run, dir: &Path) -> Vec<NextAction> {
 }
 
 fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
-    let Surroundings { dir, now, runner } = at;
+    let Surroundings { dir, now, runner, .. } = at;
     let mut actions = Vec::new();
     let abandoned = if runner.is_absent() { hosted_steps(state, run).count() } else { 0 };
     if abandoned > 0 {
         actions.push(resume_action(run, abandoned, at));
     }
+    let gone = gone_steps(state, run, at.dead);
+    push_limited(&mut actions, gone.iter(), |(number, dead)| take_over(run, *number, dead, at));
     actions.extend(person_actions(run, dir));
     push_limited(&mut actions, run.outcome_unknown.iter(), |number| answer(run, *number, dir));
     push_limited(&mut actions, run.reported.iter(), |number| judge(run, *number, at));
@@ -201,7 +208,8 @@ fn running(state: &State, run: &Run, at: Surroundings<'_>) -> Vec<NextAction> {
         _ => action,
     }));
     actions.extend(delayed(run, at));
-    let in_flight = u64::from(run.in_flight).saturating_sub(u64::try_from(abandoned).unwrap_or(0));
+    let over = u64::try_from(abandoned + gone.len()).unwrap_or(0);
+    let in_flight = u64::from(run.in_flight).saturating_sub(over);
     if in_flight > 0 {
         let text = format!("wait for {} in flight", counted(in_flight, "attempt"));
         actions.push(NextAction::new("wait", text));
@@ -224,6 +232,44 @@ pub(crate) fn hosted_steps<'a>(
         step.attempt().is_some_and(|attempt| WorkerKind::hosted(&attempt.worker))
     };
     in_flight(state, run).filter(move |(_, step)| is_hosted(step))
+}
+
+/// The steps of a run whose workers claimed them and are gone.
+pub(crate) fn gone_steps<'a>(
+    state: &State,
+    run: &Run,
+    dead: &'a [DeadClaim],
+) -> Vec<(StepNumber, &'a DeadClaim)> {
+    let step = |claim: &'a DeadClaim| {
+        let (of, number) = state.in_flight.get(&AttemptToken(claim.token))?;
+        (*of == run.id).then_some((*number, claim))
+    };
+    dead.iter().filter_map(step).collect()
+}
+
+/// Takes over the claim of a process that is gone. Every worker and runner does it before it waits, so a
+/// person needs a command only where none is at work.
+fn take_over(run: &Run, number: StepNumber, dead: &DeadClaim, at: Surroundings<'_>) -> NextAction {
+    let attempt = run.step(number).and_then(|step| step.attempt());
+    let by = attempt.map_or_else(String::new, |attempt| {
+        let since = moment(attempt.dispatched, at.now);
+        format!(" by {} since {since}", escape_control(&attempt.worker))
+    });
+    let (name, process) = (step_name(run, number), dead.process());
+    let text = format!(
+        "{name} is claimed{by}, and process {process} is gone: the next `ledger run`, `work` or `claim` \
+         takes it over"
+    );
+    let action = NextAction::new("take_over", text).for_step(number);
+    let token = dead.token.to_string();
+    let release = escape_control(&shell_command("release", at.dir, &[&token]));
+    match at.runner.resume_words(&run.name) {
+        Some(words) => {
+            let resume = escape_control(&shell_command("resume", at.dir, &words));
+            action.with_command(resume).with_command(release)
+        }
+        None => action.with_command(release),
+    }
 }
 
 /// Starts the runner again, which was killed while steps were in flight.
@@ -322,10 +368,10 @@ fn delayed(run: &Run, at: Surroundings<'_>) -> Option<NextAction> {
 /// Maximum number of actions of one type.
 const LISTED_MAX: usize = 5;
 
-fn push_limited<'a>(
+fn push_limited<'a, T: 'a>(
     actions: &mut Vec<NextAction>,
-    steps: impl ExactSizeIterator<Item = &'a StepNumber>,
-    action: impl Fn(&StepNumber) -> NextAction,
+    steps: impl ExactSizeIterator<Item = &'a T>,
+    action: impl Fn(&T) -> NextAction,
 ) {
     let rest = steps.len().saturating_sub(LISTED_MAX);
     actions.extend(steps.take(LISTED_MAX).map(&action));

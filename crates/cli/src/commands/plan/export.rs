@@ -20,6 +20,7 @@ use crate::commands::read_report::print_read_report;
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, print_message, print_raw};
+use crate::runner::DeadClaim;
 
 use super::forms::{FORMS, FormChoice, converted, count_of, write_new};
 
@@ -112,7 +113,8 @@ fn notes(args: &PlanExportArgs, state: &State, run: &Run) -> Result<Vec<String>,
     let view = LedgerView::open(dir, &environment())?;
     let runner = &RunnerStatus::of(dir, view.log());
     let now = time_of(dir, &environment(), state.time)?;
-    let next = next_action(state, run, Surroundings { dir, now, runner });
+    let dead = &DeadClaim::all(dir);
+    let next = next_action(state, run, Surroundings { dir, now, runner, dead });
     let mut notes = vec![format!("Next action: {}", next.text)];
     for (number, version) in (1..).zip(&run.versions) {
         let note = if version.note.is_empty() { &version.reason } else { &version.note };

@@ -8,8 +8,8 @@ use plan_ledger::TextPolicy;
 use plan_ledger::internals::plan::{OnUnknown, Route};
 
 use crate::options::{
-    InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger, parse_text_policy,
-    parse_words,
+    GuardArgs, InputArgs, ReadPlanArgs, RouteArgs, WorkerLimitArgs, default_ledger,
+    parse_text_policy, parse_words,
 };
 use crate::runner::OnStale;
 
@@ -107,13 +107,8 @@ pub(crate) struct RunArgs {
     /// Wait for people and deadlines, instead of ending with exit code 3; answer from another shell
     #[arg(long)]
     pub(super) wait: bool,
-    /// Pause the run after this many workers in a row failed at once, at several steps; 0: never
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub(super) max_quick_failures: u32,
-    /// Pause the run while the ledger's disk has less room than this many MB [default: 64, or
-    /// nothing on disks of less than 1 GB]
-    #[arg(long, value_name = "MB")]
-    pub(super) min_free: Option<u64>,
+    #[command(flatten)]
+    pub(super) guards: GuardArgs,
     /// Shell command to run when the run waits for a person, ends, or has used 80 % of its budget
     #[arg(long, value_name = "CMD")]
     pub(super) notify: Option<String>,

@@ -33,15 +33,15 @@ use crate::commands::worker_program;
 use crate::json::line_text;
 use crate::options::{create_parents, environment};
 use crate::output::{
-    Audience, Code, Failure, RunReporter, SummaryLine, code_of, escape_lines, print_error,
-    print_message, print_raw, summary_text,
+    Audience, Code, Failure, RunReporter, SummaryLine, code_of, print_error, print_message,
+    print_raw, summary_text, wrapped_text,
 };
 use crate::protocol::TrustsLine;
 use crate::requests::check_name;
 use crate::runner::{
-    Guards, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary,
-    Session, StubOptions, StubWorkers, Workers, drive, recover, release_dead_claims,
-    scratch_folder,
+    ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session,
+    StubOptions, StubWorkers, TakeOver, Workers, drive, recover, release_dead_claims,
+    scratch_folder, take_over_dead_claims,
 };
 use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
 
@@ -287,14 +287,12 @@ fn drive_run(
         Box::new(workers.with_context(args.helpers.context()))
     };
     // With --wait, the process waits for deadlines without the lock: see `wait`.
-    let guards = Guards {
-        max_quick_failures: args.max_quick_failures,
-        free_min: args.min_free.map(|mb| mb.saturating_mul(1_000_000)),
-    };
+    let guards = args.guards.guards();
     let route = args.route();
     let on_stale = args.on_stale.unwrap_or_default();
     let max_parallel = args.max_parallel();
-    let options = Options { max_parallel, marks, route: &route, guards, on_stale };
+    let take_over: Option<TakeOver> = Some(take_over_dead_claims);
+    let options = Options { max_parallel, marks, route: &route, guards, on_stale, take_over };
     Ok(drive(ledger, ledger, run, workers.as_mut(), observer, options)?)
 }
 
@@ -424,7 +422,7 @@ fn rendered(ledger: &Ledger, summary: &RunSummary, args: &RunArgs) -> Result<Str
         let state = ledger.state()?;
         line_text(&SummaryLine::of(summary, state.seq, state_hash(&state)))
     } else {
-        escape_lines(&summary_text(summary, &args.ledger))
+        wrapped_text(&summary_text(summary, &args.ledger))
     })
 }
 

@@ -1,22 +1,25 @@
 //! `ledger run --wait`: releases the ledger while the run waits for people, and reopens it after a
-//! new record or a deadline.
+//! new record, a deadline, or the end of a process that had claimed a step.
 //!
 //! While it waits, the process has no lock and writes nothing, so that people can answer with any
 //! command.
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plan_ledger::internals::ledger::{root, time_of};
 use plan_ledger::internals::plan::Timer;
 use plan_ledger::{Environment, ErrorKind, Ledger, OpenReport, RunId, Timestamp};
 
 use crate::output::Failure;
-use crate::runner::{Observer, StopRequest};
+use crate::runner::{DeadClaim, Observer, StopRequest};
 
 /// The pause between two reads of the ledger.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often it looks for claims of processes that are gone.
+const DEAD_CLAIMS_EVERY: Duration = Duration::from_secs(2);
 
 /// When the next timer of a run is due.
 pub(super) fn next_due(ledger: &Ledger, run: RunId) -> Result<Option<Timestamp>, Failure> {
@@ -37,11 +40,17 @@ pub(super) fn wait_for_change(
     observer: &mut dyn Observer,
 ) -> Result<Option<(Ledger, OpenReport)>, Failure> {
     let mut is_over = false;
+    let mut looked = Instant::now();
     while observer.stop_request() == StopRequest::None {
         let is_due = match until {
             Some(until) => time_of(dir, environment, 0)? >= until,
             None => false,
         };
+        if looked.elapsed() >= DEAD_CLAIMS_EVERY {
+            looked = Instant::now();
+            // The runner takes them over once it has the lock.
+            is_over = is_over || !DeadClaim::all(dir).is_empty();
+        }
         is_over = is_over || is_due || root(dir, environment)?.seq != seq;
         if is_over {
             match Ledger::open_with(dir, environment) {

@@ -3,7 +3,8 @@
 use clap::Args;
 
 use crate::options::{
-    LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption, parse_wait_limit,
+    GuardArgs, LedgerArgs, RouteArgs, RunArg, WaitLimit, WorkerLimitArgs, WorkerOption,
+    parse_wait_limit,
 };
 
 const EXAMPLES: &str = "\
@@ -26,6 +27,10 @@ attempt expires or its step is cancelled, the command is ended at the next renew
 its child processes. If the ledger is locked or the disk is full, a report is retried until the
 lease expires, and a claim for as long as --wait lasts.
 
+As in `ledger run`, workers that fail at once at several steps, and a disk that is nearly full, pause
+the run with a question, and a worker that says when to try again (retry_after_seconds) is not started
+before that. `ledger logs` shows what the command prints.
+
 Exit code 0: the run is done, or --max steps were tried. 1: it failed. 3: no step is ready although
 the run is not over, or Ctrl-C stopped this with work left.";
 
@@ -47,6 +52,8 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, default_missing_value = "forever")]
     #[arg(value_parser = parse_wait_limit)]
     pub(super) wait: Option<WaitLimit>,
+    #[command(flatten)]
+    pub(super) guards: GuardArgs,
     #[command(flatten)]
     pub(super) limits: WorkerLimitArgs,
     /// The command that works on the steps, and its arguments

@@ -173,7 +173,7 @@ impl Worker<'_> {
     }
 
     /// Reads the current state without the writer lock.
-    fn read(&self) -> Result<(State, LedgerView), Failure> {
+    pub(super) fn read(&self) -> Result<(State, LedgerView), Failure> {
         let view = LedgerView::open(&self.ledger, &Environment::system())?;
         Ok((view.fold_recent()?.state, view))
     }

@@ -6,6 +6,7 @@
 //!   the command is stopped, because the step may be dispatched to another worker.
 //! - An attempt that has begun is never reported as not begun.
 //! - The worker's files are removed once the ledger has the receipt, not before.
+//! - The guards of a runner hold here, too (`guard`).
 //! - Criteria that are commands are run here, as `ledger run` runs them: never by the worker's
 //!   command, and by one process at a time. The next worker of the same name runs the checks that a
 //!   crash prevented.
@@ -14,6 +15,7 @@ mod answers;
 mod args;
 mod attempt;
 mod checks;
+mod guard;
 mod lease;
 mod report;
 mod retry;
@@ -161,7 +163,8 @@ impl Worker<'_> {
     ) -> Result<NextAction, Failure> {
         let is_max = self.args.max.is_some_and(|max| self.tally.reported + 1 >= max);
         let is_last = is_max || self.is_stopping();
-        let is_alone = is_last || has_command_criteria(task);
+        let problem = self.note_receipt(task, receipt);
+        let is_alone = is_last || self.is_held() || problem.is_some() || has_command_criteria(task);
         let worker = Some(self.args.worker.worker.clone());
         let (owners, tags) = self.args.route.lists();
         let secret = environment().new_secret();
@@ -174,6 +177,10 @@ impl Worker<'_> {
         let reported = if is_alone { self.check_step(reported)? } else { reported };
         if is_counted {
             self.tally.count(receipt, &reported);
+        }
+        if let Some(reason) = problem {
+            let run = task.get("run").and_then(Value::as_str).unwrap_or_default();
+            self.pause(run, &reason)?;
         }
         let answer = match Code::of(reported.code) {
             _ if is_alone && ((is_last && is_counted) || self.is_stopping()) => {
@@ -202,6 +209,9 @@ impl Worker<'_> {
         let mut notice = WaitNotice::default();
         let mut checked: Option<Instant> = None;
         loop {
+            if let Some(answer) = self.wait_for_guards(&mut wait)? {
+                return Ok(answer);
+            }
             let answer = self.send_claim(&request, &wait)?;
             let is_nothing = answer.code == Code::Waiting.number();
             let is_due = checked.is_none_or(|checked| checked.elapsed() >= PLAN_CHECK_INTERVAL);
@@ -224,8 +234,15 @@ impl Worker<'_> {
 
     /// Prints the last answer and the summary.
     fn end(&self, answer: &Answer) -> Result<Code, Failure> {
-        let code = self.args.ledger.print(answer)?;
         let status = run_status(answer);
+        let code = if status.as_deref() == Some("done") {
+            // The summary says it.
+            let code = Code::of(answer.code);
+            self.args.ledger.print(&without_nothing(answer.clone()))?;
+            code
+        } else {
+            self.args.ledger.print(answer)?
+        };
         let WorkTally { reported, failed } = self.tally;
         let line = WorkedLine { failed, status: status.as_deref(), steps: reported };
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };

@@ -1,14 +1,16 @@
 //! The state of a worker: its options, its connections, its files and its counts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use plan_ledger::{Error, Outcome, Receipt};
+use plan_ledger::{Clock, Error, Outcome, Receipt};
 
+use crate::options::environment;
 use crate::output::Failure;
 use crate::protocol::Answer;
-use crate::runner::{KeptClaim, StopRequest};
+use crate::runner::{GuardState, KeptClaim, StopRequest};
 use crate::server::Client;
 use crate::signals::StopSignals;
 
@@ -26,6 +28,9 @@ pub(super) struct Worker<'a> {
     /// A separate connection for renewals, so that they do not wait for other requests.
     pub(super) heartbeats: Client,
     pub(super) tally: WorkTally,
+    /// What the guards have seen of the command.
+    pub(super) guard: GuardState,
+    pub(super) clock: Arc<dyn Clock>,
     /// The record of the claim that this worker works on.
     pub(super) kept: Option<KeptClaim>,
 }
@@ -47,6 +52,8 @@ impl<'a> Worker<'a> {
             client: args.ledger.client(),
             heartbeats: args.ledger.client(),
             tally: WorkTally::default(),
+            guard: GuardState::default(),
+            clock: environment().clock,
             kept: None,
         })
     }

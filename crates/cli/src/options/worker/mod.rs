@@ -1,5 +1,6 @@
 //! Options of the commands of workers: the worker's name, the lease, and the token.
 
+mod guards;
 mod limits;
 
 use clap::Args;
@@ -10,6 +11,7 @@ use plan_ledger::internals::plan::Route;
 use crate::options::amounts::parse_seconds;
 use crate::options::run::parse_name;
 
+pub(crate) use guards::GuardArgs;
 pub(crate) use limits::WorkerLimitArgs;
 
 /// The worker.

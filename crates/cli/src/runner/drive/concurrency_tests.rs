@@ -47,7 +47,8 @@ fn record_during_loop_end_is_after_the_seen_position() {
     let route = Route { with_people: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
-    let options = Options { max_parallel: 3, marks: None, route: &route, guards, on_stale };
+    let options =
+        Options { max_parallel: 3, marks: None, route: &route, guards, on_stale, take_over: None };
     let (mut workers, mut observer) = (Scripted::new(), Quiet::new());
     let summary = drive(&bench.ledger, &clock, run, &mut workers, &mut observer, options).unwrap();
     assert_eq!((observer.dispatched().len(), summary.session.dispatched), (0, 0), "it paused");
@@ -170,7 +171,8 @@ fn lease_survives_a_briefly_full_disk() {
     let route = Route { with_people: true, ..Route::default() };
     let on_stale = OnStale::Warn;
     let guards = Guards::NONE;
-    let options = Options { max_parallel: 1, marks: None, route: &route, guards, on_stale };
+    let options =
+        Options { max_parallel: 1, marks: None, route: &route, guards, on_stale, take_over: None };
     let mut observer = Quiet::new();
     let summary = drive(&ledger, &*clock, run, &mut workers, &mut observer, options).unwrap();
     let RunOutcome::Stopped { error, unrecorded } = &summary.outcome else { panic!() };

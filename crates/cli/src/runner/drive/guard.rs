@@ -1,4 +1,4 @@
-//! Guards: reasons to dispatch nothing more, or nothing for a while, before every step has failed.
+//! Guards of `ledger run` and `ledger work`: reasons to dispatch nothing more, or nothing for a while, before every step has failed.
 //!
 //! - Workers that fail at once, several in a row and at several steps, pause the run: a usage limit or
 //!   a wrong option would otherwise use up the attempts of every step within seconds.
@@ -13,7 +13,7 @@ use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
 use plan_ledger::internals::plan::BudgetPart;
-use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, StepNumber, Timestamp};
+use plan_ledger::{Clock, Limits, Micros, Outcome, Receipt, Run, RunStatus, Timestamp};
 
 use crate::protocol::hand_off::describe;
 
@@ -51,7 +51,7 @@ impl Guards {
 #[derive(Debug, Default)]
 pub(crate) struct GuardState {
     /// The workers in a row that failed at once, and their steps.
-    quick: (u32, BTreeSet<StepNumber>),
+    quick: (u32, BTreeSet<String>),
     /// Nothing is dispatched before this time.
     held_until: Timestamp,
     /// The parts of the budget that were reported.
@@ -59,12 +59,12 @@ pub(crate) struct GuardState {
 }
 
 impl GuardState {
-    /// Take note of a receipt of the worker that all steps without a command share. Returns the
-    /// reason to pause the run, if there is one.
+    /// Take note of a receipt of the worker that all steps without a command share, at the step of that
+    /// name. Returns the reason to pause the run, if there is one.
     pub(crate) fn take(
         &mut self,
         guards: Guards,
-        step: StepNumber,
+        step: String,
         receipt: &Receipt,
         clock: &dyn Clock,
     ) -> Option<String> {
@@ -128,6 +128,11 @@ impl GuardState {
         self.reported.extend(&new);
         new
     }
+}
+
+/// Whether a guard may pause a run: it would dispatch a step.
+pub(crate) fn may_pause(run: &Run) -> bool {
+    run.status == RunStatus::Running && run.pause.is_none() && run.ready_count() > 0
 }
 
 /// The reason to pause a run because the disk of its ledger is nearly full.

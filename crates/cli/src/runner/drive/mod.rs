@@ -18,11 +18,12 @@ pub(crate) mod wait;
 
 pub(crate) use criteria::may_hold;
 pub use guard::Guards;
+pub(crate) use guard::{GuardState, disk_problem, may_pause};
 #[cfg(test)]
 pub(crate) use helpers::decider::{DeciderReply, DeciderRequest};
 pub(crate) use helpers::planner::is_by_planner;
 pub use pending::{Pending, pending};
 pub use recover::{Recovered, recover};
 pub use run_loop::drive;
-pub use state::{OnStale, Options};
+pub use state::{OnStale, Options, TakeOver};
 pub use summary::{Counts, RunOutcome, RunSummary, Session, Unrecorded};

@@ -8,12 +8,12 @@
 use plan_ledger::internals::ledger::PLANNED_FILES;
 use plan_ledger::{
     AttemptToken, Command, Disposition, ErrorKind, FailureClass, Json, LostCause, Micros, Outcome,
-    Receipt, Result, Run, RunStatus, StepStatus, Task,
+    Receipt, Result, Run, StepStatus, Task,
 };
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
-use crate::runner::drive::guard::disk_problem;
+use crate::runner::drive::guard::{disk_problem, may_pause};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, OnStale, half_way};
 use crate::runner::drive::summary::Unrecorded;
@@ -25,6 +25,9 @@ use crate::runner::workers::Report;
 /// How long to wait before retrying a failed lease renewal.
 const RENEW_AGAIN: Micros = 1_000_000;
 
+/// How often the loop looks for claims of processes that are gone.
+const DEAD_CLAIMS_EVERY: Micros = 2_000_000;
+
 /// The actor of the records that the runner writes.
 const RUNNER: &str = "runner";
 
@@ -33,11 +36,11 @@ impl Drive<'_> {
         match report {
             Report::Finished(token, receipt) => {
                 if let Some(running) = self.running.remove(&token) {
-                    let number = running.step.number;
+                    let step = running.step.number.to_string();
                     let (guards, clock) = (self.options.guards, self.clock);
                     let problem = running
                         .is_shared
-                        .then(|| self.guard.take(guards, number, &receipt, clock))
+                        .then(|| self.guard.take(guards, step, &receipt, clock))
                         .flatten();
                     self.record(token, running.step, *receipt);
                     if let Some(reason) = problem
@@ -78,10 +81,7 @@ impl Drive<'_> {
         let problem = self.workers.shared_folder().and_then(|dir| disk_problem(guards, dir));
         let Some(reason) = problem else { return Ok(false) };
         let state = self.ledger.state()?;
-        let is_ready = |run: &Run| {
-            run.status == RunStatus::Running && run.pause.is_none() && run.ready_count() > 0
-        };
-        if state.runs.get(&self.run).is_some_and(is_ready) {
+        if state.runs.get(&self.run).is_some_and(may_pause) {
             self.pause(&reason)?;
         }
         Ok(true)
@@ -186,6 +186,20 @@ impl Drive<'_> {
                 running.renew_at = renew_at;
             }
         }
+    }
+
+    /// Take over the claims of other workers whose processes are gone, now and then: their leases may
+    /// last for hours.
+    pub(crate) fn release_dead_claims(&mut self) -> Result<()> {
+        let Some(take_over) = self.options.take_over else { return Ok(()) };
+        let Some(dir) = self.workers.shared_folder().map(ToOwned::to_owned) else { return Ok(()) };
+        let now = self.clock.now();
+        if now < self.dead_claims_at || !self.may_start() {
+            return Ok(());
+        }
+        self.dead_claims_at = now.saturating_add(DEAD_CLAIMS_EVERY);
+        take_over(self.ledger, &dir)?.into_iter().for_each(|note| self.note(None, note));
+        Ok(())
     }
 
     /// Record the receipts that could not be recorded before, since a full disk may have space

@@ -16,6 +16,7 @@ use std::time::Duration;
 use plan_ledger::internals::plan::condition_problem;
 use plan_ledger::{
     Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
+    Timestamp,
 };
 
 use crate::protocol::StepName;
@@ -65,6 +66,7 @@ pub fn drive(
         unjudged: BTreeSet::new(),
         locked_checks: BTreeSet::new(),
         guard: GuardState::default(),
+        dead_claims_at: Timestamp::MIN,
         planning: Planning::default(),
         seen: 0,
         prepared_version: 0,
@@ -82,6 +84,9 @@ impl Drive<'_> {
         loop {
             self.handle_stop_request();
             self.end_revoked();
+            if let Err(error) = self.release_dead_claims() {
+                self.fail(error);
+            }
             self.queue_checks_of_other_workers();
             // Renew leases before dispatching. A dispatch records expired leases as lost attempts,
             // and after a suspend of the machine these would include the attempts of live workers.

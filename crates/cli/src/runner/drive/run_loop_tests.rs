@@ -163,7 +163,14 @@ impl Bench {
     fn drive(&self, workers: &mut dyn Workers, observer: &mut Quiet) -> RunSummary {
         let route = Route { with_people: true, ..Route::default() };
         let (guards, on_stale) = (Guards::NONE, OnStale::Warn);
-        let options = Options { max_parallel: 3, marks: None, route: &route, guards, on_stale };
+        let options = Options {
+            max_parallel: 3,
+            marks: None,
+            route: &route,
+            guards,
+            on_stale,
+            take_over: None,
+        };
         drive(&self.ledger, &*self.clock, self.run, workers, observer, options).unwrap()
     }
 }

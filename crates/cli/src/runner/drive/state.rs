@@ -1,12 +1,13 @@
 //! The state of the loop: running workers and checks, queued checks, and totals for the summary.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use plan_ledger::internals::plan::Route;
-use plan_ledger::{AttemptToken, Clock, Error, Ledger, RunId, Timestamp};
+use plan_ledger::{AttemptToken, Clock, Error, Ledger, Result, RunId, Timestamp};
 
 use crate::protocol::StepName;
 use crate::runner::check::{Check, CheckAnswer, Subject};
@@ -35,7 +36,13 @@ pub struct Options<'a> {
     pub guards: Guards,
     /// What happens before a step whose files changed since its plan was made.
     pub on_stale: OnStale,
+    /// How claims of processes that are gone are taken over, if they are.
+    pub take_over: Option<TakeOver>,
 }
+
+/// Takes over the claims of processes that are gone, in the ledger of that folder. Returns what happened,
+/// for people.
+pub type TakeOver = fn(&Ledger, &Path) -> Result<Vec<String>>;
 
 /// What happens before a step whose files changed since its plan was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -92,6 +99,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) unjudged: BTreeSet<(Subject, u32)>,
     /// Checks that another process is running; each is reported once.
     pub(crate) locked_checks: BTreeSet<Subject>,
+    /// When the loop looks for claims of processes that are gone.
+    pub(crate) dead_claims_at: Timestamp,
     /// What the guards have seen.
     pub(crate) guard: GuardState,
     /// The replan requests of this loop.

@@ -21,6 +21,7 @@ impl Drive<'_> {
         let Some((until, reason)) = self.due() else { return Ok(false) };
         self.observer.progress(&Progress::Waiting { until, reason });
         while self.may_start() {
+            self.release_dead_claims()?;
             let left = until.saturating_sub(self.clock.now());
             if left == 0 {
                 self.ledger.tick()?;

@@ -11,14 +11,16 @@ use plan_ledger::internals::plan::{
     RunCounters, TimeoutAction, UserView, VersionSummary,
 };
 use plan_ledger::{
-    ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent, Run, RunId,
-    StepNumber, StepStatus,
+    AttemptToken, ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent,
+    Run, RunId, StepNumber, StepStatus,
 };
 
-use crate::commands::inspect::next_action::{NextAction, NextActionJson};
+use crate::commands::inspect::ledger_at::LedgerAt;
+use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
+use crate::runner::DeadClaim;
 
 use super::run::{FlightJson, RunStatusJson};
 use super::state::QuestionLine;
@@ -28,6 +30,8 @@ use super::state::QuestionLine;
 pub(crate) struct UserViewLine<'a> {
     /// The next actions, most urgent first, with their commands.
     actions: Vec<NextActionJson>,
+    /// The claims of processes that are gone; none for a past state.
+    dead_claims: Vec<DeadClaimJson>,
     /// The number of accepted or skipped steps.
     done: u32,
     /// The expected remaining time.
@@ -50,20 +54,20 @@ pub(crate) struct UserViewLine<'a> {
 
 impl<'a> UserViewLine<'a> {
     pub(crate) fn of(
-        run: &Run,
+        (ledger, run): (&LedgerAt<'_>, &Run),
         view: &'a UserView,
-        runner: &RunnerStatus,
         actions: Vec<NextAction>,
     ) -> Self {
         let UserView { title, done, total_steps, activities, required_actions, expected } = view;
         Self {
             actions: actions.into_iter().map(Into::into).collect(),
+            dead_claims: DeadClaimJson::of_run(ledger, run),
             done: *done,
             expected_micros: *expected,
             needs: required_actions.iter().map(NeedJson::from).collect(),
             now: activities,
             run: run.id,
-            runner_at_work: match runner {
+            runner_at_work: match &ledger.runner {
                 RunnerStatus::Unknown => None,
                 RunnerStatus::AtWork(_) => Some(true),
                 RunnerStatus::Absent(_) => Some(false),
@@ -72,6 +76,34 @@ impl<'a> UserViewLine<'a> {
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
         }
+    }
+}
+
+/// The claim of a process that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DeadClaimJson {
+    /// The process.
+    process: u32,
+    /// When the step was claimed.
+    since: TimeJson,
+    /// The step.
+    step: StepNumber,
+    /// The token of the attempt.
+    token: AttemptToken,
+    /// The worker that claimed it.
+    worker: String,
+}
+
+impl DeadClaimJson {
+    fn of_run(ledger: &LedgerAt<'_>, run: &Run) -> Vec<Self> {
+        let gone = gone_steps(&ledger.state, run, &ledger.dead);
+        let line = |(step, dead): (StepNumber, &DeadClaim)| {
+            let attempt = run.step(step)?.attempt()?;
+            let (process, token) = (dead.process(), attempt.token);
+            let (since, worker) = (attempt.dispatched.into(), attempt.worker.clone());
+            Some(Self { process, since, step, token, worker })
+        };
+        gone.into_iter().filter_map(line).collect()
     }
 }
 

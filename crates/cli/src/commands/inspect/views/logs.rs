@@ -32,7 +32,7 @@ use crate::commands::inspect::text::units::moment;
 use crate::options::{LedgerOption, RunOption};
 use crate::output::render::Paint;
 use crate::output::{Code, Failure, escape_control, time_of_day};
-use crate::runner::scratch_folder;
+use crate::runner::{claimed_files, scratch_folder};
 
 use super::step::{AttemptHistory, StepHistory, history, pretty};
 
@@ -298,7 +298,10 @@ struct Streams {
 #[derive(Debug)]
 struct OpenStream {
     stream: Stream,
+    /// Where a runner keeps it.
     path: PathBuf,
+    /// The ledger and the attempt, whose claim names the files of `ledger work`.
+    claimed: Option<(PathBuf, AttemptToken)>,
     /// `None` until it exists.
     file: Option<File>,
     /// The begin of a line whose end is not written yet.
@@ -315,6 +318,7 @@ impl Streams {
         let open = |stream, suffix| OpenStream {
             stream,
             path: folder.join(format!("{}.{suffix}", name.token)),
+            claimed: Some((dir.to_owned(), name.token)),
             file: None,
             begun: Vec::new(),
             has_printed: false,
@@ -344,10 +348,16 @@ impl Streams {
 }
 
 impl OpenStream {
+    /// The file of an attempt of `ledger work`, which keeps its files elsewhere.
+    fn open_claimed(&self) -> Option<File> {
+        let (ledger, token) = self.claimed.as_ref()?;
+        File::open(claimed_files(ledger, *token)?.join(self.path.file_name()?)).ok()
+    }
+
     /// The next whole lines; `None` at the end of the file.
     fn read(&mut self, reading: Reading) -> Option<String> {
         if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
+            self.file = File::open(&self.path).ok().or_else(|| self.open_claimed());
         }
         let mut chunk = std::mem::take(&mut self.begun);
         let begun = chunk.len();
@@ -518,8 +528,8 @@ mod tests {
     use super::*;
 
     fn stream(path: PathBuf) -> OpenStream {
-        let (file, begun) = (None, Vec::new());
-        OpenStream { stream: Stream::Output, path, file, begun, has_printed: false }
+        let (claimed, file, begun) = (None, None, Vec::new());
+        OpenStream { stream: Stream::Output, path, claimed, file, begun, has_printed: false }
     }
 
     fn all(stream: &mut OpenStream, reading: Reading) -> String {

@@ -4,6 +4,8 @@
 //! Invariant: the library computes what the run is doing ([`user_view`]); this module adds whether a
 //! runner is at work, and the commands.
 
+use std::collections::BTreeMap;
+
 use plan_ledger::internals::plan::{Activity, UserView, user_view};
 use plan_ledger::{Micros, Run, RunStatus, StepNumber, StepStatus};
 
@@ -11,7 +13,7 @@ use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::lookup::{step_name, steps_in_status};
-use crate::commands::inspect::next_action::{NextAction, actions, hosted_steps};
+use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hosted_steps};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::output::render::Paint;
@@ -27,7 +29,7 @@ pub(crate) fn show_user(
     let view = user_view(run, ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
     if ledger.context.form == Form::Json {
-        return out.json(&UserViewLine::of(run, &view, &ledger.runner, actions));
+        return out.json(&UserViewLine::of((ledger, run), &view, actions));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
@@ -62,6 +64,10 @@ fn print_now(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let is_absent = ledger.runner.is_absent();
+    let gone: BTreeMap<StepNumber, u32> = gone_steps(&ledger.state, run, &ledger.dead)
+        .into_iter()
+        .map(|(number, dead)| (number, dead.process()))
+        .collect();
     let abandoned: Vec<StepNumber> =
         hosted_steps(&ledger.state, run).map(|(number, _)| number).filter(|_| is_absent).collect();
     if !abandoned.is_empty() {
@@ -72,7 +78,12 @@ fn print_now(
     for activity in &view.activities {
         match activity {
             Activity::Working { step, what, .. } => {
-                print_working(ledger, run, (*step, what), abandoned.contains(step), out)?;
+                let end = match gone.get(step) {
+                    Some(process) => WorkerEnd::Gone(*process),
+                    None if abandoned.contains(step) => WorkerEnd::WithRunner,
+                    None => WorkerEnd::None,
+                };
+                print_working(ledger, run, (*step, what), end, out)?;
             }
             activity => out.line(&format!("  {}", escape_control(&activity.to_string())))?,
         }
@@ -87,26 +98,46 @@ fn is_idle(run: &Run) -> bool {
     is_running && run.in_flight == 0 && (run.ready_count() > 0 || delayed > 0)
 }
 
+/// How the worker of a step in flight is known to have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkerEnd {
+    /// It is at work, as far as is known.
+    None,
+    /// Its runner is gone.
+    WithRunner,
+    /// The process that claimed the step is gone.
+    Gone(u32),
+}
+
 fn print_working(
     ledger: &LedgerAt<'_>,
     run: &Run,
     (number, title): (StepNumber, &str),
-    is_abandoned: bool,
+    end: WorkerEnd,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let attempt = run.step(number).and_then(|step| Some((step.attempts, step.attempt()?)));
     let Some((attempts, attempt)) = attempt else { return Ok(()) };
-    let what = if is_abandoned { "in flight when it stopped" } else { "working on" };
+    let what = match end {
+        WorkerEnd::None => "working on",
+        WorkerEnd::WithRunner => "in flight when it stopped",
+        WorkerEnd::Gone(_) => "its worker is gone",
+    };
     let again = if attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let worker = escape_control(&attempt.worker);
     let time = whole_seconds(ledger.now.saturating_sub(attempt.dispatched));
-    let time = if is_abandoned { format!("begun {time} ago") } else { format!("for {time}") };
+    let time = match end {
+        WorkerEnd::None => format!("for {time}"),
+        WorkerEnd::WithRunner => format!("begun {time} ago"),
+        WorkerEnd::Gone(process) => format!("begun {time} ago, process {process}"),
+    };
     let title = match run.step(number) {
         Some(step) if step.id() == title => String::new(),
         _ => format!(" ({})", escape_control(title)),
     };
     let name = step_name(run, number);
-    out.line(&format!("  {what}: {name}{title}{again}, by {worker}, {time}"))
+    let paint = if matches!(end, WorkerEnd::Gone(_)) { Paint::Bad } else { Paint::None };
+    out.painted(paint, &format!("  {what}: {name}{title}{again}, by {worker}, {time}"))
 }
 
 /// The largest number of failed steps that are listed.
@@ -130,7 +161,10 @@ fn print_failed(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
 
 /// Whether only a person can do it.
 fn needs_person(action: &NextAction) -> bool {
-    !matches!(action.action, "resume" | "dispatch" | "wait" | "judge" | "stop" | "capped" | "none")
+    !matches!(
+        action.action,
+        "resume" | "take_over" | "dispatch" | "wait" | "judge" | "stop" | "capped" | "none"
+    )
 }
 
 fn print_actions(

@@ -325,7 +325,10 @@ fn print_in_flight(
     let mut rows = 0;
     for (number, step) in in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
-        let (paint, lease) = if attempt.lease_until <= overview.now {
+        let dead = overview.dead.iter().find(|dead| dead.token == attempt.token.0);
+        let (paint, lease) = if let Some(dead) = dead {
+            (Paint::Bad, format!("process {} is gone", dead.process()))
+        } else if attempt.lease_until <= overview.now {
             (Paint::Bad, format!("expired {}", moment(attempt.lease_until, overview.now)))
         } else {
             (Paint::None, format!("until {}", moment(attempt.lease_until, overview.now)))

@@ -1,0 +1,99 @@
+//! Guards of `ledger work`, the ones of `ledger run`: workers that fail at once, one after the other,
+//! and a disk that is nearly full pause the run; a worker that says when to try again claims nothing
+//! before that.
+
+use serde_json::Value;
+
+use plan_ledger::{Receipt, Run, State};
+
+use crate::options::WaitLoop;
+use crate::output::{Code, Failure, local_moment, print_message};
+use crate::protocol::Answer;
+use crate::requests::{PauseRequest, run_or_only};
+use crate::runner::{disk_problem, may_pause};
+
+use super::worker::Worker;
+
+/// The name of the author of a pause, for rejections.
+const RUNNER: &str = "runner";
+
+impl Worker<'_> {
+    /// Takes note of a receipt of the command that steps without their own command share. Returns the
+    /// reason to pause the run, if there is one.
+    pub(super) fn note_receipt(&mut self, task: &Value, receipt: &Receipt) -> Option<String> {
+        if task.pointer("/step/command").is_some_and(Value::is_string) {
+            return None;
+        }
+        let text = |member: &str| task.get(member).map(Value::to_string).unwrap_or_default();
+        // Steps of several runs have the same numbers.
+        let step = format!("{} {}", text("run"), text("number"));
+        let guards = self.args.guards.guards();
+        self.guard.take(guards, step, receipt, &*self.clock)
+    }
+
+    /// Whether the command said to try again later.
+    pub(super) fn is_held(&self) -> bool {
+        self.guard.held_until(&*self.clock).is_some()
+    }
+
+    /// Pauses a run as its runner would.
+    pub(super) fn pause(&mut self, run: &str, reason: &str) -> Result<(), Failure> {
+        let (run, by, reason) = (run.to_owned(), RUNNER.to_owned(), reason.to_owned());
+        let message = format!("run {run} is paused: {reason}");
+        let request = PauseRequest { run, by, reason, by_runner: true }.into();
+        let answer = self.client.call(&request)?;
+        // It is paused already, or it has ended.
+        if Code::of(answer.code) == Code::Success {
+            print_message(&message);
+        }
+        Ok(())
+    }
+
+    /// Waits while nothing may be claimed. Returns the answer that ends the wait for a claim, if the
+    /// wait is over first.
+    pub(super) fn wait_for_guards(
+        &mut self,
+        wait: &mut WaitLoop,
+    ) -> Result<Option<Answer>, Failure> {
+        let mut is_told = false;
+        loop {
+            let until = self.guard.held_until(&*self.clock);
+            let disk = disk_problem(self.args.guards.guards(), &self.ledger);
+            if until.is_none() && disk.is_none() {
+                return Ok(None);
+            }
+            if let Some(until) = until.filter(|_| !is_told) {
+                let time = local_moment(until);
+                print_message(&format!(
+                    "nothing is claimed before {time}: the worker said to try again then"
+                ));
+            }
+            if let Some(reason) = disk.filter(|_| !is_told) {
+                self.pause_ready_runs(&reason)?;
+            }
+            is_told = true;
+            if wait.is_over() || self.is_stopping() {
+                return Ok(Some(Answer { code: Code::Waiting.number(), ..Answer::default() }));
+            }
+            wait.pause();
+        }
+    }
+
+    /// Pauses the runs that this worker serves and that have a step to dispatch.
+    fn pause_ready_runs(&mut self, reason: &str) -> Result<(), Failure> {
+        let (state, _) = self.read()?;
+        for run in self.served_runs(&state)? {
+            self.pause(&run, reason)?;
+        }
+        Ok(())
+    }
+
+    fn served_runs(&self, state: &State) -> Result<Vec<String>, Failure> {
+        let name = |run: &Run| may_pause(run).then(|| run.name.clone());
+        if self.serves_every_run() {
+            let open = state.runs.open().filter_map(|id| state.runs.get(&id));
+            return Ok(open.filter_map(name).collect());
+        }
+        Ok(name(run_or_only(state, self.args.run.name())?).into_iter().collect())
+    }
+}
