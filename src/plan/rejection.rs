@@ -315,16 +315,23 @@ impl fmt::Display for Rejection {
                 };
                 write!(f, "{ready} {steps} ready{owners}, but none that this worker takes")
             }
-            Self::NothingReady { in_flight, reported, outcome_unknown } => write!(
-                f,
-                "no step is ready: {in_flight} in flight, {reported} waiting for verdicts, \
-                 {outcome_unknown} of unknown outcome"
-            ),
+            Self::NothingReady { in_flight, reported, outcome_unknown } => {
+                let parts = [
+                    (*in_flight, "in flight"),
+                    (*reported, "waiting for verdicts"),
+                    (*outcome_unknown, "of unknown outcome"),
+                ];
+                let parts = parts.iter().filter(|(count, _)| *count > 0);
+                let parts: Vec<String> =
+                    parts.map(|(count, what)| format!("{count} {what}")).collect();
+                let joint = if parts.is_empty() { "" } else { ": " };
+                write!(f, "no step is ready{joint}{}", parts.join(", "))
+            }
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is not active: expired, already reported, or its token is \
-                     another; claim the step again"
+                    "attempt {token} is not active: it has ended, there never was one, or its token \
+                     is another"
                 )
             }
             Self::NoSuchCriterion(index) => {

@@ -345,7 +345,7 @@ fn the_story_of_a_step() {
         .has("the step has no criteria; its receipt suffices");
     let slow = look(&place.dir, &["step", "#1", "#2"]);
     slow.has("step #2 slow of run small: reported")
-        .has("waits for verdicts on criteria 1")
+        .has("waits for a verdict on criterion 1")
         .has("acceptance  1. text: a person looked at it")
         .has("@14 lost (runner died)")
         .has("@14 receipt rejected (the attempt has ended: the step is ready): succeeded")

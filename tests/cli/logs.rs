@@ -83,7 +83,7 @@ fn status_since_a_time_counts_what_happened() {
     let (place, run) = begun();
     place.write("go", "");
     run.end().code(1);
-    let expected = "1 step accepted, 1 failed checks, cost $0.00";
+    let expected = "1 step accepted, 1 failed check, cost $0.00";
     place.ledger("status --since 00:00").code(0).says(&[expected, "#1 slow: accepted"]);
     place.ledger("status --since 1h").code(0).says(&[expected]);
     place.ledger("status --since 2099-01-01").code(0).says(&["0 steps accepted, cost"]);

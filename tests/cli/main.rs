@@ -72,6 +72,7 @@ mod mission;
 mod morning_after;
 #[cfg(mutants)]
 mod mutants;
+mod newcomer;
 mod night;
 mod operator_commands;
 mod other_users;

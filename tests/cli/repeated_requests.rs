@@ -273,6 +273,6 @@ fn late_receipts_of_an_attempt_are_limited() {
     assert_eq!(records, 8);
     place
         .ledger_with(&["receipt", &token, "--output", "99"])
-        .complains(&["is not active: expired, already reported"]);
+        .complains(&["is not active: it has ended, or there never was one"]);
     place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
 }

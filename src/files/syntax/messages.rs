@@ -122,7 +122,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// The words of other plan formats for a field, without case and separators. The first field that
 /// the place has is meant.
-const MEANT: [(&[&str], &[&str]); 20] = [
+const MEANT: [(&[&str], &[&str]); 21] = [
     (
         &[
             "dependson",
@@ -186,6 +186,7 @@ const MEANT: [(&[&str], &[&str]); 20] = [
     (&["onfailure", "onerror", "onfail", "failures"], &["fallback", "failure"]),
     (&["money", "cost", "budgetusd", "price"], &["money_micros", "cost_estimate", "budget"]),
     (&["backoff", "delay", "wait"], &["backoff_seconds"]),
+    (&["prio"], &["priority"]),
 ];
 
 /// A hint with the known name that an unknown one means, or that is nearest to it, or nothing.

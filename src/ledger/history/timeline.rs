@@ -44,6 +44,8 @@ pub enum IntervalKind {
     InFlight,
     /// An attempt that reported success.
     Succeeded,
+    /// An attempt that reported success, and of which a criterion failed.
+    Rejected,
     /// An attempt that reported a failure.
     Failed,
     /// An attempt that asked for another plan.
@@ -99,12 +101,19 @@ impl StepTimeline {
                     AfterLoss::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
                 }
             }
-            StepEvent::FailureDecided(decided) => match decided.decision {
-                Decision::RetryAt { .. } => self.begin(record, Kind::Delayed),
-                Decision::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
-                Decision::Escalate => {}
-                _ => self.end(record.time),
-            },
+            StepEvent::FailureDecided(decided) => {
+                // Only a failed criterion makes a failure of a success.
+                let last = self.intervals.iter_mut().rev().find(|it| it.kind.is_attempt());
+                if let Some(last) = last.filter(|last| last.kind == Kind::Succeeded) {
+                    last.kind = Kind::Rejected;
+                }
+                match decided.decision {
+                    Decision::RetryAt { .. } => self.begin(record, Kind::Delayed),
+                    Decision::OutcomeUnknown => self.begin(record, Kind::OutcomeUnknown),
+                    Decision::Escalate => {}
+                    _ => self.end(record.time),
+                }
+            }
             StepEvent::StepAsked(_) => self.begin(record, Kind::Asked),
             StepEvent::StepAnswered(_)
             | StepEvent::StepQuestionExpired(_)
@@ -156,7 +165,12 @@ impl IntervalKind {
     pub fn is_attempt(self) -> bool {
         matches!(
             self,
-            Self::InFlight | Self::Succeeded | Self::Failed | Self::ReplanRequested | Self::Lost
+            Self::InFlight
+                | Self::Succeeded
+                | Self::Rejected
+                | Self::Failed
+                | Self::ReplanRequested
+                | Self::Lost
         )
     }
 }

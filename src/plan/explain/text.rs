@@ -161,7 +161,7 @@ impl BlockReason {
                 let to = to.as_deref().unwrap_or("a person");
                 let mut about = String::new();
                 if let QuestionSubject::Failure { token } = subject {
-                    about = format!(" about attempt {token}");
+                    about = format!(" about attempt @{token}");
                 }
                 let until = deadline.map_or(String::new(), |at| format!(", {}", format.until(at)));
                 let (id, options) = (question.0, options.join("|"));
@@ -189,16 +189,23 @@ impl BlockReason {
             Self::Budget(shortage) => shortage.line(),
             Self::Dispatched(attempt) => attempt.line(format),
             Self::Reported { token, undecided: Some((_, message)), .. } => {
-                format!("attempt {token} waits for a decision about its failure: {message}")
+                format!("attempt @{token} waits for a decision about its failure: {message}")
             }
             Self::Reported { token, unjudged, undecided: None } => {
                 let places: Vec<String> = unjudged.iter().copied().map(one_based).collect();
-                format!("attempt {token} waits for verdicts on criteria {}", name_list(&places))
+                match places.as_slice() {
+                    [] => format!("attempt @{token} has all its verdicts"),
+                    [place] => format!("attempt @{token} waits for a verdict on criterion {place}"),
+                    _ => format!(
+                        "attempt @{token} waits for verdicts on criteria {}",
+                        name_list(&places)
+                    ),
+                }
             }
             Self::OutcomeUnknown(attempt) => {
                 let (token, worker) = (attempt.token, &attempt.worker);
                 format!(
-                    "attempt {token} of {worker} has an unknown outcome: a person must find out whether it landed"
+                    "attempt @{token} of {worker} has an unknown outcome: a person must find out whether it landed"
                 )
             }
             Self::Failed(None) => "it failed permanently".to_owned(),

@@ -27,7 +27,7 @@ pub(crate) struct EffectArgs {
     #[arg(value_parser = parse_token)]
     token: Token,
     /// A description for people [default: the key]
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     what: String,
     /// Record the end of the effect
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `ledger fork`: starts a run from an earlier state of another one.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::options::{ByOption, LedgerArgs, RunArg};
 use crate::output::{Code, Failure};
@@ -14,24 +14,19 @@ Examples:
   ledger fork my-plan --step deploy --name again          before that step was first dispatched
 
 The new run has the same plan versions, finished work and variables. Steps that were in flight start
-again, and the costs of the other run do not count against its budget. Continue it with
-`ledger run PLAN --run NEW`.";
+again, and the costs of the other run do not count against its budget. Your files stay as they are: a
+fork does not rewind them. Continue it with `ledger run PLAN --run NEW`.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("place").args(["at", "step"]).required(true))]
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     ledger: LedgerArgs,
     #[command(flatten)]
     run: RunArg,
     /// The last record of the run to keep
-    #[arg(
-        long,
-        value_name = "SEQ",
-        value_parser = clap::value_parser!(u64).range(1..),
-        conflicts_with = "step",
-        required_unless_present = "step"
-    )]
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
     /// Fork before the first dispatch of this step, by id or number (#37)
     #[arg(long, value_name = "STEP")]

@@ -3,9 +3,14 @@
 use std::cell::RefCell;
 
 use plan_ledger::internals::ledger::{CommitOptions, NextClaim};
-use plan_ledger::{Command, Event, Ledger, Receipt, State, Submitted, Token, Transaction};
+use plan_ledger::{
+    AttemptToken, Command, Error, Event, Ledger, Receipt, Rejection, State, Submitted, Token,
+    Transaction,
+};
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, StepName};
+
+use super::find::step_status;
 
 /// The ledger, how a request is committed, and what its response depends on.
 #[derive(Debug, Clone, Copy)]
@@ -35,13 +40,28 @@ impl<'l> RequestContext<'_, 'l> {
         then: &dyn Fn(&State) -> Option<Command>,
         mut read: impl FnMut(&State, &[(u64, Event)]) -> T,
     ) -> Result<T, Failure> {
-        self.include(self.ledger.submit(self.options, |transaction| {
+        let done = self.include(self.ledger.submit(self.options, |transaction| {
             transaction.run_with(make)?;
             if let Some(command) = then(transaction.state()) {
                 transaction.run(&command)?;
             }
             Ok(read(transaction.state(), transaction.events()))
-        }))
+        }));
+        done.map_err(|failure| self.explained(failure))
+    }
+
+    /// A failure about an attempt that is over, with what is known of it.
+    fn explained(self, failure: Failure) -> Failure {
+        let Failure::Ledger(error) = failure else { return failure };
+        let Some(Rejection::StaleToken(token)) = error.rejection() else {
+            return Failure::Ledger(error);
+        };
+        let token = *token;
+        let hint = self.read(|state| stale_token_hint(state, token)).ok();
+        Failure::Ledger(match hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        })
     }
 
     /// Records a receipt, and dispatches the next step to the next worker, if there is one, in the
@@ -54,7 +74,9 @@ impl<'l> RequestContext<'_, 'l> {
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Result<T, Failure> {
         let proven = (token.seq, token.into());
-        self.include(self.ledger.submit_receipt(self.options, proven, receipt, next_claim, read))
+        let done = self
+            .include(self.ledger.submit_receipt(self.options, proven, receipt, next_claim, read));
+        done.map_err(|error: Error| self.explained(error.into()))
     }
 
     /// Whether the request has a thread of its own, which may wait.
@@ -80,4 +102,15 @@ impl<'l> RequestContext<'_, 'l> {
     fn include<T, E>(self, submitted: Submitted<'l, T, E>) -> Result<T, E> {
         self.commits.borrow_mut().include(submitted)
     }
+}
+
+/// What is known of an attempt that is over.
+pub(super) fn stale_token_hint(state: &State, token: AttemptToken) -> String {
+    let known = state.dispatched.get(&token);
+    let known = known.and_then(|(run, step)| Some((state.runs.get(run)?, *step)));
+    let Some((run, number)) = known else {
+        return "no attempt that is kept has this token; `ledger claim` prints it".to_owned();
+    };
+    let (step, status) = (StepName::of(run, number), step_status(run, number));
+    format!("it was an attempt at {step}, which is {status} now; `ledger inspect step` shows it")
 }

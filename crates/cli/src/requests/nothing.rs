@@ -32,6 +32,8 @@ pub struct NothingAnswer {
     pub in_flight: u32,
     /// The claimed steps.
     pub held: Vec<HeldStep>,
+    /// The number of questions that wait for an answer.
+    pub questions: u64,
     /// The next time at which a timer may change that; null if the run has ended.
     pub next_due_micros: Option<Timestamp>,
     /// Whether the run has ended, which the exit code tells.
@@ -72,6 +74,7 @@ impl NothingAnswer {
             message,
             in_flight: run.in_flight,
             held: HeldStep::all(state, run),
+            questions: questions(run),
             next_due_micros: state.next_due().filter(|_| !has_ended),
             has_ended,
         }
@@ -86,10 +89,16 @@ impl NothingAnswer {
             message: format!("none of the {} active runs has a step for this worker", runs.len()),
             in_flight: runs.iter().map(|run| run.in_flight).sum(),
             held: runs.iter().flat_map(|run| HeldStep::all(state, run)).collect(),
+            questions: runs.iter().map(|run| questions(run)).sum(),
             next_due_micros: state.next_due(),
             has_ended: false,
         }
     }
+}
+
+/// The number of open questions of a run.
+fn questions(run: &Run) -> u64 {
+    u64::try_from(run.questions.len()).unwrap_or(u64::MAX)
 }
 
 impl HeldStep {
@@ -136,6 +145,11 @@ impl AnswerLine for NothingAnswer {
             let more = u64::try_from(self.held.len() - NAMED_MAX).unwrap_or(u64::MAX);
             let more = counted(more, "step");
             messages.push(format!("and {more} by others: `ledger inspect queue`"));
+        }
+        if self.questions > 0 {
+            let verb = if self.questions == 1 { "waits" } else { "wait" };
+            let questions = counted(self.questions, "question");
+            messages.push(format!("{questions} {verb} for an answer: `ledger questions`"));
         }
         messages
     }

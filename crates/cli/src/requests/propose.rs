@@ -12,7 +12,7 @@ use plan_ledger::{
     ApprovalPolicy, Command, ContentHash, Cost, Event, Json, Micros, Plan, RunId, RunPolicy, State,
 };
 
-use crate::protocol::Failure;
+use crate::protocol::{Failure, counted};
 
 use super::answer_line::AnswerLine;
 use super::checked_plan::CheckedPlan;
@@ -171,6 +171,7 @@ impl fmt::Display for ProposeAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, version, steps, .. } = self;
         let status = if self.active { "active" } else { "waiting for review" };
-        write!(f, "run {run}: version {version}, {steps} steps, {status}")
+        let steps = counted(u64::from(*steps), "step");
+        write!(f, "run {run}: version {version}, {steps}, {status}")
     }
 }

@@ -261,14 +261,13 @@ fn take_over(run: &Run, number: StepNumber, dead: &DeadClaim, at: Surroundings<'
          takes it over"
     );
     let action = NextAction::new("take_over", text).for_step(number);
-    let token = dead.token.to_string();
-    let release = escape_control(&shell_command("release", at.dir, &[&token]));
+    let claim = escape_control(&shell_command("claim", at.dir, &[&run.name]));
     match at.runner.resume_words(&run.name) {
         Some(words) => {
             let resume = escape_control(&shell_command("resume", at.dir, &words));
-            action.with_command(resume).with_command(release)
+            action.with_command(resume)
         }
-        None => action.with_command(release),
+        None => action.with_command(claim),
     }
 }
 

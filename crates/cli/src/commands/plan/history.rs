@@ -11,6 +11,7 @@ use plan_ledger::{ContentHash, Run};
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{Code, Failure, print_line, print_text};
+use crate::protocol::counted;
 use crate::requests::run_or_only;
 
 const EXAMPLES: &str = "\
@@ -89,9 +90,9 @@ fn list_versions(run: &Run, as_json: bool) -> Result<Code, Failure> {
             "" => String::new(),
             reason => format!(": {reason}"),
         };
-        let (hash, steps) = (version.hash.short(), version.step_count);
+        let (hash, steps) = (version.hash.short(), counted(u64::from(version.step_count), "step"));
         let from = version.provenance.as_ref().map(provenance_text).unwrap_or_default();
-        print_text(&format!("version {number} ({hash}), {steps} steps{from}, {status}{reason}\n"))?;
+        print_text(&format!("version {number} ({hash}), {steps}{from}, {status}{reason}\n"))?;
     }
     if !as_json {
         print_text(&format!("run {}, started {}\n", run.name, time_text(run.started)))?;

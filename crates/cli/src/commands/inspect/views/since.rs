@@ -96,14 +96,12 @@ impl SinceLine {
     fn text(&self) -> String {
         let mut parts = vec![format!("{} accepted", counted(self.accepted, "step"))];
         let more = [
-            (self.skipped, "skipped"),
-            (self.failed_attempts, "failed attempts"),
-            (self.rejected, "failed checks"),
-            (self.lost_attempts, "lost attempts"),
+            (self.skipped, "skipped step"),
+            (self.failed_attempts, "failed attempt"),
+            (self.rejected, "failed check"),
+            (self.lost_attempts, "lost attempt"),
         ];
-        parts.extend(
-            more.iter().filter(|it| it.0 > 0).map(|(count, what)| format!("{count} {what}")),
-        );
+        parts.extend(more.iter().filter(|it| it.0 > 0).map(|(count, what)| counted(*count, what)));
         parts.push(format!("cost {}", cost_text(self.cost)));
         parts.join(", ")
     }

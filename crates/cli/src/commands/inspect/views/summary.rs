@@ -325,7 +325,7 @@ fn print_in_flight(
     let mut rows = 0;
     for (number, step) in in_flight(&overview.fold.state, run) {
         let Some(attempt) = step.attempt() else { continue };
-        let dead = overview.dead.iter().find(|dead| dead.token == attempt.token.0);
+        let dead = overview.dead.iter().find(|dead| dead.token.seq == attempt.token);
         let (paint, lease) = if let Some(dead) = dead {
             (Paint::Bad, format!("process {} is gone", dead.process()))
         } else if attempt.lease_until <= overview.now {

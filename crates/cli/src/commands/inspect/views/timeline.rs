@@ -111,6 +111,7 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
     match kind {
         IntervalKind::InFlight => ('=', '>', Paint::Heading),
         IntervalKind::Succeeded => ('=', '+', Paint::Good),
+        IntervalKind::Rejected => ('=', '-', Paint::Bad),
         IntervalKind::Failed => ('=', 'x', Paint::Bad),
         IntervalKind::ReplanRequested => ('=', 'r', Paint::Notice),
         IntervalKind::Lost => ('=', '!', Paint::Bad),
@@ -122,8 +123,8 @@ fn cells(kind: IntervalKind) -> (char, char, Paint) {
 }
 
 const LEGEND: [&str; 2] = [
-    "=+ succeeded  =x failed  =! lost  =r requested a replan  > in progress",
-    "~ waits for verdicts  : waits for its retry  ? waits for a person",
+    "=+ succeeded  =- a check failed  =x failed  =! lost  =r requested a replan",
+    "> in progress  ~ waits for verdicts  : waits for its retry  ? waits for a person",
 ];
 
 /// The time interval and the width of the chart.

@@ -16,6 +16,7 @@ use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
     Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, shell_command,
 };
+use crate::protocol::counted;
 use crate::requests::{question_about, run_or_only};
 
 pub(super) use approve::{PlanApproveArgs, approve, reject};
@@ -170,8 +171,8 @@ fn heading(run: &Run, number: u32, version: &PlanVersion) -> String {
         "" => String::new(),
         reason => format!(", because: {reason}"),
     };
-    let (hash, steps) = (version.hash, version.step_count);
-    format!("run {}: version {number}, {steps} steps{reason}\nhash {hash}", run.name)
+    let (hash, steps) = (version.hash, counted(u64::from(version.step_count), "step"));
+    format!("run {}: version {number}, {steps}{reason}\nhash {hash}", run.name)
 }
 
 fn question_text(question: &Question) -> String {

@@ -1,0 +1,121 @@
+//! What a newcomer trips over: messages that leave out what counts, or name no way on.
+
+use super::command::Place;
+
+/// Story: `work` and `claim` named three counts of zero, and not the question that blocked them.
+#[test]
+fn claim_without_a_step_names_the_question_that_blocks() {
+    let place = Place::planned("steps: [{id: a, gate: {question: Go?}}]");
+    for line in ["claim", "work -- true", "work plan -- true"] {
+        let ended = place.ledger(line).code(3);
+        assert!(!ended.err.contains("0 in flight"), "{line}: {ended:?}");
+        ended.complains(&[
+            "no step is ready\n",
+            "1 question waits for an answer: `ledger questions`",
+        ]);
+    }
+    let line = place.ledger("claim --json").code(3).lines().remove(0);
+    assert_eq!(line["questions"], 1);
+}
+
+/// Story: for a failed step that asks for another plan, `next` offered only to withdraw the request.
+#[test]
+fn requested_plan_can_be_avoided_by_a_retry_or_a_skip() {
+    let plan = "failure: {max_replans: 2}
+steps: [{id: announce, command: 'test -e ok', retry: {max_attempts: 1}}, {id: b, after: [announce], command: 'true'}]";
+    let commands = [
+        "ledger retry plan announce",
+        "ledger skip plan announce --reason WHY",
+        "ledger plan withdraw plan",
+    ];
+    for (way, code) in [("retry plan announce", 0), ("skip plan announce --reason known", 0)] {
+        let place = Place::new();
+        place.write("plan.yaml", plan);
+        place.ledger("run plan.yaml").code(3).says(&commands);
+        place.ledger("next").code(0).says(&commands);
+        place.ledger("questions").code(0).says(&commands);
+        place.write("ok", "");
+        place.ledger(way).code(0);
+        place.ledger("run plan.yaml").code(code);
+    }
+}
+
+/// Story: an attempt whose criterion failed was drawn as one that succeeded.
+#[test]
+fn attempt_that_fails_a_check_has_its_own_mark() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'sleep 0.2', acceptance: [command: 'sleep 0.2; test -e ok'], retry: {max_attempts: 1}}]",
+    );
+    place.ledger("run plan.yaml").code(1);
+    let picture = place.ledger("inspect timeline").code(0);
+    let bar = picture.out.lines().find(|line| line.contains("#1 a")).unwrap().to_owned();
+    assert!(bar.contains("=-~") && !bar.contains('+'), "{bar}");
+    picture.says(&["=- a check failed"]);
+    let line = place
+        .ledger("inspect timeline --json")
+        .lines()
+        .into_iter()
+        .find(|it| it["type"] == "interval");
+    assert_eq!(line.unwrap()["kind"], "rejected");
+}
+
+/// Story: the message about a token named three possible reasons and a wrong advice, although the log knows
+/// the reason.
+#[test]
+fn token_that_is_over_is_explained() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    place.ledger(&format!("receipt {token} --output 1")).code(0);
+    let over = "it was an attempt at step 1 (a), which is accepted now";
+    let unknown = "no attempt that is kept has this token";
+    for (line, hint) in [
+        (format!("renew {token}"), over),
+        (format!("release {token}"), over),
+        ("renew 999".to_owned(), unknown),
+        ("receipt 999".to_owned(), unknown),
+    ] {
+        let ended = place.ledger(&line).code(6).complains(&["is not active", "\nhint: ", hint]);
+        assert!(!ended.err.contains("claim the step again"), "{ended:?}");
+    }
+    let line = place.ledger("renew 999 --json").code(6).lines().remove(0);
+    assert_eq!(line["rejection"], "stale_token");
+}
+
+/// What other tools call a field leads to ours.
+#[test]
+fn field_names_of_other_tools_are_understood() {
+    for (written, own) in [
+        ("depends_on: [b]", "after"),
+        ("deps: [b]", "after"),
+        ("prio: 3", "priority"),
+        ("prompt: x", "goal"),
+        ("script: x", "command"),
+    ] {
+        let place = Place::new();
+        place.write("plan.yaml", format!("steps:\n  - {{id: a, {written}}}\n  - {{id: b}}\n"));
+        let hint = format!("did you mean `{own}`?");
+        place.ledger("plan lint plan.yaml").code(2).says(&[&hint]);
+    }
+}
+
+/// JSON with a typing error was taken as a text without a word.
+#[test]
+fn broken_json_is_reported_when_it_is_taken_as_a_text() {
+    let place = Place::planned("steps: [{id: a}]");
+    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    let words = ["receipt", &token, "--output", "{bad json"];
+    place.ledger_with(&words).code(0).complains(&["the value is taken as text, not as JSON"]);
+    place.ledger("inspect step a").code(0).says(&["output: {bad json"]);
+}
+
+/// Story: a worker that had done everything ended with a message like an error.
+#[test]
+fn worker_that_finishes_a_run_reports_no_error() {
+    let place = Place::planned("steps: [{id: a}, {id: b}]");
+    let ended = place.ledger("work plan -- true").code(0).says(&["2 steps done; the run is done"]);
+    assert_eq!(ended.err, "");
+    let help = place.ledger("effect --help").code(0);
+    assert!(!help.out.contains("[default: \"\"]"), "{}", help.out);
+}
