@@ -403,6 +403,48 @@ topic. A test writes this page; do not edit it.
     );
 }
 
+/// The name under which a page links to a heading, on GitHub and in the book.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Whether a page has a heading of that name. Lines in fenced blocks are no headings.
+fn has_anchor(page: &Path, name: &str) -> bool {
+    let text = fs::read_to_string(page).unwrap();
+    let mut in_block = false;
+    text.lines().any(|line| {
+        in_block ^= line.starts_with("```");
+        let heading = line.strip_prefix('#').filter(|_| !in_block);
+        heading.is_some_and(|rest| anchor(rest.trim_start_matches('#').trim()) == name)
+    })
+}
+
+/// Goal: links to headings lead to headings. In the book a page `README.md` gets another name, so that
+/// links to it lead nowhere.
+#[test]
+fn documentation_links_lead_to_headings() {
+    let link = Regex::new(r"\]\(([^)#:]*)#([^)]*)\)").unwrap();
+    let mut problems = Vec::new();
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        for found in link.captures_iter(&page) {
+            let target = match &found[1] {
+                "" => path.clone(),
+                target => path.parent().unwrap().join(target),
+            };
+            let is_page = target.extension().is_some_and(|it| it == "md") && target.is_file();
+            if is_page && !has_anchor(&target, &found[2]) {
+                problems.push(format!("{}: {}#{}", path.display(), &found[1], &found[2]));
+            }
+        }
+        if path.starts_with(root().join("docs")) && path.ends_with("README.md") {
+            problems.push(format!("{}: name it index.md", path.display()));
+        }
+    }
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
 /// Goal: the summary lists every page, and links lead to files that exist.
 #[test]
 fn documentation_links_lead_somewhere() {
