@@ -261,3 +261,153 @@ fn parallel_hooks_keep_every_claim() {
     let held = answer(&place, "claude-code", "Stop", &json!({})).unwrap();
     assert!(held["reason"].as_str().unwrap().contains("And 5 more"), "{held}");
 }
+
+/// The plugin of `OpenCode` in node, called as `OpenCode` calls it.
+struct OpenCode {
+    child: std::process::Child,
+    to: std::process::ChildStdin,
+    from: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl OpenCode {
+    /// `None` if there is no node. `path` is where programs are searched.
+    fn start(place: &Place, path: &str) -> Option<Self> {
+        let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interfaces/opencode.mjs");
+        let mut command = std::process::Command::new("node");
+        command.arg(driver).arg(place.path(".opencode/plugins/plan-ledger.js")).arg(place.path(""));
+        command.current_dir(place.path("")).env("XDG_STATE_HOME", place.path("state"));
+        command.env("PATH", path).env_remove("LEDGER_DIR");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            super::command::report_skipped("there is no program `node`");
+            return None;
+        };
+        let (to, from) = (child.stdin.take()?, std::io::BufReader::new(child.stdout.take()?));
+        Some(Self { child, to, from })
+    }
+
+    fn call(&mut self, call: &Value) -> Value {
+        use std::io::BufRead as _;
+        writeln!(self.to, "{call}").unwrap();
+        let mut line = String::new();
+        self.from.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// What a message of the user has become.
+    fn message(&mut self, text: &str) -> String {
+        let part = json!({ "id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": text });
+        let file =
+            json!({ "id": "prt_0", "type": "file", "mime": "text/plain", "url": "file:///x" });
+        let answer = self.call(&json!({
+            "hook": "chat.message",
+            "input": { "sessionID": "ses_1", "agent": "build", "messageID": "msg_1" },
+            "output": { "message": { "id": "msg_1", "role": "user" }, "parts": [file, part] },
+        }));
+        answer["output"]["parts"][1]["text"].as_str().unwrap().to_owned()
+    }
+
+    /// What the output of a tool has become.
+    fn tool(&mut self, output: &str) -> String {
+        let answer = self.call(&json!({
+            "hook": "tool.execute.after",
+            "input": { "tool": "bash", "sessionID": "ses_1", "callID": "call_1" },
+            "output": { "title": "ledger", "output": output, "metadata": { "exit": 0 } },
+        }));
+        answer["output"]["output"].as_str().unwrap().to_owned()
+    }
+
+    /// The texts with which the plugin continues the session after an event.
+    fn event(&mut self, kind: &str) -> Vec<String> {
+        let event = json!({ "type": kind, "properties": { "sessionID": "ses_1" } });
+        let answer = self.call(&json!({ "event": event }));
+        let prompts = answer["prompts"].as_array().unwrap().iter();
+        let text = |prompt: &Value| {
+            assert_eq!(prompt["path"]["id"], "ses_1", "{prompt}");
+            prompt["body"]["parts"][0]["text"].as_str().unwrap().to_owned()
+        };
+        prompts.map(text).collect()
+    }
+}
+
+impl Drop for OpenCode {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Story: the plugin of `OpenCode` was never run.
+/// Goal: called as `OpenCode` calls it, it primes a session at its first message and after a compaction, renews
+/// the leases of its claims, and continues it while one is open, at most eight times in a row.
+#[test]
+fn plugin_of_opencode_primes_renews_and_holds() {
+    // A lease is renewed when it is half over.
+    let place = Place::planned(&PLAN.replace("lease_seconds: 600", "lease_seconds: 20"));
+    place.ledger("setup opencode").code(0);
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let Some(mut host) = OpenCode::start(&place, &path) else { return };
+    let first = host.message("Go on");
+    assert!(first.starts_with("Go on\n\n") && first.contains("#1 build-wheel"), "{first}");
+    assert_eq!(host.message("Go on"), "Go on", "the context is still there");
+    for kind in ["session.updated", "message.part.updated", "session.idle"] {
+        assert_eq!(host.event(kind), Vec::<String>::new(), "{kind}: nothing is claimed");
+    }
+    let nothing = host.call(&json!({ "event": { "type": "server.connected", "properties": {} } }));
+    assert_eq!(nothing["prompts"], json!([]));
+
+    let claimed = place.ledger("claim --worker w --json").code(0);
+    let token = claimed.lines()[0]["token"].as_u64().unwrap();
+    assert_eq!(host.tool(&claimed.out), claimed.out);
+    let lease = || {
+        let state = place.state();
+        let (run, number) = *state.in_flight.values().next().unwrap();
+        let attempt =
+            state.runs.get(&run).unwrap().step(number).unwrap().attempt().unwrap().clone();
+        attempt.lease_until
+    };
+    let before = lease();
+    wait_until("the lease is renewed", || {
+        host.tool("some output");
+        lease() > before
+    });
+    let held = host.event("session.idle");
+    assert!(held.len() == 1 && held[0].contains("build-wheel"), "{held:?}");
+    assert_eq!(host.event("session.compacted"), Vec::<String>::new());
+    let again = host.message("Go on");
+    assert!(again.contains(&format!("token {token}: #1 build-wheel")), "{again}");
+    let held: usize = (0..12).map(|_| host.event("session.idle").len()).sum();
+    assert_eq!(held, 7, "eight in a row, the first one included");
+
+    place.ledger(&format!("receipt {token}")).code(0);
+    place.ledger("accept build-wheel --by ana").code(0);
+    assert_eq!(host.event("session.idle"), Vec::<String>::new());
+}
+
+/// A session goes on where there is no program `ledger`, and where there is no ledger.
+#[test]
+fn plugin_of_opencode_without_a_ledger_changes_nothing() {
+    let place = Place::new();
+    place.ledger("setup opencode").code(0);
+    let folder = place.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let node = std::env::var("PATH")
+        .unwrap()
+        .split(':')
+        .map(|it| format!("{it}/node"))
+        .find(|it| std::path::Path::new(it).exists());
+    let Some(node) = node else {
+        return super::command::report_skipped("there is no program `node`");
+    };
+    std::os::unix::fs::symlink(node, folder.join("node")).unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
+    for path in
+        [folder.display().to_string(), format!("{}:{}", program.display(), folder.display())]
+    {
+        let Some(mut host) = OpenCode::start(&place, &path) else { return };
+        assert_eq!(host.message("Go on"), "Go on", "{path}");
+        assert_eq!(host.tool("output"), "output");
+        assert_eq!(host.event("session.idle"), Vec::<String>::new());
+    }
+}
