@@ -14,5 +14,6 @@ mod commands;
 mod commands_on_ledgers;
 mod inspect_views;
 mod ledgers;
+mod pictures;
 mod seeded_bugs;
 mod session;
