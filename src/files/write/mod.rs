@@ -6,6 +6,7 @@
 mod graph;
 mod markdown;
 mod render;
+mod tools;
 
 pub use graph::{escape_dot, escape_mermaid};
 pub use render::{ExportFormat, render};

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::tools::{self, Outline};
 use super::{graph, markdown};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::diagnostic::plan_error;
 use crate::files::native::Marks;
 use crate::files::plan_file::PlanFile;
@@ -19,6 +20,14 @@ pub enum ExportFormat {
     Json,
     /// The native format as Markdown.
     Markdown,
+    /// A Markdown check list.
+    Tasks,
+    /// `tasks.json` of task-master.
+    TaskMaster,
+    /// `issues.jsonl` of beads.
+    Beads,
+    /// A to-do list of Cursor.
+    Cursor,
     /// A dependency graph for Graphviz.
     Dot,
     /// A dependency graph for Mermaid.
@@ -31,6 +40,10 @@ impl ExportFormat {
             Self::Yaml => "YAML",
             Self::Json => "JSON",
             Self::Markdown => "Markdown",
+            Self::Tasks => "a check list",
+            Self::TaskMaster => "task-master JSON",
+            Self::Beads => "beads JSON Lines",
+            Self::Cursor => "a Cursor plan",
             Self::Dot => "Graphviz",
             Self::Mermaid => "Mermaid",
         }
@@ -56,13 +69,14 @@ pub fn render(plan_file: &PlanFile, format: ExportFormat) -> Result<String> {
             .map(|text| text + "\n")
             .map_err(|error| error.to_string()),
         ExportFormat::Markdown => Ok(markdown::render(plan_file)),
+        ExportFormat::Tasks => return outline(plan_file, format, tools::tasks),
+        ExportFormat::TaskMaster => return outline(plan_file, format, tools::task_master),
+        ExportFormat::Beads => return outline(plan_file, format, tools::beads),
+        ExportFormat::Cursor => return outline(plan_file, format, tools::cursor),
         ExportFormat::Dot => return Ok(graph::dot(&plan_file.plan)),
         ExportFormat::Mermaid => return Ok(graph::mermaid(&plan_file.plan)),
     };
-    let cannot = |why: &str| {
-        let name = format.name();
-        plan_error(format!("cannot write the plan as {name}: {why}; choose another format"))
-    };
+    let cannot = |why: &str| cannot_write(format, why);
     let text = text.map_err(|why| cannot(&why))?;
     match parse("plan", &text) {
         Ok(again) if again.plan == plan_file.plan && Marks::of(&again) == Marks::of(plan_file) => {
@@ -71,4 +85,27 @@ pub fn render(plan_file: &PlanFile, format: ExportFormat) -> Result<String> {
         Ok(_) => Err(cannot("it would read back as a different plan")),
         Err(error) => Err(cannot(&format!("it would not read back ({})", error.message()))),
     }
+}
+
+/// Renders the outline of a plan in the form of another tool, and reads it again: ids, dependencies and
+/// finished steps must be the same.
+fn outline(
+    plan_file: &PlanFile,
+    format: ExportFormat,
+    write: fn(&PlanFile, &Outline) -> String,
+) -> Result<String> {
+    let outline = Outline::of(plan_file).map_err(|why| cannot_write(format, &why))?;
+    let text = write(plan_file, &outline);
+    match parse("plan", &text) {
+        Ok(again) if Outline::of(&again).as_ref() == Ok(&outline) => Ok(text),
+        Ok(_) => Err(cannot_write(format, "ids or dependencies would read back differently")),
+        Err(error) => {
+            Err(cannot_write(format, &format!("it would not read back ({})", error.message())))
+        }
+    }
+}
+
+fn cannot_write(format: ExportFormat, why: &str) -> Error {
+    let name = format.name();
+    plan_error(format!("cannot write the plan as {name}: {why}; choose another format"))
 }

@@ -102,9 +102,17 @@ fn form_of(run: &Run) -> FormChoice {
     let ending = file.as_deref().map(Path::new).and_then(Path::extension);
     match ending.and_then(|ending| ending.to_str()) {
         Some("md" | "markdown") => FormChoice::Md,
+        Some("jsonl") => FormChoice::Beads,
+        Some("json") if is_of_task_master(run) => FormChoice::TaskMaster,
         Some("json") => FormChoice::Json,
         _ => FormChoice::Yaml,
     }
+}
+
+/// Whether the steps of a run have fields of task-master.
+fn is_of_task_master(run: &Run) -> bool {
+    let plan = run.plan().map(CompactPlan::decode);
+    plan.is_some_and(|plan| plan.steps.iter().any(|step| step.extra.contains_key("taskmaster")))
 }
 
 /// The next action, and the decisions of people about the plan and its steps.
@@ -146,7 +154,21 @@ fn with_notes(text: &str, form: FormChoice, notes: &[String]) -> String {
             let (header, plan) = text.split_once('\n').unwrap_or((text, ""));
             format!("{header}\n{notes}{plan}")
         }
-        FormChoice::Json | FormChoice::Dot | FormChoice::Mermaid => {
+        FormChoice::Tasks => {
+            let comment = |note: String| format!("<!-- {} -->\n", note.replace("--", "- -"));
+            let notes: String = lines.map(comment).collect();
+            let (header, plan) = text.split_once('\n').unwrap_or((text, ""));
+            format!("{header}\n\n{notes}{plan}")
+        }
+        FormChoice::Cursor => {
+            let notes: String = lines.map(|note| format!("{note}\n")).collect();
+            format!("{text}\n{notes}")
+        }
+        FormChoice::TaskMaster
+        | FormChoice::Beads
+        | FormChoice::Json
+        | FormChoice::Dot
+        | FormChoice::Mermaid => {
             lines.for_each(|note| print_message(&note));
             text.to_owned()
         }

@@ -26,6 +26,14 @@ pub(super) enum FormChoice {
     Json,
     /// Our own form, as Markdown
     Md,
+    /// A Markdown check list: ids, titles, dependencies, marks
+    Tasks,
+    /// The tasks.json of task-master
+    TaskMaster,
+    /// The issues.jsonl of beads
+    Beads,
+    /// A to-do list of Cursor
+    Cursor,
     /// A diagram for Graphviz
     Dot,
     /// A diagram for Mermaid
@@ -38,6 +46,10 @@ impl From<FormChoice> for ExportFormat {
             FormChoice::Yaml => Self::Yaml,
             FormChoice::Json => Self::Json,
             FormChoice::Md => Self::Markdown,
+            FormChoice::Tasks => Self::Tasks,
+            FormChoice::TaskMaster => Self::TaskMaster,
+            FormChoice::Beads => Self::Beads,
+            FormChoice::Cursor => Self::Cursor,
             FormChoice::Dot => Self::Dot,
             FormChoice::Mermaid => Self::Mermaid,
         }
@@ -59,7 +71,7 @@ pub(super) fn converted(
     let text = text.map_err(|error| Failure::of_input(error.at_path(file)))?;
     // Only JSON can have every character in an escaped form; elsewhere it is shown instead.
     Ok(match form {
-        FormChoice::Json => escape_json(&text),
+        FormChoice::Json | FormChoice::TaskMaster | FormChoice::Beads => escape_json(&text),
         _ => escape_lines(&text),
     })
 }
