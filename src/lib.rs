@@ -139,8 +139,8 @@ pub use plan::{
 pub use {
     format::{BootTime, Chain, HeadSync, Uid},
     ledger::{
-        BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, OnAmbiguous,
-        PrunePreview, PruneReport, plan_draft, state_hash,
+        BackgroundWork, CollectedBlobs, EarlierAttempt, EarlierAttemptEnd, Finished, FinishedStep,
+        OnAmbiguous, PrunePreview, PruneReport, plan_draft, state_hash,
     },
     log::{Anchor, ArchiveReference, PruneSet},
     plan::{

@@ -49,7 +49,10 @@ pub use history::compare::{
     RunComparison, StepDifference,
 };
 pub use history::cost::StepCost;
-pub use history::metrics::{ESTIMATE_FIELD, Metrics, Ratio, RunMetrics};
+pub use history::finished::{
+    FINISHED_OUTPUT_BYTES_MAX, FINISHED_STEPS_MAX, Finished, FinishedStep,
+};
+pub use history::metrics::{Metrics, Ratio, RunMetrics};
 pub use history::run_diff::ValueChange;
 pub use history::run_history::{ProgressPoint, RunHistory};
 pub use history::timeline::{IntervalKind, StepTimeline, TimelineInterval};

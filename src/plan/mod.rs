@@ -35,7 +35,9 @@ pub use event::question::{
     ABORT, FAIL, NO, Question, QuestionAnswer, QuestionBody, QuestionExpiry, QuestionId,
     QuestionSubject, RELEASE, REPLAN, RETRY, SKIP, TimeoutAction, VALUE, WAIT, WITHDRAWN, YES,
 };
-pub use event::receipt::{Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt};
+pub use event::receipt::{
+    Artifact, BACKOFF, BlobOutput, Outcome, Output, RETRY_AFTER, Receipt, ReplanKind,
+};
 pub use event::run_event::*;
 pub use event::step_event::*;
 pub use event::step_status::StepStatus;
@@ -112,3 +114,4 @@ pub use view::operator::{
 };
 pub use view::trusted::{TrustedCheck, checks_to_trust, trusted_checks};
 pub use view::user::{Activity, RequiredAction, UserView, user_view};
+pub use view::warnings::{SLOW_FACTOR, STALL_AFTER, Warning, is_slow, warnings};

@@ -151,7 +151,11 @@ fn receipt(rng: &mut Rng) -> Receipt {
     let message = rng.pick(&["503", "503", "odd"]).to_owned();
     let outcome = match rng.below(10) {
         0..6 => Outcome::Failed { class, message, payload: Json::default() },
-        6 => Outcome::ReplanRequested { reason: "no way".to_owned() },
+        6 => Outcome::ReplanRequested {
+            reason: "no way".to_owned(),
+            from: None,
+            kind: ReplanKind::Replan,
+        },
         _ => Outcome::Succeeded,
     };
     let output = Json::new(&json!({ "n": rng.below(100) }));

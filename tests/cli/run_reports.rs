@@ -39,7 +39,7 @@ fn step(id: &str, after: &[&str], goal: &str) -> Step {
 
 fn plan(goal: &str) -> Plan {
     let mut first = step("first", &[], goal);
-    first.extra.insert("estimate_seconds".to_owned(), serde_json::json!(10));
+    first.estimate_seconds = Some(10);
     let steps = vec![first, step("second", &["first"], "go on"), step("third", &["second"], "end")];
     Plan { steps, ..Plan::default() }
 }

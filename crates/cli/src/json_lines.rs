@@ -123,7 +123,7 @@ json_lines! {
     "rolled_back" of inspect, status, verify => RolledBackLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
-    "run_cost" of inspect => views::cost::RunCostLine;
+    "run_cost" of inspect, status => views::cost::RunCostLine;
     "run_row" of inspect => views::runs::RunRowLine<'_>;
     "run_state" of inspect => views::at::RunStateLine<'_>;
     "salvaged" of recover => recover::SalvagedLine<'_>;
@@ -136,7 +136,7 @@ json_lines! {
     "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;
     "state" of inspect => views::at::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
-    "step_cost" of inspect => views::cost::StepCostLine<'_>;
+    "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
     "summary" of blobs => blobs::BlobsLine;
     "summary" of drill => drill::kill_report::DrillLine;

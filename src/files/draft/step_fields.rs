@@ -22,12 +22,13 @@ pub(crate) enum StepField {
     Retry,
     Fallback,
     Timeout,
+    Estimate,
     FailureClass,
 }
 
 impl StepField {
     /// All fields.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Inputs,
         Self::Outputs,
         Self::Preconditions,
@@ -37,6 +38,7 @@ impl StepField {
         Self::Retry,
         Self::Fallback,
         Self::Timeout,
+        Self::Estimate,
         Self::FailureClass,
     ];
 
@@ -57,6 +59,7 @@ impl StepField {
             Self::Retry => &["retry", "retries", "retry policy"],
             Self::Fallback => &["fallback"],
             Self::Timeout => &["timeout"],
+            Self::Estimate => &["estimate", "time estimate"],
             Self::FailureClass => &["failure class"],
         }
     }
@@ -73,6 +76,7 @@ impl StepField {
             Self::Retry => "Retry",
             Self::Fallback => "Fallback",
             Self::Timeout => "Timeout",
+            Self::Estimate => "Estimate",
             Self::FailureClass => "Failure class",
         }
     }
@@ -103,6 +107,11 @@ impl StepField {
             Self::Idempotent => set_idempotent(step, value),
             Self::Retry => set_retry(step, value),
             Self::Timeout => set_timeout(step, value),
+            Self::Estimate => one(value, |text| {
+                let seconds = duration(text.trim_start_matches(['~', ' '])).filter(|it| *it > 0)?;
+                step.estimate_seconds = Some(u32::try_from(seconds).ok()?);
+                Some(())
+            }),
             Self::FailureClass => one(value, |text| {
                 step.failure_class = Some(text.to_owned()).filter(|text| !text.is_empty());
                 step.failure_class.as_ref().map(|_| ())

@@ -33,6 +33,7 @@ pub(crate) const STEP_FIELDS: &[(&str, &str, ValueKind)] = &[
     ("idempotent", "Idempotent", ValueKind::Name),
     ("priority", "Priority", ValueKind::Number),
     ("timeout_seconds", "Timeout seconds", ValueKind::Number),
+    ("estimate_seconds", "Estimate seconds", ValueKind::Number),
 ];
 
 /// The plan fields that are texts: name and section title.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const NATIVE_FIELDS: [&str; 4] = ["barriers", "defaults", "caps", "failure"];
 
 /// Fields that only native steps have.
-const NATIVE_STEP_FIELDS: [&str; 18] = [
+const NATIVE_STEP_FIELDS: [&str; 19] = [
     "command",
     "optional_outputs",
     "after",
@@ -20,6 +20,7 @@ const NATIVE_STEP_FIELDS: [&str; 18] = [
     "idempotent",
     "probe",
     "timeout_seconds",
+    "estimate_seconds",
     "lease_seconds",
     "cost_estimate",
     "cost_limit",

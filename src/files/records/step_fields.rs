@@ -12,7 +12,8 @@ pub(super) fn read_step_fields(step: &mut Step, fields: &mut RecordFields) -> Ve
     for field in StepField::ALL {
         let Some(name) = fields.first(field.names()) else { continue };
         // The unit of such a number is not known.
-        if field == StepField::Timeout && fields.get(&name).is_some_and(Value::is_number) {
+        let is_time = matches!(field, StepField::Timeout | StepField::Estimate);
+        if is_time && fields.get(&name).is_some_and(Value::is_number) {
             continue;
         }
         if let Some(value) = fields.remove(&name) {
@@ -22,6 +23,9 @@ pub(super) fn read_step_fields(step: &mut Step, fields: &mut RecordFields) -> Ve
     let seconds = |value: &Value| u32::try_from(value.as_u64()?).ok().filter(|it| *it > 0);
     if let Some(seconds) = fields.take(&["timeoutSeconds"], seconds) {
         step.timeout_seconds = Some(seconds);
+    }
+    if let Some(seconds) = fields.take(&["estimateSeconds", "estimate_seconds"], seconds) {
+        step.estimate_seconds = Some(seconds);
     }
     notes
 }

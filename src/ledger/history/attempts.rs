@@ -126,7 +126,7 @@ impl AttemptBuilder {
                     _ => EarlierAttemptEnd::Failed(class),
                 }
             }
-            Outcome::ReplanRequested { reason } => {
+            Outcome::ReplanRequested { reason, .. } => {
                 self.message = reason;
                 EarlierAttemptEnd::ReplanRequested
             }

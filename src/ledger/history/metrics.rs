@@ -17,16 +17,13 @@ use crate::ledger::snapshot::store;
 use crate::ledger::view::LedgerView;
 use crate::log::{LogItem, LogReader, RecordStatus};
 use crate::plan::{
-    Accepted, AcceptedBasis, BudgetPart, Ending, Event, FailureClass, FailureDecided, HelperRole,
-    Limits, Micros, PlanActivated, ReplanTrigger, Run, RunId, State, StepEvent, StepNumber,
-    StepRecord, Timestamp,
+    Accepted, AcceptedBasis, BudgetPart, CompactStep, Ending, Event, FailureClass, FailureDecided,
+    HelperRole, Limits, Micros, PlanActivated, ReplanTrigger, Run, RunId, State, StepEvent,
+    StepNumber, StepRecord, Timestamp,
 };
 
 use super::lineage::pruned_run;
 use super::run::run_of;
-
-/// The field of a step's `extra` with the author's estimate of its duration, in seconds.
-pub const ESTIMATE_FIELD: &str = "estimate_seconds";
 
 /// The prefix of variables of the program itself.
 const LEDGER_PREFIX: &str = "ledger.";
@@ -113,7 +110,7 @@ pub struct RunMetrics {
     /// Spent / limit, for each limited part of the budget.
     pub budget_use: BTreeMap<BudgetPart, Ratio>,
     /// Microseconds from dispatch to receipt, all attempts / estimated microseconds, over the steps that
-    /// reported and have an [`ESTIMATE_FIELD`].
+    /// reported and have an estimate.
     pub step_time: Ratio,
 }
 
@@ -209,10 +206,9 @@ impl MetricCounters {
         let mut ratio = Ratio::default();
         for (number, step) in self.steps.iter().filter(|(_, step)| step.total_duration > 0) {
             let plan = run.plan_step(*number);
-            let estimate = plan.and_then(|plan| plan.extra().get(ESTIMATE_FIELD)?.as_u64());
-            if let Some(seconds) = estimate {
+            if let Some(seconds) = plan.and_then(CompactStep::estimate_seconds) {
                 ratio.part = ratio.part.saturating_add(step.total_duration);
-                ratio.of = ratio.of.saturating_add(seconds.saturating_mul(1_000_000));
+                ratio.of = ratio.of.saturating_add(Micros::from(seconds).saturating_mul(1_000_000));
             }
         }
         ratio

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ledger::history::attempts::{self, EarlierAttempt};
+use crate::ledger::history::finished::Finished;
 use crate::plan::{
     AttemptToken, CompactPlan, Dispatched, Event, Json, Neighbours, RunId, Secret, State, Step,
     StepEvent, StepNumber, Timestamp, Token, Verdict,
@@ -45,6 +46,8 @@ pub struct Task {
     pub failed_criteria: Vec<Verdict>,
     /// The earlier attempts, the oldest first.
     pub earlier: Vec<EarlierAttempt>,
+    /// What was done before it, and what that produced.
+    pub finished: Finished,
     /// The files that the step is expected to change, as they were when the plan was made, if they
     /// were recorded.
     #[doc(hidden)]
@@ -89,19 +92,22 @@ impl Task {
             last_failure: state.last_failure().map(|(_, message)| message.clone()),
             failed_criteria: state.failed_criteria().to_vec(),
             earlier: Vec::new(),
+            finished: Finished::before(run, number),
         })
     }
 }
 
-/// Add the data that is read without the lock: the earlier attempts that the log still has, and the
-/// planned files.
+/// Add the data that is read without the lock: the earlier attempts and the results of finished steps
+/// that the log still has, and the planned files.
 pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
     task.planned_files = planned_files(engine, task.run, &task.step);
-    // Reading the log takes time, and a first attempt has no earlier ones.
-    if task.attempt > 1
-        && let Ok(log) = engine.reader()
-    {
-        task.earlier = attempts::before(&log, task.token.seq);
+    // Reading the log takes time, and a first attempt at a first step has nothing before it.
+    let has_past = task.attempt > 1 || !task.finished.steps.is_empty();
+    if has_past && let Ok(log) = engine.reader() {
+        if task.attempt > 1 {
+            task.earlier = attempts::before(&log, task.token.seq);
+        }
+        task.finished.read_results(&log);
     }
     task
 }

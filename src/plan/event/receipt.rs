@@ -127,7 +127,25 @@ pub enum Outcome {
     ReplanRequested {
         /// Human-readable reason.
         reason: String,
+        /// The id of the step from which work should be done again; `None` is the step itself.
+        from: Option<String>,
+        /// Why the plan should change.
+        kind: ReplanKind,
     },
+}
+
+/// Why a worker requests a new plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ReplanKind {
+    /// The plan does not work.
+    #[default]
+    Replan,
+    /// It found out something that the plan does not know.
+    NewEvidence,
+    /// The goal changed.
+    ScopeChange,
 }
 
 /// The member of a failure's payload in which a worker says when another attempt may succeed.

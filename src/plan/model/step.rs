@@ -92,6 +92,9 @@ pub struct Step {
     /// Seconds until the worker is stopped.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout_seconds: Option<u32>,
+    /// How long an attempt should take, in seconds. A warning is given at twice this time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub estimate_seconds: Option<u32>,
     /// Lease of an attempt in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lease_seconds: Option<u32>,

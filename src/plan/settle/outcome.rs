@@ -8,7 +8,7 @@ use crate::plan::event::Event;
 use crate::plan::event::question::{
     ABORT, FAIL, QuestionBody, QuestionSubject, REPLAN, RETRY, SKIP,
 };
-use crate::plan::event::receipt::Outcome;
+use crate::plan::event::receipt::{Outcome, ReplanKind};
 use crate::plan::event::run_event::{ReplanRequested, ReplanTrigger};
 use crate::plan::event::step_event::{AfterFailure, Decision, FailureDecided};
 use crate::plan::event::table::StepEvent;
@@ -34,10 +34,15 @@ pub(crate) fn decision_events(
     let mut events = vec![Event::step(run.id, number, StepEvent::FailureDecided(decided))];
     match decision {
         Decision::Replan if run.may_request_replan() => {
+            let own = request_of_worker(run, number);
+            // A rule that names a step comes first.
+            let from = from.or_else(|| own.as_ref()?.0);
             let trigger = match class {
-                FailureClass::AssumptionBroken if worker_requested_replan(run, number) => {
-                    ReplanTrigger::ExecutorRequest { token }
-                }
+                FailureClass::AssumptionBroken if own.is_some() => match own {
+                    Some((_, ReplanKind::NewEvidence, by)) => ReplanTrigger::NewEvidence { by },
+                    Some((_, ReplanKind::ScopeChange, by)) => ReplanTrigger::ScopeChange { by },
+                    _ => ReplanTrigger::ExecutorRequest { token },
+                },
                 FailureClass::AssumptionBroken => ReplanTrigger::AssumptionBroken { token },
                 FailureClass::Transient | FailureClass::Unknown => {
                     ReplanTrigger::RetriesExhausted { token }
@@ -89,8 +94,18 @@ pub(crate) fn failure_question(
     Event::step(run.id, number, StepEvent::StepAsked(asked))
 }
 
-fn worker_requested_replan(run: &Run, number: StepNumber) -> bool {
-    let attempt = run.step(number).and_then(|step| step.attempt());
-    let receipt = attempt.and_then(|attempt| attempt.receipt.as_ref());
-    receipt.is_some_and(|receipt| matches!(receipt.outcome, Outcome::ReplanRequested { .. }))
+/// The request for another plan that the worker of the attempt made: the step from which work is done
+/// again, its kind, and the worker. A name that the plan does not have is the step itself.
+fn request_of_worker(
+    run: &Run,
+    number: StepNumber,
+) -> Option<(Option<StepNumber>, ReplanKind, String)> {
+    let attempt = run.step(number)?.attempt()?;
+    match &attempt.receipt.as_ref()?.outcome {
+        Outcome::ReplanRequested { from, kind, .. } => {
+            let from = from.as_ref().and_then(|id| run.step_named(id));
+            Some((from, *kind, attempt.worker.clone()))
+        }
+        Outcome::Succeeded | Outcome::Failed { .. } => None,
+    }
 }

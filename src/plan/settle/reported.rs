@@ -85,7 +85,7 @@ pub(crate) fn reported_consequence(
             let class = classify(run, number, *class, message);
             return Some(ReportedConsequence::Decide(class, message.clone(), attempt));
         }
-        Outcome::ReplanRequested { reason } => {
+        Outcome::ReplanRequested { reason, .. } => {
             let message = format!("the worker requested a new plan: {reason}");
             return Some(ReportedConsequence::Decide(
                 FailureClass::AssumptionBroken,

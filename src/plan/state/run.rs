@@ -55,6 +55,42 @@ impl Run {
         }
     }
 
+    /// The accepted and skipped steps that a step depends on, directly or through others: the nearest
+    /// first, those of one distance in plan order, at most `max`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn finished_before(&self, number: StepNumber, max: usize) -> Vec<StepNumber> {
+        let links = &self.links;
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::from([number]));
+        let mut level = vec![number];
+        while !level.is_empty() && found.len() < max {
+            let mut next = BTreeSet::new();
+            for step in level.drain(..).filter_map(|number| self.plan_step(number)) {
+                for dependency in links.dependencies(step) {
+                    match dependency {
+                        Dependency::Step(on) => {
+                            next.insert((links.place(on), on));
+                        }
+                        Dependency::Barrier(id) => {
+                            let members = self.barriers.get(&id).into_iter();
+                            let members = members.flat_map(|barrier| &barrier.members);
+                            next.extend(members.map(|member| (links.place(*member), *member)));
+                        }
+                        Dependency::Unknown(_) => {}
+                    }
+                }
+            }
+            let is_closed = |number: &StepNumber| {
+                self.step(*number).is_some_and(|each| each.status.is_closed())
+            };
+            let next = next.into_iter().map(|(_, number)| number).filter(is_closed);
+            let next = next.filter(|number| seen.insert(*number));
+            level.extend(next.take(max - found.len()));
+            found.extend(&level);
+        }
+        found
+    }
+
     /// Rebuilds the links of the active version of a run that was decoded instead of folded. It
     /// uses the shared links of the plan, and creates them if there are none.
     #[doc(hidden)]

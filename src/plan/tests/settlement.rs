@@ -110,7 +110,11 @@ fn deterministic_failure_is_retried_only_if_the_plan_says_so() {
 fn replan_request_of_a_worker_is_a_failure() {
     let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), RunPolicy::default());
     let token = ledger.dispatch("a");
-    let outcome = Outcome::ReplanRequested { reason: "no such table".to_owned() };
+    let outcome = Outcome::ReplanRequested {
+        reason: "no such table".to_owned(),
+        from: None,
+        kind: ReplanKind::Replan,
+    };
     let events = ledger.report(token, Receipt { outcome, ..Receipt::default() });
     assert_eq!(decided(&events).1, "fail.class_assumption_broken");
     let (class, message) = ledger.step("a").last_failure().cloned().unwrap();

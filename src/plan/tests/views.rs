@@ -82,7 +82,8 @@ fn execution_state_has_its_fields() {
     };
     assert_eq!(ids(&state.completed), "write");
     assert_eq!((ids(&state.current), ids(&state.pending)), (String::new(), "publish tell".into()));
-    assert_eq!((state.retries_used, state.plan_version, state.elapsed), (0, 1, 5 * SECOND));
+    assert!(state.retries_used.is_empty());
+    assert_eq!((state.plan_version, state.elapsed), (1, 5 * SECOND));
     assert_eq!(state.budget_remaining.money_micros, Some(700));
     assert!(state.side_effects_committed["post/1"] > 0);
 }

@@ -100,6 +100,9 @@ impl<'a> Validator<'a> {
         self.criteria(&format_args!("{item}.acceptance"), &step.acceptance);
         self.hints(item, step);
         self.limits(&item, step.retry.as_deref(), step.timeout_seconds, step.lease_seconds);
+        if step.estimate_seconds == Some(0) {
+            self.problems.push(item.problem(".estimate_seconds", ZERO_SECONDS));
+        }
         if let Some(fallback) = &step.fallback {
             self.fallback(item, fallback);
         }

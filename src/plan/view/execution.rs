@@ -15,15 +15,18 @@ use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutionState {
     /// Steps in flight, reported, or with an unknown outcome, by number, with their ids.
+    #[serde(rename = "current_step")]
     pub current: BTreeMap<StepNumber, String>,
     /// Accepted and skipped steps.
     pub completed: BTreeMap<StepNumber, String>,
-    /// Steps that are not done yet.
+    /// Steps that are not done yet; with a question mark behind the id if a condition that is not
+    /// evaluated yet can skip the step.
     pub pending: BTreeMap<StepNumber, String>,
     /// Steps that failed permanently or were cancelled by the end of the run.
     pub failed: BTreeMap<StepNumber, String>,
-    /// Failures that were retried.
-    pub retries_used: u64,
+    /// The retries of each step that had any, by id: attempts after its first one, and the one that
+    /// it waits for after a failure.
+    pub retries_used: BTreeMap<String, u32>,
     /// Microseconds from the start of the run to its end, or to now.
     #[serde(rename = "elapsed_micros")]
     pub elapsed: Micros,
@@ -58,7 +61,7 @@ pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
         completed: BTreeMap::new(),
         pending: BTreeMap::new(),
         failed: BTreeMap::new(),
-        retries_used: run.counters.retries,
+        retries_used: BTreeMap::new(),
         elapsed,
         budget_remaining: Remaining::of(&run.account, &run.limits(), elapsed),
         side_effects_committed: BTreeMap::new(),
@@ -76,7 +79,20 @@ pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
                 &mut state.pending
             }
         };
-        list.insert(number, step.id().to_owned());
+        let is_pending = matches!(
+            step.status,
+            StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed
+        );
+        let plan = run.plan_step(number).filter(|_| is_pending);
+        let is_open =
+            plan.is_some_and(|plan| plan.condition().is_some()) && step.hold().condition.is_none();
+        let mark = if is_open { "?" } else { "" };
+        list.insert(number, format!("{}{mark}", step.id()));
+        let granted = u32::from(is_pending && step.failures > 0);
+        let retries = step.attempts.saturating_sub(1).saturating_add(granted).min(step.attempts);
+        if retries > 0 {
+            state.retries_used.insert(step.id().to_owned(), retries);
+        }
     }
     let done = run.effects.iter().filter(|(_, effect)| effect.committed != 0);
     state.side_effects_committed = done.map(|(key, each)| (key.clone(), each.committed)).collect();

@@ -9,3 +9,4 @@ pub(crate) mod execution;
 pub(crate) mod operator;
 pub(crate) mod trusted;
 pub(crate) mod user;
+pub(crate) mod warnings;

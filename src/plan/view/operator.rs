@@ -13,6 +13,7 @@ use crate::plan::model::budget::Cost;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::account::Account;
 use crate::plan::state::barrier_state::{BarrierState, BarrierStatus};
+use crate::plan::state::compact::step::CompactStep;
 use crate::plan::state::run::{PlanVersion, ReplanRequest, Run, RunCounters, RunStatus};
 use crate::plan::state::step_state::StepState;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
@@ -89,6 +90,8 @@ pub struct AttemptSummary {
     pub token: AttemptToken,
     /// Its number among the attempts of the step.
     pub attempt: u32,
+    /// How many attempts the retry policy of the step allows.
+    pub max_attempts: u32,
     /// The worker.
     pub worker: String,
     /// When it was dispatched.
@@ -178,6 +181,7 @@ fn attempts_in_status(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
             id: step.id().to_owned(),
             token: attempt.token,
             attempt: step.attempts,
+            max_attempts: max_attempts(run, number),
             worker: attempt.worker.clone(),
             dispatched: attempt.dispatched,
             lease_until: attempt.lease_until,
@@ -185,6 +189,13 @@ fn attempts_in_status(run: &Run, status: StepStatus) -> Vec<AttemptSummary> {
         })
     };
     matching.filter_map(attempt_summary).collect()
+}
+
+/// How many attempts the retry policy of a step allows: its own, that of the plan, or the default.
+fn max_attempts(run: &Run, number: StepNumber) -> u32 {
+    let own = run.plan_step(number).and_then(CompactStep::retry);
+    let of_plan = || run.plan().and_then(|plan| plan.header().defaults.retry.clone());
+    own.or_else(of_plan).unwrap_or_default().max_attempts
 }
 
 fn barriers(run: &Run) -> Vec<BarrierSummary> {

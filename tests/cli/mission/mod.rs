@@ -9,3 +9,4 @@ mod plan_files;
 mod planning;
 mod routing;
 mod signals;
+mod views;

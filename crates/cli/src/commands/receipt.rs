@@ -68,6 +68,9 @@ pub(crate) struct ReceiptArgs {
     /// Report that the step needs a new plan version, for this reason
     #[arg(long, value_name = "REASON", conflicts_with = "receipt")]
     replan: Option<String>,
+    /// With --replan: the id of the step from which work should be done again
+    #[arg(long, value_name = "STEP", requires = "replan")]
+    from: Option<String>,
     /// Its cost: 1.25 or $1.25
     #[arg(long, value_name = "MONEY", default_value = "0", conflicts_with = "receipt")]
     #[arg(value_parser = parse_money)]
@@ -165,6 +168,8 @@ fn receipt_file(args: &ReceiptArgs) -> Result<ReceiptFile, Failure> {
         outcome,
         class: args.failed,
         message,
+        from: args.from.clone(),
+        kind: None,
         payload: None,
         output: args.output.as_deref().map(read_json_value).transpose()?,
         variables: args.variables.iter().map(variable).collect::<Result<_, _>>()?,

@@ -131,6 +131,8 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
         outcome,
         class,
         message: arguments.message,
+        from: None,
+        kind: None,
         payload: None,
         output: arguments.output.map(value_of),
         variables: arguments.variables.into_iter().collect(),

@@ -1,6 +1,7 @@
-//! `--set`: values for the inputs of a plan.
+//! `--set`: values for the inputs of a plan; and outputs for its stub workers.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use plan_ledger::Plan;
 use plan_ledger::internals::plan::InputType;
 
 use crate::output::Failure;
+use crate::runner::CannedOutputs;
 
 use super::json_value::{read_json_value, read_text};
 
@@ -45,6 +47,14 @@ impl InputArgs {
             |(name, value): &(String, String)| ["--set".to_owned(), format!("{name}={value}")];
         self.set.iter().flat_map(words).collect()
     }
+}
+
+/// The outputs of stub workers that a file gives.
+pub(crate) fn canned_outputs(file: Option<&Path>, plan: &Plan) -> Result<CannedOutputs, Failure> {
+    let Some(file) = file else { return Ok(CannedOutputs::default()) };
+    let text = read_text(&file.display().to_string())?;
+    CannedOutputs::parse(&text, plan)
+        .map_err(|why| Failure::Usage(format!("--outputs {}: {why}", file.display())))
 }
 
 /// Parses `NAME=VALUE`.

@@ -1,9 +1,9 @@
-//! Budgets and costs, as JSON and as text.
+//! Budgets, costs and warnings as text.
 
-use plan_ledger::internals::plan::BudgetPart;
-use plan_ledger::{Cost, Limits, PauseCause};
+use plan_ledger::internals::plan::{BudgetPart, Warning};
+use plan_ledger::{Cost, Limits, PauseCause, Run};
 
-use crate::protocol::{count, counted};
+use crate::protocol::{StepName, budget_used_text, count, counted, part_adjective, slow_text};
 
 use super::render::escape_control;
 
@@ -23,20 +23,6 @@ pub(crate) fn paused_text(cause: &PauseCause) -> String {
         PauseCause::Runner { reason } => {
             format!("paused by its runner: {}", escape_control(reason))
         }
-    }
-}
-
-/// Most of a part of a run's budget is spent.
-pub(crate) fn budget_used_text(part: BudgetPart) -> String {
-    format!("80 % of the run's {} budget is used", part_adjective(part))
-}
-
-fn part_adjective(part: BudgetPart) -> &'static str {
-    match part {
-        BudgetPart::Money => "money",
-        BudgetPart::Tokens => "token",
-        BudgetPart::Attempts => "attempt",
-        BudgetPart::Wall => "wall-time",
     }
 }
 
@@ -65,6 +51,44 @@ pub(crate) fn money_text(micros: u64) -> String {
     let (cents, rest) = decimals.split_at(2);
     format!("${}.{cents}{}", count(micros / 1_000_000), rest.trim_end_matches('0'))
 }
+
+/// A warning in one line.
+pub(crate) fn warning_text(run: &Run, warning: &Warning) -> String {
+    match warning {
+        Warning::BudgetUsed { part, used, limit } => {
+            let amount = |number: u64| match part {
+                BudgetPart::Money => money_text(number),
+                BudgetPart::Tokens => counted(number, "token"),
+                BudgetPart::Attempts => counted(number, "attempt"),
+                BudgetPart::Wall => format!("{number} s"),
+            };
+            if used > limit {
+                let over = amount(used.saturating_sub(*limit));
+                return format!(
+                    "{}: {} of {}, {over} more",
+                    OVERRUN,
+                    amount(*used),
+                    amount(*limit)
+                );
+            }
+            format!("{}: {} of {}", budget_used_text(*part), amount(*used), amount(*limit))
+        }
+        Warning::SlowStep { step, elapsed, estimate_seconds } => {
+            let name = escape_control(&StepName::of(run, *step).to_string());
+            format!("{name} {}", slow_text(*elapsed, *estimate_seconds))
+        }
+        Warning::Stalled { elapsed, ready, in_flight } => {
+            let minutes = elapsed / 60_000_000;
+            let ready = counted((*ready).into(), "step");
+            let flights = counted((*in_flight).into(), "attempt");
+            format!(
+                "stalled: nothing has begun for {minutes} min; {ready} ready, {flights} in flight"
+            )
+        }
+    }
+}
+
+const OVERRUN: &str = "the budget of the run is overrun";
 
 #[cfg(test)]
 mod tests {

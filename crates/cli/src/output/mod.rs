@@ -28,7 +28,7 @@ mod shell;
 mod word;
 
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
-pub(crate) use budget::{budget_used_text, cost_text, limits_text, money_text, paused_text};
+pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
 pub(crate) use export::{ExportRange, write_export};
 pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
 pub(crate) use print::{

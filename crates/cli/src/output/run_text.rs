@@ -7,10 +7,10 @@ use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::{BudgetPart, QuestionBody, ResolvedOutcome, VALUE};
 use plan_ledger::{Micros, PauseCause, QuestionId, ReplanTrigger, Ruling};
 
-use crate::protocol::{StepName, class_word, counted};
+use crate::protocol::{StepName, budget_used_text, class_word, counted};
 use crate::runner::{Pending, Progress, RunOutcome, RunSummary, Unrecorded};
 
-use super::budget::{budget_used_text, cost_text, paused_text};
+use super::budget::{cost_text, paused_text};
 use super::question::question_subject_text;
 use super::render::local_moment;
 use super::shell::shell_command;

@@ -14,8 +14,9 @@ pub use answer::Answer;
 pub use failure::{Code, Failure, code_of};
 pub(crate) use failure::{ErrorLine, error_line, expect_short_numbers, plan_too_long, too_long};
 pub use hand_off::{
-    ArtifactEntry, ChangedFile, FailedCriterion, FileState, HandOff, Nearby, Neighbour,
-    OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile, StepName, WorkerKind,
+    ArtifactEntry, ChangedFile, DONE_BYTES_MAX, DoneStep, DoneSummary, FailedCriterion, FileState,
+    HandOff, Nearby, Neighbour, OutcomeWord, PlanBrief, PlanContext, PreviousAttempt, ReceiptFile,
+    StepName, WorkerKind,
 };
 pub(crate) use hand_off::{class_word, describe, title};
 pub use message::MESSAGE_LENGTH_MAX;
@@ -23,4 +24,6 @@ pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
-pub(crate) use units::{count, counted, hex, lost_records_text, size};
+pub(crate) use units::{
+    budget_used_text, count, counted, hex, lost_records_text, part_adjective, size, slow_text,
+};

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use plan_ledger::Micros;
+use plan_ledger::internals::plan::BudgetPart;
+
 /// A number with its digits in groups: `1,204`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -61,4 +64,25 @@ pub(crate) fn size(bytes: u64) -> String {
         (rest, whole, unit) = (whole % 1024, whole / 1024, next);
     }
     if unit == "B" { format!("{whole} B") } else { format!("{whole}.{} {unit}", rest * 10 / 1024) }
+}
+
+/// How an attempt compares with the estimate of its step.
+pub(crate) fn slow_text(elapsed: Micros, estimate_seconds: u32) -> String {
+    let seconds = elapsed / 1_000_000;
+    format!("takes {seconds} s so far, at least twice its estimate of {estimate_seconds} s")
+}
+
+/// Most of a part of a run's budget is spent.
+pub(crate) fn budget_used_text(part: BudgetPart) -> String {
+    format!("80 % of the run's {} budget is used", part_adjective(part))
+}
+
+/// A part of a budget as an adjective.
+pub(crate) fn part_adjective(part: BudgetPart) -> &'static str {
+    match part {
+        BudgetPart::Money => "money",
+        BudgetPart::Tokens => "token",
+        BudgetPart::Attempts => "attempt",
+        BudgetPart::Wall => "wall-time",
+    }
 }

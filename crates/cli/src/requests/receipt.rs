@@ -9,13 +9,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::NextClaim;
-use plan_ledger::internals::plan::{Route, SecretHash, StepEvent, decide};
+use plan_ledger::internals::plan::{
+    BudgetPart, Route, SecretHash, StepEvent, Warning, decide, warnings,
+};
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State, Task,
     Timestamp, Token, Transaction,
 };
 
-use crate::protocol::{Answer, Failure, ReceiptFile};
+use crate::protocol::{Answer, Failure, ReceiptFile, budget_used_text};
 
 use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
@@ -70,6 +72,9 @@ pub struct ReceiptAnswer {
     /// The attempt.
     #[serde(flatten)]
     pub attempt: AttemptStatus,
+    /// The parts of the run's budget of which 80 % or more is used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budget_used: Vec<BudgetPart>,
 }
 
 /// The outcome of a receipt.
@@ -116,7 +121,14 @@ impl RequestKind for ReceiptRequest {
             if let Some(reason) = rejected(events) {
                 return Ok(Receipted::Rejected(token, reason.to_owned()));
             }
-            let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)? };
+            let used =
+                attempt_of(state, token).map(|(run, ..)| warnings(run, state.time, state.time));
+            let part = |warning: &Warning| match warning {
+                Warning::BudgetUsed { part, .. } => Some(*part),
+                Warning::SlowStep { .. } | Warning::Stalled { .. } => None,
+            };
+            let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
+            let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)?, budget_used };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
@@ -218,6 +230,10 @@ fn rejected(events: &[(u64, Event)]) -> Option<&str> {
 
 impl AnswerLine for ReceiptAnswer {
     const WORD: &'static str = "receipt";
+
+    fn messages(&self) -> Vec<String> {
+        self.budget_used.iter().map(|part| budget_used_text(*part)).collect()
+    }
 }
 
 impl fmt::Display for ReceiptAnswer {

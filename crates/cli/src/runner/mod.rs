@@ -57,7 +57,7 @@ pub use process::{ProcessOptions, ProcessWorkers, WorkerLimits, scratch_folder};
 pub(crate) use process::{act_or_enable, not_ignored, process_start, unusable};
 pub use progress::{Observer, Progress, StopRequest};
 pub(crate) use stub::canned_output;
-pub use stub::{StubOptions, StubWorkers};
+pub use stub::{CannedOutputs, StubOptions, StubWorkers};
 pub use workers::{Report, StartFailure, WorkerNote, Workers};
 
 /// Adds the inputs of workers, judges, planners and deciders, and the replies of judges and deciders,

@@ -5,7 +5,7 @@
 //! depends only on the step, so two runs of a plan end with the same variables, even if they were
 //! killed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use plan_ledger::internals::plan::{Criterion, ResolvedOutcome};
-use plan_ledger::{AttemptToken, Error, Json, Receipt, Result, Ruling, Step, Task};
+use plan_ledger::{AttemptToken, Error, Json, Plan, Receipt, Result, Ruling, Step, Task};
 
 use crate::protocol::WorkerKind;
 use crate::runner::check::{Check, Checked, Subject};
@@ -27,14 +27,37 @@ pub struct StubOptions {
     /// A file that gets one line, `<step number> <attempt>`, for each execution before it is
     /// reported: an execution count outside the ledger.
     pub tally: Option<PathBuf>,
+    /// The outputs of steps, by id, instead of what their plan says.
+    pub outputs: CannedOutputs,
     /// The process folder of an earlier runner of the same run, if there is one.
     pub scratch: Option<PathBuf>,
+}
+
+/// The outputs of steps by id.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CannedOutputs(BTreeMap<String, Value>);
+
+impl CannedOutputs {
+    /// Reads a JSON object of outputs by step id.
+    ///
+    /// # Errors
+    /// A message, if the text is no such object, or names a step that the plan does not have.
+    pub fn parse(text: &str, plan: &Plan) -> std::result::Result<Self, String> {
+        let outputs: BTreeMap<String, Value> = serde_json::from_str(text)
+            .map_err(|error| format!("expected a JSON object of outputs by step id: {error}"))?;
+        let is_known = |id: &String| plan.steps.iter().any(|step| step.id == **id);
+        match outputs.keys().find(|id| !is_known(id)) {
+            Some(id) => Err(format!("the plan has no step `{id}`")),
+            None => Ok(Self(outputs)),
+        }
+    }
 }
 
 /// Workers that report immediately and deterministically.
 #[derive(Debug)]
 pub struct StubWorkers {
     tally: Option<PathBuf>,
+    outputs: CannedOutputs,
     scratch: Option<Scratch>,
     ready: VecDeque<Report>,
 }
@@ -43,8 +66,8 @@ impl StubWorkers {
     /// New stub workers.
     #[must_use]
     pub fn new(options: StubOptions) -> Self {
-        let StubOptions { tally, scratch } = options;
-        Self { tally, scratch: scratch.map(Scratch::new), ready: VecDeque::new() }
+        let StubOptions { tally, outputs, scratch } = options;
+        Self { tally, outputs, scratch: scratch.map(Scratch::new), ready: VecDeque::new() }
     }
 
     fn count(&self, task: &Task) -> Result<()> {
@@ -74,7 +97,10 @@ impl Workers for StubWorkers {
 
     fn start(&mut self, task: &Task) -> std::result::Result<(), StartFailure> {
         self.count(task)?;
-        let receipt = Receipt { output: canned_output(&task.step).into(), ..Receipt::default() };
+        let receipt = Receipt {
+            output: canned_output(&task.step, &self.outputs).into(),
+            ..Receipt::default()
+        };
         self.ready.push_back(Report::Finished(task.token.seq, Box::new(receipt)));
         Ok(())
     }
@@ -121,10 +147,10 @@ impl Workers for StubWorkers {
     }
 }
 
-/// The canned output of a step: what `extra.stub` says, else for each declared output a value with
+/// The canned output of a step: what the given outputs or its `extra.stub` say, else for each declared output a value with
 /// which simple criteria hold, else a short text that names the step.
-pub(crate) fn canned_output(step: &Step) -> Json {
-    let stub = step.extra.get("stub");
+pub(crate) fn canned_output(step: &Step, outputs: &CannedOutputs) -> Json {
+    let stub = outputs.0.get(&step.id).or_else(|| step.extra.get("stub"));
     if let Some(stub) = stub.filter(|stub| !stub.is_object()) {
         return Json::new(stub);
     }
@@ -191,6 +217,11 @@ mod tests {
         }))
         .unwrap();
         let expected = json!({"x": 2, "y": [1], "z": "z of a", "stub": "a"});
-        assert_eq!(canned_output(&step).value(), expected);
+        assert_eq!(canned_output(&step, &CannedOutputs::default()).value(), expected);
+        let plan = Plan { steps: vec![step.clone()], ..Plan::default() };
+        let given = CannedOutputs::parse(r#"{"a": {"z": 3}}"#, &plan).unwrap();
+        let expected = json!({"x": 2, "y": "y of a", "z": 3, "stub": "a"});
+        assert_eq!(canned_output(&step, &given).value(), expected);
+        assert!(CannedOutputs::parse(r#"{"b": 1}"#, &plan).unwrap_err().contains("no step `b`"));
     }
 }

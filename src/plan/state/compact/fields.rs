@@ -41,6 +41,7 @@ impl Field {
     pub(crate) const GATE: Self = Self(27);
     pub(crate) const EXTRA: Self = Self(28);
     pub(crate) const OPTIONAL_OUTPUTS: Self = Self(29);
+    pub(crate) const ESTIMATE_SECONDS: Self = Self(30);
     pub(crate) const FAILURE_CLASS: Self = Self(31);
 }
 
@@ -71,7 +72,7 @@ impl StepEncoder {
         let Step { preconditions, on_false, condition, tools, tags, changes, .. } = step;
         let Step { failure_hints, retry, fallback, side_effects, idempotent, probe, .. } = step;
         let Step { timeout_seconds, lease_seconds, cost_estimate, cost_limit, priority, .. } = step;
-        let Step { gate, extra, optional_outputs, failure_class, .. } = step;
+        let Step { gate, extra, optional_outputs, failure_class, estimate_seconds, .. } = step;
         self.text(Field::ID, Some(id.as_str()).filter(|id| !id.is_empty()));
         self.text(Field::TITLE, Some(title.as_str()).filter(|title| !title.is_empty()));
         self.text(Field::GOAL, Some(goal.as_str()).filter(|goal| !goal.is_empty()));
@@ -102,6 +103,7 @@ impl StepEncoder {
         self.value(Field::GATE, gate);
         self.value(Field::EXTRA, extra);
         self.texts(Field::OPTIONAL_OUTPUTS, optional_outputs);
+        self.value(Field::ESTIMATE_SECONDS, estimate_seconds);
         self.text(Field::FAILURE_CLASS, failure_class.as_deref());
     }
 

@@ -162,6 +162,12 @@ impl<'a> CompactStep<'a> {
         self.value(Field::TIMEOUT_SECONDS)
     }
 
+    /// See [`Step::estimate_seconds`].
+    #[must_use]
+    pub fn estimate_seconds(self) -> Option<u32> {
+        self.value(Field::ESTIMATE_SECONDS)
+    }
+
     /// See [`Step::lease_seconds`].
     #[must_use]
     pub fn lease_seconds(self) -> Option<u32> {
@@ -252,6 +258,7 @@ impl<'a> CompactStep<'a> {
             idempotent: self.idempotent(),
             probe: self.probe().map(owned),
             timeout_seconds: self.timeout_seconds(),
+            estimate_seconds: self.estimate_seconds(),
             lease_seconds: self.lease_seconds(),
             cost_estimate: self.cost_estimate(),
             cost_limit: self.cost_limit(),

@@ -17,7 +17,7 @@ fn full() -> Map<String, Value> {
         "failure_class": "retrieval_failure", "failure_hints": {"disk": "transient"}, "retry": {"max_attempts": 2, "backoff_seconds": 7},
         "fallback": {"value": {"value": {"k": [1, null, 90.422_252_909_423_83_f64]}}},
         "side_effects": ["mail"], "idempotent": "with_key", "probe": "p?", "timeout_seconds": 1,
-        "lease_seconds": 4_000_000, "cost_estimate": {"money_micros": 3, "tokens": 0},
+        "estimate_seconds": 900, "lease_seconds": 4_000_000, "cost_estimate": {"money_micros": 3, "tokens": 0},
         "cost_limit": {"money_micros": u64::MAX >> 11, "tokens": 9}, "priority": -5,
         "gate": {"question": "?", "to": "ana"}, "extra": {"k": {"b": [1, 2.5, null], "a": "\u{e9}"}},
     });
@@ -68,6 +68,7 @@ fn every_field_is_tested() {
         priority: _,
         gate: _,
         extra: _,
+        estimate_seconds: _,
     } = of(&full());
     assert_eq!(full().len(), 31);
 }

@@ -359,7 +359,11 @@ impl TestRng {
                 Receipt { outcome, disposition, ..Receipt::default() }
             }
             3 if self.one_in(3) => Receipt {
-                outcome: Outcome::ReplanRequested { reason: "why not".to_owned() },
+                outcome: Outcome::ReplanRequested {
+                    reason: "why not".to_owned(),
+                    from: None,
+                    kind: ReplanKind::Replan,
+                },
                 ..Receipt::default()
             },
             _ => Receipt {

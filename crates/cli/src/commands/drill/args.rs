@@ -4,7 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use plan_ledger::Plan;
+
 use crate::options::{InputArgs, ReadPlanArgs};
+use crate::output::Failure;
+use crate::runner::CannedOutputs;
 
 /// The run's name in every ledger of a drill.
 pub(super) const RUN: &str = "drill";
@@ -14,6 +18,7 @@ Examples:
   ledger drill plan.yaml                           kill the run at step 37
   ledger drill tasks.json --kill-at 100            kill it at another step
   ledger drill plan.yaml --keep drill              keep both ledgers, to inspect them
+  ledger drill loan.yaml --outputs outputs.json    answers of steps, by id
   ledger drill plan.yaml --every-crash             crash at every change of the disk, and resume
   ledger drill plan.yaml --every-crash --agents flaky --seed 7";
 
@@ -31,6 +36,10 @@ pub(crate) struct DrillArgs {
     /// How many stub workers may run at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_parallel: u16,
+    /// The outputs of steps: a JSON file with an object of outputs by step id [default: `extra.stub`
+    /// of a step, else values that fit its criteria]
+    #[arg(long, value_name = "FILE")]
+    pub(super) outputs: Option<PathBuf>,
     /// Keep the ledgers in this folder, which is created and must be empty
     #[arg(long, value_name = "DIR")]
     pub(super) keep: Option<PathBuf>,
@@ -53,6 +62,13 @@ pub(crate) struct DrillArgs {
     /// Print the checks as JSON Lines
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl DrillArgs {
+    /// The outputs of steps that a file gives.
+    pub(super) fn canned_outputs(&self, plan: &Plan) -> Result<CannedOutputs, Failure> {
+        crate::options::canned_outputs(self.outputs.as_deref(), plan)
+    }
 }
 
 /// How the agents of `--every-crash` behave.

@@ -165,6 +165,7 @@ mod tests {
 
     fn args() -> DrillArgs {
         DrillArgs {
+            outputs: None,
             inputs: crate::options::InputArgs::default(),
             read: crate::options::ReadPlanArgs::default(),
             plan: PathBuf::from("p.yaml"),

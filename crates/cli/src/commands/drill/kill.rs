@@ -8,6 +8,7 @@
 //! the second process found.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -23,7 +24,7 @@ use plan_ledger::{
 use crate::options::open_ledger;
 use crate::output::{Code, Failure};
 use crate::protocol::counted;
-use crate::runner::canned_output;
+use crate::runner::{CannedOutputs, canned_output};
 
 use super::args::{DrillArgs, RUN};
 use super::kill_report::{FinishedRun, KillEvidence, report};
@@ -62,13 +63,17 @@ struct Child {
 const AUTHOR: &str = "drill";
 
 /// The first option, with which the run continues; for a value, what a stub would return.
-pub(super) fn reply_to(state: &State, open: &OpenQuestion) -> Option<Reply> {
+pub(super) fn reply_to(
+    state: &State,
+    open: &OpenQuestion,
+    outputs: &CannedOutputs,
+) -> Option<Reply> {
     let asked = &open.question.asked;
     let mut answer = asked.options.first()?.clone();
     if answer == VALUE {
         let run = state.runs.get(&open.run)?;
         let step = run.plan_step(open.question.step?)?.decode();
-        let output = canned_output(&step).value();
+        let output = canned_output(&step, outputs).value();
         let name = step.outputs.first().map_or("stub", String::as_str);
         answer = output.get(name).unwrap_or(&output).to_string();
     }
@@ -85,6 +90,7 @@ const KILL_AT: u32 = 37;
 /// `Usage` if the plan cannot be run or has no such step.
 fn kill_at(args: &DrillArgs) -> Result<u32, Failure> {
     let plan = args.read.read(&args.plan)?.plan;
+    args.canned_outputs(&plan)?;
     let file = args.plan.display();
     let steps = u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
     match args.kill_at {
@@ -150,9 +156,13 @@ impl DrillFolder {
     ) -> Result<Child, Failure> {
         let waits = i32::from(Code::Waiting.number());
         let mut name = child.to_owned();
+        let outputs = match &args.outputs {
+            Some(_) => args.canned_outputs(&args.read.read(&args.plan)?.plan)?,
+            None => CannedOutputs::default(),
+        };
         for round in 2_u32.. {
             let status = self.child(args, ledger, &name, more)?;
-            if status.code() != Some(waits) || self.answer(ledger)? == 0 {
+            if status.code() != Some(waits) || self.answer(ledger, &outputs)? == 0 {
                 return Ok(Child { name, status });
             }
             name = format!("{child}-{round}");
@@ -161,12 +171,12 @@ impl DrillFolder {
     }
 
     /// Answers all open questions of a ledger. Returns how many there were.
-    fn answer(&self, ledger: &str) -> Result<usize, Failure> {
+    fn answer(&self, ledger: &str, outputs: &CannedOutputs) -> Result<usize, Failure> {
         let handle = open(&self.ledger(ledger))?;
         let mut answered = 0;
         let state = handle.state()?;
         for open in handle.questions()? {
-            if let Some(reply) = reply_to(&state, &open) {
+            if let Some(reply) = reply_to(&state, &open, outputs) {
                 handle.answer(open.id, reply)?;
                 answered += 1;
             }
@@ -195,6 +205,7 @@ impl DrillFolder {
             .arg(self.ledger(ledger))
             .arg("--tally")
             .arg(self.tally(ledger))
+            .args(args.outputs.iter().flat_map(|file| [OsStr::new("--outputs"), file.as_os_str()]))
             .args(["--run", RUN, "--stub", "--fresh", "--text", "trust", "--json"])
             .args(["--max-parallel", &args.max_parallel.to_string()])
             .args(more)

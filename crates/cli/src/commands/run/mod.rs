@@ -31,7 +31,7 @@ use crate::commands::last_runner::{LastRunner, ledger_id};
 use crate::commands::read_report::{ReadLine, keep_ids, print_read_report};
 use crate::commands::worker_program;
 use crate::json::line_text;
-use crate::options::{create_parents, environment};
+use crate::options::{canned_outputs, create_parents, environment};
 use crate::output::{
     Audience, Code, Failure, RunReporter, SummaryLine, code_of, print_error, print_message,
     print_raw, summary_text, wrapped_text,
@@ -39,9 +39,9 @@ use crate::output::{
 use crate::protocol::TrustsLine;
 use crate::requests::check_name;
 use crate::runner::{
-    ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome, RunSummary, Session,
-    StubOptions, StubWorkers, TakeOver, Workers, drive, recover, release_dead_claims,
-    scratch_folder, take_over_dead_claims,
+    CannedOutputs, ImportedStatuses, Options, ProcessOptions, ProcessWorkers, RunOutcome,
+    RunSummary, Session, StubOptions, StubWorkers, TakeOver, Workers, drive, recover,
+    release_dead_claims, scratch_folder, take_over_dead_claims,
 };
 use crate::server::{check_root, expect_outside, keep_root, open_in_turn, while_serving};
 
@@ -277,8 +277,16 @@ fn drive_run(
     }
     release_dead_claims(ledger, &folder, observer)?;
     let mut workers: Box<dyn Workers> = if args.stub {
+        let outputs = match &args.outputs {
+            None => CannedOutputs::default(),
+            Some(file) => {
+                let newest = state.runs.get(&run).and_then(|run| run.versions.last());
+                let plan = newest.map(|version| version.plan.decode());
+                canned_outputs(Some(file), &plan.unwrap_or_default())?
+            }
+        };
         let scratch = Some(scratch_folder(&folder, run));
-        Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), scratch }))
+        Box::new(StubWorkers::new(StubOptions { tally: args.tally.clone(), outputs, scratch }))
     } else {
         let worker = args.worker.clone();
         let workers = ProcessWorkers::new(ProcessOptions { ledger: folder, run, worker });

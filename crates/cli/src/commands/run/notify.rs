@@ -7,9 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::output::{
-    RunReporter, budget_used_text, escape_lines, pending_text, print_message, summary_text,
-};
+use crate::output::{RunReporter, escape_lines, pending_text, print_message, summary_text};
+use crate::protocol::budget_used_text;
 use crate::runner::{Observer, Pending, Progress, RunOutcome, RunSummary, StopRequest};
 
 /// How long the runner waits at its end for the commands to end.

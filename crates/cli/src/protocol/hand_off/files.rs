@@ -207,7 +207,7 @@ pub(crate) fn examine(artifacts: &mut [Artifact], changes: &[String]) -> Vec<Str
 }
 
 /// Whether a path equals one of the entries, is below one, or matches a pattern.
-fn is_within(path: &str, changes: &[String]) -> bool {
+pub(crate) fn is_within(path: &str, changes: &[String]) -> bool {
     let path = names(path);
     changes.iter().any(|entry| matches(&names(entry), &path))
 }

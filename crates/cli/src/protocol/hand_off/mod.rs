@@ -2,6 +2,7 @@
 //! JSON on its standard input (`format/hand-off.md`); the receipt that it returns; and short texts and
 //! names for both.
 
+mod done;
 pub(crate) mod files;
 mod nearby;
 mod receipt;
@@ -10,6 +11,7 @@ mod task;
 mod text;
 mod worker_kind;
 
+pub use done::{DONE_BYTES_MAX, DoneStep, DoneSummary};
 pub use files::{ChangedFile, FileState};
 pub use nearby::{Nearby, Neighbour};
 pub use receipt::{ArtifactEntry, OutcomeWord, ReceiptFile};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use plan_ledger::internals::plan::{NameKind, RETRY_AFTER, name_error};
+use plan_ledger::internals::plan::{NameKind, RETRY_AFTER, ReplanKind, name_error};
 use plan_ledger::{Artifact, Cost, Disposition, FailureClass, Json, Outcome, Output, Receipt};
 
 /// A worker's report about an attempt.
@@ -24,6 +24,13 @@ pub struct ReceiptFile {
     /// The reason for a failure or for a new plan version.
     #[serde(default)]
     pub message: Option<String>,
+    /// The id of the step from which work should be done again; only with the outcome
+    /// `replan_requested`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Why the plan should change; only with the outcome `replan_requested`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ReplanKind>,
     /// Details of a failure: any JSON; only with the outcome `failed`.
     #[serde(default)]
     pub payload: Option<Value>,
@@ -87,14 +94,20 @@ impl ReceiptFile {
             Outcome::Failed { class, message, payload } => {
                 (OutcomeWord::Failed, Some(*class), Some(message.clone()), Some(payload.value()))
             }
-            Outcome::ReplanRequested { reason } => {
+            Outcome::ReplanRequested { reason, .. } => {
                 (OutcomeWord::ReplanRequested, None, Some(reason.clone()), None)
             }
+        };
+        let (from, kind) = match &receipt.outcome {
+            Outcome::ReplanRequested { from, kind, .. } => (from.clone(), Some(*kind)),
+            Outcome::Succeeded | Outcome::Failed { .. } => (None, None),
         };
         Self {
             outcome,
             class,
             message,
+            from,
+            kind: kind.filter(|kind| *kind != ReplanKind::default()),
             payload,
             output: receipt.output.inline().map(Json::value),
             variables,
@@ -119,6 +132,12 @@ impl ReceiptFile {
             let fields = "`class`, `payload`, `disposition` and `retry_after_seconds`";
             return Err(format!("{fields} are valid only with the outcome `failed`"));
         }
+        if self.outcome != OutcomeWord::ReplanRequested
+            && (self.from.is_some() || self.kind.is_some())
+        {
+            let fields = "`from` and `kind`";
+            return Err(format!("{fields} are valid only with the outcome `replan_requested`"));
+        }
         let fault = |name: &String| name_error(NameKind::Variable, name);
         if let Some(fault) = self.variables.keys().find_map(fault) {
             return Err(fault.to_owned());
@@ -135,7 +154,11 @@ impl ReceiptFile {
             OutcomeWord::Failed => {
                 Outcome::Failed { class: self.class.unwrap_or_default(), message, payload }
             }
-            OutcomeWord::ReplanRequested => Outcome::ReplanRequested { reason: message },
+            OutcomeWord::ReplanRequested => Outcome::ReplanRequested {
+                reason: message,
+                from: self.from,
+                kind: self.kind.unwrap_or_default(),
+            },
         };
         let variables =
             self.variables.into_iter().map(|(name, value)| (name, Json::from(value))).collect();
@@ -185,6 +208,7 @@ mod tests {
                 "disposition":"landed"}"#,
             r#"{"outcome":"failed","message":"m"}"#,
             r#"{"outcome":"replan_requested","message":"because"}"#,
+            r#"{"outcome":"replan_requested","message":"m","from":"a","kind":"new_evidence"}"#,
         ] {
             let file: ReceiptFile = serde_json::from_str(text).unwrap();
             let receipt = file.into_receipt().unwrap();

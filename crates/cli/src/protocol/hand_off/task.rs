@@ -15,6 +15,7 @@ use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Tok
 
 use crate::json::AnyJson;
 
+use super::done::DoneSummary;
 use super::files::{ChangedFile, changed_files};
 use super::nearby::Nearby;
 
@@ -40,6 +41,8 @@ pub struct HandOff<'a> {
     pub run: &'a str,
     /// The part of the plan that every worker gets.
     pub plan: PlanBrief<'a>,
+    /// What was done in the run before the step.
+    pub done: DoneSummary<'a>,
     /// The step as in the plan, with defaults filled in.
     pub step: &'a Step,
     /// The step number.
@@ -188,6 +191,7 @@ impl<'a> HandOff<'a> {
                 near: Nearby::of(plan, &task.neighbours),
                 full: (context == PlanContext::Full).then_some(&**plan),
             },
+            done: DoneSummary::of(&task.finished),
             step: &task.step,
             number: task.number.0,
             attempt: task.attempt,

@@ -16,6 +16,6 @@ pub(crate) fn describe(outcome: &Outcome) -> (&'static str, String) {
     match outcome {
         Outcome::Succeeded => ("succeeded", String::new()),
         Outcome::Failed { message, .. } => ("failed", message.clone()),
-        Outcome::ReplanRequested { reason } => ("replan_requested", reason.clone()),
+        Outcome::ReplanRequested { reason, .. } => ("replan_requested", reason.clone()),
     }
 }

@@ -239,7 +239,7 @@ fn reported(run: &Run, number: StepNumber) -> Pending {
 fn failure(attempt: &Attempt) -> String {
     match attempt.receipt.as_ref().map(|receipt| &receipt.outcome) {
         Some(Outcome::Failed { message, .. }) => message.clone(),
-        Some(Outcome::ReplanRequested { reason }) => reason.clone(),
+        Some(Outcome::ReplanRequested { reason, .. }) => reason.clone(),
         Some(Outcome::Succeeded) | None => {
             let failed = attempt.verdicts.values().find(|each| each.ruling == Ruling::Fail);
             failed.map_or_else(String::new, |verdict| {

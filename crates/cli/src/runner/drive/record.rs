@@ -17,6 +17,7 @@ use crate::runner::drive::guard::{disk_problem, may_pause};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, OnStale, half_way};
 use crate::runner::drive::summary::Unrecorded;
+use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::imported_status::import_statuses;
 use crate::runner::process::output;
 use crate::runner::progress::Progress;
@@ -42,6 +43,13 @@ impl Drive<'_> {
                         .is_shared
                         .then(|| self.guard.take(guards, step, &receipt, clock))
                         .flatten();
+                    let outside = running.watch.as_ref().and_then(|watch| {
+                        let now = FolderState::of_working_folder(self.workers.shared_folder()?);
+                        watch.before.changes_outside(&now, &watch.allowed)
+                    });
+                    if let Some(note) = outside {
+                        self.note(Some(running.step.clone()), note);
+                    }
                     self.record(token, running.step, *receipt);
                     if let Some(reason) = problem
                         && let Err(error) = self.pause(&reason)

@@ -13,19 +13,22 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plan_ledger::internals::plan::condition_problem;
+use plan_ledger::internals::plan::{STALL_AFTER, condition_problem, is_slow};
 use plan_ledger::{
     Clock, Error, Ledger, LostCause, Micros, Result, RunId, RunStatus, State, StepStatus, Task,
     Timestamp,
 };
 
-use crate::protocol::StepName;
 use crate::protocol::hand_off::title;
+use crate::protocol::{StepName, slow_text};
 use crate::runner::drive::guard::GuardState;
 use crate::runner::drive::recover::{Recovered, recover};
-use crate::runner::drive::state::{Drive, Options, Planning, Running, WAIT_MAX, half_way};
+use crate::runner::drive::state::{
+    Drive, FileWatch, Options, Planning, Running, WAIT_MAX, half_way,
+};
 use crate::runner::drive::summary;
 use crate::runner::drive::summary::{Counts, RunOutcome, RunSummary, Session};
+use crate::runner::helpers::folder_state::FolderState;
 use crate::runner::progress::{Observer, Progress, StopRequest};
 use crate::runner::workers::{StartFailure, Workers};
 
@@ -70,6 +73,7 @@ pub fn drive(
         planning: Planning::default(),
         seen: 0,
         prepared_version: 0,
+        quiet_since: started,
         notes: Vec::new(),
         stop: StopRequest::None,
         fatal: None,
@@ -109,7 +113,9 @@ impl Drive<'_> {
                 }
                 break;
             }
+            self.note_slow();
             if let Some(report) = self.workers.next(self.wait()) {
+                self.quiet_since = self.clock.now();
                 self.take(report);
                 self.take_notes();
             }
@@ -117,6 +123,31 @@ impl Drive<'_> {
         self.retry_unrecorded_receipts();
         self.note_conditions();
         self.summarize()
+    }
+
+    /// Report attempts that take much longer than estimated, once each, and that nothing begins or ends
+    /// for a long time.
+    fn note_slow(&mut self) {
+        let now = self.clock.now();
+        let mut slow = Vec::new();
+        for running in self.running.values_mut() {
+            let elapsed = now.saturating_sub(running.begun);
+            if let Some(estimate) = running.estimate.take_if(|seconds| is_slow(elapsed, *seconds)) {
+                slow.push((running.step.clone(), slow_text(elapsed, estimate)));
+            }
+        }
+        for (step, text) in slow {
+            self.note(Some(step), text);
+        }
+        if !self.running.is_empty() && now.saturating_sub(self.quiet_since) >= STALL_AFTER {
+            self.quiet_since = now;
+            let names: Vec<String> =
+                self.running.values().map(|running| running.step.to_string()).collect();
+            let minutes = STALL_AFTER / 60_000_000;
+            let names = names.join(", ");
+            let text = format!("nothing has begun or ended for {minutes} min; in flight: {names}");
+            self.note(None, text);
+        }
     }
 
     /// Report the skipped steps whose condition cannot be evaluated: their author meant something
@@ -217,6 +248,8 @@ impl Drive<'_> {
             token: task.token.seq,
             worker,
         });
+        let changes: Vec<String> = task.step.changes.to_vec();
+        let watch = self.watch_files(&changes);
         if let Err(failure) = self.workers.start(task) {
             // An attempt that had started is not released, since it may have had side effects.
             let (cause, what, error) = match failure {
@@ -229,10 +262,42 @@ impl Drive<'_> {
         }
         let renew_at = half_way(self.clock.now(), task.lease_until);
         let is_shared = task.step.command.is_none();
-        let running = Running { step: step.clone(), slot, is_shared, renew_at };
+        let (begun, estimate) = (self.clock.now(), task.step.estimate_seconds);
+        self.quiet_since = begun;
+        let running = Running {
+            step: step.clone(),
+            slot,
+            is_shared,
+            renew_at,
+            begun,
+            changes,
+            watch,
+            estimate,
+        };
         self.running.insert(task.token.seq, running);
         self.observer.progress(&Progress::Started { step });
         Ok(())
+    }
+
+    /// Looks at the working folder before a worker starts whose step lists the files that it may change.
+    /// Workers at work at the same time share the folder: what one of them may change is not held
+    /// against another, and beside a worker without a list nothing is.
+    fn watch_files(&mut self, changes: &[String]) -> Option<FileWatch> {
+        let folder = self.workers.shared_folder()?.to_owned();
+        for running in self.running.values_mut() {
+            if changes.is_empty() {
+                running.watch = None;
+            } else if let Some(watch) = &mut running.watch {
+                watch.allowed.extend_from_slice(changes);
+            }
+        }
+        if changes.is_empty() || self.running.values().any(|running| running.changes.is_empty()) {
+            return None;
+        }
+        let others = self.running.values().flat_map(|running| running.changes.iter().cloned());
+        let allowed = changes.iter().cloned().chain(others).collect();
+        let before = FolderState::of_working_folder(&folder);
+        Some(FileWatch { before, allowed })
     }
 
     /// The maximum time for which the loop waits for the next report.

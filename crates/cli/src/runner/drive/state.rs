@@ -65,6 +65,21 @@ pub(crate) struct Running {
     pub(crate) is_shared: bool,
     /// When to renew its lease.
     pub(crate) renew_at: Timestamp,
+    /// When it was started.
+    pub(crate) begun: Timestamp,
+    /// The files that its step may change; empty if the plan does not say.
+    pub(crate) changes: Vec<String>,
+    /// What was there when it started, if its step has such a list.
+    pub(crate) watch: Option<FileWatch>,
+    /// The estimate of its step in seconds, until it is reported that it takes much longer.
+    pub(crate) estimate: Option<u32>,
+}
+
+/// The files of the working folder when a worker started.
+pub(crate) struct FileWatch {
+    pub(crate) before: FolderState,
+    /// The files that it and the workers at work beside it may change.
+    pub(crate) allowed: Vec<String>,
 }
 
 /// A running check.
@@ -109,6 +124,8 @@ pub(crate) struct Drive<'a> {
     pub(crate) seen: u64,
     /// The plan version that is prepared for dispatch.
     pub(crate) prepared_version: u32,
+    /// When the last attempt began or ended, or a stall was reported.
+    pub(crate) quiet_since: Timestamp,
     /// The notes of this loop.
     pub(crate) notes: Vec<(Option<StepName>, String)>,
     pub(crate) stop: StopRequest,

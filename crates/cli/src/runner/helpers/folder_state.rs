@@ -1,4 +1,5 @@
-//! The files of the working folder, to notice that a planner changed some: a planner only plans.
+//! The files of the working folder, to notice which ones a planner or a worker changed: a planner only
+//! plans, and a step has a list of the files that it may change.
 //!
 //! Invariants:
 //! - It compares sizes and times, and reads no content.
@@ -8,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use crate::protocol::hand_off::files::is_within;
 
 /// The maximum number of files that are compared, so that a large folder costs little time.
 const FILES_MAX: usize = 20_000;
@@ -58,22 +61,43 @@ impl FolderState {
         Self { files }
     }
 
-    /// A note about the files that differ later, if there are any.
-    pub(crate) fn changes(&self, later: &Self) -> Option<String> {
+    /// The files that differ later, in order, except those that `is_allowed`.
+    fn changed(&self, later: &Self, is_allowed: impl Fn(&str) -> bool) -> Vec<String> {
         let is_same = |(path, state): &(&PathBuf, _)| self.files.get(*path) == Some(*state);
         let new = later.files.iter().filter(|file| !is_same(file)).map(|(path, _)| path);
         let gone = self.files.keys().filter(|path| !later.files.contains_key(*path));
         let mut changed: Vec<String> =
             new.chain(gone).map(|path| path.display().to_string()).collect();
+        changed.retain(|path| !is_allowed(path));
         changed.sort_unstable();
-        let more = changed.len().saturating_sub(NAMED_MAX);
-        changed.truncate(NAMED_MAX);
-        if more > 0 {
-            changed.push(format!("{more} more"));
-        }
-        (!changed.is_empty())
-            .then(|| format!("changed files, although it only plans: {}", changed.join(", ")))
+        changed
     }
+
+    /// A note about the files that differ later, if there are any.
+    pub(crate) fn changes(&self, later: &Self) -> Option<String> {
+        let changed = named(self.changed(later, |_| false))?;
+        Some(format!("changed files, although it only plans: {changed}"))
+    }
+
+    /// A note about the files outside of a step's list that differ later, if there are any.
+    pub(crate) fn changes_outside(&self, later: &Self, list: &[String]) -> Option<String> {
+        // A folder with too many files is not compared: what was not looked at would seem new.
+        if self.files.len() >= FILES_MAX || later.files.len() >= FILES_MAX {
+            return None;
+        }
+        let changed = named(self.changed(later, |path| is_within(path, list)))?;
+        Some(format!("changed files outside the step's `changes`: {changed}"))
+    }
+}
+
+/// The first files of a list, and how many more there are; `None` for an empty list.
+fn named(mut changed: Vec<String>) -> Option<String> {
+    let more = changed.len().saturating_sub(NAMED_MAX);
+    changed.truncate(NAMED_MAX);
+    if more > 0 {
+        changed.push(format!("{more} more"));
+    }
+    (!changed.is_empty()).then(|| changed.join(", "))
 }
 
 #[cfg(test)]
@@ -102,5 +126,10 @@ mod tests {
         fs::write(path("src/c"), "1").unwrap();
         let note = before.changes(&state()).unwrap();
         assert!(note.ends_with(": a, src/b, src/c"), "{note}");
+        let list = ["src".to_owned()];
+        let note = before.changes_outside(&state(), &list).unwrap();
+        assert!(note.ends_with("`changes`: a"), "{note}");
+        let list = ["a".to_owned(), "src/*".to_owned()];
+        assert_eq!(before.changes_outside(&state(), &list), None);
     }
 }

@@ -241,7 +241,7 @@ fn event_row(
                 let message = match &receipt.outcome {
                     Outcome::Succeeded => None,
                     Outcome::Failed { message, .. } => Some(message.as_str()),
-                    Outcome::ReplanRequested { reason } => Some(reason.as_str()),
+                    Outcome::ReplanRequested { reason, .. } => Some(reason.as_str()),
                 };
                 add("message".to_owned(), message.into());
                 add(

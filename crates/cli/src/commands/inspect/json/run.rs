@@ -229,6 +229,9 @@ pub(crate) struct FlightJson<'a> {
     id: Option<&'a str>,
     /// The end of its lease.
     lease_until: TimeJson,
+    /// How many attempts the retry policy of the step allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
     /// The cost that is reserved for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reserved: Option<Cost>,
@@ -248,6 +251,7 @@ impl<'a> FlightJson<'a> {
             attempt: attempts,
             id: run.step(number).map(StepState::id),
             lease_until: attempt.lease_until.into(),
+            max_attempts: None,
             reserved: None,
             since: attempt.dispatched.into(),
             step: number,
@@ -259,12 +263,13 @@ impl<'a> FlightJson<'a> {
 
 impl<'a> From<&'a AttemptSummary> for FlightJson<'a> {
     fn from(flight: &'a AttemptSummary) -> Self {
-        let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
-            flight;
+        let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
+        let AttemptSummary { dispatched, lease_until, reserved, .. } = flight;
         Self {
             attempt: *attempt,
             id: Some(id),
             lease_until: (*lease_until).into(),
+            max_attempts: Some(*max_attempts),
             reserved: Some(*reserved),
             since: (*dispatched).into(),
             step: *step,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::{TracedRecord, ValueChange};
 use plan_ledger::internals::plan::{
     Account, Activity, BarrierSummary, ExecutionState, OperatorView, Remaining, RequiredAction,
-    RunCounters, TimeoutAction, UserView, VersionSummary,
+    RunCounters, TimeoutAction, UserView, VersionSummary, Warning,
 };
 use plan_ledger::{
     AttemptToken, ContentHash, Event, FailureClass, Micros, PauseCause, QuestionId, RecordedEvent,
@@ -17,6 +17,7 @@ use plan_ledger::{
 
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
+use crate::commands::inspect::text::units::span;
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::{EventSchema, ReplanRequestJson, TimeJson};
 use crate::protocol::TrustedCheckJson;
@@ -50,6 +51,8 @@ pub(crate) struct UserViewLine<'a> {
     title: &'a str,
     /// The checks that were taken on the worker's word.
     trusted_checks: Vec<TrustedCheckJson>,
+    /// What a person may want to look at.
+    warnings: Vec<Warning>,
 }
 
 impl<'a> UserViewLine<'a> {
@@ -57,6 +60,7 @@ impl<'a> UserViewLine<'a> {
         (ledger, run): (&LedgerAt<'_>, &Run),
         view: &'a UserView,
         actions: Vec<NextAction>,
+        warnings: Vec<Warning>,
     ) -> Self {
         let UserView { title, done, total_steps, activities, required_actions, expected } = view;
         Self {
@@ -75,6 +79,7 @@ impl<'a> UserViewLine<'a> {
             steps: *total_steps,
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
+            warnings,
         }
     }
 }
@@ -267,10 +272,18 @@ struct LastFailureJson<'a> {
 /// The execution state of a run: its steps by progress, and what it used.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ExecutionStateLine<'a> {
+    /// The time since its start, until its end, as people read it.
+    elapsed: String,
     /// The run.
-    pub(crate) run: RunId,
+    run: RunId,
     #[serde(flatten)]
-    pub(crate) state: &'a ExecutionState,
+    state: &'a ExecutionState,
+}
+
+impl<'a> ExecutionStateLine<'a> {
+    pub(crate) fn of(run: RunId, state: &'a ExecutionState) -> Self {
+        Self { elapsed: span(state.elapsed), run, state }
+    }
 }
 
 /// The last record of a run without information about its changes.

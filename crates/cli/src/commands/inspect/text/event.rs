@@ -4,8 +4,8 @@ use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, Snapshot
 use plan_ledger::internals::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
     ConditionJudged, CostCorrected, FailureSettingsChanged, OnTimeout, Origin, QuestionAnswer,
-    QuestionBody, QuestionExpiry, ReplanRequested, ResolvedOutcome, Review, RunForked, RunPaused,
-    StepEvent, VariableSet,
+    QuestionBody, QuestionExpiry, ReplanKind, ReplanRequested, ResolvedOutcome, Review, RunForked,
+    RunPaused, StepEvent, VariableSet,
 };
 use plan_ledger::{
     Decision, Event, Note, Outcome, Output, Receipt, ReplanTrigger, Ruling, RunId, StepNumber,
@@ -245,8 +245,14 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
         Outcome::Failed { class, message, .. } => {
             format!("failed ({}){}", phrase(class), reason_suffix(message))
         }
-        Outcome::ReplanRequested { reason } => {
-            format!("requests a replan{}", reason_suffix(reason))
+        Outcome::ReplanRequested { reason, from, kind } => {
+            let from = from.as_ref().map(|id| format!(" from step {} on", escape_control(id)));
+            let kind = match kind {
+                ReplanKind::Replan => "a replan",
+                ReplanKind::NewEvidence => "a replan for new evidence",
+                ReplanKind::ScopeChange => "a change of scope",
+            };
+            format!("requests {kind}{}{}", from.unwrap_or_default(), reason_suffix(reason))
         }
     }
 }

@@ -78,7 +78,7 @@ fn owners(run: &Run, rows: &[(StepNumber, StepCost)]) -> BTreeMap<String, StepCo
     owners
 }
 
-fn print_json(
+pub(crate) fn print_json(
     run: &Run,
     rows: &[(StepNumber, StepCost)],
     out: &mut Output<'_>,
@@ -134,7 +134,7 @@ pub(crate) struct RunCostLine {
     spent: Cost,
 }
 
-fn print(
+pub(crate) fn print(
     run: &Run,
     rows: &[(StepNumber, StepCost)],
     shown: usize,

@@ -13,6 +13,7 @@ pub(crate) mod compare;
 pub(crate) mod constants;
 pub(crate) mod cost;
 pub(crate) mod diff;
+pub(crate) mod execution_state;
 pub(crate) mod explain;
 pub(crate) mod graph;
 pub(crate) mod head;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plan_ledger::internals::plan::{Activity, UserView, user_view};
+use plan_ledger::internals::plan::{Activity, UserView, user_view, warnings};
 use plan_ledger::{Micros, Run, RunStatus, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::Form;
@@ -17,7 +17,7 @@ use crate::commands::inspect::next_action::{NextAction, actions, gone_steps, hos
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::output::render::Paint;
-use crate::output::{Failure, cost_text, escape_control};
+use crate::output::{Failure, cost_text, escape_control, warning_text};
 use crate::protocol::trusted_text;
 
 /// Prints the status of a run.
@@ -29,7 +29,8 @@ pub(crate) fn show_user(
     let view = user_view(run, ledger.now);
     let actions = actions(&ledger.state, run, ledger.surroundings());
     if ledger.context.form == Form::Json {
-        return out.json(&UserViewLine::of((ledger, run), &view, actions));
+        let warnings = warnings(run, ledger.state.time, ledger.now);
+        return out.json(&UserViewLine::of((ledger, run), &view, actions, warnings));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
@@ -38,12 +39,25 @@ pub(crate) fn show_user(
     if let Some(text) = trusted_text(run) {
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
     }
+    print_warnings(ledger, run, out)?;
     if let (Some(left), false) = (view.expected, ledger.runner.is_absent()) {
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }
     let (needs, next): (Vec<_>, Vec<_>) = actions.iter().partition(|action| needs_person(action));
     print_actions("needs you", &needs, out)?;
     print_actions("next", &next, out)
+}
+
+/// Prints what a person may want to look at.
+pub(crate) fn print_warnings(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let found = warnings(run, ledger.state.time, ledger.now);
+    found.iter().try_for_each(|warning| {
+        out.painted(Paint::Notice, &format!("  warning: {}", warning_text(run, warning)))
+    })
 }
 
 fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<(), Failure> {

@@ -494,6 +494,7 @@ fn plan_fields(run: &Run, step: &Step) -> Vec<(&'static str, String)> {
         ("cost estimate", step.cost_estimate.map_or_else(String::new, cost_text)),
         ("cost limit", step.cost_limit.map_or_else(String::new, cost_text)),
         ("timeout", seconds(full.timeout_seconds)),
+        ("estimate", seconds(full.estimate_seconds)),
         ("lease", seconds(full.lease_seconds)),
         ("acceptance", criteria.join("\n")),
         ("extra", if step.extra.is_empty() { String::new() } else { extra }),

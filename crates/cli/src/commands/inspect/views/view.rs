@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 
 use plan_ledger::internals::ledger::{PartialTrace, TracedRecord, time_text};
 use plan_ledger::internals::plan::{
-    Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, execution_state,
-    operator_view,
+    Account, AttemptSummary, BarrierSummary, OperatorView, RunCounters, StepEvent, StepRecord,
+    execution_state, operator_view,
 };
-use plan_ledger::{Event, RecordedEvent, Run, RunId, State, Timestamp};
+use plan_ledger::{Cost, Event, Outcome, Receipt, RecordedEvent, Run, RunId, State, Timestamp};
 
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::json::views::{
@@ -27,25 +27,28 @@ use crate::output::render::{Paint, Table};
 use crate::output::{
     Code, Failure, cost_text, escape_control, paused_text, print_error, question_subject_text,
 };
-use crate::protocol::{RolledBackLine, error_line};
+use crate::protocol::{RolledBackLine, counted, error_line};
 use crate::server::rollback_text;
 
+use super::cost::{print as print_costs, print_json as print_step_costs};
+use super::execution_state::{print_execution_state, print_finished, remaining_text};
 use super::records::time;
 use super::since::show_since;
-use super::status::show_user;
+use super::status::{print_warnings, show_user};
 
 const EXAMPLES: &str = "\
 Examples:
   ledger inspect .ledger view user                 progress, and what needs a person
   ledger inspect .ledger view operator my-plan     attempts in flight, spending, problems
-  ledger inspect .ledger view debug my-plan        every record, and its changes
+  ledger inspect .ledger view debug my-plan        every record, its changes, and what steps cost
+  ledger inspect .ledger view execution-state      current step, retries, remaining budget
   ledger inspect .ledger view user --at 900";
 
-/// A run for its user, for its operator, or for debugging
+/// A run for its user, for its operator, or for debugging; or its execution state
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ViewArgs {
-    /// The audience: user, operator or debug
+    /// The audience: user, operator or debug; or execution-state
     #[arg(value_name = "VIEW")]
     view: View,
     #[command(flatten)]
@@ -61,8 +64,10 @@ pub(crate) enum View {
     User,
     /// Attempts in flight, spending, problems
     Operator,
-    /// Every record and its changes
+    /// Every record and its changes, and the cost of each step
     Debug,
+    /// The current, completed and pending steps, retries, time, remaining budget and side effects
+    ExecutionState,
 }
 
 const STATUS_EXAMPLES: &str = "\
@@ -110,6 +115,9 @@ pub(crate) fn view(
     let (mut ledger, id) = LedgerAt::of_run(context, args.at, args.run.name())?;
     ledger.announce_problems(out)?;
     show(&mut ledger, id, args.view, out)?;
+    if args.view == View::User && context.form == Form::Text {
+        print_finished(ledger.run(id)?, out)?;
+    }
     ledger.finish(out)
 }
 
@@ -205,9 +213,19 @@ fn show(
         (View::Operator, Form::Text) => {
             let run = ledger.run(id)?;
             ledger.heading("status", run, out)?;
-            print_operator(run, &operator_view(run, now), now, out)
+            print_operator(run, &operator_view(run, now), now, out)?;
+            print_warnings(ledger, run, out)
         }
         (View::Debug, _) => debug(ledger, id, out),
+        (View::ExecutionState, Form::Json) => {
+            let run = ledger.run(id)?;
+            out.json(&ExecutionStateLine::of(id, &execution_state(run, now)))
+        }
+        (View::ExecutionState, Form::Text) => {
+            let run = ledger.run(id)?;
+            ledger.heading("execution state", run, out)?;
+            print_execution_state(run, &execution_state(run, now), out)
+        }
     }
 }
 
@@ -241,20 +259,24 @@ impl DebugTrace {
 }
 
 fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(), Failure> {
+    let costs: Vec<_> = ledger.run_history(id)?.costs().into_iter().collect();
     let DebugTrace { pruned_seq, traced, after_cut } = DebugTrace::of(ledger, id)?;
     let run = ledger.run(id)?;
     let after_cut = after_cut.iter().filter_map(|record| Some((record, record.event.as_ref()?)));
     if ledger.context.form == Form::Json {
-        out.json(&ExecutionStateLine { run: id, state: &execution_state(run, ledger.now) })?;
+        out.json(&ExecutionStateLine::of(id, &execution_state(run, ledger.now)))?;
         if pruned_seq > 0 {
             out.json(&UnavailableLine { run: id, through: pruned_seq })?;
         }
         traced.iter().try_for_each(|record| out.json(&TracedLine::of(record)))?;
         let mut after_cut = after_cut;
-        return after_cut
-            .try_for_each(|(record, event)| out.json(&TracedLine::without_changes(record, event)));
+        after_cut.try_for_each(|(record, event)| {
+            out.json(&TracedLine::without_changes(record, event))
+        })?;
+        return print_step_costs(run, &costs, out);
     }
     ledger.heading("every record", run, out)?;
+    print_execution_state(run, &execution_state(run, ledger.now), out)?;
     ledger.print_first_record(out)?;
     if pruned_seq > 0 {
         let text = format!("changes are shown from record {} on", pruned_seq.saturating_add(1));
@@ -274,7 +296,8 @@ fn debug(ledger: &mut LedgerAt<'_>, id: RunId, out: &mut Output<'_>) -> Result<(
     for (record, event) in after_cut {
         print_record(record.seq, record.time, event, out)?;
     }
-    Ok(())
+    out.painted(Paint::Heading, "cost of each step")?;
+    print_costs(run, &costs, costs.len(), out)
 }
 
 fn print_record(
@@ -284,7 +307,31 @@ fn print_record(
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let text = format!("{seq:>7}  {}  {}", time_text(time), event_text(event));
-    out.line(&out.style.fit(&text, 0))
+    out.line(&out.style.fit(&text, 0))?;
+    let Event::Step(StepRecord { event: StepEvent::ReceiptRecorded(recorded), .. }) = event else {
+        return Ok(());
+    };
+    let Receipt { outcome, output, cost, log_tail, .. } = &recorded.receipt;
+    let mut payloads = Vec::new();
+    if let Outcome::Failed { payload, .. } = outcome
+        && payload.as_str() != "null"
+    {
+        payloads.push(("payload", payload.as_str().to_owned()));
+    }
+    if let Some(output) = output.inline().filter(|output| output.as_str() != "null") {
+        payloads.push(("output", output.as_str().to_owned()));
+    }
+    if !log_tail.is_empty() {
+        payloads.push(("log", log_tail.clone()));
+    }
+    if *cost != Cost::default() {
+        payloads.push(("cost", cost_text(*cost)));
+    }
+    // The whole payload: a post-mortem needs its end, too.
+    payloads.iter().try_for_each(|(name, text)| {
+        let text = escape_control(text.trim_end());
+        out.painted(Paint::Faint, &format!("           {name}: {text}"))
+    })
 }
 
 pub(crate) fn print_operator(
@@ -320,7 +367,11 @@ fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result
         table.row([(Paint::Faint, name.to_owned()), (Paint::None, text)]);
     };
     add("elapsed", elapsed);
-    add("plan", format!("version {} of {}", view.active, view.versions.len()));
+    let replans = match run.replans {
+        0 => "no replans".to_owned(),
+        count => counted(count.into(), "replan"),
+    };
+    add("plan", format!("version {} of {}, {replans}", view.active, view.versions.len()));
     add(
         "attempts",
         format!(
@@ -328,6 +379,10 @@ fn print_numbers(run: &Run, view: &OperatorView, out: &mut Output<'_>) -> Result
         ),
     );
     add("spent", spent_text(run));
+    add("remaining", remaining_text(run, &view.remaining));
+    if view.last_failure.is_none() {
+        add("last failure", "none".to_owned());
+    }
     if invalidated + preserved > 0 {
         add("replans", format!("invalidated {invalidated} steps, preserved {preserved}"));
     }
@@ -369,8 +424,8 @@ fn print_flights(
     let headings = [what, "attempt", "token", "worker", "set aside", "since", "lease"];
     let mut table = Table::with_headings(&headings);
     for flight in flights {
-        let AttemptSummary { step, id, token, attempt, worker, dispatched, lease_until, reserved } =
-            flight;
+        let AttemptSummary { step, id, token, attempt, max_attempts, worker, .. } = flight;
+        let AttemptSummary { dispatched, lease_until, reserved, .. } = flight;
         let (paint, lease) = if *lease_until <= now {
             (Paint::Bad, format!("expired {}", moment(*lease_until, now)))
         } else {
@@ -383,7 +438,7 @@ fn print_flights(
         };
         table.row([
             (Paint::None, format!("#{step} {}", escape_control(id))),
-            (Paint::None, attempt.to_string()),
+            (Paint::None, format!("{attempt}/{max_attempts}")),
             (Paint::None, format!("@{token}")),
             (Paint::None, escape_control(worker)),
             (Paint::None, aside),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use plan_ledger::internals::plan::{
-    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, explain, is_person,
+    BlockReason, Explanation, ExplanationLine, StepEvent, StepRecord, Warning, explain, is_person,
+    warnings,
 };
 use plan_ledger::{Event, Run, State, StepNumber, StepStatus, Timestamp};
 
@@ -22,7 +23,7 @@ use crate::commands::inspect::text::status::status_paint;
 use crate::commands::inspect::text::units::moment;
 use crate::options::StepArg;
 use crate::output::render::{Paint, Style, wrap};
-use crate::output::{Code, Failure, escape_control, pending_commands};
+use crate::output::{Code, Failure, escape_control, pending_commands, warning_text};
 use crate::protocol::StepName;
 use crate::runner::Pending;
 
@@ -89,6 +90,13 @@ fn print(
     }
     if let Some(text) = verdict(ledger, run, found) {
         out.line(&format!("  {text}"))?;
+    }
+    let found_warnings = warnings(run, ledger.state.time, ledger.now);
+    let slow = found_warnings
+        .iter()
+        .find(|warning| matches!(warning, Warning::SlowStep { step, .. } if *step == found.step));
+    if let Some(warning) = slow {
+        out.painted(Paint::Notice, &format!("  warning: {}", warning_text(run, warning)))?;
     }
     let resume = resume(ledger, run, found);
     if let Some(action) = &resume {
