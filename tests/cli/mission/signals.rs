@@ -76,3 +76,25 @@ fn s4_answer_of_cap_says_what_holds() {
     let lifted = place.ledger("cap --run plan none").code(0);
     lifted.says(&["run plan: at most 2 attempts in flight; the cap of its plan holds"]);
 }
+
+#[test]
+fn s4_answer_of_cap_names_the_lower_cap_of_the_ledger_and_of_plans() {
+    let place = Place::planned("caps: {owners: {dba: 2}, tags: {gpu: 1}}\nsteps: [{id: a}]");
+    place
+        .ledger("cap --owner dba 5")
+        .code(0)
+        .says(&["owner dba: at most 5 attempts in flight; in run plan at most 2, by its plan"]);
+    let owner = place.ledger("cap --owner dba 2").code(0);
+    assert!(!owner.out.contains("by its plan"), "{owner:?}");
+    place
+        .ledger("cap --tag gpu none")
+        .code(0)
+        .says(&["tag gpu: no cap; in run plan at most 1, by its plan"]);
+    place.ledger("cap --global 3").code(0).says(&["the ledger: at most 3 attempts in flight"]);
+    place.ledger("cap --run plan 4").code(0).says(&[
+        "run plan: at most 3 attempts in flight; the cap of the ledger holds, which is lower than 4",
+    ]);
+    let lifted = place.ledger("cap --owner dba none --json").code(0).lines().remove(0);
+    assert_eq!((&lifted["limit"], &lifted["holds"]), (&serde_json::Value::Null, &3.into()));
+    assert_eq!(lifted["plans"], serde_json::json!([{"run": "plan", "limit": 2}]));
+}

@@ -56,7 +56,25 @@ pub struct CapAnswer {
     pub limit: Option<u32>,
     /// For a run: the cap of its plan; the lower one of both holds.
     pub planned: Option<u32>,
+    /// The cap of the whole ledger, which holds for runs, owners and tags, too.
+    pub ledger: Option<u32>,
+    /// What holds: the lowest of these; null if there is no cap.
+    pub holds: Option<u32>,
+    /// For an owner or a tag: the open runs whose plan has a lower cap for it, at most 20.
+    pub plans: Vec<PlanCap>,
 }
+
+/// The cap that a plan sets for an owner or a tag in its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanCap {
+    /// The name of the run.
+    pub run: String,
+    /// The cap.
+    pub limit: u32,
+}
+
+/// The most runs that an answer lists.
+const LISTED_MAX: usize = 20;
 
 /// The kind of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,8 +118,33 @@ impl RequestKind for CapRequest {
                 Scope::Owner(owner) => (ScopeKind::Owner, Some(owner.clone())),
                 Scope::Tag(tag) => (ScopeKind::Tag, Some(tag.clone())),
             };
-            Ok(CapAnswer { scope, name, limit: self.limit, planned })
+            let of_ledger = match scope {
+                ScopeKind::Ledger => None,
+                _ => state.caps.get(&CapScope::Ledger).copied(),
+            };
+            let holds = self.limit.into_iter().chain(planned).chain(of_ledger).min();
+            let plans = self.lower_plans(state, holds);
+            let limit = self.limit;
+            Ok(CapAnswer { scope, name, limit, planned, ledger: of_ledger, holds, plans })
         })?
+    }
+}
+
+impl CapRequest {
+    /// The open runs whose plan has a lower cap for the owner or the tag than what holds elsewhere.
+    fn lower_plans(&self, state: &State, holds: Option<u32>) -> Vec<PlanCap> {
+        let runs = state.runs.open().filter_map(|id| state.runs.get(&id));
+        let lower = runs.filter_map(|run| {
+            let caps = &run.plan()?.header().caps;
+            let limit = *match &self.scope {
+                Scope::Owner(owner) => caps.owners.get(owner),
+                Scope::Tag(tag) => caps.tags.get(tag),
+                Scope::Ledger | Scope::Run(_) => None,
+            }?;
+            let is_lower = holds.is_none_or(|holds| limit < holds);
+            is_lower.then(|| PlanCap { run: run.name.clone(), limit })
+        });
+        lower.take(LISTED_MAX).collect()
     }
 }
 
@@ -121,18 +164,27 @@ impl fmt::Display for CapAnswer {
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
-        match self.limit.into_iter().chain(self.planned).min() {
+        match self.holds {
             Some(limit) => {
                 write!(f, ": at most {} in flight", counted(limit.into(), "attempt"))?;
             }
             None => f.write_str(": no cap")?,
         }
-        match (self.planned, self.limit) {
-            (Some(planned), Some(limit)) if planned < limit => {
-                write!(f, "; the cap of its plan holds, which is lower than {limit}")
+        let whose = match self.holds {
+            holds if holds == self.limit => None,
+            holds if holds == self.planned => Some("its plan"),
+            _ => Some("the ledger"),
+        };
+        match (whose, self.limit) {
+            (Some(whose), Some(limit)) => {
+                write!(f, "; the cap of {whose} holds, which is lower than {limit}")?;
             }
-            (Some(_), None) => f.write_str("; the cap of its plan holds"),
-            _ => Ok(()),
+            (Some(whose), None) => write!(f, "; the cap of {whose} holds")?,
+            (None, _) => {}
         }
+        for PlanCap { run, limit } in &self.plans {
+            write!(f, "; in run {run} at most {limit}, by its plan")?;
+        }
+        Ok(())
     }
 }

@@ -54,7 +54,7 @@ pub use answer_step::AnswerStepRequest;
 pub use attempt_status::AttemptStatus;
 pub use budget::{BudgetAnswer, BudgetChange, BudgetRequest};
 pub use cancel::{CancelAnswer, CancelRequest};
-pub use cap::{CapAnswer, CapRequest, Scope, ScopeKind};
+pub use cap::{CapAnswer, CapRequest, PlanCap, Scope, ScopeKind};
 pub use checked_plan::CheckedPlan;
 pub use claim::ClaimRequest;
 pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
