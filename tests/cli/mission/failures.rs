@@ -445,3 +445,46 @@ fn s28_files_that_changed_since_the_plan_are_reported() {
         .code(3)
         .says(&["a new plan version is needed from step 1 (a) on", what]);
 }
+
+#[test]
+fn s28_inspect_and_status_name_files_that_changed_since_the_plan() {
+    let place = Place::new();
+    for name in ["a.txt", "b.txt", "both.txt"] {
+        place.write(name, "old");
+    }
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: a, command: 'true', changes: [a.txt, new.txt]}\n  - {id: b, command: 'true', after: [a], changes: \
+         ['b*.txt', both.txt]}\n  - {id: c, command: 'true', after: [b], changes: [both.txt]}\n",
+    );
+    place.ledger("init").code(0);
+    place.ledger("plan propose p.yaml --run p").code(0);
+    let stale = |step: &str| {
+        let line = place.ledger(&format!("inspect .ledger step p {step} --json")).lines().remove(0);
+        line["stale_files"].clone()
+    };
+    assert_eq!(stale("a"), serde_json::json!([]));
+    for name in ["a.txt", "b.txt", "both.txt"] {
+        place.write(name, "new");
+    }
+    place.write("new.txt", "was not there");
+    assert_eq!(stale("a"), serde_json::json!(["a.txt", "new.txt"]));
+    assert_eq!(stale("b"), serde_json::json!(["b.txt"]), "another step may change both.txt");
+    assert_eq!(stale("c"), serde_json::json!([]));
+    let what = "changed since the plan was made: a.txt, new.txt";
+    place.ledger("inspect .ledger step p a").code(0).says(&[what]);
+    place.ledger("status").says(&["warning: ", what, "changed since the plan was made: b.txt"]);
+    let line = place.ledger("status --json").lines().remove(0);
+    assert_eq!(line["stale_files"][1], serde_json::json!({"step": 2, "files": ["b.txt"]}));
+    // In another folder nothing is known.
+    let other = tempfile::tempdir().unwrap();
+    let ledger = place.path(".ledger");
+    let mut elsewhere = place.command(&["status", "--json"]);
+    let elsewhere = elsewhere.arg(ledger).current_dir(other.path()).output().unwrap();
+    let text = String::from_utf8(elsewhere.stdout).unwrap();
+    let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(line["stale_files"], serde_json::Value::Null, "{text}");
+    // A step that began has no such list.
+    place.ledger("run p.yaml --run p").code(0);
+    assert_eq!(stale("a"), serde_json::Value::Null);
+}

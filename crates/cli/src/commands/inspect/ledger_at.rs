@@ -222,6 +222,11 @@ impl<'a> LedgerAt<'a> {
         self.print_past(out)
     }
 
+    /// Whether the state is not the newest one.
+    pub(crate) fn is_past(&self) -> bool {
+        self.past.is_some()
+    }
+
     /// Prints the record of the state if it is not the newest.
     pub(crate) fn print_past(&self, out: &mut Output<'_>) -> Result<(), Failure> {
         let Some(past) = &self.past else { return Ok(()) };

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use plan_ledger::internals::ledger::{PlannedFile, PlannedFiles, bytes_hash};
 use plan_ledger::internals::plan::{CompactPlan, CompactStep};
-use plan_ledger::{Artifact, ContentHash};
+use plan_ledger::{Artifact, ContentHash, Run, StepNumber, StepStatus};
 
 /// The maximum number of files of a plan that are recorded.
 const FILES_MAX: usize = 10_000;
@@ -97,6 +97,78 @@ pub(crate) fn stale_files(files: &[ChangedFile], others: &[String]) -> Vec<Strin
     let is_stale =
         |file: &&ChangedFile| file.changed == Some(true) && !is_within(&file.path, others);
     files.iter().filter(is_stale).map(|file| file.path.clone()).collect()
+}
+
+/// The most files that a view compares, and their bytes: it must answer soon.
+const COMPARED_FILES_MAX: usize = 1_000;
+const COMPARED_BYTES_MAX: u64 = 256 << 20;
+
+/// The most changed files that a view looks up in the plan.
+const CHANGED_FILES_MAX: usize = 100;
+
+/// The files of steps that did not begin, or of one of them, that changed since the plan was made
+/// although no other step may change them: what a runner would report before it starts them.
+///
+/// `None` if that is not known: no file was recorded for the active version, the files are too many or
+/// too long, or none of the recorded ones is in this folder, which is probably not that of the plan.
+pub(crate) fn stale_steps(
+    run: &Run,
+    only: Option<StepNumber>,
+) -> Option<Vec<(StepNumber, Vec<String>)>> {
+    let planned = PlannedFiles::of(run).filter(|planned| planned.version == run.active)?;
+    let steps = (1..).map(StepNumber).zip(&run.steps);
+    let steps = steps.filter_map(|(number, state)| {
+        let changes = run.plan_step(number)?.changes().map(str::to_owned).collect();
+        let waits = matches!(
+            state.status,
+            StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed
+        );
+        let is_meant = only.is_none_or(|only| only == number);
+        Some((number, waits && state.attempts == 0 && is_meant, changes))
+    });
+    let steps: Vec<(StepNumber, bool, Vec<String>)> = steps.collect();
+    let meant = steps.iter().filter(|(_, is_meant, _)| *is_meant);
+    let (patterns, paths): (Vec<String>, Vec<String>) =
+        meant.flat_map(|(_, _, changes)| changes.clone()).partition(|entry| is_pattern(entry));
+    let paths: BTreeSet<String> = paths.into_iter().collect();
+    let files = planned.files.iter();
+    let files: Vec<_> =
+        files.filter(|(path, _)| paths.contains(*path) || is_within(path, &patterns)).collect();
+    let changed = changed_among(&files)?;
+    let mut stale: BTreeMap<StepNumber, Vec<String>> = BTreeMap::new();
+    for path in changed.into_iter().take(CHANGED_FILES_MAX) {
+        let mut of = steps.iter().filter(|(_, _, changes)| is_within(path, changes));
+        if let (Some((number, true, _)), None) = (of.next(), of.next()) {
+            stale.entry(*number).or_default().push(path.to_owned());
+        }
+    }
+    Some(stale.into_iter().collect())
+}
+
+/// The recorded files that are no longer as they were; `None` if that is not known.
+fn changed_among<'a>(files: &[(&'a String, &Option<ContentHash>)]) -> Option<Vec<&'a str>> {
+    let length = |(path, _): &(&String, _)| fs::metadata(path).map_or(0, |found| found.len());
+    if files.len() > COMPARED_FILES_MAX
+        || files.iter().map(length).fold(0, u64::saturating_add) > COMPARED_BYTES_MAX
+    {
+        return None;
+    }
+    let mut changed = Vec::new();
+    let (mut had, mut found) = (false, false);
+    for (path, before) in files {
+        let (state, hash) = look(path);
+        had |= before.is_some();
+        found |= before.is_some() && state != FileState::Absent;
+        if matches!(state, FileState::File | FileState::Absent) && **before != hash {
+            changed.push(path.as_str());
+        }
+    }
+    (found || !had).then_some(changed)
+}
+
+/// How people are told about files that changed.
+pub(crate) fn stale_text(files: &[String]) -> String {
+    format!("changed since the plan was made: {}", files.join(", "))
 }
 
 fn is_pattern(entry: &str) -> bool {

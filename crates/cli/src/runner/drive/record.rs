@@ -13,6 +13,7 @@ use plan_ledger::{
 
 use crate::protocol::StepName;
 use crate::protocol::hand_off::describe;
+use crate::protocol::hand_off::files::stale_text;
 use crate::runner::drive::guard::{disk_problem, may_pause};
 use crate::runner::drive::recover::status_of;
 use crate::runner::drive::state::{Drive, OnStale, half_way};
@@ -259,7 +260,7 @@ impl Drive<'_> {
         if stale.is_empty() {
             return Ok(false);
         }
-        let what = format!("changed since the plan was made: {}", stale.join(", "));
+        let what = stale_text(&stale);
         self.note(Some(step.clone()), what.clone());
         match self.options.on_stale {
             OnStale::Warn => return Ok(false),

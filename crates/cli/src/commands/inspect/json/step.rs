@@ -34,6 +34,10 @@ pub(crate) struct StepLine<'a> {
     run: RunId,
     /// The name of the run.
     run_name: &'a str,
+    /// Its files that changed since the plan was made although no other step may change them; absent
+    /// if that is not known, or if the step began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_files: Option<Vec<String>>,
     /// Its status.
     status: Option<StepStatus>,
     /// Its number.
@@ -47,7 +51,12 @@ pub(crate) struct StepLine<'a> {
 }
 
 impl<'a> StepLine<'a> {
-    pub(crate) fn of(run: &'a Run, number: StepNumber, why: Vec<String>) -> Self {
+    pub(crate) fn of(
+        run: &'a Run,
+        number: StepNumber,
+        why: Vec<String>,
+        stale_files: Option<Vec<String>>,
+    ) -> Self {
         let text = text_of(run, number);
         let step = run.step(number);
         let waiting = run.unmet_dependencies(number);
@@ -62,6 +71,7 @@ impl<'a> StepLine<'a> {
             plan: text.map(|(_, step)| step.decode()),
             run: run.id,
             run_name: &run.name,
+            stale_files,
             status: step.map(|step| step.status),
             step: number,
             version: text.map(|(version, _)| version),

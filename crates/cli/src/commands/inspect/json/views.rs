@@ -45,6 +45,10 @@ pub(crate) struct UserViewLine<'a> {
     run: RunId,
     /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
     runner_at_work: Option<bool>,
+    /// The steps that did not begin and have files that changed since the plan was made although no
+    /// other step may change them; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_files: Option<Vec<StaleFilesJson>>,
     /// The number of steps in the active version.
     steps: u32,
     /// The title of its plan.
@@ -76,12 +80,28 @@ impl<'a> UserViewLine<'a> {
                 RunnerStatus::AtWork(_) => Some(true),
                 RunnerStatus::Absent(_) => Some(false),
             },
+            stale_files: None,
             steps: *total_steps,
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
             warnings,
         }
     }
+
+    /// The same with the files that changed since the plan was made.
+    pub(crate) fn with_stale_files(self, stale: Option<Vec<(StepNumber, Vec<String>)>>) -> Self {
+        let json = |(step, files)| StaleFilesJson { files, step };
+        Self { stale_files: stale.map(|stale| stale.into_iter().map(json).collect()), ..self }
+    }
+}
+
+/// A step with files that changed since the plan was made.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StaleFilesJson {
+    /// Their paths.
+    files: Vec<String>,
+    /// The step.
+    step: StepNumber,
 }
 
 /// The claim of a process that is gone.

@@ -18,6 +18,7 @@ use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::units::{span, words};
 use crate::output::render::Paint;
 use crate::output::{Failure, cost_text, escape_control, warning_text};
+use crate::protocol::hand_off::files::{stale_steps, stale_text};
 use crate::protocol::trusted_text;
 
 /// Prints the status of a run.
@@ -30,7 +31,8 @@ pub(crate) fn show_user(
     let actions = actions(&ledger.state, run, ledger.surroundings());
     if ledger.context.form == Form::Json {
         let warnings = warnings(run, ledger.state.time, ledger.now);
-        return out.json(&UserViewLine::of((ledger, run), &view, actions, warnings));
+        let line = UserViewLine::of((ledger, run), &view, actions, warnings);
+        return out.json(&line.with_stale_files(stale_files(ledger, run)));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
@@ -40,6 +42,7 @@ pub(crate) fn show_user(
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
     }
     print_warnings(ledger, run, out)?;
+    print_stale(ledger, run, out)?;
     if let (Some(left), false) = (view.expected, ledger.runner.is_absent()) {
         out.line(&format!("  about {} more", whole_seconds(left)))?;
     }
@@ -58,6 +61,28 @@ pub(crate) fn print_warnings(
     found.iter().try_for_each(|warning| {
         out.painted(Paint::Notice, &format!("  warning: {}", warning_text(run, warning)))
     })
+}
+
+/// Prints the steps whose files changed since the plan was made.
+fn print_stale(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
+    let stale = stale_files(ledger, run).unwrap_or_default();
+    for (number, files) in stale.iter().take(LISTED_MAX) {
+        let text = escape_control(&stale_text(files));
+        out.painted(Paint::Notice, &format!("  warning: {}: {text}", step_name(run, *number)))?;
+    }
+    match stale.len().saturating_sub(LISTED_MAX) {
+        0 => Ok(()),
+        rest => {
+            let text = format!("  warning: the same for {rest} more steps");
+            out.painted(Paint::Notice, &text)
+        }
+    }
+}
+
+/// The files of steps that did not begin which changed since the plan was made, if that is known.
+fn stale_files(ledger: &LedgerAt<'_>, run: &Run) -> Option<Vec<(StepNumber, Vec<String>)>> {
+    let is_open = run.status == RunStatus::Running;
+    if is_open && !ledger.is_past() { stale_steps(run, None) } else { None }
 }
 
 fn print_progress(run: &Run, view: &UserView, out: &mut Output<'_>) -> Result<(), Failure> {

@@ -32,6 +32,7 @@ use crate::options::StepArg;
 use crate::output::render::{Paint, Style, Table};
 use crate::output::{Code, Failure, code_of, cost_text, escape_control};
 use crate::protocol::counted;
+use crate::protocol::hand_off::files::{stale_steps, stale_text};
 
 use super::why::reasons_text;
 
@@ -175,6 +176,16 @@ pub(crate) struct AttemptHistory<'a> {
 }
 
 impl StepHistory<'_> {
+    /// The files of the step that changed since its plan was made, as in [`StepLine`].
+    fn stale_files(&self) -> Option<Vec<String>> {
+        let waits = self.run.step(self.number).is_some_and(|step| step.attempts == 0);
+        if self.ledger.is_past() || !waits {
+            return None;
+        }
+        let stale = stale_steps(self.run, Some(self.number))?;
+        Some(stale.into_iter().flat_map(|(_, files)| files).collect())
+    }
+
     /// Its attempts, oldest first.
     pub(crate) fn attempts(&self) -> Vec<AttemptHistory<'_>> {
         let mut attempts = BTreeMap::new();
@@ -284,7 +295,7 @@ pub(crate) fn print_json(
     out.json(&{
         let StepHistory { ledger, run, number, .. } = step_history;
         let why = reasons_text(ledger, run, *number);
-        StepLine::of(run, *number, why)
+        StepLine::of(run, *number, why, step_history.stale_files())
     })?;
     for attempt in step_history.attempts() {
         out.json(&AttemptLine::of(&attempt, &step_history.ledger.view))?;
@@ -410,6 +421,9 @@ pub(crate) fn print_text(
     }
     if let Some(accepted) = run.step(*number).and_then(|step| step.accepted()) {
         out.line(&format!("  {}", basis_text(accepted)))?;
+    }
+    if let Some(files) = step_history.stale_files().filter(|files| !files.is_empty()) {
+        out.painted(Paint::Notice, &format!("  {}", escape_control(&stale_text(&files))))?;
     }
     out.line("")?;
     print_plan(step_history, out)?;
