@@ -38,6 +38,7 @@ mod histories;
 mod holders;
 mod hooks;
 mod host_settings;
+mod http;
 mod import_commands;
 mod import_plans;
 mod imported_status;

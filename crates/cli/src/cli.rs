@@ -15,6 +15,7 @@ use crate::commands::{
     setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
+use crate::http;
 use crate::mcp;
 use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
@@ -171,7 +172,7 @@ commands! {
         Receipt(receipt::ReceiptArgs) => receipt::receipt;
     } {
         /// Open a ledger and serve the commands of other processes
-        Serve(serve::ServeArgs) => serve::serve;
+        Serve(serve::ServeArgs) => http::serve;
         /// Renew the lease of a claimed step
         Renew(renew::RenewArgs) => renew::renew;
         /// Release a claimed step

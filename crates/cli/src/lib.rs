@@ -12,6 +12,7 @@
 mod cli;
 mod commands;
 mod help;
+mod http;
 mod json;
 mod json_lines;
 mod mcp;

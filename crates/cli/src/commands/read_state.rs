@@ -26,7 +26,9 @@ pub(crate) fn read_state<T>(
     let Some(unread) = unread else { return found };
     let message = match found {
         // The missing item may be in the unreadable records.
-        Err(Failure::Usage(message)) => format!("{message}; {unread}"),
+        Err(Failure::Usage(message) | Failure::Missing { message, .. }) => {
+            format!("{message}; {unread}")
+        }
         Err(failure) => return Err(failure),
         Ok(_) => unread,
     };

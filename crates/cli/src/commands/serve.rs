@@ -1,10 +1,15 @@
 //! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use plan_ledger::{Environment, Ledger};
 
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
@@ -16,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   ledger serve &                                   keep the ledger open, so that claims are fast
   ledger claim --worker me                         is carried out by the server
+  ledger serve --http                              also over HTTP; http.json has address and tokens
 
 The server records expired leases, delays and deadlines. It ends on Ctrl-C or SIGTERM, and after a
 failed write; then each command opens the ledger itself.";
@@ -25,14 +31,48 @@ failed write; then each command opens the ledger itself.";
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     place: LedgerOption,
+    #[command(flatten)]
+    http: HttpOptions,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }
 
+/// How the ledger is served over HTTP.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "HTTP")]
+pub(crate) struct HttpOptions {
+    /// Serve HTTP, too [default address: 127.0.0.1 and a free port]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    http: Option<SocketAddr>,
+    /// Accept the tokens in this file, `ROLE TOKEN` on each line, instead of new ones
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A further name under which clients reach the server
+    #[arg(long = "http-host", value_name = "NAME", requires = "http")]
+    pub(crate) hosts: Vec<String>,
+    /// The certificate with its chain, in PEM: required unless only this machine reaches the address
+    #[arg(long, value_name = "FILE", requires = "http", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// What a server of another interface needs.
+pub(crate) struct Serving<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) environment: Environment,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) options: &'a HttpOptions,
+    pub(crate) address: SocketAddr,
+}
+
 /// The server is ready.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ServingLine {
+    /// The address for HTTP.
+    http: Option<String>,
     /// The last record of the ledger.
     seq: u64,
 }
@@ -40,15 +80,27 @@ pub(crate) struct ServingLine {
 /// How often the server checks for due timers and for signals.
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
-    let signals = StopSignals::register(&args.place.dir)?;
-    expect_outside(std::process::id(), &args.place.dir)?;
-    let ledger = open_ledger(&args.place.dir, &environment())?;
-    check_root(&args.place.dir, &ledger)?;
+/// Serves a ledger until a signal. `listen` starts the server for HTTP, which ends when its result is
+/// dropped.
+pub(crate) fn serve<L>(
+    args: &ServeArgs,
+    listen: impl FnOnce(Serving<'_>) -> Result<(String, L), Failure>,
+) -> Result<Code, Failure> {
+    let dir = &args.place.dir;
+    let signals = StopSignals::register(dir)?;
+    expect_outside(std::process::id(), dir)?;
+    let ledger = Arc::new(open_ledger(dir, &environment())?);
+    check_root(dir, &ledger)?;
     let seq = ledger.head().seq;
-    let served = while_serving(&ledger, &args.place.dir, print_message, || {
-        let line = ServingLine { seq };
-        print_result(args.json, &line, &format!("serving {}", args.place.dir.display()))?;
+    let served = while_serving(&ledger, dir, print_message, || {
+        let listening = args.http.http.map(|address| {
+            let (environment, ledger) = (environment(), Arc::clone(&ledger));
+            listen(Serving { dir, environment, ledger, options: &args.http, address })
+        });
+        let (http, _listening) = listening.transpose()?.unzip();
+        let beside = http.as_ref().map_or(String::new(), |address| format!(", and at {address}"));
+        let text = format!("serving {}{beside}", dir.display());
+        print_result(args.json, &ServingLine { http, seq }, &text)?;
         while signals.request() == StopRequest::None {
             ledger.tick()?;
             // After a failed write, stop and release the lock, so that another process can open the
@@ -58,8 +110,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
         }
         Ok(Code::Success)
     });
-    keep_root(&args.place.dir, &ledger);
-    match ledger.close() {
+    keep_root(dir, &ledger);
+    // A view that is still being read keeps the ledger; dropping it then releases the lock.
+    match Arc::into_inner(ledger).map_or(Ok(()), Ledger::close) {
         Err(error) if served.is_ok() => Err(error.into()),
         _ => served,
     }

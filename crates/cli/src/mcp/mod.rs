@@ -54,6 +54,8 @@ use crate::requests::Role;
 
 #[cfg(feature = "mcp")]
 use call::ToolServer;
+#[cfg(all(feature = "mcp", feature = "http"))]
+pub(crate) use service::LedgerService;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,4 +112,14 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<Code, Failure> {
     );
     stdio::serve(server)?;
     Ok(Code::Success)
+}
+
+/// The tools of a role, for one client over HTTP.
+#[cfg(all(feature = "mcp", feature = "http"))]
+pub(crate) fn tools_over_http(
+    dir: std::path::PathBuf,
+    environment: plan_ledger::Environment,
+    role: Role,
+) -> LedgerService {
+    LedgerService::new(std::sync::Arc::new(ToolServer::new(dir, environment, role, None, None)))
 }

@@ -44,7 +44,7 @@ const REFUSAL_LENGTH_MAX: usize = 4 << 10;
 
 /// Answers the requests of one client.
 #[derive(Debug, Clone)]
-pub(super) struct LedgerService {
+pub(crate) struct LedgerService {
     server: Arc<ToolServer>,
 }
 

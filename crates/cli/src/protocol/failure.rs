@@ -83,6 +83,13 @@ impl From<Code> for ExitCode {
 pub enum Failure {
     /// Wrong usage.
     Usage(String),
+    /// It names something that does not exist.
+    Missing {
+        /// What it is.
+        what: Missing,
+        /// The name, and the names that there are.
+        message: String,
+    },
     /// The ledger's rules reject it.
     Rejected(String),
     /// It comes from inside an attempt, and a worker may not make it.
@@ -96,12 +103,44 @@ pub enum Failure {
     Output(io::Error),
 }
 
+/// What a command names that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// A run.
+    Run,
+    /// A step of a run.
+    Step,
+    /// A variable of a run.
+    Variable,
+}
+
+impl Missing {
+    /// Its name among the rejections.
+    fn rejection(self) -> &'static str {
+        match self {
+            Self::Run => "no_such_run",
+            Self::Step => "no_such_step",
+            Self::Variable => "no_such_variable",
+        }
+    }
+}
+
 impl Failure {
+    /// A failure that names no existing run.
+    pub(crate) fn no_run(message: String) -> Self {
+        Self::Missing { what: Missing::Run, message }
+    }
+
+    /// A failure that names no existing step.
+    pub(crate) fn no_step(message: String) -> Self {
+        Self::Missing { what: Missing::Step, message }
+    }
+
     /// The exit code.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
-            Self::Usage(_) => Code::Usage,
+            Self::Usage(_) | Self::Missing { .. } => Code::Usage,
             Self::Rejected(_) | Self::InsideAttempt { .. } => Code::Rejected,
             Self::Ledger(error) => code_of(error),
             Self::Output(_) => Code::Io,
@@ -147,6 +186,7 @@ impl Failure {
     pub fn json(&self) -> Value {
         let (kind, rejection) = match self {
             Self::Usage(_) => ("usage".to_owned(), None),
+            Self::Missing { what, .. } => ("usage".to_owned(), Some(what.rejection())),
             Self::Rejected(_) => ("rejected".to_owned(), None),
             Self::InsideAttempt { .. } => ("rejected".to_owned(), Some("inside_attempt")),
             Self::Output(_) => ("output".to_owned(), None),
@@ -252,7 +292,9 @@ fn commands(advice: Advice) -> &'static str {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(message) | Self::Rejected(message) => f.write_str(message),
+            Self::Usage(message) | Self::Rejected(message) | Self::Missing { message, .. } => {
+                f.write_str(message)
+            }
             Self::InsideAttempt { step } => write!(
                 f,
                 "this process works on step {step}, and a worker controls neither its run nor other \

@@ -20,7 +20,7 @@ pub(crate) fn run_of<'a>(state: &'a State, name: &str) -> Result<&'a Run, Failur
     meant.ok_or_else(|| {
         let names = names(state.runs.overviews());
         let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Failure::Usage(format!("there is no run `{name}`; the runs are: {there}"))
+        Failure::no_run(format!("there is no run `{name}`; the runs are: {there}"))
     })
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn run_or_only<'a>(state: &'a State, name: Option<&str>) -> Result<&'
     }
     default_run(state)?.and_then(|id| state.runs.get(&id)).ok_or_else(|| {
         let what = "the ledger has no run yet\nhint: start one with `ledger run PLAN`";
-        Failure::Usage(what.to_owned())
+        Failure::no_run(what.to_owned())
     })
 }
 
@@ -67,7 +67,7 @@ const NAMES_MAX: usize = 8;
 pub(crate) fn step_of(run: &Run, word: &str) -> Result<StepNumber, Failure> {
     run.find_step(word).ok_or_else(|| {
         let hint = step_hint(run, word);
-        Failure::Usage(format!("run {} has no step `{word}`{hint}", run.name))
+        Failure::no_step(format!("run {} has no step `{word}`{hint}", run.name))
     })
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn step_to_change(run: &Run, word: &str) -> Result<StepNumber, Failur
     if is_removed && parse_number(word).is_none() {
         let message =
             format!("run {}: step `{word}` was removed by a later plan version", run.name);
-        return Err(Failure::Usage(message));
+        return Err(Failure::no_step(message));
     }
     Ok(number)
 }

@@ -126,7 +126,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::call`]; `KeyReused` for another request under the same key.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "mcp", feature = "http"))]
     pub(crate) fn call_under(&mut self, request: &Request, key: &str) -> Result<Answer, Failure> {
         self.call_with_key(request, (key, true), &mut |_| true)
     }

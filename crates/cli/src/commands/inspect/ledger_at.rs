@@ -18,7 +18,7 @@ use plan_ledger::{Error, ErrorKind, LedgerView, Run, RunId, State, StepNumber, T
 use crate::commands::last_runner::RunnerStatus;
 use crate::json::TimeJson;
 use crate::output::{Code, DAMAGE_HINT, Failure, escape_control};
-use crate::protocol::error_line;
+use crate::protocol::{Missing, error_line};
 use crate::requests::default_run;
 use crate::runner::DeadClaim;
 
@@ -107,8 +107,9 @@ impl<'a> LedgerAt<'a> {
         let mut ledger = Self::of(context, at)?;
         let id = match name {
             Some(name) => ledger.find_run(name)?,
-            None => default_run(&ledger.state)?
-                .ok_or_else(|| not_found("the ledger has no run yet".to_owned(), ledger.code()))?,
+            None => default_run(&ledger.state)?.ok_or_else(|| {
+                not_found(Missing::Run, "the ledger has no run yet".to_owned(), ledger.code())
+            })?,
         };
         if !ledger.state.runs.contains_key(&id) {
             ledger.move_to_end_of(id)?;
@@ -122,14 +123,14 @@ impl<'a> LedgerAt<'a> {
         state.find_run(text).ok_or_else(|| {
             let names: Vec<_> = state.runs.overviews().map(|(_, overview)| overview).collect();
             let names: Vec<&str> = names.iter().map(|overview| overview.name.as_str()).collect();
-            not_found(no_run(text, &names), self.code())
+            not_found(Missing::Run, no_run(text, &names), self.code())
         })
     }
 
     /// Moves to the record that ended a run.
     fn move_to_end_of(&mut self, id: RunId) -> Result<(), Failure> {
         let Some(summary) = self.state.summaries.get(&id).cloned() else {
-            return Err(not_found(format!("there is no run {id}"), self.code()));
+            return Err(not_found(Missing::Run, format!("there is no run {id}"), self.code()));
         };
         // The records of one run do not show what was lost before them.
         let alone = if self.state.lost.is_empty() {
@@ -156,7 +157,7 @@ impl<'a> LedgerAt<'a> {
 
     /// The run with that number.
     pub(crate) fn run(&self, id: RunId) -> Result<&Run, Failure> {
-        let missing = || not_found(format!("there is no run {id}"), self.code());
+        let missing = || not_found(Missing::Run, format!("there is no run {id}"), self.code());
         let run = self.state.runs.get(&id);
         expect_valid(&self.state)?;
         run.ok_or_else(missing)

@@ -4,15 +4,16 @@ use plan_ledger::internals::plan::{BarrierState, BarrierStatus, CompactStep};
 use plan_ledger::{Error, ErrorKind, Run, State, StepNumber, StepState, StepStatus};
 
 use crate::output::{Code, Failure, escape_control};
+use crate::protocol::Missing;
 use crate::requests::step_hint;
 
 /// The error for a missing run or step: it does not exist, or its records are damaged.
-pub(crate) fn not_found(message: String, code: Code) -> Failure {
+pub(crate) fn not_found(what: Missing, message: String, code: Code) -> Failure {
     if code == Code::Damaged {
         let message = format!("{message}; records are damaged or missing, it may be among them");
         Failure::Ledger(Error::new(ErrorKind::Corrupt, message))
     } else {
-        Failure::Usage(message)
+        Failure::Missing { what, message }
     }
 }
 
@@ -44,7 +45,7 @@ pub(crate) fn step_of(run: &Run, text: &str, code: Code) -> Result<StepNumber, F
             escape_control(&run.name),
             escape_control(text)
         );
-        not_found(message, code)
+        not_found(Missing::Step, message, code)
     })
 }
 

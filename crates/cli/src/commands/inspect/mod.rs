@@ -26,7 +26,7 @@ pub(crate) mod record_content;
 mod text;
 pub(crate) mod views;
 
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) use command::inspect_words;
 pub(crate) use command::{InspectArgs, inspect, logs, status};
 pub(super) use health::newest_state;

@@ -30,7 +30,7 @@ use crate::commands::inspect::record_content::{
 use crate::commands::inspect::text::event::event_subject;
 use crate::output::render::{Paint, width};
 use crate::output::{Code, Failure, escape_control, escape_path, parse_since};
-use crate::protocol::{OpeningJson, counted};
+use crate::protocol::{Missing, OpeningJson, counted};
 use crate::requests::default_run;
 
 /// The names and counts collected during the scan.
@@ -100,7 +100,11 @@ fn follow(
     let next = filter.from.max(list.last_durable.saturating_add(1));
     let mut follow = view.log().follow(next);
     loop {
-        let Some(record) = follow.next(PAUSE)? else { continue };
+        let Some(record) = follow.next(PAUSE)? else {
+            // A reader that is gone ends the view.
+            out.flush()?;
+            continue;
+        };
         let control =
             list.item(LogItem::Record(record, RecordStatus::Durable), filter, form, out)?;
         out.flush()?;
@@ -184,6 +188,10 @@ impl RecordList {
     ) -> Result<ScanControl, Failure> {
         if let Some(control) = filter.place(record) {
             return Ok(control);
+        }
+        // A follower gets it when it is durable, and only once.
+        if filter.follow && status == RecordStatus::Unacknowledged {
+            return Ok(ScanControl::More);
         }
         let content = RecordContent::of(record);
         if let RecordContent::Event(Event::RunStarted(started)) = &content {
@@ -538,7 +546,7 @@ fn run_of(view: &LedgerView, text: &str, health: &Health) -> Result<RunId, Failu
     }
     let code = if is_good { Code::Success } else { Code::Damaged };
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    numbered.ok_or_else(|| not_found(no_run(text, &names), code))
+    numbered.ok_or_else(|| not_found(Missing::Run, no_run(text, &names), code))
 }
 
 /// The number of a run's step.
@@ -559,7 +567,7 @@ fn step_in(
     let Some(run) = run else {
         let what = "the run ended long ago, and only its summary is kept: name the step by its \
                     number (#37)";
-        return Err(not_found(what.to_owned(), code));
+        return Err(not_found(Missing::Step, what.to_owned(), code));
     };
     step_of(run, text, code)
 }

@@ -18,6 +18,7 @@ use crate::json::{AnyJson, TimeJson};
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, escape_control};
+use crate::protocol::Missing;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -115,7 +116,7 @@ fn print_history(
         let hint = close.map_or_else(String::new, |other| format!("; did you mean {other}?"));
         let message =
             format!("run {} never set {}{hint}", escape_control(&run.name), escape_control(name));
-        return Err(not_found(message, ledger.code()));
+        return Err(not_found(Missing::Variable, message, ledger.code()));
     }
     if ledger.context.form == Form::Json {
         return values.into_iter().try_for_each(|(seq, time, set)| {

@@ -1,0 +1,128 @@
+//! What the operations share: the ledger, the clients of its socket, the tags of its records.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use plan_ledger::internals::ledger::state_hash;
+use plan_ledger::{Environment, Ledger, LedgerView};
+
+use crate::protocol::{Answer, Failure};
+use crate::requests::Request;
+use crate::server::Client;
+
+use super::access::Access;
+use super::metrics::Metrics;
+use super::problem::Problem;
+#[cfg(feature = "mcp")]
+use super::tools::HttpTools;
+
+/// How many clients may follow the log at once. Each has a thread.
+const FOLLOWERS_MAX: usize = 64;
+
+/// How many idle connections to the socket are kept.
+const CLIENTS_KEPT: usize = 16;
+
+/// The length of the hash in a tag.
+const TAG_HASH_LENGTH: usize = 16;
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) dir: PathBuf,
+    pub(super) environment: Environment,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) access: Access,
+    pub(super) metrics: Metrics,
+    pub(super) followers: Arc<Semaphore>,
+    #[cfg(feature = "mcp")]
+    pub(super) tools: HttpTools,
+    is_stopping: AtomicBool,
+    clients: Mutex<Vec<Client>>,
+    /// The newest tag: its record, and its text.
+    tag: Mutex<Option<(u64, String)>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Neither value is left half changed by a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl App {
+    pub(super) fn new(
+        dir: PathBuf,
+        environment: Environment,
+        ledger: Arc<Ledger>,
+        access: Access,
+    ) -> Self {
+        Self {
+            #[cfg(feature = "mcp")]
+            tools: HttpTools::new(&dir, &environment),
+            dir,
+            environment,
+            ledger,
+            access,
+            metrics: Metrics::default(),
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
+            is_stopping: AtomicBool::new(false),
+            clients: Mutex::default(),
+            tag: Mutex::default(),
+        }
+    }
+
+    /// Makes a request through the socket of the ledger. Blocks until its commit is durable.
+    pub(super) fn call(&self, request: &Request, key: Option<&str>) -> Result<Answer, Problem> {
+        let idle = locked(&self.clients).pop();
+        let mut client = idle.unwrap_or_else(|| Client::new(&self.dir, &self.environment));
+        let answer = match key {
+            Some(key) => client.call_under(request, key),
+            None => client.call(request),
+        };
+        let mut clients = locked(&self.clients);
+        if clients.len() < CLIENTS_KEPT {
+            clients.push(client);
+        }
+        drop(clients);
+        let answer = answer?;
+        let is_error = |line: &&serde_json::Value| line.get("type").is_some_and(|it| it == "error");
+        match answer.lines.iter().find(is_error) {
+            Some(line) => Err(Problem::of_line(line)),
+            None => Ok(answer),
+        }
+    }
+
+    /// The newest durable record.
+    pub(super) fn head(&self) -> u64 {
+        self.ledger.head().seq
+    }
+
+    /// The tag of a response about a record: its number, and the hash of the state after it.
+    pub(super) fn tag(&self, seq: u64) -> Result<String, Failure> {
+        let known = locked(&self.tag).clone().filter(|(of, _)| *of == seq);
+        if let Some((_, tag)) = known {
+            return Ok(tag);
+        }
+        let live = self.ledger.state()?;
+        // The live state may be ahead of what is durable.
+        let hash = if live.seq == seq {
+            state_hash(&live)
+        } else {
+            state_hash(&LedgerView::open(&self.dir, &self.environment)?.state_at(seq)?)
+        };
+        let hash: String = hash.to_string().chars().take(TAG_HASH_LENGTH).collect();
+        let tag = format!("\"{seq}-{hash}\"");
+        *locked(&self.tag) = Some((seq, tag.clone()));
+        Ok(tag)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Ends the streams of followers.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+}

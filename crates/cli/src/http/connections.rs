@@ -1,0 +1,237 @@
+//! Listens, and serves connections on a thread of its own.
+//!
+//! Connections are bounded in number, and each in the time that it may take for a head, for reading and
+//! for writing. When the server stops, requests that have arrived are answered, for at most five seconds.
+
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+
+use plan_ledger::{Error, ErrorKind};
+
+use crate::commands::serve::Serving;
+use crate::protocol::Failure;
+
+use super::access::{Access, ROLES, RoleToken, new_tokens, read_tokens};
+use super::app::App;
+use super::routes::router;
+use super::tls::acceptor;
+
+/// How many connections are open at once. Further ones wait.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How many requests and views are executed at once, each on a thread. Further ones wait.
+const THREADS_MAX: usize = 64;
+
+/// How long a client may take for the head of a request, the pause before it included.
+const HEAD_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a connection may stand still while a message is read or written.
+const IO_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to agree on encryption.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a stopping server waits for its last responses.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// The pause after a failed `accept`: the process may be out of files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The file with the address and the tokens, in the ledger's folder.
+const INFO_NAME: &str = "http.json";
+
+/// The file with the address and the tokens.
+#[derive(Debug, Serialize)]
+struct HttpInfo<'a> {
+    /// The address with its scheme.
+    address: &'a str,
+    /// The tokens that this server made, by role; null where a token file has them.
+    tokens: Option<TokensJson<'a>>,
+}
+
+/// The tokens of the roles.
+#[derive(Debug, Default, Serialize)]
+struct TokensJson<'a> {
+    operator: &'a str,
+    viewer: &'a str,
+    worker: &'a str,
+}
+
+/// A server that listens, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Listening {
+    app: Arc<App>,
+    info: PathBuf,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts to listen. The result is the address.
+pub(super) fn listen(serving: Serving<'_>) -> Result<(String, Listening), Failure> {
+    let Serving { dir, environment, ledger, options, address } = serving;
+    let is_local = address.ip().is_loopback();
+    let tls = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => Some(acceptor(certificate, key)?),
+        _ if is_local => None,
+        _ => {
+            let message = format!(
+                "{address} can be reached from other machines, and tokens would cross the network as \
+                 they are\nhint: add --tls-cert and --tls-key, or listen at 127.0.0.1"
+            );
+            return Err(Failure::Usage(message));
+        }
+    };
+    let failed = |error: io::Error| {
+        Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot listen at {address}: {error}")))
+    };
+    let listener = StdListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let shown = format!("{scheme}://{bound}");
+    let own = options.token_file.is_none();
+    let tokens = match &options.token_file {
+        Some(path) => read_tokens(path)?,
+        None => new_tokens(&environment),
+    };
+    let mut hosts = options.hosts.clone();
+    hosts.push(bound.ip().to_string());
+    if is_local {
+        hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    }
+    let access = Access::new(&tokens, hosts);
+    let info = dir.join(INFO_NAME);
+    write_info(&info, &shown, own.then_some(&tokens)).map_err(|error| {
+        Failure::Ledger(Error::io("write the address of the server", &info, error))
+    })?;
+    let app = Arc::new(App::new(dir.to_owned(), environment, ledger, access));
+    let router = router(&app);
+    let (stop, stopped) = channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(THREADS_MAX)
+        .build()
+        .map_err(failed)?;
+    let work = move || {
+        runtime.block_on(async move {
+            if let Ok(listener) = TcpListener::from_std(listener) {
+                accept(listener, tls, router, stopped).await;
+            }
+        });
+        runtime.shutdown_timeout(STOP_WAIT);
+    };
+    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(work).map_err(failed)?;
+    Ok((shown, Listening { app, info, stop: Some(stop), thread: Some(thread) }))
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.app.stop();
+        if let Some(stop) = self.stop.take() {
+            // The thread may have ended.
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        // A reader that finds the file takes the address for one that is served.
+        let _ = std::fs::remove_file(&self.info);
+    }
+}
+
+/// Writes the file with the address and the tokens, for its owner only.
+fn write_info(path: &Path, address: &str, tokens: Option<&Vec<RoleToken>>) -> io::Result<()> {
+    let mut json = TokensJson::default();
+    for RoleToken { role, token } in tokens.into_iter().flatten() {
+        let word = ROLES.iter().find(|(it, _)| it == role).map_or("", |(_, word)| *word);
+        match word {
+            "operator" => json.operator = token,
+            "worker" => json.worker = token,
+            _ => json.viewer = token,
+        }
+    }
+    let info = HttpInfo { address, tokens: tokens.map(|_| json) };
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    // A temporary file has mode 0600, and takes the place of what an earlier server left.
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    serde_json::to_writer_pretty(&mut file, &info)?;
+    io::Write::write_all(&mut file, b"\n")?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Accepts connections until the server stops.
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    mut stopped: Receiver<()>,
+) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let next = async {
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            next = next => next,
+            _ = &mut stopped => break,
+        };
+        let (Ok(permit), Ok((stream, _))) = (permit, accepted) else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let (router, watcher, tls) = (router.clone(), graceful.watcher(), tls.clone());
+        tokio::spawn(async move {
+            // A response is one write, and a client waits for it.
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => serve(stream, router, watcher, permit).await,
+                Some(tls) => {
+                    let agreed = tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream)).await;
+                    if let Ok(Ok(stream)) = agreed {
+                        serve(stream, router, watcher, permit).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(STOP_WAIT, graceful.shutdown()).await;
+}
+
+/// Serves one connection.
+async fn serve<S>(stream: S, router: Router, watcher: Watcher, permit: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_read_timeout(Some(IO_WAIT));
+    stream.set_write_timeout(Some(IO_WAIT));
+    let stream = TokioIo::new(Box::pin(stream));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
+    let connection = http.serve_connection(stream, TowerToHyperService::new(router));
+    // An error is the client's: it sent no HTTP, was too slow, or is gone.
+    let _ = watcher.watch(connection).await;
+    drop(permit);
+}

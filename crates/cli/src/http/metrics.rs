@@ -1,0 +1,120 @@
+//! What a monitor asks for. `docs/src/http.md` lists the names, which are stable.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use plan_ledger::{Error, ErrorKind, Ledger};
+
+use crate::commands::inspect::json::run::status_word;
+use crate::protocol::Failure;
+
+/// Upper bounds of the buckets of durations, in seconds: from below a sync to the longest wait.
+const BUCKETS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
+
+/// What is counted between two looks.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<PathLabels, Histogram>,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    method: String,
+    path: String,
+    status: u32,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PathLabels {
+    method: String,
+    path: String,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StatusLabels {
+    status: String,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let durations: fn() -> Histogram = || Histogram::new(BUCKETS);
+        Self { requests: Family::default(), durations: Family::new_with_constructor(durations) }
+    }
+}
+
+/// Micro-dollars in a dollar.
+const MICROS: f64 = 1_000_000.0;
+
+impl Metrics {
+    /// Counts a response.
+    pub(super) fn count(&self, method: &str, path: &str, status: u16, took: Duration) {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        let of_path = PathLabels { method: method.clone(), path: path.clone() };
+        self.durations.get_or_create(&of_path).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { method, path, status: status.into() }).inc();
+    }
+
+    /// The text for a monitor: what was counted, and what the ledger's state is now.
+    pub(super) fn text(&self, ledger: &Ledger) -> Result<String, Failure> {
+        let mut registry = Registry::with_prefix("plan_ledger");
+        registry.register("http_requests", "Responses", self.requests.clone());
+        registry.register(
+            "http_duration_seconds",
+            "Time until the head of a response",
+            self.durations.clone(),
+        );
+        let state = ledger.state()?;
+        let records = Gauge::<i64>::default();
+        records.set(clamped(ledger.head().seq));
+        registry.register("records", "The last durable record", records);
+        let (runs, steps) = (Family::default(), Family::default());
+        let (in_flight, questions) = (Gauge::<i64>::default(), Gauge::<i64>::default());
+        let (spent, tokens) = (Gauge::<f64, AtomicU64>::default(), Gauge::<i64>::default());
+        for (_, run) in state.runs.overviews() {
+            let status = status_word(run.status).to_owned();
+            gauge(&runs, status).inc();
+            in_flight.inc_by(run.in_flight.into());
+            spent.inc_by(
+                f64::from(u32::try_from(run.spent.money_micros).unwrap_or(u32::MAX)) / MICROS,
+            );
+            tokens.inc_by(clamped(run.spent.tokens));
+        }
+        for id in state.runs.open() {
+            let Some(run) = state.runs.get(&id) else { continue };
+            questions.inc_by(i64::try_from(run.questions.len()).unwrap_or(i64::MAX));
+            for (status, count) in &run.counts {
+                let word = serde_json::to_value(status).unwrap_or_default();
+                let word = word.as_str().unwrap_or_default().to_owned();
+                gauge(&steps, word).inc_by((*count).into());
+            }
+        }
+        registry.register("runs", "Runs by status", runs);
+        registry.register("steps", "Steps of the runs that have not ended, by status", steps);
+        registry.register("attempts_in_flight", "Attempts in flight", in_flight);
+        registry.register("open_questions", "Questions that wait for a person", questions);
+        registry.register("spent_dollars", "Money that was spent", spent);
+        registry.register("spent_tokens", "Tokens that were spent", tokens);
+        let mut text = String::new();
+        encode(&mut text, &registry).map_err(|error| {
+            Failure::Ledger(Error::new(ErrorKind::Io, format!("cannot write the metrics: {error}")))
+        })?;
+        Ok(text)
+    }
+}
+
+fn gauge(family: &Family<StatusLabels, Gauge>, status: String) -> Gauge {
+    family.get_or_create(&StatusLabels { status }).clone()
+}
+
+fn clamped(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,56 @@
+//! `ledger serve --http`: the requests and views of a ledger over HTTP.
+//!
+//! Each operation is a request of the socket or a view of `ledger inspect`. `operations` lists them;
+//! the router, the published description and the tests follow from that list. `access` decides who may
+//! speak, `write` makes requests, `read` prints views, `records` follows the log, `tools` are those of
+//! `ledger mcp`, `problem` words what failed, and `connections` accepts, limits and ends connections, on a thread of its own.
+//!
+//! Invariants:
+//! - A request is made through the socket of the ledger, as by any other client, so what the server
+//!   promises there holds here.
+//! - Nothing but health and the description of the interface is answered without a token.
+//! - A response is about one record: its tag names the record and the hash of the state after it.
+//! - Input is untrusted: connections, bodies, waits and followers are bounded.
+
+#[cfg(feature = "http")]
+mod access;
+#[cfg(feature = "http")]
+mod app;
+#[cfg(feature = "http")]
+mod connections;
+#[cfg(feature = "http")]
+mod metrics;
+#[cfg(feature = "http")]
+mod openapi;
+#[cfg(feature = "http")]
+mod operations;
+#[cfg(feature = "http")]
+mod problem;
+#[cfg(feature = "http")]
+mod read;
+#[cfg(feature = "http")]
+mod records;
+#[cfg(feature = "http")]
+mod routes;
+#[cfg(feature = "http")]
+mod tls;
+#[cfg(all(feature = "http", feature = "mcp"))]
+mod tools;
+#[cfg(feature = "http")]
+mod write;
+
+use crate::commands::serve::{self, ServeArgs};
+use crate::output::{Code, Failure};
+
+#[cfg(not(feature = "http"))]
+pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
+    serve::serve(args, |_| {
+        let message = "this program was built without the feature `http`\nhint: build it with it";
+        Err::<(String, ()), _>(Failure::Usage(message.to_owned()))
+    })
+}
+
+#[cfg(feature = "http")]
+pub(crate) fn serve(args: &ServeArgs) -> Result<Code, Failure> {
+    serve::serve(args, connections::listen)
+}

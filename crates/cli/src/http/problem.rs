@@ -1,0 +1,182 @@
+//! What failed, as RFC 9457 wants it: a problem with the names and numbers of the command line.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Response, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::protocol::Failure;
+
+/// A problem. Its further members are those of the line of type `error`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Problem {
+    /// `urn:plan-ledger:` and the rejection, or else the kind of the error.
+    #[serde(rename = "type")]
+    pub(super) name: String,
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// The rejection or the kind, as words.
+    pub(super) title: String,
+    /// What happened, for people.
+    pub(super) detail: String,
+    /// The members of the error line: `kind`, `rejection`, `exit_code`, and those of a claimed step.
+    #[serde(flatten)]
+    pub(super) members: Map<String, Value>,
+}
+
+/// A response of the server.
+pub(super) type HttpResponse = Response<Body>;
+
+impl Problem {
+    /// A problem of the interface itself.
+    pub(super) fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
+        let members = [("kind", Value::from(kind)), ("rejection", Value::Null)];
+        let members = members.map(|(name, value)| (name.to_owned(), value));
+        Self {
+            name: format!("urn:plan-ledger:{kind}"),
+            status: status.as_u16(),
+            title: kind.replace('_', " "),
+            detail: detail.into(),
+            members: members.into_iter().collect(),
+        }
+    }
+
+    /// The problem of a line of type `error`.
+    pub(super) fn of_line(line: &Value) -> Self {
+        let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (kind, rejection) = (text("kind"), text("rejection"));
+        let name = if rejection.is_empty() { kind } else { rejection };
+        let mut members = line.as_object().cloned().unwrap_or_default();
+        for member in ["type", "message", "schema"] {
+            members.remove(member);
+        }
+        Self {
+            name: format!("urn:plan-ledger:{name}"),
+            status: status_of(kind, rejection).as_u16(),
+            title: name.replace('_', " "),
+            detail: text("message").to_owned(),
+            members,
+        }
+    }
+
+    pub(super) fn response(&self) -> HttpResponse {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if matches!(status, StatusCode::LOCKED | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::of_line(&failure.json())
+    }
+}
+
+/// The status of an error, by its rejection or else its kind. `format/http.md` has this table.
+pub(super) fn status_of(kind: &str, rejection: &str) -> StatusCode {
+    match rejection {
+        "" => {}
+        "inside_attempt" | "wrong_role" => return StatusCode::FORBIDDEN,
+        "invalid_plan" | "missing_inputs" | "invalid_input" | "bad_name" | "not_an_option"
+        | "zero_cap" | "too_deep" | "too_many_events" => return StatusCode::UNPROCESSABLE_ENTITY,
+        "version_differs" | "hash_differs" | "charged_differs" => {
+            return StatusCode::PRECONDITION_FAILED;
+        }
+        _ if rejection.starts_with("no_such_") => return StatusCode::NOT_FOUND,
+        _ => return StatusCode::CONFLICT,
+    }
+    match kind {
+        "usage" => StatusCode::BAD_REQUEST,
+        "bad_plan" | "key_reused" | "unencodable" => StatusCode::UNPROCESSABLE_ENTITY,
+        "out_of_range" | "pruned" | "not_a_ledger" => StatusCode::NOT_FOUND,
+        "conflict" | "rejected" => StatusCode::CONFLICT,
+        "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "locked" | "fenced" => StatusCode::LOCKED,
+        "busy" => StatusCode::TOO_MANY_REQUESTS,
+        "corrupt" | "tampered" | "ambiguous" => StatusCode::SERVICE_UNAVAILABLE,
+        "unsupported" => StatusCode::NOT_IMPLEMENTED,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: the published table of statuses is the one that is used.
+
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn published_statuses_are_used() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format/http.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let rows = text.lines().filter_map(|line| {
+            let (status, names) = line.strip_prefix("| ")?.split_once(" | ")?;
+            Some((status.parse::<u16>().ok()?, names))
+        });
+        // These are given by the interface itself.
+        let own = [
+            "no_access",
+            "wrong_origin",
+            "no_such_path",
+            "no_such_method",
+            "timeout",
+            "wrong_host",
+            "internal",
+            "Retry-After",
+            "/v1/ready",
+        ];
+        let rejections = [
+            "wrong_role",
+            "inside_attempt",
+            "no_such_run",
+            "no_such_step",
+            "held_by",
+            "not_ready",
+            "stale_token",
+            "cap_reached",
+            "paused",
+            "version_differs",
+            "hash_differs",
+            "charged_differs",
+            "invalid_plan",
+            "missing_inputs",
+            "invalid_input",
+            "bad_name",
+            "not_an_option",
+            "zero_cap",
+            "too_deep",
+            "too_many_events",
+        ];
+        let mut checked = 0;
+        for (status, names) in rows {
+            for name in names.split('`').skip(1).step_by(2) {
+                let is_own = own.contains(&name) || (name == "not_ready" && status == 503);
+                if is_own {
+                    continue;
+                }
+                let found = if rejections.contains(&name) {
+                    status_of("rejected", name)
+                } else {
+                    status_of(name, "")
+                };
+                assert_eq!(found.as_u16(), status, "{name}");
+                checked += 1;
+            }
+        }
+        assert!(checked > 30, "{checked} names were checked");
+    }
+}

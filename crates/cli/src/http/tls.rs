@@ -1,0 +1,31 @@
+//! TLS by rustls, for addresses that other machines reach.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::protocol::Failure;
+
+/// Reads the certificate with its chain, and its key, from files in PEM.
+pub(super) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, Failure> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
+        Failure::Usage(format!("{}: {error}\nhint: the file must be in PEM", path.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| failed(certificate, &error))?;
+    if certificates.is_empty() {
+        return Err(failed(certificate, &"there is no certificate"));
+    }
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, &error))?;
+    let config = ServerConfig::builder().with_no_client_auth();
+    let mut config = config
+        .with_single_cert(certificates, private)
+        .map_err(|error| failed(certificate, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,198 @@
+//! Makes a request: the body, the parameters of the path and some headers are its members.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_TYPE, IF_MATCH, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde_json::{Map, Value};
+
+use crate::output::Code;
+use crate::protocol::{Answer, expect_short_numbers};
+use crate::requests::{Request, Role};
+
+use super::access::expect_role;
+use super::app::App;
+use super::operations::Write;
+use super::problem::{HttpResponse, Problem};
+
+/// The longest time that a claim waits for a step.
+const WAIT_MAX: Duration = Duration::from_secs(50);
+
+/// The pause between two claims of a client that waits.
+const CLAIM_PAUSE: Duration = Duration::from_millis(200);
+
+/// The longest idempotency key.
+const KEY_LENGTH_MAX: usize = 64;
+
+/// A request as it arrives.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) role: Role,
+    pub(super) headers: HeaderMap,
+    /// The parameters of the path and of the query.
+    pub(super) parameters: Vec<(String, String)>,
+    pub(super) body: Bytes,
+}
+
+/// Makes the request of an operation.
+pub(super) async fn write(
+    app: Arc<App>,
+    operation: &'static Write,
+    arrived: Arrived,
+) -> HttpResponse {
+    let made = match members(operation, &arrived) {
+        Ok(members) => make(app, members, &arrived).await,
+        Err(problem) => Err(problem),
+    };
+    made.map_or_else(|problem| problem.response(), |answer| response(&answer, operation.act))
+}
+
+/// Makes the request that a body is, as on the socket.
+pub(super) async fn write_raw(app: Arc<App>, arrived: Arrived) -> HttpResponse {
+    let made = match object(&arrived.body) {
+        Ok(members) => make(app, members, &arrived).await,
+        Err(problem) => Err(problem),
+    };
+    made.map_or_else(|problem| problem.response(), |answer| json(StatusCode::OK, &answer))
+}
+
+fn usage(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "usage", detail)
+}
+
+/// The members of a body. An empty body has none.
+fn object(body: &Bytes) -> Result<Map<String, Value>, Problem> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    let value = serde_json::from_slice(body)
+        .map_err(|error| usage(format!("the body is not JSON: {error}")))?;
+    // Valid JSON is UTF-8.
+    expect_short_numbers(str::from_utf8(body).unwrap_or_default())?;
+    match value {
+        Value::Object(members) => Ok(members),
+        _ => Err(usage("the body: expected a JSON object")),
+    }
+}
+
+/// The members of the request of an operation.
+fn members(operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
+    let mut members = object(&arrived.body)?;
+    let named = [("act", operation.act.to_owned())];
+    let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
+    for (name, value) in named.chain(arrived.parameters.iter().cloned()) {
+        // Tokens, questions and versions are numbers; names that look like numbers are texts.
+        let is_number = matches!(name.as_str(), "token" | "question" | "if_version");
+        let value = match value.parse::<u64>() {
+            Ok(number) if is_number => Value::from(number),
+            _ => Value::from(value),
+        };
+        match members.get(&name) {
+            Some(other) if *other != value => {
+                let detail = format!("{name}: the body has {other}, and the path has {value}");
+                return Err(usage(detail));
+            }
+            _ => drop(members.insert(name, value)),
+        }
+    }
+    if let Some(tag) = arrived.headers.get(IF_MATCH) {
+        let tag = tag.to_str().unwrap_or_default().trim_matches('"');
+        let (name, value) = match operation.act {
+            "set" => {
+                let version: u64 = tag.parse().map_err(|_| {
+                    usage(format!("If-Match: expected the version of the variable, found {tag:?}"))
+                })?;
+                ("if_version", Value::from(version))
+            }
+            "review" => ("shown", Value::from(tag)),
+            _ => return Err(usage("If-Match: only for variables and reviews")),
+        };
+        members.insert(name.to_owned(), value);
+    }
+    Ok(members)
+}
+
+/// Makes a request, again until a step is ready if the client waits for one.
+async fn make(
+    app: Arc<App>,
+    mut members: Map<String, Value>,
+    arrived: &Arrived,
+) -> Result<Answer, Problem> {
+    let once = match members.remove("once") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(key)) => Some(key),
+        Some(_) => return Err(usage("once: expected a text")),
+    };
+    let key = match arrived.headers.get("idempotency-key") {
+        Some(key) => Some(key.to_str().unwrap_or_default().trim_matches('"').to_owned()),
+        None => once,
+    };
+    if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > KEY_LENGTH_MAX) {
+        let detail = format!("Idempotency-Key: expected 1 to {KEY_LENGTH_MAX} bytes");
+        return Err(usage(detail));
+    }
+    let request: Request = serde_json::from_value(Value::Object(members))
+        .map_err(|error| usage(format!("invalid request: {error}")))?;
+    expect_role(arrived.role, request.rules().role)?;
+    let wait = preferred_wait(&arrived.headers)?;
+    // All attempts of one request have one key, so that an answer that was lost is given again.
+    let until = Instant::now() + wait;
+    loop {
+        let (app, request, key) = (Arc::clone(&app), request.clone(), key.clone());
+        let call = tokio::task::spawn_blocking({
+            let app = Arc::clone(&app);
+            move || app.call(&request, key.as_deref())
+        });
+        let failed = |_| {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Problem::new(status, "internal", "the request failed in an unexpected way")
+        };
+        let answer = call.await.map_err(failed)??;
+        let left = until.saturating_duration_since(Instant::now());
+        if Code::of(answer.code) != Code::Waiting || left.is_zero() || app.is_stopping() {
+            return Ok(answer);
+        }
+        tokio::time::sleep(CLAIM_PAUSE.min(left)).await;
+    }
+}
+
+/// The time of `Prefer: wait=SECONDS`, bounded.
+fn preferred_wait(headers: &HeaderMap) -> Result<Duration, Problem> {
+    let Some(prefer) = headers.get("prefer") else { return Ok(Duration::ZERO) };
+    let prefer = prefer.to_str().unwrap_or_default();
+    let wait = prefer.split(',').find_map(|part| part.trim().strip_prefix("wait="));
+    let Some(wait) = wait else { return Ok(Duration::ZERO) };
+    let seconds: u64 = wait
+        .parse()
+        .map_err(|_| usage(format!("Prefer: wait: expected seconds, found {wait:?}")))?;
+    Ok(Duration::from_secs(seconds).min(WAIT_MAX))
+}
+
+/// The response to an operation.
+fn response(answer: &Answer, act: &str) -> HttpResponse {
+    let has =
+        |word: &str| answer.lines.iter().any(|line| line.get("type").is_some_and(|it| it == word));
+    match act {
+        "claim" if has("task") => json(StatusCode::CREATED, answer),
+        // Nothing is ready now. After the end of the run nothing ever will: that is a response.
+        "claim" if Code::of(answer.code) == Code::Waiting => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+        "propose" | "add_step" | "fork" | "note" => json(StatusCode::CREATED, answer),
+        _ => json(StatusCode::OK, answer),
+    }
+}
+
+/// A response with a body of JSON.
+pub(super) fn json(status: StatusCode, body: &impl serde::Serialize) -> HttpResponse {
+    let mut response = Response::new(Body::from(serde_json::to_vec(body).unwrap_or_default()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,680 @@
+//! Goal: the requests and views of a ledger over HTTP do what the commands do, for each role; a repeated
+//! request does nothing twice, a follower misses nothing, and bad input is refused with a reason.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::command::{Place, Running, report_skipped, start, wait_until};
+
+const PLAN: &str = "\
+title: Release <b>1.2</b>
+steps:
+  - {id: build, goal: Build the wheel, outputs: [wheel]}
+  - {id: publish, goal: Publish it, after: [build]}
+  - {id: notes, goal: Write the notes}
+";
+
+/// The address and the tokens of a running server.
+#[derive(Debug, Clone)]
+struct Address {
+    authority: String,
+    info: Value,
+}
+
+/// A response.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(it, _)| it == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+impl Address {
+    /// The address in the ledger's folder, once a server listens there.
+    fn of(place: &Place) -> Self {
+        let path = place.path(".ledger/http.json");
+        let mut found = None;
+        wait_until("a server listens", || {
+            let info = std::fs::read_to_string(&path).ok();
+            let info = info.and_then(|info| serde_json::from_str::<Value>(&info).ok());
+            found = info.and_then(|info| {
+                let address = info["address"].as_str()?.strip_prefix("http://")?.to_owned();
+                TcpStream::connect(&address).ok()?;
+                Some(Self { authority: address, info })
+            });
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn token(&self, role: &str) -> &str {
+        self.info["tokens"][role].as_str().unwrap()
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.authority).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// The text of a request on a connection of its own.
+    fn text(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &str) -> String {
+        let mut text = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            text += &format!("Host: {}\r\n", self.authority);
+        }
+        if !role.is_empty() {
+            text += &format!("Authorization: Bearer {}\r\n", self.token(role));
+        }
+        for (name, value) in headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        format!("{text}Content-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    /// The response to a request; none if the server went away before it.
+    fn try_ask(
+        &self,
+        role: &str,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Option<Reply> {
+        let mut stream = TcpStream::connect(&self.authority).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
+        stream.write_all(self.text(role, line, headers, body).as_bytes()).ok()?;
+        reply(stream)
+    }
+
+    #[track_caller]
+    fn ask(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        self.try_ask(role, line, headers, body).unwrap_or_else(|| panic!("no reply to {line}"))
+    }
+
+    #[track_caller]
+    fn view(&self, path: &str) -> Reply {
+        self.ask("viewer", &format!("GET {path}"), &[], "")
+    }
+
+    /// The lines of a response that must succeed.
+    #[track_caller]
+    fn lines(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &Value) -> Vec<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let reply = self.ask(role, line, headers, &body);
+        assert!(matches!(reply.status, 200 | 201), "{line}: {reply:?}");
+        reply.json()["lines"].as_array().unwrap().clone()
+    }
+}
+
+fn reply(stream: impl std::io::Read) -> Option<Reply> {
+    let mut all = Vec::new();
+    BufReader::new(stream).read_to_end(&mut all).ok()?;
+    let all = String::from_utf8(all).ok()?;
+    let (head, body) = all.split_once("\r\n\r\n")?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let is_chunked = headers.iter().any(|(_, value)| value == "chunked");
+    let body = if is_chunked { unchunked(body)? } else { body.to_owned() };
+    Some(Reply { status, headers, body })
+}
+
+/// The chunks of a body, without their lengths. None if the last one is missing.
+fn unchunked(mut body: &str) -> Option<String> {
+    let mut whole = String::new();
+    loop {
+        let (length, rest) = body.split_once("\r\n")?;
+        let length = usize::from_str_radix(length, 16).ok()?;
+        if length == 0 {
+            return Some(whole);
+        }
+        whole += rest.get(..length)?;
+        body = rest.get(length + 2..)?;
+    }
+}
+
+/// A ledger with that plan as run `r`, and its server.
+fn served(plan: &str) -> (Place, Running, Address) {
+    let place = Place::new();
+    place.write("plan.yaml", plan);
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --run r").code(0);
+    let server = start(&mut place.command(&["serve", "--http"]));
+    let address = Address::of(&place);
+    (place, server, address)
+}
+
+fn stop(server: Running) -> super::command::Ended {
+    let pid = Pid::from_raw(i32::try_from(server.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    server.end()
+}
+
+fn records(place: &Place) -> Vec<Value> {
+    let out = place.ledger("inspect records --json").code(0).out;
+    let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["type"] == "record").collect()
+}
+
+/// Goal: a worker works through a plan, and a claim that is repeated under its key has one winner.
+#[test]
+fn plan_is_done_over_http() {
+    let (place, server, http) = served(PLAN);
+    let claim = |key: &str| {
+        let headers = [("Idempotency-Key", key)];
+        let reply = http.ask("worker", "POST /v1/claims", &headers, r#"{"worker":"w"}"#);
+        (reply.status, reply)
+    };
+    let (status, first) = claim("one");
+    assert_eq!(status, 201, "{first:?}");
+    assert_eq!(claim("one").1.body, first.body);
+    let (_, second) = claim("two");
+    let (status, none) = claim("three");
+    assert_eq!((status, none.header("retry-after"), none.body.as_str()), (204, "1", ""));
+    for task in [first, second] {
+        let token = task.json()["lines"][0]["token"].clone();
+        let token = token.as_str().map_or_else(|| token.to_string(), str::to_owned);
+        let receipt = json!({ "receipt": { "outcome": "succeeded", "output": "x" } });
+        let line = format!("POST /v1/claims/{token}/receipt");
+        let lines = http.lines("worker", &line, &[], &receipt);
+        assert_eq!(lines[0]["status"], "accepted", "{lines:?}");
+        // The same receipt is answered as the first was.
+        assert_eq!(http.lines("worker", &line, &[], &receipt)[0]["status"], "accepted");
+    }
+    let wait = [("Prefer", "wait=20")];
+    let last = http.ask("worker", "POST /v1/claims", &wait, r#"{"worker":"w"}"#).json();
+    let token = last["lines"][0]["token"].clone();
+    let token = token.as_str().map_or_else(|| token.to_string(), str::to_owned);
+    let line = format!("POST /v1/claims/{token}/receipt");
+    http.lines("worker", &line, &[], &json!({ "receipt": { "outcome": "succeeded" } }));
+    let over = http.ask("worker", "POST /v1/claims", &wait, r#"{"worker":"w"}"#);
+    assert_eq!((over.status, &over.json()["lines"][0]["type"]), (200, &json!("nothing")));
+    let run = http.view("/v1/runs").json();
+    assert_eq!(run["lines"][0]["status"], "done");
+    assert_eq!(run["lines"][0]["title"], "Release <b>1.2</b>");
+    stop(server).code(0);
+    assert!(!place.path(".ledger/http.json").exists());
+    place.ledger("verify --level replay").code(0);
+}
+
+/// Goal: what the description lists is there, needs a token, and belongs to the role that it says.
+#[test]
+fn every_operation_of_the_description_is_served() {
+    let (place, server, http) = served(PLAN);
+    let description = http.ask("", "GET /openapi.json", &[], "").json();
+    let open = ["/v1/health", "/v1/ready", "/openapi.json"];
+    let before = records(&place).len();
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let concrete = path
+                .replace("{run}", "r")
+                .replace("{step}", "build")
+                .replace("{seq}", "1")
+                .replace("{from}", "1")
+                .replace("{to}", "2");
+            let line = format!("{} {concrete}", method.to_uppercase());
+            let status = http.ask("", &line, &[], "").status;
+            assert_eq!(status == 401, !open.contains(&path.as_str()), "{line}: {status}");
+            let reply = http.ask("viewer", &line, &[], "");
+            if method == "get" {
+                let is_missing = path.contains("{name}");
+                assert_eq!(reply.status, if is_missing { 404 } else { 200 }, "{line}: {reply:?}");
+            } else {
+                // A viewer changes nothing: the request is incomplete, or its role is wrong.
+                assert!(matches!(reply.status, 400 | 403), "{line}: {reply:?}");
+            }
+        }
+    }
+    assert_eq!(records(&place).len(), before);
+    stop(server).code(0);
+}
+
+/// Goal: a response says which record it is about, and is not sent again while nothing happens.
+#[test]
+fn views_are_about_one_record() {
+    let (_place, server, http) = served(PLAN);
+    let first = http.view("/v1/runs/r/state");
+    let tag = first.header("etag").to_owned();
+    let known = [("If-None-Match", tag.as_str())];
+    let same = http.ask("viewer", "GET /v1/runs/r/state", &known, "");
+    assert_eq!((same.status, same.header("etag"), same.body.as_str()), (304, tag.as_str(), ""));
+    http.lines("worker", "POST /v1/claims", &[], &json!({ "worker": "w" }));
+    let changed = http.ask("viewer", "GET /v1/runs/r/state", &known, "");
+    assert_eq!(changed.status, 200);
+    let seq = tag.trim_matches('"').split('-').next().unwrap().to_owned();
+    let then = http.view(&format!("/v1/runs/r/state?at={seq}"));
+    assert_eq!((then.header("etag"), &then.body), (tag.as_str(), &first.body));
+    let state = &first.json()["lines"][0];
+    let hash = state["hash"].as_str().unwrap();
+    assert_eq!(tag, format!("\"{seq}-{}\"", &hash[..16]), "{state}");
+    let lines = [("Accept", "application/jsonl")];
+    let lines = http.ask("viewer", "GET /v1/runs", &lines, "");
+    assert_eq!(lines.header("content-type"), "application/jsonl");
+    assert_eq!(
+        lines.body.lines().count(),
+        http.view("/v1/runs").json()["lines"].as_array().unwrap().len()
+    );
+    stop(server).code(0);
+}
+
+/// Goal: a follower whose connection is cut again and again gets each record once, in order.
+#[test]
+fn follower_gets_every_record_once() {
+    let steps: Vec<_> = (0..60).map(|number| json!({ "id": format!("s{number}") })).collect();
+    let (place, server, http) = served(&json!({ "steps": steps }).to_string());
+    let done = AtomicBool::new(false);
+    let followed = std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            for number in 0..60 {
+                let worker = json!({ "worker": format!("w{number}") });
+                let task = &http.lines("worker", "POST /v1/claims", &[], &worker)[0];
+                let token =
+                    task["token"].as_str().map_or_else(|| task["token"].to_string(), str::to_owned);
+                let line = format!("POST /v1/claims/{token}/receipt");
+                http.lines("worker", &line, &[], &json!({ "receipt": { "outcome": "succeeded" } }));
+            }
+            done.store(true, Ordering::Release);
+        });
+        let mut followed: Vec<Value> = Vec::new();
+        let mut round = 0;
+        while followed.last().is_none_or(|last| last["kind"] != "run_ended") {
+            round += 1;
+            let last =
+                followed.last().map_or_else(|| "0".to_owned(), |last| last["seq"].to_string());
+            let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", last.as_str())];
+            let mut stream = http.connect();
+            let request = http.text("viewer", "GET /v1/records", &headers, "");
+            stream.write_all(request.as_bytes()).unwrap();
+            // The connection is cut in the middle of what it sends.
+            let enough = followed.len() + 1 + round * 7 % 23;
+            let mut event = String::new();
+            for line in BufReader::new(&stream).lines() {
+                let line = line.unwrap();
+                if let Some(name) = line.strip_prefix("event: ") {
+                    name.clone_into(&mut event);
+                }
+                if let Some(data) = line.strip_prefix("data: ").filter(|_| event == "record") {
+                    followed.push(serde_json::from_str(data).unwrap());
+                }
+                let is_over = followed.last().is_some_and(|last| last["kind"] == "run_ended");
+                if followed.len() >= enough || is_over {
+                    break;
+                }
+            }
+        }
+        work.join().unwrap();
+        followed
+    });
+    assert!(done.into_inner());
+    let all = records(&place);
+    assert_eq!(followed.len(), all.len());
+    for (followed, recorded) in followed.iter().zip(&all) {
+        assert_eq!((&followed["seq"], &followed["event"]), (&recorded["seq"], &recorded["event"]));
+    }
+    stop(server).code(0);
+}
+
+/// Goal: a server that stops ends its followers, and answers what has arrived.
+#[test]
+fn stopping_server_ends_its_followers() {
+    let (_place, server, http) = served(PLAN);
+    let mut stream = http.connect();
+    let headers = [("Accept", "text/event-stream")];
+    stream.write_all(http.text("viewer", "GET /v1/records", &headers, "").as_bytes()).unwrap();
+    let mut first = [0; 16];
+    stream.read_exact(&mut first).unwrap();
+    let begun = Instant::now();
+    stop(server).code(0);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(30), "the stream ended late");
+}
+
+/// Goal: bad input is refused with its reason, nothing is changed by it, and the server lives on.
+#[test]
+fn bad_input_is_refused() {
+    let (place, server, http) = served(PLAN);
+    let before = records(&place).len();
+    let big = format!("{{\"worker\":\"{}\"}}", "x".repeat(17 << 20));
+    let long_key = "k".repeat(65);
+    let none: &[(&str, &str)] = &[];
+    let cases: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
+        ("", "GET /v1/runs", none, "", 401, "no_access"),
+        (
+            "",
+            "GET /v1/runs",
+            &[("Authorization", "Bearer wrong-token-123456")],
+            "",
+            401,
+            "no_access",
+        ),
+        ("", "GET /v1/runs", &[("Authorization", "Basic eDp5")], "", 401, "no_access"),
+        ("viewer", "POST /v1/claims", none, r#"{"worker":"w"}"#, 403, "wrong_role"),
+        ("worker", "POST /v1/runs/r/pause", none, r#"{"by":"w"}"#, 403, "wrong_role"),
+        (
+            "worker",
+            "POST /v1/requests",
+            none,
+            r#"{"act":"cancel","run":"r","by":"w"}"#,
+            403,
+            "wrong_role",
+        ),
+        ("operator", "GET /v1/runs", &[("Host", "evil.example")], "", 421, "wrong_host"),
+        (
+            "operator",
+            "POST /v1/runs/r/pause",
+            &[("Origin", "http://evil.example")],
+            r#"{"by":"w"}"#,
+            403,
+            "wrong_origin",
+        ),
+        ("worker", "POST /v1/claims", none, "{broken", 400, "usage"),
+        ("worker", "POST /v1/claims", none, "[1]", 400, "usage"),
+        ("worker", "POST /v1/claims", none, r#"{"worker":"w","wrong":1}"#, 400, "usage"),
+        ("worker", "POST /v1/claims", none, r#"{"worker":7}"#, 400, "usage"),
+        ("worker", "POST /v1/claims", none, &big, 413, "too_large"),
+        (
+            "worker",
+            "POST /v1/claims",
+            &[("Idempotency-Key", &long_key)],
+            r#"{"worker":"w"}"#,
+            400,
+            "usage",
+        ),
+        (
+            "worker",
+            "POST /v1/claims",
+            &[("Prefer", "wait=soon")],
+            r#"{"worker":"w"}"#,
+            400,
+            "usage",
+        ),
+        ("operator", "POST /v1/runs/r/pause", none, r#"{"by":"a","run":"other"}"#, 400, "usage"),
+        ("operator", "POST /v1/runs/none/pause", none, r#"{"by":"a"}"#, 404, "no_such_run"),
+        (
+            "operator",
+            "POST /v1/runs/r/steps/none/skip",
+            none,
+            r#"{"by":"a","reason":"r"}"#,
+            404,
+            "no_such_step",
+        ),
+        ("operator", "POST /v1/requests", none, r#"{"act":"nothing"}"#, 400, "usage"),
+        (
+            "operator",
+            "POST /v1/requests",
+            none,
+            r#"{"act":"set","run":"r","name":"n","value":123456789012345678901234567890,"by":"a"}"#,
+            400,
+            "usage",
+        ),
+        (
+            "operator",
+            "PUT /v1/runs/r/variables/n",
+            &[("If-Match", "\"9\"")],
+            r#"{"value":1,"by":"a"}"#,
+            412,
+            "version_differs",
+        ),
+        ("viewer", "GET /v1/nowhere", none, "", 404, "no_such_path"),
+        ("viewer", "GET /v1/../../etc/passwd", none, "", 404, "no_such_path"),
+        ("viewer", "PUT /v1/runs", none, "", 405, "no_such_method"),
+        ("viewer", "GET /v1/runs/none", none, "", 404, "no_such_run"),
+        ("viewer", "GET /v1/runs/--help", none, "", 404, "no_such_run"),
+        ("viewer", "GET /v1/runs/r/steps/--help", none, "", 404, "no_such_step"),
+        ("viewer", "GET /v1/runs/r/steps/..%2F..%2Fetc", none, "", 404, "no_such_step"),
+        ("viewer", "GET /v1/runs/r/steps/a%00b", none, "", 400, "usage"),
+        ("viewer", "GET /v1/runs?at=zero", none, "", 400, "usage"),
+        ("viewer", "GET /v1/runs?at=999999", none, "", 404, "out_of_range"),
+        ("viewer", "GET /v1/runs?ledger=/etc", none, "", 400, "usage"),
+        ("viewer", "GET /v1/records?after=-1", none, "", 400, "usage"),
+        ("viewer", "GET /v1/records?kind=--ledger", none, "", 400, "usage"),
+    ];
+    for (role, line, headers, body, status, name) in cases {
+        let Some(reply) = http.try_ask(role, line, headers, body) else {
+            // A body that is too long may be refused while it is sent.
+            assert_eq!(*status, 413, "{line}: no reply");
+            continue;
+        };
+        let problem = reply.json();
+        assert_eq!(
+            (reply.status, &problem["type"]),
+            (*status, &json!(format!("urn:plan-ledger:{name}"))),
+            "{line}: {problem}"
+        );
+        assert_eq!(reply.header("content-type"), "application/problem+json", "{line}");
+        assert_eq!(problem["status"], *status, "{line}");
+        assert!(!problem["detail"].as_str().unwrap().is_empty(), "{line}");
+    }
+    for bytes in [
+        "\r\n\r\n",
+        "GET\r\n\r\n",
+        "POST /v1/claims HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        "\u{0}\u{1}\u{2}",
+        "PRI * HTTP/2.0\r\n\r\n",
+    ] {
+        let mut stream = http.connect();
+        stream.write_all(bytes.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let answered = reply(stream);
+        assert!(answered.is_none_or(|reply| reply.status >= 400), "{bytes:?}");
+    }
+    // A request that is cut before its end is not made.
+    let mut cut = http.connect();
+    let text = http.text("worker", "POST /v1/claims", &[], r#"{"worker":"cut"}"#);
+    cut.write_all(&text.as_bytes()[..text.len() - 3]).unwrap();
+    drop(cut);
+    // Clients that say nothing, or half a head, stop only themselves.
+    let silent: Vec<_> = (0..40).map(|_| http.connect()).collect();
+    for mut stream in &silent {
+        stream.write_all(b"GET /v1/runs HTTP/1.1\r\nHost:").unwrap();
+    }
+    assert_eq!(http.view("/v1/runs").status, 200);
+    assert_eq!(records(&place).len(), before);
+    drop(silent);
+    stop(server).code(0);
+}
+
+/// Goal: clients whose server is killed again and again claim each step once, and lose no receipt.
+#[test]
+fn claims_over_http_have_one_winner_while_the_server_is_killed() {
+    const STEPS: usize = 150;
+    const CLIENTS: usize = 8;
+    let steps: Vec<_> = (0..STEPS).map(|number| json!({ "id": format!("s{number}") })).collect();
+    let (place, server, _) = served(&json!({ "steps": steps }).to_string());
+    let server = Mutex::new(Some(server));
+    let (winners, acknowledged) = (Mutex::new(BTreeSet::new()), Mutex::new(0));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(300));
+                let running = server.lock().unwrap().take().unwrap();
+                let pid = Pid::from_raw(i32::try_from(running.id()).unwrap()).unwrap();
+                kill_process(pid, Signal::KILL).unwrap();
+                drop(running.end());
+                let next = start(&mut place.command(&["serve", "--http"]));
+                *server.lock().unwrap() = Some(next);
+            }
+        });
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (place, winners, acknowledged) = (&place, &winners, &acknowledged);
+                scope.spawn(move || {
+                    // Asks until there is an answer; the key makes a repetition safe.
+                    let ask = |line: &str, key: &str, body: &Value| loop {
+                        let http = Address::of(place);
+                        let headers = [("Idempotency-Key", key)];
+                        let reply = http.try_ask("worker", line, &headers, &body.to_string());
+                        match reply {
+                            Some(reply)
+                                if reply.status < 500
+                                    && reply.status != 401
+                                    && reply.status != 423 =>
+                            {
+                                return reply;
+                            }
+                            _ => std::thread::sleep(Duration::from_millis(20)),
+                        }
+                    };
+                    for number in 0.. {
+                        let worker = json!({ "worker": format!("w{client}") });
+                        let reply = ask("POST /v1/claims", &format!("c{client}-{number}"), &worker);
+                        if reply.status == 200 {
+                            return;
+                        }
+                        if reply.status == 204 {
+                            std::thread::sleep(Duration::from_millis(50));
+                            continue;
+                        }
+                        assert_eq!(reply.status, 201, "{reply:?}");
+                        let task = &reply.json()["lines"][0];
+                        let step = task["step"]["id"].as_str().unwrap().to_owned();
+                        assert!(
+                            winners.lock().unwrap().insert(step.clone()),
+                            "{step} has two winners"
+                        );
+                        let token = task["token"]
+                            .as_str()
+                            .map_or_else(|| task["token"].to_string(), str::to_owned);
+                        let line = format!("POST /v1/claims/{token}/receipt");
+                        let receipt =
+                            json!({ "receipt": { "outcome": "succeeded", "output": step } });
+                        let reply = ask(&line, &format!("r{client}-{number}"), &receipt);
+                        assert_eq!(reply.status, 200, "{reply:?}");
+                        *acknowledged.lock().unwrap() += 1;
+                    }
+                })
+            })
+            .collect();
+        for client in clients {
+            client.join().unwrap();
+        }
+        done.store(true, Ordering::Release);
+    });
+    Address::of(&place);
+    stop(server.into_inner().unwrap().unwrap()).code(0);
+    assert_eq!(
+        (winners.into_inner().unwrap().len(), acknowledged.into_inner().unwrap()),
+        (STEPS, STEPS)
+    );
+    let all = records(&place);
+    let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
+    assert_eq!((count("dispatched"), count("receipt_recorded")), (STEPS, STEPS));
+    place.ledger("verify --level replay").code(0);
+}
+
+/// Goal: tokens do not cross a network as they are, and a certificate protects them.
+#[test]
+fn other_machines_need_encryption() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    let refused = place.ledger("serve --http 0.0.0.0:0").code(2);
+    assert!(refused.err.contains("--tls-cert"), "{}", refused.err);
+    place.write("bad.pem", "no certificate");
+    place.ledger("serve --http --tls-cert bad.pem --tls-key bad.pem").code(2);
+    place.write("tokens", "operator short\n");
+    let refused = place.ledger("serve --http --token-file tokens").code(2);
+    assert!(refused.err.contains("tokens:1"), "{}", refused.err);
+    let made = std::process::Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+        ])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(place.path("."))
+        .output();
+    let has_curl = std::process::Command::new("curl").arg("--version").output().is_ok();
+    if !made.is_ok_and(|made| made.status.success()) || !has_curl {
+        report_skipped("openssl or curl is missing");
+        return;
+    }
+    place.write("tokens", "# of this test\nviewer viewer-token-for-tls\n");
+    let words = [
+        "serve",
+        "--http",
+        "0.0.0.0:0",
+        "--tls-cert",
+        "cert.pem",
+        "--tls-key",
+        "key.pem",
+        "--token-file",
+        "tokens",
+        "--http-host",
+        "localhost",
+    ];
+    let server = start(&mut place.command(&words));
+    let info = place.path(".ledger/http.json");
+    wait_until("a server listens", || info.exists());
+    let info: Value = serde_json::from_str(&std::fs::read_to_string(info).unwrap()).unwrap();
+    assert!(info["tokens"].is_null());
+    let port = info["address"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let curl = |words: &[&str]| {
+        let mut command = std::process::Command::new("curl");
+        command.args(["--silent", "--show-error", "--max-time", "20", "--cacert", "cert.pem"]);
+        command.args(words).arg(format!("https://localhost:{port}/v1/runs"));
+        let output = command.current_dir(place.path(".")).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(curl(&["-H", "Authorization: Bearer viewer-token-for-tls"]).contains("\"as_of\""));
+    assert!(curl(&[]).contains("no_access"));
+    stop(server).code(0);
+}
+
+/// Goal: the tools of the Model Context Protocol are those of the token's role.
+#[test]
+fn tools_over_http_are_those_of_the_role() {
+    let (_place, server, http) = served(PLAN);
+    let accept = ("Accept", "application/json, text/event-stream");
+    let kind = ("Content-Type", "application/json");
+    let names = |role: &str| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "0" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+        let era = ("MCP-Protocol-Version", "2026-07-28");
+        let headers = [accept, kind, era, ("Mcp-Method", "tools/list")];
+        let reply = http.ask(role, "POST /mcp", &headers, &message.to_string());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let data = reply
+            .body
+            .lines()
+            .find_map(|line| line.strip_prefix("data: ").filter(|data| data.contains("tools")));
+        let answer: Value = serde_json::from_str(data.unwrap_or(&reply.body)).unwrap();
+        answer["result"]["tools"].as_array().unwrap().len()
+    };
+    assert_eq!((names("viewer"), names("worker"), names("operator")), (2, 6, 9));
+    assert_eq!(http.ask("", "POST /mcp", &[accept, kind], "{}").status, 401);
+    stop(server).code(0);
+}
