@@ -1,7 +1,7 @@
 //! `ledger inspect`: the log file by file, record by record and byte by byte; exports; completions
 //! and the manual.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -441,6 +441,29 @@ fn a_ledger_as_a_trace() {
     let names = events.iter().filter(|event| event["name"] == "thread_name");
     let names: Vec<_> = names.map(|event| event["args"]["name"].clone()).collect();
     assert!(names.contains(&json!("#1 flaky")), "{names:?}");
+}
+
+/// Goal: a run is a trace and each attempt one span of it, with the same identifiers in every export.
+#[test]
+fn spans_of_a_ledger_have_stable_identifiers() {
+    let place = small();
+    let export = || look(&place.dir, &["export", "--format", "otlp"]).out;
+    let first = export();
+    assert_eq!(first, export());
+    let exported: Value = serde_json::from_str(&first).unwrap();
+    let spans = exported["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let ids: BTreeSet<&str> = spans.iter().map(|span| span["spanId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), spans.len(), "each span has its own identifier");
+    let (runs, attempts): (Vec<&Value>, Vec<&Value>) =
+        spans.iter().partition(|span| span["parentSpanId"].is_null());
+    assert_eq!(attempts.len(), 6);
+    for span in attempts {
+        let run = runs.iter().find(|run| run["spanId"] == span["parentSpanId"]);
+        assert_eq!(run.expect("its run is exported")["traceId"], span["traceId"]);
+        let nanos = |name: &str| span[name].as_str().unwrap().parse::<u64>().unwrap();
+        assert!(nanos("startTimeUnixNano") <= nanos("endTimeUnixNano"), "{span}");
+        assert_eq!(span["traceId"].as_str().unwrap().len(), 32);
+    }
 }
 
 /// Goal: an export that fails leaves nothing behind, and one of a damaged ledger says so.

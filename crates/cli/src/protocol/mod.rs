@@ -7,6 +7,7 @@ pub(crate) mod hand_off;
 mod message;
 mod opening;
 mod signed_note;
+mod trace_context;
 mod trusted;
 mod units;
 
@@ -23,6 +24,7 @@ pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
+pub(crate) use trace_context::{SpanId, TraceId};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub(crate) use units::{
     budget_used_text, count, counted, hex, lost_records_text, part_adjective, size, slow_text,

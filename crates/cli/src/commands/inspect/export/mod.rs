@@ -1,4 +1,4 @@
-//! `ledger inspect DIR export`: exports a ledger as JSON Lines, SQL tables or a Chrome trace.
+//! `ledger inspect DIR export`: exports a ledger as JSON Lines, SQL tables or traces.
 //!
 //! Invariants:
 //! - The file is written under a temporary name and renamed when it is complete. If the export
@@ -7,6 +7,7 @@
 //! - Damage does not stop an export: all readable records are exported, together with the damage.
 
 mod database;
+mod otlp;
 mod rows;
 mod table;
 mod trace;
@@ -26,6 +27,7 @@ use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::commands::inspect::health::Health;
 use crate::commands::inspect::record_content::meaning;
+use otlp::OtlpExporter;
 use rows::TableExporter;
 use table::TableWriter;
 use trace::TraceExporter;
@@ -36,12 +38,13 @@ Examples:
   sqlite3 run.sqlite 'select id, status, attempts from steps where attempts > 1'
   ledger inspect .ledger export --format sql | sqlite3 run.sqlite
   ledger inspect .ledger export --format trace --to run.json     open it in ui.perfetto.dev
+  ledger inspect .ledger export --format otlp --to spans.json    send it to a collector
   ledger inspect .ledger export --to backup.jsonl                as `ledger export DIR`
 
 The tables and the trace are described in format/inspect-export.md. Ctrl-C leaves no file
 (exit code 3).";
 
-/// A ledger for other programs: JSON Lines, a SQLite file or script, a Chrome trace
+/// A ledger for other programs: JSON Lines, a SQLite file or script, traces
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
@@ -64,12 +67,15 @@ enum Format {
     Sql,
     /// Chrome's trace format: every attempt on a line of time
     Trace,
+    /// OpenTelemetry's spans as OTLP/JSON: a trace for each run
+    Otlp,
 }
 
 /// The exporter and its destination.
 enum Exporter<'a> {
     Tables(TableExporter, TableWriter<'a>),
     Trace(Box<TraceExporter>, Box<dyn Write + 'a>),
+    Otlp(Box<OtlpExporter>, Box<dyn Write + 'a>),
 }
 
 pub(super) fn export(
@@ -131,6 +137,10 @@ fn export_to(
 ) -> Result<Code, Failure> {
     let mut exporter = match target {
         Target::Stream(Format::Trace, out) => Exporter::Trace(Box::default(), Box::new(out)),
+        Target::Stream(Format::Otlp, out) => {
+            let uid = view.log().uids().map_or([0; 16], |(uid, _)| uid);
+            Exporter::Otlp(Box::new(OtlpExporter::new(uid)), Box::new(out))
+        }
         Target::Stream(_, out) => {
             Exporter::Tables(TableExporter::default(), TableWriter::script(out))
         }
@@ -169,6 +179,7 @@ impl Exporter<'_> {
         match self {
             Self::Tables(_, sink) => sink.begin(),
             Self::Trace(_, out) => TraceExporter::begin(out).map_err(Failure::Output),
+            Self::Otlp(_, out) => OtlpExporter::begin(out).map_err(Failure::Output),
         }
     }
 
@@ -179,6 +190,7 @@ impl Exporter<'_> {
             Self::Trace(timeline, out) => {
                 timeline.record(record, fold, out).map_err(Failure::Output)
             }
+            Self::Otlp(spans, out) => spans.record(record, fold, out).map_err(Failure::Output),
         }
     }
 
@@ -189,6 +201,7 @@ impl Exporter<'_> {
                 sink.end()
             }
             Self::Trace(timeline, mut out) => timeline.end(fold, &mut out).map_err(Failure::Output),
+            Self::Otlp(spans, mut out) => spans.end(fold, &mut out).map_err(Failure::Output),
         }
     }
 }
