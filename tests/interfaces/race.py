@@ -1,9 +1,10 @@
-"""64 workers claim over MCP, the socket and the command line at once, while the lock holder is killed.
+"""64 workers claim over MCP, HTTP, the socket and the command line at once, while the server is killed.
 
 Every step must have exactly one winner, and no claim may be lost: `race.py CLAIMS WORKERS`.
 """
 
 import collections
+import http.client
 import json
 import os
 import random
@@ -89,6 +90,40 @@ def over_socket(worker):
         win(line["number"], worker, "socket")
 
 
+def over_http(worker):
+    number, connection, token = 0, None, None
+    while not is_over.is_set():
+        number += 1
+        status, line = None, None
+        while status is None and not is_over.is_set():
+            try:
+                if connection is None:
+                    # Each server has its own address and tokens.
+                    with open(".ledger/http.json") as info:
+                        info = json.load(info)
+                    address = info["address"].removeprefix("http://")
+                    token = info["tokens"]["worker"]
+                    connection = http.client.HTTPConnection(address, timeout=20)
+                headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"{worker}/{number}"}
+                connection.request("POST", "/v1/claims", json.dumps({"worker": worker}), headers)
+                response = connection.getresponse()
+                body = response.read()
+                if response.status in (201, 200):
+                    status, line = response.status, json.loads(body)["lines"][0]
+                elif response.status == 204:
+                    return
+                else:
+                    # A server that is gone, or one that cannot reach the ledger yet.
+                    assert response.status in (401, 423, 429, 500, 503), (response.status, body)
+                    connection = None
+            except (OSError, ValueError, http.client.HTTPException):
+                connection = None
+                time.sleep(0.05)
+        if line is None or line["type"] != "task":
+            return
+        win(line["number"], worker, "http")
+
+
 def by_command(worker):
     number = 0
     while not is_over.is_set():
@@ -111,7 +146,7 @@ def by_command(worker):
 
 def hold_the_lock():
     while not is_over.is_set():
-        server = subprocess.Popen([LEDGER, "serve"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = subprocess.Popen([LEDGER, "serve", "--http"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         is_over.wait(random.uniform(1, 4))
         server.send_signal(signal.SIGKILL)
         server.wait()
@@ -127,13 +162,13 @@ subprocess.run([LEDGER, "plan", "propose", "race.json"], check=True, stdout=subp
 started = time.monotonic()
 holder = threading.Thread(target=hold_the_lock)
 holder.start()
-kinds = [over_mcp, over_socket, by_command]
+kinds = [over_mcp, over_http, over_socket, by_command]
 threads = [
-    threading.Thread(target=kinds[number % 3], args=(f"w{number}",)) for number in range(workers)
+    threading.Thread(target=kinds[number % len(kinds)], args=(f"w{number}",)) for number in range(workers)
 ]
 for thread in threads:
     thread.start()
-# Workers on the socket need a server for their last answer, the others do not.
+# Workers on the socket and over HTTP need a server for their last answer, the others do not.
 for thread in threads:
     thread.join()
 seconds = time.monotonic() - started
