@@ -86,6 +86,7 @@ mod readers;
 mod recipes;
 mod recorded_output;
 mod repeated_requests;
+mod report;
 mod retention;
 mod retry_on_busy;
 mod rng;

@@ -11,8 +11,8 @@ use crate::commands::help as help_command;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
     export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan, prime,
-    prune, questions, receipt, recover, release, renew, resume, retry, root, run, serve, set,
-    setup, skip, snapshot, tick, unpause, verify, work,
+    prune, questions, receipt, recover, release, renew, report, resume, retry, root, run, serve,
+    set, setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::http;
@@ -122,6 +122,8 @@ commands! {
     } {
         /// Show the next action of a run, and the reason
         Next(next::NextArgs) => next::next;
+        /// Write a run as one HTML file, with a slider over its records
+        Report(report::ReportArgs) => report::report;
     }
     "Plans": {
         /// Check, compare and convert plan files; review and approve the versions of a run's plan

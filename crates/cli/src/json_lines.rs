@@ -30,8 +30,8 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
-    archive, blobs, drill, init, lab, next, plan, prime, questions, recover, run, serve, setup,
-    verify, work,
+    archive, blobs, drill, init, lab, next, plan, prime, questions, recover, report, run, serve,
+    setup, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -119,6 +119,7 @@ json_lines! {
     "ready" of inspect => views::queue::ReadyLine<'_>;
     "record" of inspect => RecordLine<'_>;
     "region" of inspect => views::map::RegionLine<'_>;
+    "report" of report => report::ReportLine;
     "review" of plan_review => ReviewLine<'_>;
     "rolled_back" of inspect, status, verify => RolledBackLine;
     "root" of root => RootLine;

@@ -37,6 +37,7 @@ pub(crate) mod receipt;
 pub(crate) mod recover;
 pub(crate) mod release;
 pub(crate) mod renew;
+pub(crate) mod report;
 pub(crate) mod resume;
 pub(crate) mod retry;
 pub(crate) mod root;

@@ -19,11 +19,11 @@ mod export;
 pub(crate) mod health;
 pub(crate) mod json;
 pub(crate) mod ledger_at;
-mod lookup;
+pub(crate) mod lookup;
 mod next_action;
 mod output;
 pub(crate) mod record_content;
-mod text;
+pub(crate) mod text;
 pub(crate) mod views;
 
 #[cfg(any(feature = "mcp", feature = "http"))]

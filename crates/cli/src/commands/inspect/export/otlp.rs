@@ -272,5 +272,5 @@ impl<'a> Attribute<'a> {
 
 /// Nanoseconds since 1970, as a text.
 fn nanos(time: Timestamp) -> String {
-    format!("{}000", time.0)
+    format!("{time}000")
 }
