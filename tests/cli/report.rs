@@ -8,12 +8,13 @@ title: 'Release </title><script>alert(1)</script>'
 steps:
   - {id: build, goal: 'Build <b>the</b> wheel', outputs: [wheel], command: \"printf '%s' '\\\"</script><img src=x>\\\"'\"}
   - {id: publish, after: [build], gate: {ask: Publish it?}}
-  - {id: notes, after: [publish], acceptance: [somebody has read them]}
+  - {id: notes, after: [publish], acceptance: [a person has read them]}
 ";
 
 fn reported() -> Place {
     let place = Place::new();
-    place.write("plan.yaml", PLAN.replace("somebody has", "a person has"));
+    place.ledger("init").code(0);
+    place.write("plan.yaml", PLAN);
     place.ledger("run plan.yaml --yes --quiet");
     place
 }
