@@ -7,8 +7,8 @@ const PLAN: &str = "\
 title: 'Release </title><script>alert(1)</script>'
 steps:
   - {id: build, goal: 'Build <b>the</b> wheel', outputs: [wheel], command: \"printf '%s' '\\\"</script><img src=x>\\\"'\"}
-  - {id: publish, after: [build], gate: {ask: Publish it?}}
-  - {id: notes, after: [publish], acceptance: [a person has read them]}
+  - {id: publish, after: [build], gate: {question: Publish it?}, command: 'true'}
+  - {id: notes, after: [publish], acceptance: [a person has read them], command: 'true'}
 ";
 
 fn reported() -> Place {
@@ -29,7 +29,6 @@ fn report_escapes_text_and_loads_nothing() {
         assert!(!page.contains(tag), "{tag}");
     }
     assert_eq!(page.matches("<script").count(), 2, "the data and the script");
-    assert!(!page.contains("src=") || !page.contains("http"), "nothing is loaded");
     for outside in ["https://", "http://", "@import", "url("] {
         let place = page.replace("http://www.w3.org/1999/xhtml", "");
         assert!(!place.contains(outside), "{outside}");
