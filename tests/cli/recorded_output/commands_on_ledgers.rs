@@ -69,6 +69,11 @@ fn commands_that_read() {
         "get level --ledger waiting",
         "get level --run nonsense --ledger waiting",
         "get",
+        "report release --html page.html --ledger complete",
+        "report release --html page.html --ledger complete",
+        "report release --html early.html --at 20 --ledger complete --json",
+        "report nonsense --html nonsense.html --ledger complete",
+        "report --ledger complete",
         "LEDGER_DIR=waiting LEDGER_RUN=attention get level",
     ]);
     session.assert_recorded("reading");

@@ -28,7 +28,7 @@ const MEANT: [(&[&str], &str); 23] = [
     (&["backup", "dump", "save"], "export"),
     (&["restore", "load"], "import"),
     (&["doctor", "fsck", "repair"], "verify"),
-    (&["done", "complete", "finish", "report", "fail"], "receipt"),
+    (&["done", "complete", "finish", "fail"], "receipt"),
     (&["limit", "parallel"], "cap"),
     (&["new", "create"], "init"),
 ];
