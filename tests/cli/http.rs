@@ -184,7 +184,9 @@ fn plan_is_done_over_http() {
     let (place, server, http) = served(PLAN);
     let claim = |key: &str| {
         let headers = [("Idempotency-Key", key)];
-        let reply = http.ask("worker", "POST /v1/claims", &headers, r#"{"worker":"w"}"#);
+        let secret = format!("{:032x}", key.len());
+        let body = json!({ "worker": "w", "secret": secret }).to_string();
+        let reply = http.ask("worker", "POST /v1/claims", &headers, &body);
         (reply.status, reply)
     };
     let (status, first) = claim("one");
@@ -540,7 +542,8 @@ fn claims_over_http_have_one_winner_while_the_server_is_killed() {
                         }
                     };
                     for number in 0.. {
-                        let worker = json!({ "worker": format!("w{client}") });
+                        let secret = format!("{:032x}", client * 1000 + number);
+                        let worker = json!({ "worker": format!("w{client}"), "secret": secret });
                         let reply = ask("POST /v1/claims", &format!("c{client}-{number}"), &worker);
                         if reply.status == 200 {
                             return;

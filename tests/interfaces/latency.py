@@ -34,7 +34,7 @@ class Socket:
         return json.loads(self.lines.readline())["lines"][0]
 
     def claim(self):
-        return self.ask(act="claim", worker="socket")
+        return self.ask(act="claim", worker="socket", secret=os.urandom(16).hex())
 
     def report(self, task):
         self.ask(act="receipt", token=task["token"], receipt={"outcome": "succeeded", "output": 1})

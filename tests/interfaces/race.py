@@ -64,7 +64,7 @@ def over_socket(worker):
     number, stream = 0, None
     while not is_over.is_set():
         number += 1
-        request = {"act": "claim", "worker": worker, "once": f"{worker}/{number}"}
+        request = {"act": "claim", "worker": worker, "secret": f"{number:032x}", "once": f"{worker}/{number}"}
         line = None
         while line is None and not is_over.is_set():
             try:
@@ -104,8 +104,9 @@ def over_http(worker):
                     address = info["address"].removeprefix("http://")
                     token = info["tokens"]["worker"]
                     connection = http.client.HTTPConnection(address, timeout=20)
+                claim = {"worker": worker, "secret": f"{number:032x}"}
                 headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": f"{worker}/{number}"}
-                connection.request("POST", "/v1/claims", json.dumps({"worker": worker}), headers)
+                connection.request("POST", "/v1/claims", json.dumps(claim), headers)
                 response = connection.getresponse()
                 body = response.read()
                 if response.status in (201, 200):

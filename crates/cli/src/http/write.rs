@@ -42,7 +42,7 @@ pub(super) async fn write(
     operation: &'static Write,
     arrived: Arrived,
 ) -> HttpResponse {
-    let made = match members(operation, &arrived) {
+    let made = match members(&app, operation, &arrived) {
         Ok(members) => make(app, members, &arrived).await,
         Err(problem) => Err(problem),
     };
@@ -78,13 +78,13 @@ fn object(body: &Bytes) -> Result<Map<String, Value>, Problem> {
 }
 
 /// The members of the request of an operation.
-fn members(operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
+fn members(app: &App, operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, Problem> {
     let mut members = object(&arrived.body)?;
     let named = [("act", operation.act.to_owned())];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
     for (name, value) in named.chain(arrived.parameters.iter().cloned()) {
-        // Tokens, questions and versions are numbers; names that look like numbers are texts.
-        let is_number = matches!(name.as_str(), "token" | "question" | "if_version");
+        // Questions and versions are numbers; names that look like numbers are texts.
+        let is_number = matches!(name.as_str(), "question" | "if_version");
         let value = match value.parse::<u64>() {
             Ok(number) if is_number => Value::from(number),
             _ => Value::from(value),
@@ -96,6 +96,15 @@ fn members(operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, P
             }
             _ => drop(members.insert(name, value)),
         }
+    }
+    if operation.act == "claim" && !members.contains_key("secret") {
+        if is_keyed(arrived, &members) {
+            let detail = "secret: a claim under a key needs one, so that its repetition has the same: 32 \
+                          hexadecimal digits, from 16 random bytes";
+            return Err(usage(detail));
+        }
+        let secret = serde_json::to_value(app.environment.new_secret()).unwrap_or_default();
+        members.insert("secret".to_owned(), secret);
     }
     if let Some(tag) = arrived.headers.get(IF_MATCH) {
         let tag = tag.to_str().unwrap_or_default().trim_matches('"');
@@ -112,6 +121,11 @@ fn members(operation: &Write, arrived: &Arrived) -> Result<Map<String, Value>, P
         members.insert(name.to_owned(), value);
     }
     Ok(members)
+}
+
+/// Whether the client may send the request again.
+fn is_keyed(arrived: &Arrived, members: &Map<String, Value>) -> bool {
+    arrived.headers.contains_key("idempotency-key") || members.contains_key("once")
 }
 
 /// Makes a request, again until a step is ready if the client waits for one.

@@ -121,5 +121,8 @@ pub(crate) fn tools_over_http(
     environment: plan_ledger::Environment,
     role: Role,
 ) -> LedgerService {
-    LedgerService::new(std::sync::Arc::new(ToolServer::new(dir, environment, role, None, None)))
+    // Who answers is known to the client alone, so an answer that names no person has this name.
+    let person = "http".to_owned();
+    let server = ToolServer::new(dir, environment, role, None, None, person);
+    LedgerService::new(std::sync::Arc::new(server))
 }

@@ -74,8 +74,13 @@ impl<'l> RequestContext<'_, 'l> {
         read: impl FnMut(&Transaction<'_>) -> T,
     ) -> Result<T, Failure> {
         let proven = (token.seq, token.into());
-        let done = self
-            .include(self.ledger.submit_receipt(self.options, proven, receipt, next_claim, read));
+        let done = self.include(self.ledger.submit_receipt(
+            self.options,
+            proven,
+            receipt,
+            next_claim,
+            read,
+        ));
         done.map_err(|error: Error| self.explained(error.into()))
     }
 
@@ -107,7 +112,7 @@ impl<'l> RequestContext<'_, 'l> {
 /// What is known of an attempt that is over.
 pub(super) fn stale_token_hint(state: &State, token: AttemptToken) -> String {
     let known = state.dispatched.get(&token);
-    let known = known.and_then(|(run, step)| Some((state.runs.get(run)?, *step)));
+    let known = known.and_then(|(run, step, _)| Some((state.runs.get(run)?, *step)));
     let Some((run, number)) = known else {
         return "no attempt that is kept has this token; `ledger claim` prints it".to_owned();
     };

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use plan_ledger::{ErrorKind, Ledger, LostCause, Result, Token};
+use plan_ledger::{AttemptToken, ErrorKind, Ledger, LostCause, Result, Token};
 
 use crate::runner::external_worker::{LeftResult, forget_external, left_result};
 use crate::runner::own_folder::{create_own_folder, expect_no_link};

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
 use plan_ledger::{
-    AttemptToken, Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber,
-    StepState, StepStatus, Timestamp,
+    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
+    StepStatus, Timestamp,
 };
 
 use crate::commands::last_runner::RunnerStatus;
@@ -241,7 +241,7 @@ pub(crate) fn gone_steps<'a>(
     dead: &'a [DeadClaim],
 ) -> Vec<(StepNumber, &'a DeadClaim)> {
     let step = |claim: &'a DeadClaim| {
-        let (of, number) = state.in_flight.get(&AttemptToken(claim.token))?;
+        let (of, number) = state.in_flight.get(&claim.token.seq)?;
         (*of == run.id).then_some((*number, claim))
     };
     dead.iter().filter_map(step).collect()
