@@ -571,7 +571,7 @@ fn claim_over_the_socket(place: &Place, number: usize, over: &AtomicBool) -> Vec
         };
         match ask() {
             Some(line) if line["type"] == "task" => {
-                tokens.push(number_of(line["token"].as_str().unwrap()))
+                tokens.push(number_of(line["token"].as_str().unwrap()));
             }
             Some(line) if line["type"] == "nothing" => return tokens,
             _ => {
