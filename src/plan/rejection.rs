@@ -330,8 +330,8 @@ impl fmt::Display for Rejection {
             Self::StaleToken(token) => {
                 write!(
                     f,
-                    "attempt {token} is not active: it has ended, there never was one, or its token \
-                     is another"
+                    "attempt {token} is not active: it has ended, or there never was one with this \
+                     token"
                 )
             }
             Self::NoSuchCriterion(index) => {

@@ -206,7 +206,7 @@ fn token_with_another_secret_is_rejected() {
         "plan request --from one --reason forged --token TOKEN",
     ] {
         let rejected = place.ledger(&command.replace("TOKEN", &guessed)).code(6);
-        rejected.complains(&["is not active", "its token is another"]);
+        rejected.complains(&["is not active", "with this token"]);
         let number_alone = place.ledger(&command.replace("TOKEN", number)).code(2);
         number_alone.complains(&["expected a token as `ledger claim` prints it"]);
     }

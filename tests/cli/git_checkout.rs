@@ -102,6 +102,6 @@ fn empty_folders_and_missing_parents_become_a_ledger() {
     }
     fs::create_dir(place.path("full")).unwrap();
     place.write("full/file", "");
-    place.ledger("init --ledger full").code(2).complains(&["no ledger at full"]);
+    place.ledger("init --ledger full").code(2).complains(&["the folder is not empty"]);
     assert_eq!(fs::read_dir(place.path("full")).unwrap().count(), 1);
 }

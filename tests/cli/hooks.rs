@@ -358,7 +358,7 @@ fn plugin_of_opencode_primes_renews_and_holds() {
     assert_eq!(nothing["prompts"], json!([]));
 
     let claimed = place.ledger("claim --worker w --json").code(0);
-    let token = claimed.lines()[0]["token"].as_u64().unwrap();
+    let token = claimed.lines()[0]["token"].as_str().unwrap().to_owned();
     assert_eq!(host.tool(&claimed.out), claimed.out);
     let lease = || {
         let state = place.state();

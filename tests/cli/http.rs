@@ -78,17 +78,16 @@ impl Address {
 
     /// The text of a request on a connection of its own.
     fn text(&self, role: &str, line: &str, headers: &[(&str, &str)], body: &str) -> String {
-        let mut text = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
+        let mut lines = vec![format!("{line} HTTP/1.1"), "Connection: close".to_owned()];
         if !headers.iter().any(|(name, _)| *name == "Host") {
-            text += &format!("Host: {}\r\n", self.authority);
+            lines.push(format!("Host: {}", self.authority));
         }
         if !role.is_empty() {
-            text += &format!("Authorization: Bearer {}\r\n", self.token(role));
+            lines.push(format!("Authorization: Bearer {}", self.token(role)));
         }
-        for (name, value) in headers {
-            text += &format!("{name}: {value}\r\n");
-        }
-        format!("{text}Content-Length: {}\r\n\r\n{body}", body.len())
+        lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+        lines.push(format!("Content-Length: {}", body.len()));
+        format!("{}\r\n\r\n{body}", lines.join("\r\n"))
     }
 
     /// The response to a request; none if the server went away before it.
@@ -354,107 +353,120 @@ fn stopping_server_ends_its_followers() {
     assert!(begun.elapsed() < Duration::from_secs(30), "the stream ended late");
 }
 
+/// A request: the role of its token, its first line, its headers and its body; and the status and the name of
+/// its problem.
+type BadRequest = (
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static str,
+    u16,
+    &'static str,
+);
+
+const NONE: &[(&str, &str)] = &[];
+
+/// Stands for a body of more than 16 MiB.
+const BIG: &str = "BIG";
+
+/// A key of 65 bytes.
+const LONG_KEY: &str = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk";
+
+const BAD_REQUESTS: &[BadRequest] = &[
+    ("", "GET /v1/runs", NONE, "", 401, "no_access"),
+    ("", "GET /v1/runs", &[("Authorization", "Bearer wrong-token-123456")], "", 401, "no_access"),
+    ("", "GET /v1/runs", &[("Authorization", "Basic eDp5")], "", 401, "no_access"),
+    ("viewer", "POST /v1/claims", NONE, r#"{"worker":"w"}"#, 403, "wrong_role"),
+    ("worker", "POST /v1/runs/r/pause", NONE, r#"{"by":"w"}"#, 403, "wrong_role"),
+    (
+        "worker",
+        "POST /v1/requests",
+        NONE,
+        r#"{"act":"cancel","run":"r","by":"w"}"#,
+        403,
+        "wrong_role",
+    ),
+    ("operator", "GET /v1/runs", &[("Host", "evil.example")], "", 421, "wrong_host"),
+    (
+        "operator",
+        "POST /v1/runs/r/pause",
+        &[("Origin", "http://evil.example")],
+        r#"{"by":"w"}"#,
+        403,
+        "wrong_origin",
+    ),
+    ("worker", "POST /v1/claims", NONE, "{broken", 400, "usage"),
+    ("worker", "POST /v1/claims", NONE, "[1]", 400, "usage"),
+    ("worker", "POST /v1/claims", NONE, r#"{"worker":"w","wrong":1}"#, 400, "usage"),
+    ("worker", "POST /v1/claims", NONE, r#"{"worker":7}"#, 400, "usage"),
+    ("worker", "POST /v1/claims", NONE, BIG, 413, "too_large"),
+    (
+        "worker",
+        "POST /v1/claims",
+        &[("Idempotency-Key", LONG_KEY)],
+        r#"{"worker":"w"}"#,
+        400,
+        "usage",
+    ),
+    ("worker", "POST /v1/claims", &[("Prefer", "wait=soon")], r#"{"worker":"w"}"#, 400, "usage"),
+    ("operator", "POST /v1/runs/r/pause", NONE, r#"{"by":"a","run":"other"}"#, 400, "usage"),
+    ("operator", "POST /v1/runs/none/pause", NONE, r#"{"by":"a"}"#, 404, "no_such_run"),
+    (
+        "operator",
+        "POST /v1/runs/r/steps/none/skip",
+        NONE,
+        r#"{"by":"a","reason":"r"}"#,
+        404,
+        "no_such_step",
+    ),
+    ("operator", "POST /v1/requests", NONE, r#"{"act":"nothing"}"#, 400, "usage"),
+    (
+        "operator",
+        "POST /v1/requests",
+        NONE,
+        r#"{"act":"verdict","run":"r","criterion":0,"ruling":"pass","by":"a"}"#,
+        409,
+        "rejected",
+    ),
+    (
+        "operator",
+        "POST /v1/requests",
+        NONE,
+        r#"{"act":"set","run":"r","name":"n","value":123456789012345678901234567890,"by":"a"}"#,
+        400,
+        "usage",
+    ),
+    (
+        "operator",
+        "PUT /v1/runs/r/variables/n",
+        &[("If-Match", "\"9\"")],
+        r#"{"value":1,"by":"a"}"#,
+        412,
+        "version_differs",
+    ),
+    ("viewer", "GET /v1/nowhere", NONE, "", 404, "no_such_path"),
+    ("viewer", "GET /v1/../../etc/passwd", NONE, "", 404, "no_such_path"),
+    ("viewer", "PUT /v1/runs", NONE, "", 405, "no_such_method"),
+    ("viewer", "GET /v1/runs/none", NONE, "", 404, "no_such_run"),
+    ("viewer", "GET /v1/runs/--help", NONE, "", 404, "no_such_run"),
+    ("viewer", "GET /v1/runs/r/steps/--help", NONE, "", 404, "no_such_step"),
+    ("viewer", "GET /v1/runs/r/steps/..%2F..%2Fetc", NONE, "", 404, "no_such_step"),
+    ("viewer", "GET /v1/runs/r/steps/a%00b", NONE, "", 400, "usage"),
+    ("viewer", "GET /v1/runs?at=zero", NONE, "", 400, "usage"),
+    ("viewer", "GET /v1/runs?at=999999", NONE, "", 404, "out_of_range"),
+    ("viewer", "GET /v1/runs?ledger=/etc", NONE, "", 400, "usage"),
+    ("viewer", "GET /v1/records?after=-1", NONE, "", 400, "usage"),
+    ("viewer", "GET /v1/records?kind=--ledger", NONE, "", 400, "usage"),
+];
+
 /// Goal: bad input is refused with its reason, nothing is changed by it, and the server lives on.
 #[test]
 fn bad_input_is_refused() {
     let (place, server, http) = served(PLAN);
     let before = records(&place).len();
     let big = format!("{{\"worker\":\"{}\"}}", "x".repeat(17 << 20));
-    let long_key = "k".repeat(65);
-    let none: &[(&str, &str)] = &[];
-    let cases: &[(&str, &str, &[(&str, &str)], &str, u16, &str)] = &[
-        ("", "GET /v1/runs", none, "", 401, "no_access"),
-        (
-            "",
-            "GET /v1/runs",
-            &[("Authorization", "Bearer wrong-token-123456")],
-            "",
-            401,
-            "no_access",
-        ),
-        ("", "GET /v1/runs", &[("Authorization", "Basic eDp5")], "", 401, "no_access"),
-        ("viewer", "POST /v1/claims", none, r#"{"worker":"w"}"#, 403, "wrong_role"),
-        ("worker", "POST /v1/runs/r/pause", none, r#"{"by":"w"}"#, 403, "wrong_role"),
-        (
-            "worker",
-            "POST /v1/requests",
-            none,
-            r#"{"act":"cancel","run":"r","by":"w"}"#,
-            403,
-            "wrong_role",
-        ),
-        ("operator", "GET /v1/runs", &[("Host", "evil.example")], "", 421, "wrong_host"),
-        (
-            "operator",
-            "POST /v1/runs/r/pause",
-            &[("Origin", "http://evil.example")],
-            r#"{"by":"w"}"#,
-            403,
-            "wrong_origin",
-        ),
-        ("worker", "POST /v1/claims", none, "{broken", 400, "usage"),
-        ("worker", "POST /v1/claims", none, "[1]", 400, "usage"),
-        ("worker", "POST /v1/claims", none, r#"{"worker":"w","wrong":1}"#, 400, "usage"),
-        ("worker", "POST /v1/claims", none, r#"{"worker":7}"#, 400, "usage"),
-        ("worker", "POST /v1/claims", none, &big, 413, "too_large"),
-        (
-            "worker",
-            "POST /v1/claims",
-            &[("Idempotency-Key", &long_key)],
-            r#"{"worker":"w"}"#,
-            400,
-            "usage",
-        ),
-        (
-            "worker",
-            "POST /v1/claims",
-            &[("Prefer", "wait=soon")],
-            r#"{"worker":"w"}"#,
-            400,
-            "usage",
-        ),
-        ("operator", "POST /v1/runs/r/pause", none, r#"{"by":"a","run":"other"}"#, 400, "usage"),
-        ("operator", "POST /v1/runs/none/pause", none, r#"{"by":"a"}"#, 404, "no_such_run"),
-        (
-            "operator",
-            "POST /v1/runs/r/steps/none/skip",
-            none,
-            r#"{"by":"a","reason":"r"}"#,
-            404,
-            "no_such_step",
-        ),
-        ("operator", "POST /v1/requests", none, r#"{"act":"nothing"}"#, 400, "usage"),
-        (
-            "operator",
-            "POST /v1/requests",
-            none,
-            r#"{"act":"set","run":"r","name":"n","value":123456789012345678901234567890,"by":"a"}"#,
-            400,
-            "usage",
-        ),
-        (
-            "operator",
-            "PUT /v1/runs/r/variables/n",
-            &[("If-Match", "\"9\"")],
-            r#"{"value":1,"by":"a"}"#,
-            412,
-            "version_differs",
-        ),
-        ("viewer", "GET /v1/nowhere", none, "", 404, "no_such_path"),
-        ("viewer", "GET /v1/../../etc/passwd", none, "", 404, "no_such_path"),
-        ("viewer", "PUT /v1/runs", none, "", 405, "no_such_method"),
-        ("viewer", "GET /v1/runs/none", none, "", 404, "no_such_run"),
-        ("viewer", "GET /v1/runs/--help", none, "", 404, "no_such_run"),
-        ("viewer", "GET /v1/runs/r/steps/--help", none, "", 404, "no_such_step"),
-        ("viewer", "GET /v1/runs/r/steps/..%2F..%2Fetc", none, "", 404, "no_such_step"),
-        ("viewer", "GET /v1/runs/r/steps/a%00b", none, "", 400, "usage"),
-        ("viewer", "GET /v1/runs?at=zero", none, "", 400, "usage"),
-        ("viewer", "GET /v1/runs?at=999999", none, "", 404, "out_of_range"),
-        ("viewer", "GET /v1/runs?ledger=/etc", none, "", 400, "usage"),
-        ("viewer", "GET /v1/records?after=-1", none, "", 400, "usage"),
-        ("viewer", "GET /v1/records?kind=--ledger", none, "", 400, "usage"),
-    ];
-    for (role, line, headers, body, status, name) in cases {
+    for (role, line, headers, body, status, name) in BAD_REQUESTS {
+        let body = if *body == BIG { big.as_str() } else { body };
         let Some(reply) = http.try_ask(role, line, headers, body) else {
             // A body that is too long may be refused while it is sent.
             assert_eq!(*status, 413, "{line}: no reply");
@@ -470,6 +482,15 @@ fn bad_input_is_refused() {
         assert_eq!(problem["status"], *status, "{line}");
         assert!(!problem["detail"].as_str().unwrap().is_empty(), "{line}");
     }
+    assert_eq!(records(&place).len(), before);
+    stop(server).code(0);
+}
+
+/// Goal: what is no request, or not a whole one, is not made, and disturbs no other client.
+#[test]
+fn broken_connections_disturb_no_client() {
+    let (place, server, http) = served(PLAN);
+    let before = records(&place).len();
     for bytes in [
         "\r\n\r\n",
         "GET\r\n\r\n",

@@ -141,8 +141,7 @@ fn broken_json_is_taken_as_text_with_a_warning() {
         ("{\"rows\": 12,}", "line 1, column 13: expected the name of a field in double quotes"),
         ("[1, 2", "line 1, column 5: the text ends inside a list; close it with `]`"),
     ] {
-        let task = place.ledger("claim --worker w --json").code(0).lines().remove(0);
-        let token = task["token"].to_string();
+        let token = place.ledger("claim --worker w --json").code(0).token();
         let words = ["receipt", &token, "--output", output];
         let warning = "warning: the value is taken as text, not as JSON: ";
         place.ledger_with(&words).code(0).complains(&[warning, problem]);

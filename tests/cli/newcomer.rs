@@ -61,25 +61,28 @@ fn attempt_that_fails_a_check_has_its_own_mark() {
     assert_eq!(line.unwrap()["kind"], "rejected");
 }
 
+/// A token of no attempt.
+const NEVER_GIVEN: &str = "999-00000000000000000000000000000000";
+
 /// Story: the message about a token named three possible reasons and a wrong advice, although the log knows
 /// the reason.
 #[test]
 fn token_that_is_over_is_explained() {
     let place = Place::planned("steps: [{id: a}, {id: b}]");
-    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    let token = place.ledger("claim --json").code(0).token();
     place.ledger(&format!("receipt {token} --output 1")).code(0);
     let over = "it was an attempt at step 1 (a), which is accepted now";
     let unknown = "no attempt that is kept has this token";
     for (line, hint) in [
         (format!("renew {token}"), over),
         (format!("release {token}"), over),
-        ("renew 999".to_owned(), unknown),
-        ("receipt 999".to_owned(), unknown),
+        (format!("renew {NEVER_GIVEN}"), unknown),
+        (format!("receipt {NEVER_GIVEN}"), unknown),
     ] {
         let ended = place.ledger(&line).code(6).complains(&["is not active", "\nhint: ", hint]);
         assert!(!ended.err.contains("claim the step again"), "{ended:?}");
     }
-    let line = place.ledger("renew 999 --json").code(6).lines().remove(0);
+    let line = place.ledger(&format!("renew {NEVER_GIVEN} --json")).code(6).lines().remove(0);
     assert_eq!(line["rejection"], "stale_token");
 }
 
@@ -104,7 +107,7 @@ fn field_names_of_other_tools_are_understood() {
 #[test]
 fn broken_json_is_reported_when_it_is_taken_as_a_text() {
     let place = Place::planned("steps: [{id: a}]");
-    let token = place.ledger("claim --json").code(0).lines()[0]["token"].to_string();
+    let token = place.ledger("claim --json").code(0).token();
     let words = ["receipt", &token, "--output", "{bad json"];
     place.ledger_with(&words).code(0).complains(&["the value is taken as text, not as JSON"]);
     place.ledger("inspect step a").code(0).says(&["output: {bad json"]);

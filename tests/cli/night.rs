@@ -533,7 +533,7 @@ fn status_names_claims_of_processes_that_are_gone() {
         &format!("its worker is gone: #1 a, by w1, begun 0s ago, {gone}"),
         "#1 a is claimed by w1 since ",
         &format!(", and {gone} is gone: the next `ledger run`, `work` or `claim` takes it over"),
-        "ledger release ",
+        "ledger claim ",
     ]);
     assert!(!status.out.contains("working on"), "{status:?}");
     place.ledger("inspect").code(0).says(&[&format!("{gone} is gone")]);

@@ -108,8 +108,7 @@ fn a_fork_of_a_name_that_is_taken_is_refused_and_the_same_request_is_not() {
     while_serving(&ledger, &dir, quiet, || {
         let stream = UnixStream::connect(dir.join(SOCKET_NAME)).unwrap();
         let fork = |once: &str| {
-            let request =
-                json!({ "act": "fork", "run": "r", "name": "other", "at": 5, "once": once });
+            let request = json!({ "act": "fork", "run": "r", "name": "other", "at": 5, "by": "ana", "once": once });
             asked(&stream, &request.to_string())
         };
         assert_eq!(fork("k1").code, 0);

@@ -31,8 +31,8 @@ use crate::storage::{Access, Entry, EntryKind, FolderAccess, LockGuard, Storage}
 /// Create the staging folder for a ledger, lock it and clear it.
 ///
 /// # Errors
-/// `Io` if the ledger's name is taken or a call fails; `NotALedger` if the staging folder holds
-/// other files; `Locked`.
+/// `NotALedger` if the ledger's name is taken, or the staging folder holds other files; `Locked`; `Io`
+/// if a call fails.
 pub(crate) fn begin(
     paths: &LedgerPaths,
     options: &LogOptions,

@@ -162,6 +162,13 @@ impl Trial {
                 self.publish();
                 Ok(())
             }
+            // An earlier creation failed after the ledger had its name: it is there, and not acknowledged.
+            Err(error)
+                if error.kind() == ErrorKind::NotALedger
+                    && !matches!(self.faults, DiskFaults::None) =>
+            {
+                Ok(())
+            }
             Err(error) => self.failed(&error),
         }
     }

@@ -44,7 +44,7 @@ fn s20_goal_becomes_a_plan_that_waits_for_review() {
     let goal = "Process loan application";
     let args = ["plan", "make", "--goal", goal, "--planner", "sh planner.sh", "--run", "loan"];
     let args = [&args[..], &["--tools", "tools.yaml", "--set", "applicant_id=A-7291"]].concat();
-    place.ledger_with(&args).code(0).says(&["run loan: version 1, 1 steps, waiting for review"]);
+    place.ledger_with(&args).code(0).says(&["run loan: version 1, 1 step, waiting for review"]);
     let asked: Value = serde_json::from_str(&place.read("asked.json")).unwrap();
     assert_eq!((&asked["goal"], &asked["version"]), (&goal.into(), &0.into()));
     assert_eq!(asked["variables"]["applicant_id"], "A-7291");

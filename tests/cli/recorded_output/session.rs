@@ -29,6 +29,7 @@ const MOMENTS: &[(&str, &str)] = &[
     (r"\bwall time +[\d,]{9,13} s\b", "wall time  [DAYS]"),
     // The same in text, a thousand days or more, and what is estimated from it.
     (r"\b\d{4,}d\b(?: \d+[hms]\b)*", "[DAYS]"),
+    (r"\bbegun for \d+ days\b", "begun for [DAYS]"),
     (r"\babout (?:\d+d(?: \d+[hms])*|\d{4,} h) more\b", "about [TIME] more"),
     // Times later than the fixed ledgers': of this run of the tests.
     (r"\b20(?:2[4-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?", "[NOW]"),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::output::Code;
 use crate::protocol::{Answer, expect_short_numbers};
 use crate::requests::{Request, Role};
+use crate::server::verdict_without_its_process;
 
 use super::access::expect_role;
 use super::app::App;
@@ -150,6 +151,10 @@ async fn make(
     let request: Request = serde_json::from_value(Value::Object(members))
         .map_err(|error| usage(format!("invalid request: {error}")))?;
     expect_role(arrived.role, request.rules().role)?;
+    if matches!(request, Request::Verdict(_)) {
+        // The socket would take it for one of this process.
+        return Err(verdict_without_its_process().into());
+    }
     let wait = preferred_wait(&arrived.headers)?;
     // All attempts of one request have one key, so that an answer that was lost is given again.
     let until = Instant::now() + wait;

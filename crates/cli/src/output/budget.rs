@@ -1,7 +1,7 @@
 //! Budgets, costs and warnings as text.
 
 use plan_ledger::internals::plan::{BudgetPart, Warning};
-use plan_ledger::{Cost, Limits, PauseCause, Run};
+use plan_ledger::{Cost, Limits, Micros, PauseCause, Run};
 
 use crate::protocol::{StepName, budget_used_text, count, counted, part_adjective, slow_text};
 
@@ -78,13 +78,20 @@ pub(crate) fn warning_text(run: &Run, warning: &Warning) -> String {
             format!("{name} {}", slow_text(*elapsed, *estimate_seconds))
         }
         Warning::Stalled { elapsed, ready, in_flight } => {
-            let minutes = elapsed / 60_000_000;
+            let time = rough_time(*elapsed);
             let ready = counted((*ready).into(), "step");
             let flights = counted((*in_flight).into(), "attempt");
-            format!(
-                "stalled: nothing has begun for {minutes} min; {ready} ready, {flights} in flight"
-            )
+            format!("stalled: nothing has begun for {time}; {ready} ready, {flights} in flight")
         }
+    }
+}
+
+/// A time that is long, in one unit.
+fn rough_time(elapsed: Micros) -> String {
+    match elapsed / 60_000_000 {
+        minutes @ 0..120 => format!("{minutes} min"),
+        minutes @ 120..2_880 => format!("{} h", minutes / 60),
+        minutes => format!("{} days", minutes / 1_440),
     }
 }
 

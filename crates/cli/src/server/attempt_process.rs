@@ -42,11 +42,16 @@ fn expect_this_program(process: u32) -> Result<(), Failure> {
     if peer.is_some() && own == peer || plan_ledger::mutant!(VerdictOfAnyProcess) {
         return Ok(());
     }
-    Err(Failure::Rejected(
+    Err(verdict_without_its_process())
+}
+
+/// The rejection of a verdict on a command that does not come from the process that ran it.
+pub(crate) fn verdict_without_its_process() -> Failure {
+    Failure::Rejected(
         "a verdict on a command is taken only from the process that ran it: `ledger run` or `ledger \
          work` of this program"
             .to_owned(),
-    ))
+    )
 }
 
 /// Rejects a process that is inside an attempt of the ledger.

@@ -26,6 +26,8 @@ mod state_folder;
 mod waker;
 
 pub(crate) use attempt_process::expect_outside;
+#[cfg(feature = "http")]
+pub(crate) use attempt_process::verdict_without_its_process;
 pub use client::{Client, LOCK_WAIT, open_in_turn};
 pub(crate) use known_root::{accept_rollback, check_root, keep_root, rollback_text};
 pub use serve::while_serving;

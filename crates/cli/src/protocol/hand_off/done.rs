@@ -128,6 +128,6 @@ mod tests {
         assert_eq!(numbers, (1..=u32::try_from(numbers.len()).unwrap()).collect::<Vec<_>>());
         assert!(done.steps[0].output.len() == 1000 && done.steps[0].title.len() == 120);
         assert!(done.steps.last().unwrap().output.is_empty());
-        assert_eq!(done.left_out as usize, 51 - numbers.len());
+        assert_eq!(usize::try_from(done.left_out).unwrap(), 51 - numbers.len());
     }
 }

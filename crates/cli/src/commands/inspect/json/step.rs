@@ -34,9 +34,8 @@ pub(crate) struct StepLine<'a> {
     run: RunId,
     /// The name of the run.
     run_name: &'a str,
-    /// Its files that changed since the plan was made although no other step may change them; absent
+    /// Its files that changed since the plan was made although no other step may change them; null
     /// if that is not known, or if the step began.
-    #[serde(skip_serializing_if = "Option::is_none")]
     stale_files: Option<Vec<String>>,
     /// Its status.
     status: Option<StepStatus>,

@@ -46,8 +46,7 @@ pub(crate) struct UserViewLine<'a> {
     /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
     runner_at_work: Option<bool>,
     /// The steps that did not begin and have files that changed since the plan was made although no
-    /// other step may change them; absent if that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// other step may change them; null if that is not known.
     stale_files: Option<Vec<StaleFilesJson>>,
     /// The number of steps in the active version.
     steps: u32,
