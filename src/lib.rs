@@ -129,8 +129,8 @@ pub use plan::{
     ApprovalPolicy, Artifact, AttemptToken, Budget, Command, ContentHash, Cost, Criterion,
     Decision, Disposition, Ending, Event, FailureClass, Fallback, Gate, Idempotence, Json, Limits,
     LostCause, OnFailure, Outcome, Output, Plan, Question, QuestionId, Receipt, Rejection,
-    ReplanTrigger, ResolvedOutcome, RetryPolicy, Ruling, Run, RunId, RunPolicy, RunStatus, Secret,
-    State, Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Token, Verdict,
+    ReplanTrigger, ResolvedOutcome, RetryPolicy, Ruling, Run, RunId, RunPolicy, RunStatus, State,
+    Step, StepNumber, StepState, StepStatus, TextPolicy, Timestamp, Verdict,
 };
 
 /// Parts of the documented types, for code that names them. `format/plan.md` describes those of a
@@ -148,7 +148,8 @@ pub use {
         Decider, Defaults, Extra, FailureAction, FailureMatch, FailurePolicy, FailureRule,
         FailureSettings, HelperRole, InputType, Micros, OnBreak, OnFalse, OnTimeout, OnUnknown,
         Origin, PauseCause, Phase, PlanActivated, PlanDraft, PlanInput, PlanVersion, Problem,
-        Provenance, QuestionBody, QuestionSubject, RareField, Review, Route, Variable,
+        Proof, Provenance, QuestionBody, QuestionSubject, RareField, ReplanKind, Review, Route,
+        Secret, SecretHash, Token, Variable,
     },
 };
 

@@ -542,8 +542,8 @@ fn status_names_claims_of_processes_that_are_gone() {
     assert_eq!((&dead["step"], &dead["worker"]), (&1.into(), &"w1".into()), "{line}");
     assert_eq!(dead["process"], sleeper.id());
     let next = place.ledger("next --json").code(0).lines().remove(0);
-    let release = format!("ledger release {}", dead["token"]);
-    assert_eq!((&next["action"], &next["command"]), (&"take_over".into(), &release.into()));
+    let claim = "ledger claim plan";
+    assert_eq!((&next["action"], &next["command"]), (&"take_over".into(), &claim.into()));
     place.ledger("work --worker w2 -- true").code(0);
     let line = place.ledger("status --json").code(0).lines().remove(0);
     assert_eq!(line["dead_claims"], serde_json::json!([]));

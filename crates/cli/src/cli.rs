@@ -15,8 +15,7 @@ use crate::commands::{
     set, setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
-use crate::http;
-use crate::mcp;
+use crate::interfaces::{http, mcp};
 use crate::output::render::{ColorChoice, with_pager};
 use crate::output::{Code, Failure};
 

@@ -12,10 +12,9 @@
 mod cli;
 mod commands;
 mod help;
-mod http;
+mod interfaces;
 mod json;
 mod json_lines;
-mod mcp;
 mod options;
 mod output;
 pub mod protocol;

@@ -121,7 +121,9 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
     let command = Command::RecordReceipt { token, proof, receipt };
     engine.submit_command(options, &command, |transaction, command| {
         let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
-        transaction.state().expect_proof(token, proof).map_err(Error::from)?;
+        if !transaction.state().is_proven(token, proof) {
+            return Err(Error::from(Rejection::StaleToken(token)).into());
+        }
         let is_in_flight = transaction.state().in_flight.contains_key(&token);
         let earlier = engine.receipts.get(token).unwrap_or(earlier);
         let is_repeated = !is_in_flight && earlier.is(receipt);

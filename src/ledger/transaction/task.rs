@@ -30,7 +30,7 @@ pub struct Task {
     #[doc(hidden)]
     pub neighbours: Neighbours,
     /// The token of the attempt: the sequence number of the record that dispatched it, and the secret
-    /// of the claim. Whoever knows it speaks for the attempt.
+    /// of the claim. A process that knows it speaks for the attempt.
     pub token: Token,
     /// The attempt's number at this step, from 1.
     pub attempt: u32,

@@ -28,7 +28,8 @@ use crate::plan::command::Command;
 use crate::plan::event::Event;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
-use crate::plan::value::ids::Timestamp;
+use crate::plan::value::ids::{AttemptToken, Timestamp};
+use crate::plan::value::token::Proof;
 
 /// Maximum number of events that a command produces, which form one atomic batch in the log.
 pub const MAX_BATCH_EVENTS: usize = 65_000;
@@ -65,15 +66,15 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             dispatch::dispatch(state, now, *run, (*step, route), (worker, *lease, *secret))
         }
         Command::Renew { token, proof, lease } => {
-            state.expect_proof(*token, *proof)?;
+            expect_proof(state, *token, *proof)?;
             attempts::renew(state, now, *token, *lease)
         }
         Command::ReportLost { token, proof, cause, detail } => {
-            state.expect_proof(*token, *proof)?;
+            expect_proof(state, *token, *proof)?;
             attempts::report_lost(state, *token, *cause, detail)
         }
         Command::RecordReceipt { token, proof, receipt } => {
-            state.expect_proof(*token, *proof)?;
+            expect_proof(state, *token, *proof)?;
             attempts::record_receipt(state, *token, receipt)
         }
         Command::Judge { token, verdicts } => attempts::judge(state, *token, verdicts),
@@ -95,11 +96,11 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
         }
         Command::CancelRun { run, by, reason } => runs::cancel(state, *run, by, reason),
         Command::IntendEffect { token, proof, effect, key } => {
-            state.expect_proof(*token, *proof)?;
+            expect_proof(state, *token, *proof)?;
             effects::intend(state, *token, effect, key)
         }
         Command::CommitEffect { token, proof, key } => {
-            state.expect_proof(*token, *proof)?;
+            expect_proof(state, *token, *proof)?;
             effects::commit(state, *token, key)
         }
         Command::Answer { question, answer, by, note, shown } => {
@@ -131,4 +132,9 @@ fn decide_any(state: &State, now: Timestamp, command: &Command) -> Result<Vec<Ev
             fork::fork(state, now, (name, by), parent, (*at_seq, *chain))
         }
     }
+}
+
+/// Rejects a command about an attempt of which the sender does not know the secret.
+fn expect_proof(state: &State, token: AttemptToken, proof: Proof) -> Result<(), Rejection> {
+    if state.is_proven(token, proof) { Ok(()) } else { Err(Rejection::StaleToken(token)) }
 }

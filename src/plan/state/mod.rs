@@ -24,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::event::question::QuestionId;
 use crate::plan::event::run_event::CapScope;
-use crate::plan::rejection::Rejection;
 use crate::plan::value::ids::{AttemptToken, RunId, StepNumber, Timestamp};
 use crate::plan::value::names::parse_number;
 use crate::plan::value::token::{Proof, SecretHash};
@@ -85,22 +84,17 @@ pub struct State {
 }
 
 impl State {
-    /// Rejects a command about an attempt of which the sender does not know the secret. It gets the
-    /// same answer as for an attempt that is over or never was, so that a token of another history of
-    /// the ledger is simply stale.
-    ///
-    /// # Errors
-    /// `StaleToken`.
+    /// Whether the sender of a command about an attempt knows its secret, or needs none. Otherwise the
+    /// command is rejected like one about an attempt that is over or never was, so that a token of
+    /// another history of the ledger is simply stale.
     #[doc(hidden)]
-    pub fn expect_proof(&self, token: AttemptToken, proof: Proof) -> Result<(), Rejection> {
+    #[must_use]
+    pub fn is_proven(&self, token: AttemptToken, proof: Proof) -> bool {
         let hash = match proof {
             Proof::Secret(hash) if !mutant!(TokenSecretIgnored) => hash,
-            Proof::Secret(_) | Proof::LockHolder => return Ok(()),
+            Proof::Secret(_) | Proof::LockHolder => return true,
         };
-        match self.dispatched.get(&token) {
-            Some((.., expected)) if *expected == hash => Ok(()),
-            _ => Err(Rejection::StaleToken(token)),
-        }
+        self.dispatched.get(&token).is_some_and(|(.., expected)| *expected == hash)
     }
 
     /// When the next timer is due.

@@ -149,7 +149,7 @@ fn unknown_token_is_stale() {
     );
 }
 
-/// A token is a number that everybody can count to: whoever did so reported, renewed and released for
+/// A token is a number that every process can count to: one that did reported, renewed and released for
 /// another worker, and a token of before a restore was that of another step.
 #[test]
 fn token_with_another_secret_is_stale() {

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use plan_ledger::{Command, Error, Event, ReplanTrigger, State, Token};
+use plan_ledger::{Command, Error, Event, Rejection, ReplanTrigger, State, Token};
 
 use crate::protocol::{Failure, StepName};
 
@@ -85,7 +85,9 @@ impl RequestKind for RequestPlanRequest {
             if let Some(token) = self.token {
                 // A stale token is rejected.
                 attempt_of(state, token.seq)?;
-                state.expect_proof(token.seq, token.into()).map_err(Error::from)?;
+                if !state.is_proven(token.seq, token.into()) {
+                    return Err(Error::from(Rejection::StaleToken(token.seq)).into());
+                }
             }
             let trigger = self.trigger();
             Ok(Command::RequestReplan { run: run.id, trigger, from, reason: self.reason.clone() })

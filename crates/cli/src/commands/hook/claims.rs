@@ -98,7 +98,7 @@ impl SessionClaims {
         for token in tokens_in(answer) {
             let is_known = self.claims.iter().any(|claim| claim.token == Some(token));
             let in_flight = read.state().in_flight.contains_key(&token.seq);
-            let is_proven = read.state().expect_proof(token.seq, token.into()).is_ok();
+            let is_proven = read.state().is_proven(token.seq, token.into());
             if is_known || !in_flight || !is_proven {
                 continue;
             }

@@ -88,16 +88,16 @@ fn header(of: &Collected, title: &str) -> Markup {
             div.head {
                 h1 { (title) }
                 p.run {
-                    "run " b { (run.name) } " · "
+                    "run " b { (run.name) } " \u{b7} "
                     span.status data-k="run" { (status_word(run)) }
-                    " · version " span data-k="version" { (run.active) }
-                    " · cost " span data-k="spent" { (cost_text(run.spent())) }
+                    " \u{b7} version " span data-k="version" { (run.active) }
+                    " \u{b7} cost " span data-k="spent" { (cost_text(run.spent())) }
                 }
                 p.progress data-k="progress" { (plain_progress(run)) }
                 progress.bar-of-run data-k="share" max="100" value=(share(run)) aria-label="Share of the steps that are done" {}
             }
             div.slider {
-                label for="at" { "Record " output id="seq" { (of.seq) } " · " time id="time" { (time_text(of.time)) } }
+                label for="at" { "Record " output id="seq" { (of.seq) } " \u{b7} " time id="time" { (time_text(of.time)) } }
                 input id="at" type="range" min="0" max=(last) value=(last) step="1" hidden
                     aria-label="The record that the page shows";
                 p.hint id="hint" hidden { "Arrow keys move by one record that is shown, Home and End to the ends." }
@@ -131,7 +131,7 @@ fn questions(run: &Run) -> Markup {
                     @for (id, question) in &run.questions {
                         li {
                             b { "question " (id.0) }
-                            @if let Some(step) = question.step { " · step " (name(run, step)) }
+                            @if let Some(step) = question.step { " \u{b7} step " (name(run, step)) }
                             ": " (question_text(&question.asked))
                         }
                     }
@@ -366,7 +366,7 @@ fn label(id: &str) -> String {
         return id.to_owned();
     }
     let kept: String = id.chars().take(19).collect();
-    format!("{kept}…")
+    format!("{kept}\u{2026}")
 }
 
 fn values(run: &Run) -> Markup {
@@ -420,7 +420,7 @@ fn versions(run: &Run) -> Markup {
                     tr {
                         th scope="row" { "version " (number) @if number == run.active { " (active)" } }
                         td { (version.step_count) " steps" }
-                        td { (version.reason) @if !version.note.is_empty() { " · note: " (version.note) } }
+                        td { (version.reason) @if !version.note.is_empty() { " \u{b7} note: " (version.note) } }
                         td.hash { (version.hash.to_string().chars().take(12).collect::<String>()) }
                     }
                 }

@@ -105,7 +105,7 @@ pub(super) fn shortened(text: &str) -> String {
         return text.to_owned();
     }
     let kept: String = text.chars().take(VALUE_LENGTH_MAX).collect();
-    format!("{kept}…")
+    format!("{kept}\u{2026}")
 }
 
 /// The data of the script. It stands in an element of the page, which it must not end.

@@ -1,4 +1,4 @@
-//! What a monitor asks for. `docs/src/http.md` lists the names, which are stable.
+//! What a monitor asks for. `docs/src/guides/http.md` lists the names, which are stable.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

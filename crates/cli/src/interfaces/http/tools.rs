@@ -13,7 +13,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
 use plan_ledger::Environment;
 
-use crate::mcp::{LedgerService, tools_over_http};
+use crate::interfaces::mcp::{LedgerService, tools_over_http};
 use crate::requests::Role;
 
 use super::access::ROLES;

@@ -149,7 +149,7 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
         log_tail: String::new(),
         next: arguments.next.then(|| NextStep {
             worker: None,
-            // Known to whoever knows the token, so that a repeated call has the same secret.
+            // It follows from the token, so that a repeated call has the same secret.
             secret: secret_of(&["next", &token.to_string()]),
             owners: Vec::new(),
             tags: Vec::new(),

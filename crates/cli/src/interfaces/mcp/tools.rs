@@ -96,7 +96,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::mcp::service::tool_list;
+    use crate::interfaces::mcp::service::tool_list;
 
     /// The most tokens of `tools/list`, by the estimate of four bytes for each token.
     const LIST_TOKENS_MAX: usize = 2500;
