@@ -44,7 +44,7 @@ fn check(data: &[u8]) {
 fn export(disk: &SimDisk, dir: &Path) -> Option<(Vec<u8>, usize)> {
     let view = LedgerView::open(dir, &environment(disk, 1000)).ok()?;
     let mut out = Vec::new();
-    view.export(1, None, &|_| None, &mut out).ok()?;
+    view.export(None, None, &|_| None, &mut out).ok()?;
     let header = out.iter().position(|byte| *byte == b'\n')? + 1;
     Some((out, header))
 }
