@@ -88,6 +88,7 @@ pub(crate) struct QuestionsLine {
 
 /// A decision of a run that waits for a person.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only a form of MCP shows it"))]
 pub(crate) struct OpenDecision {
     /// The number of the question; `None` if it is decided in another way.
     pub(crate) question: Option<u64>,
@@ -107,6 +108,7 @@ pub(crate) struct OpenDecision {
 }
 
 /// The decisions that wait for a person in the named run, or in the only active one.
+#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only a form of MCP shows it"))]
 pub(crate) fn open_decisions(state: &State, run: Option<&str>, dir: &Path) -> Vec<OpenDecision> {
     let Ok(run) = run_or_only(state, run) else { return Vec::new() };
     let items = pending(run, &Route::default()).into_iter().filter(Pending::needs_person);

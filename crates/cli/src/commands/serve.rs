@@ -60,6 +60,7 @@ pub(crate) struct HttpOptions {
 }
 
 /// What a server of another interface needs.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server of HTTP reads it"))]
 pub(crate) struct Serving<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) environment: Environment,

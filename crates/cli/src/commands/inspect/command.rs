@@ -179,7 +179,7 @@ pub(crate) fn inspect(
 ///
 /// # Errors
 /// As [`inspect`]; `Usage` for words that name no view.
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "http"))]
 pub(crate) fn inspect_words(
     dir: &str,
     words: &[String],
