@@ -126,6 +126,8 @@ pub(super) struct Trial {
     pub(super) models: Vec<Model>,
     pub(super) faults: DiskFaults,
     ledger: Option<Ledger>,
+    /// Whether the disk failed while the ledger was created: it may have its name already.
+    has_failed_creation: bool,
     /// The number of operations.
     number: u64,
 }
@@ -135,7 +137,8 @@ type Step = Result<(), Violation>;
 impl Trial {
     pub(super) fn new(disk: SimDisk, faults: DiskFaults) -> Self {
         let (model, models) = (Model::default(), Vec::new());
-        let mut trial = Self { disk, model, models, faults, ledger: None, number: 0 };
+        let (ledger, has_failed_creation, number) = (None, false, 0);
+        let mut trial = Self { disk, model, models, faults, ledger, has_failed_creation, number };
         trial.publish();
         trial
     }
@@ -163,13 +166,14 @@ impl Trial {
                 Ok(())
             }
             // An earlier creation failed after the ledger had its name: it is there, and not acknowledged.
-            Err(error)
-                if error.kind() == ErrorKind::NotALedger
-                    && !matches!(self.faults, DiskFaults::None) =>
-            {
+            Err(error) if error.kind() == ErrorKind::NotALedger && self.has_failed_creation => {
                 Ok(())
             }
-            Err(error) => self.failed(&error),
+            Err(error) => {
+                self.failed(&error)?;
+                self.has_failed_creation = true;
+                Ok(())
+            }
         }
     }
 
