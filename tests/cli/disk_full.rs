@@ -159,6 +159,21 @@ fn failure_on_a_full_disk_has_an_unknown_outcome() {
     assert_eq!(place.tally(), ["pay"]);
 }
 
+/// Story: a worker failed because the disk was full. The failure counted as unknown, so a person was asked
+/// about a step that needed nothing but space.
+#[test]
+fn failure_on_a_full_disk_is_repeated_without_a_person() {
+    let Some(disk) = Disk::new("2500k") else { return };
+    let place = &disk.place;
+    let command = "echo begun >> $TALLY; test -e roomy || head -c 9000000 /dev/zero";
+    place.write("plan.yaml", format!("steps: [{{id: a, command: '{command}'}}]"));
+    let line = "run plan.yaml --ledger disk/ledger";
+    place.ledger(line);
+    place.write("roomy", "");
+    disk.grow("20M");
+    place.ledger(line).code(0).says(&["1 of 1 steps accepted"]);
+}
+
 /// Goal: with --json, the summary contains each receipt that could not be recorded, with its output.
 #[test]
 fn full_disk_is_reported_as_json() {

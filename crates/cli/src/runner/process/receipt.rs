@@ -50,12 +50,19 @@ pub(crate) fn result(
         }
         _ => {
             let mut worked = result_of(status, printed(scratch, stem), log_tail);
-            // A worker that exits with a failure thereby states that it had no effect. A signal,
-            // output that cannot be stored, or a disk that is full, does not imply that.
             let is_disk_full = is_disk_full && !plan_ledger::mutant!(FullDiskSaysNothingHappened);
-            let exited_with_failure = status.code().is_some_and(|code| code != 0) && !is_disk_full;
-            if matches!(worked.receipt.outcome, Outcome::Failed { .. }) && !exited_with_failure {
-                worked.receipt.disposition = unknown(idempotence);
+            let exited_with_failure = status.code().is_some_and(|code| code != 0);
+            if let Outcome::Failed { class, message, .. } = &mut worked.receipt.outcome {
+                // A worker that exits with a failure thereby states that it had no effect. A signal,
+                // output that cannot be stored, or a disk that is full, does not imply that.
+                if !exited_with_failure || is_disk_full {
+                    worked.receipt.disposition = unknown(idempotence);
+                }
+                // With space, the same command may succeed.
+                if exited_with_failure && is_disk_full && *class == FailureClass::Unknown {
+                    *class = FailureClass::Transient;
+                    message.push_str("; its disk was full");
+                }
             }
             worked
         }
