@@ -207,6 +207,7 @@ mutants! {
     VerdictOfAnyProcess, "S authority", "any process asserts that a command criterion holds";
     TokenSecretIgnored, "S authority", "the secret of a token is not compared, so that any process speaks for an attempt";
     LiveWorkerKilled, "S night", "a worker that pays is killed by the next runner, and it is unknown whether it paid";
+    ImportedAnchorNotFolded, "H anchor", "an import starts from a state that its records do not result in";
     FileOfAnyLengthHashed, "S sparse file", "a runner hashes a sparse file for hours";
     // The control: it has no effect, so every test must pass with it.
     NoOp, "none", "nothing";

@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use plan_ledger::internals::format::{Codec, NewRecord};
+use plan_ledger::internals::format::{Codec, NewRecord, SnapshotHeader};
 use plan_ledger::internals::ledger::{
     ArchiveReport, FoldOrigin, ImportReport, LedgerCondition, RetentionLimit, VerifyLevel,
     VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest, archive, archive_environment, import,
     verify,
 };
 use plan_ledger::internals::log::{
-    ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
+    Anchor, ArchiveManifest, FindingClass, KIND_RETENTION_NOTE, Log, LogItem, RecordStatus,
 };
 use plan_ledger::internals::sim::{
     Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk,
@@ -869,19 +869,11 @@ fn key_inside_the_window_is_not_pruned() {
     assert_eq!(ledger.execute_once(&key, &cap(9)).unwrap().ack.seq, 2);
 }
 
-/// Goal: a snapshot that passes every check but differs from a fold of the log does not become
-/// an anchor.
-#[test]
-fn forged_snapshot_is_no_anchor() {
-    let disk = five();
-    let list = reader(&disk).snapshots().unwrap().names;
-    assert_eq!(list.len(), 2);
-    let path = dir().join("snap").join(list[0].to_string());
-    let mut header =
-        plan_ledger::internals::format::SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
-    // The state of another ledger, in a file of this one.
-    let forged = SimDisk::new();
-    let ledger = Ledger::create(&dir(), &quiet(&forged)).unwrap();
+/// Put the state of another ledger into the place of a snapshot. Returns the new header.
+fn forge(disk: &SimDisk, name: &plan_ledger::internals::format::SnapshotName) -> SnapshotHeader {
+    let path = dir().join("snap").join(name.to_string());
+    let mut header = SnapshotHeader::decode(&disk.read(&path).unwrap()).unwrap();
+    let ledger = Ledger::create(&dir(), &quiet(&SimDisk::new())).unwrap();
     for _ in 0..header.seq {
         let cap = Command::SetCap {
             scope: plan_ledger::internals::plan::CapScope::Ledger,
@@ -895,13 +887,41 @@ fn forged_snapshot_is_no_anchor() {
     disk.remove(&path).unwrap();
     (header.state_hash, header.body_length) = (state.hash().0, 0);
     let encode = |out: &mut dyn std::io::Write| state.encode(out);
-    let (header, _) =
-        plan_ledger::internals::log::write_snapshot(&disk, &dir(), header, encode).unwrap();
+    plan_ledger::internals::log::write_snapshot(disk, &dir(), header, encode).unwrap().0
+}
+
+/// Goal: a snapshot that passes every check but differs from a fold of the log does not become
+/// an anchor.
+#[test]
+fn forged_snapshot_is_no_anchor() {
+    let disk = five();
+    let list = reader(&disk).snapshots().unwrap().names;
+    assert_eq!(list.len(), 2);
+    let header = forge(&disk, &list[0]);
     let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("no note in the log names its state"), "{error}");
     crate::snapshots::append_note(&disk, &header);
     let error = view(&disk).preview_prune(RetentionLimit::EndedRuns).unwrap_err();
     assert!(error.to_string().contains("differs from a fold of the log"), "{error}");
+}
+
+/// Goal: an export is not imported whose log names a snapshot that passes every check but is not the
+/// state that results from the records.
+#[test]
+fn forged_anchor_is_not_imported() {
+    let disk = five();
+    let ledger = open(&disk);
+    ledger.prune(RetentionLimit::EndedRuns, None, "ann").unwrap();
+    ledger.close().unwrap();
+    let mut note = reader(&disk).retention().unwrap().note.clone();
+    let header = forge(&disk, &note.anchors[1].name().unwrap());
+    note.anchors[1] = Anchor::of(&header);
+    let (log, _) = Log::open(&dir(), options(&disk), at(901)).unwrap();
+    log.append(&[note.record()], at(901)).unwrap();
+    log.close().unwrap();
+    let error = import_copy(&disk, &exported(&disk, &dir())).unwrap_err();
+    assert!(error.to_string().contains("not the state that results"), "{error}");
+    assert!(disk.files(Path::new("/copy")).is_empty());
 }
 
 /// Goal: an output that only an anchor names is kept and found.
