@@ -13,7 +13,7 @@ use plan_ledger::{ContentHash, Plan, Step, plan_hash};
 
 use crate::commands::read_report::ReadLine;
 use crate::options::ReadPlanArgs;
-use crate::output::{Code, Failure, print_line, print_result, print_text};
+use crate::output::{Code, Failure, escape_control, print_line, print_result, print_text};
 
 use super::forms::{FORMS, count_of};
 
@@ -120,9 +120,41 @@ fn json_of(diagnostic: &Diagnostic) -> DiagnosticLine<'_> {
 /// How many places with the same warning are enough to show it once.
 const SAME_MAX: usize = 3;
 
-/// The diagnostics as lines, `file:line:column: severity: place: message`. A message that many
-/// places have is shown once, with their number.
+/// How much of a source line is shown, in characters.
+const SHOWN_MAX: usize = 96;
+
+/// The source line of an error or warning, and a caret below its column. Empty without a line.
+fn source_of(text: &str, diagnostic: &Diagnostic) -> String {
+    let place = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+    let found = diagnostic.line.and_then(place).and_then(|index| text.lines().nth(index));
+    let (Some(number), Some(line)) = (diagnostic.line, found) else { return String::new() };
+    if diagnostic.severity == Severity::Note {
+        return String::new();
+    }
+    let column = diagnostic.column.and_then(place);
+    // A long line is shown around its column.
+    let start = column.unwrap_or(0).saturating_sub(SHOWN_MAX / 2);
+    let cut = |range: (usize, usize)| {
+        let shown: String = line.chars().skip(range.0).take(range.1).collect();
+        escape_control(&shown.replace('\t', " "))
+    };
+    let margin = " ".repeat(number.to_string().len());
+    let mut lines = format!("  {number} | {}\n", cut((start, SHOWN_MAX)).trim_end());
+    if let Some(column) = column {
+        // Escaped characters are wider than they were in the file.
+        let width = cut((start, column.saturating_sub(start))).chars().count();
+        lines.push_str(&format!("  {margin} | {}^\n", " ".repeat(width)));
+    }
+    lines
+}
+
+/// The diagnostics as lines, `file:line:column: severity: place: message`, with the source. A message
+/// that many places have is shown once, with their number.
 fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
+    // A folder, and standard input, have no line to show.
+    let is_shown = !diagnostics.is_empty() && file.is_file();
+    let text = if is_shown { std::fs::read_to_string(file) } else { Ok(String::new()) };
+    let text = text.unwrap_or_default();
     let key = |diagnostic: &Diagnostic| {
         let field = diagnostic.place.rsplit_once(").").map_or("", |(_, field)| field).to_owned();
         (diagnostic.severity, field, diagnostic.message.clone())
@@ -147,14 +179,16 @@ fn lines_of(file: &Path, diagnostics: &[Diagnostic]) -> Vec<String> {
         }
         let word =
             if severity == Severity::Problem { "error".to_owned() } else { severity.to_string() };
-        lines.push(if is_collapsed {
+        let mut found = if is_collapsed {
             let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
             format!("{place}: {word}: {field}{message} ({count} places, this is the first)\n")
         } else if diagnostic.place.is_empty() {
             format!("{place}: {word}: {message}\n")
         } else {
             format!("{place}: {word}: {}: {message}\n", diagnostic.place)
-        });
+        };
+        found.push_str(&source_of(&text, diagnostic));
+        lines.push(found);
     }
     lines
 }
