@@ -46,6 +46,7 @@ CREATE TABLE steps (
   step INTEGER NOT NULL,
   id TEXT NOT NULL,
   title TEXT,
+  goal TEXT,
   owner TEXT,
   status TEXT NOT NULL,
   attempts INTEGER NOT NULL,

@@ -300,6 +300,7 @@ fn run_rows(run: &Run, sink: &mut TableWriter<'_>) -> Result<(), Failure> {
                 number,
                 step.id(),
                 text_of(run, number).map(|(_, step)| step.title()),
+                text_of(run, number).map(|(_, step)| step.goal()),
                 step.owner(),
                 step.status,
                 step.attempts,
