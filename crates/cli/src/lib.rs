@@ -23,6 +23,10 @@ pub mod runner;
 pub mod server;
 mod signals;
 
+#[cfg(all(feature = "http", feature = "mcp"))]
+#[doc(hidden)]
+pub use interfaces::http::{serve_router, tool_router};
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 

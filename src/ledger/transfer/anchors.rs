@@ -156,8 +156,7 @@ impl AnchorCheck {
             apply_owned_record(&mut self.folded, decode_record(record)?);
         }
         let is_wrong = || {
-            state_hash(&self.folded).0 != self.newer.state_hash
-                && !crate::mutant!(ImportedAnchorNotFolded)
+            state_hash(&self.folded).0 != self.newer.state_hash && !mutant!(ImportedAnchorNotFolded)
         };
         if record.seq == self.newer.seq && is_wrong() {
             let what = format!(

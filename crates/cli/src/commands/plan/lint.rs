@@ -139,13 +139,11 @@ fn source_of(text: &str, diagnostic: &Diagnostic) -> String {
         escape_control(&shown.replace('\t', " "))
     };
     let margin = " ".repeat(number.to_string().len());
-    let mut lines = format!("  {number} | {}\n", cut((start, SHOWN_MAX)).trim_end());
-    if let Some(column) = column {
-        // Escaped characters are wider than they were in the file.
-        let width = cut((start, column.saturating_sub(start))).chars().count();
-        lines.push_str(&format!("  {margin} | {}^\n", " ".repeat(width)));
-    }
-    lines
+    let source = format!("  {number} | {}\n", cut((start, SHOWN_MAX)).trim_end());
+    let Some(column) = column else { return source };
+    // Escaped characters are wider than they were in the file.
+    let width = cut((start, column.saturating_sub(start))).chars().count();
+    format!("{source}  {margin} | {}^\n", " ".repeat(width))
 }
 
 /// The diagnostics as lines, `file:line:column: severity: place: message`, with the source. A message

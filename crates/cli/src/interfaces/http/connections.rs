@@ -4,6 +4,8 @@
 //! for writing. When the server stops, requests that have arrived are answered, for at most five seconds.
 
 use std::io;
+#[cfg(feature = "mcp")]
+use std::net::SocketAddr;
 use std::net::TcpListener as StdListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -176,6 +178,21 @@ fn write_info(path: &Path, address: &str, tokens: Option<&Vec<RoleToken>>) -> io
     io::Write::write_all(&mut file, b"\n")?;
     file.persist(path)?;
     Ok(())
+}
+
+/// Serves a router on the connections of this server until the process ends.
+///
+/// # Errors
+/// The address cannot be used.
+#[cfg(feature = "mcp")]
+pub fn serve_router(address: SocketAddr, router: Router) -> io::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        let (_stop, stopped) = channel();
+        accept(TcpListener::bind(address).await?, None, router, stopped).await;
+        Ok(())
+    })
 }
 
 /// Accepts connections until the server stops.

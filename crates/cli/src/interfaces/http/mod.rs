@@ -39,6 +39,9 @@ mod tools;
 #[cfg(feature = "http")]
 mod write;
 
+#[cfg(all(feature = "http", feature = "mcp"))]
+pub use {connections::serve_router, tools::tool_router};
+
 use crate::commands::serve::{self, ServeArgs};
 use crate::output::{Code, Failure};
 

@@ -6,8 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::routing::any;
+use rmcp::handler::server::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -16,7 +19,7 @@ use plan_ledger::Environment;
 use crate::interfaces::mcp::{LedgerService, tools_over_http};
 use crate::requests::Role;
 
-use super::access::ROLES;
+use super::access::{Access, ROLES};
 use super::problem::HttpResponse;
 
 /// The largest message.
@@ -33,11 +36,7 @@ impl HttpTools {
     pub(super) fn new(dir: &Path, environment: &Environment) -> Self {
         let of_role = |role| {
             let (dir, environment) = (dir.to_owned(), environment.clone());
-            let config = StreamableHttpServerConfig::default()
-                .disable_allowed_hosts()
-                .with_max_request_body_bytes(MESSAGE_LENGTH_MAX);
-            let make = move || Ok(tools_over_http(dir.clone(), environment.clone(), role));
-            StreamableHttpService::new(make, Arc::new(LocalSessionManager::default()), config)
+            transport(move || tools_over_http(dir.clone(), environment.clone(), role))
         };
         Self { services: ROLES.iter().map(|(role, _)| (*role, of_role(*role))).collect() }
     }
@@ -47,6 +46,33 @@ impl HttpTools {
         let (_, service) = self.services.iter().find(|(it, _)| *it == role)?;
         Some(service.handle(request).await.map(Body::new))
     }
+}
+
+/// The protocol over HTTP, for what `make` makes for each session.
+fn transport<S: ServerHandler>(
+    make: impl Fn() -> S + Send + Sync + 'static,
+) -> StreamableHttpService<S, LocalSessionManager> {
+    // The checks of this server know its names.
+    let config = StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(MESSAGE_LENGTH_MAX);
+    let sessions = Arc::new(LocalSessionManager::default());
+    StreamableHttpService::new(move || Ok(make()), sessions, config)
+}
+
+/// Another service at `/mcp`, with the transport and the checks of this server, but without tokens: the
+/// conformance suite of the protocol prescribes what a service answers.
+pub fn tool_router<S: ServerHandler>(make: impl Fn() -> S + Send + Sync + 'static) -> Router {
+    let hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let access = Arc::new(Access::new(&[], hosts.to_vec()));
+    let service = transport(make);
+    let answer = move |request: Request| async move {
+        match access.expect_own(request.headers(), request.uri()) {
+            Ok(()) => service.handle(request).await.map(Body::new),
+            Err(problem) => problem.response(),
+        }
+    };
+    Router::new().route("/mcp", any(answer))
 }
 
 impl std::fmt::Debug for HttpTools {
