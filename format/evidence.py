@@ -1,11 +1,12 @@
 """Writes EVIDENCE.md from the output of the laboratory, the flip sweep, the mutants and the fuzz targets.
 
-Usage: evidence.py FIGURES... > EVIDENCE.md
+Usage:
+  evidence.py page FOLDER    write the page from the parts in a folder, all of one commit
+  evidence.py digests        put the short runs (JSON Lines on standard input) into the page
+  evidence.py check          compare the short runs with those in the page
 
-Each file holds the output of `ledger lab ... --json` (`.jsonl`), the sweep (`.txt`), `tests/mutants/run`
-(`.mutants`), `tests/coverage/run` (`.cov`) or `fuzz/run` (`.fuzz`), after a line
-`{"type": "code", "commit": "..."}`. The script copies figures and computes percentages. A part without a
-file is reported as not run.
+`format/evidence.sh` calls it. The script copies figures and computes percentages. A part without a file is
+reported as not run.
 """
 
 import json
@@ -13,20 +14,18 @@ import pathlib
 import re
 import sys
 
+PAGE = pathlib.Path(__file__).resolve().parent / "EVIDENCE.md"
+
 
 def read(path):
-    """The commit of a file, its JSON lines with the commit in each, and its other lines."""
-    commit, values, text = "unknown", [], []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            value = json.loads(line) if line.startswith("{") else None
-            if value and value["type"] == "code":
-                commit = value["commit"]
-            elif value:
-                values.append(value | {"commit": commit})
-            else:
-                text.append(line)
-    return commit, values, "".join(text)
+    """The JSON lines of a part, and its other lines."""
+    values, text = [], []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.startswith("{"):
+            values.append(json.loads(line))
+        elif not line.startswith("$ "):
+            text.append(line)
+    return values, "".join(text)
 
 
 def share(part, whole):
@@ -55,7 +54,7 @@ def crashes(labs, out):
     out("")
     for it in labs:
         out(
-            f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}, commit `{it['commit']}`: "
+            f"- {it['ops']} operations, {it.get('device', 'atomic-sector')}, seed {it['seed']}: "
             f"{it['clean']} clean, {it['unacknowledged']} with an unacknowledged tail, {it['torn']} torn, {it['absent']} without a "
             f"ledger, {it.get('asked', 0)} that a person must judge; promises broken: {it['broken']}. Digest of "
             f"all images: `{it['digest'][:16]}`."
@@ -70,7 +69,7 @@ def faults(all_of, runs, out):
     for it in runs:
         out(
             f"\nWorkloads of up to {it['ops']} operations, {it['workloads']} of {it['workloads_all']} "
-            f"({share(it['workloads'], it['workloads_all'])}), seed {it['seed']}, commit `{it['commit']}`, {it['seconds']:.0f} seconds."
+            f"({share(it['workloads'], it['workloads_all'])}), seed {it['seed']}, {it['seconds']:.0f} seconds."
         )
     out("\nThe first table has faults that keep the contract of `log.md`: no acknowledged record may be missing.\n")
     # A broken promise ends the run without these lines: the faults listed here broke none.
@@ -100,11 +99,11 @@ def lives(all_of, out):
     out("## Long workloads\n")
     out("One ledger that crashes repeatedly, in operations and in recoveries, is pruned when it is long, and is read")
     out("all the time through a reader that was opened before.\n")
-    out("| operations | seed | crashes | records | reads | promises broken | seconds | commit |\n|---|---|---|---|---|---|---|---|")
+    out("| operations | seed | crashes | records | reads | promises broken | seconds |\n|---|---|---|---|---|---|---|")
     for it in all_of:
         out(
             f"| {it['ops']} | {it['seed']} | {it['crashes']} | {it['records']} | {it['looks']} | {it['broken']} "
-            f"| {it['seconds']:.0f} | `{it['commit']}` |"
+            f"| {it['seconds']:.0f} |"
         )
     out("")
 
@@ -117,13 +116,11 @@ MUTANT = re.compile(r'^    (\w+), "[^"]+", "', re.M)
 MUTANTS = pathlib.Path(__file__).resolve().parent.parent / "src" / "sim" / "mutants.rs"
 
 
-def mutants(texts, out):
+def mutants(text, out):
     out("## Mutants (seeded bugs)\n")
-    kills = {}
-    for commit, text in texts:
-        kills |= {found[0]: (*found, commit) for found in KILLS.findall(text)}
+    kills = {found[0]: found for found in KILLS.findall(text)}
     if not kills:
-        out("Not run for this page.")
+        out("Not run for this page: `tests/mutants/run all`.")
         return
     bugs = [it for it in kills.values() if it[0] != "NoOp"]
     found = sum(1 for it in bugs if it[2])
@@ -133,61 +130,103 @@ def mutants(texts, out):
     if missing:
         out(f"Not run for this page: {', '.join(missing)}.")
     out("The test that found each mutant, and how often it had reached the mutant (*hits*):\n")
-    out("| mutant | hazard | found by | hits | commit |\n|---|---|---|---|---|")
-    for name, hazard, killer, hits, _, commit in kills.values():
-        out(f"| {name} | {hazard} | {killer or 'nothing'} | {hits} | `{commit}` |")
+    out("| mutant | hazard | found by | hits |\n|---|---|---|---|")
+    for name, hazard, killer, hits, _ in kills.values():
+        out(f"| {name} | {hazard} | {killer or 'nothing'} | {hits} |")
 
 
 COVERED = re.compile(r"^(format|log)/\S+ +\d+ +\d+ +\S+ +\d+ +\d+ +\S+ +(\d+) +(\d+)", re.M)
 FUZZED = re.compile(r"^(\w+): (\d+) runs, (\d+) new inputs, (\d+) seconds", re.M)
 
 
-def coverage(texts, out):
+def coverage(output, out):
     out("\n## Line coverage\n")
-    if not texts:
+    if not output:
         out("Not run for this page: `tests/coverage/run`.")
-    for commit, output in texts:
-        lines = {}
-        for layer, whole, missed in COVERED.findall(output):
-            before = lines.get(layer, (0, 0))
-            lines[layer] = (before[0] + int(whole), before[1] + int(missed))
-        text = "; ".join(
-            f"`{layer}` {whole - missed} of {whole} ({share(whole - missed, whole)})"
-            for layer, (whole, missed) in sorted(lines.items())
-        )
-        out(f"{text}, inline tests included, commit `{commit}`. {' '.join(NOTE.findall(output))}")
+        return
+    lines = {}
+    for layer, whole, missed in COVERED.findall(output):
+        before = lines.get(layer, (0, 0))
+        lines[layer] = (before[0] + int(whole), before[1] + int(missed))
+    text = "; ".join(
+        f"`{layer}` {whole - missed} of {whole} ({share(whole - missed, whole)})"
+        for layer, (whole, missed) in sorted(lines.items())
+    )
+    out(f"{text}, inline tests included. {' '.join(NOTE.findall(output))}")
 
 
 NOTE = re.compile(r"^note: (.*)$", re.M)
 
 
-def fuzzed(texts, out):
+def fuzzed(text, out):
     out("\n## Fuzzing\n")
-    if not texts:
+    if not text:
         out("Not run for this page: `fuzz/run 600`.")
         return
     out("Each target runs from its corpus for a fixed time. A target that finds a crash stops and has no line here.\n")
-    out("| target | runs | new inputs | seconds | commit |\n|---|---|---|---|---|")
-    for commit, text in texts:
-        for name, runs, new, seconds in FUZZED.findall(text):
-            out(f"| {name} | {runs} | {new} | {seconds} | `{commit}` |")
+    out("| target | runs | new inputs | seconds |\n|---|---|---|---|")
+    for name, runs, new, seconds in FUZZED.findall(text):
+        out(f"| {name} | {runs} | {new} | {seconds} |")
 
 
-def main():
-    out, values, sweeps, hunts, covered, runs = print, [], [], [], [], []
-    for path in sys.argv[1:]:
-        commit, figures, text = read(path)
-        values += figures
-        if path.endswith(".txt"):
-            sweeps.append((commit, text))
-        if path.endswith(".mutants"):
-            hunts.append((commit, text))
-        if path.endswith(".cov"):
-            covered.append((commit, text))
-        if path.endswith(".fuzz"):
-            runs.append((commit, text))
-    out("# Evidence\n")
-    out("Results of the long tests of the engine. `format/evidence.py` writes this page; do not edit it.\n")
+SHORT = "## Short runs\n"
+DIGEST = re.compile(r"^- (\S+): digest `([0-9a-f]+)`, (\d+) images, (\d+) that a person must judge$", re.M)
+
+
+def short_runs(labs):
+    """The section with the digests of the short runs."""
+    lines = [
+        SHORT,
+        "All workloads of 2 operations, seed 1. CI repeats them and fails if a digest differs, or if more images need",
+        "a person. `format/evidence.sh digests` records them after a change of bytes or of the laboratory.\n",
+    ]
+    for it in labs:
+        device = it.get("device", "atomic-sector")
+        lines.append(
+            f"- {device}: digest `{it['digest'][:16]}`, {it['tried']} images, {it.get('asked', 0)} that a person must judge"
+        )
+    return "\n".join(lines) + "\n\n"
+
+
+def section():
+    """The page before the short runs, the short runs, and the page after them."""
+    page = PAGE.read_text(encoding="utf-8")
+    start = page.find(SHORT)
+    if start < 0:
+        start = page.find("## ")
+        return page[:start], "", page[start:]
+    end = page.find("\n## ", start) + 1
+    return page[:start], page[start:end], page[end:]
+
+
+def record(labs):
+    before, _, after = section()
+    PAGE.write_text(before + short_runs(labs) + after, encoding="utf-8")
+
+
+def check(labs):
+    """The differences between short runs and the page."""
+    known = {device: (digest, int(asked)) for device, digest, _, asked in DIGEST.findall(section()[1])}
+    for device, digest, _, asked in DIGEST.findall(short_runs(labs)):
+        was, allowed = known.pop(device, (None, 0))
+        if digest != was:
+            yield f"{device}: the digest is {digest}, the page has {was}"
+        if int(asked) > allowed:
+            yield f"{device}: {asked} images need a person, the page has {allowed}"
+    yield from (f"{device}: not run" for device in known)
+
+
+def page(folder):
+    parts = {path.name: read(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"}
+    text = lambda name: parts.get(name, ([], ""))[1]
+    lines = [
+        "# Evidence\n",
+        "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
+        f"Measured at {', '.join(text('machine').strip().splitlines())}.\n",
+    ]
+    out = lines.append
+    values = [value for name, (found, _) in parts.items() if name != "digests" for value in found]
+    lines.append(short_runs(parts["digests"][0]).rstrip() + "\n" if "digests" in parts else section()[1].rstrip() + "\n")
     # A run with faults also prints a line for the workload of no operations.
     crashes([it for it in values if it["type"] == "lab" and it["ops"]], out)
     lives([it for it in values if it["type"] == "endured"], out)
@@ -196,15 +235,30 @@ def main():
         faults(struck, [it for it in values if it["type"] == "faults"], out)
     else:
         out("## Failing and lying disks\n\nNot run for this page: `ledger lab run --faults 1`.\n")
+    flips = text("flips").strip()
     out("## Flipped bits\n")
-    for commit, text in sweeps:
-        out(f"Commit `{commit}`.\n\n```text\n{text.strip()}\n```\n")
-    if not sweeps:
-        out("Not run for this page: `cargo run --release --example sweep`.\n")
+    out(f"```text\n{flips}\n```\n" if flips else "Not run for this page: `cargo run --release --example sweep`.\n")
     out("The same sweep on other logs: `benches/peers/FLIPS.md`.\n")
-    mutants(hunts, out)
-    coverage(covered, out)
-    fuzzed(runs, out)
+    mutants(text("mutants"), out)
+    coverage(text("coverage"), out)
+    fuzzed(text("fuzz"), out)
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main():
+    if sys.argv[1] == "page":
+        page(pathlib.Path(sys.argv[2]))
+        return
+    labs = [json.loads(line) for line in sys.stdin if line.startswith("{")]
+    if sys.argv[1] == "digests":
+        record(labs)
+        return
+    problems = list(check(labs))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit("the page differs: if that is meant, run `format/evidence.sh digests`, and say why in the commit")
+    print(f"{len(labs)} short runs have the digests of the page")
 
 
 main()

@@ -103,6 +103,10 @@ const SAMPLE: &[Mutant] = &[
 const SAMPLE_MODULES: &[&str] =
     &["disk_trace", "log_files", "claims", "other_users", "hazards", "facade", "log_fencing"];
 
+/// The test that found each mutant before, `MUTANT TEST` on a line: it runs first, so that most mutants cost
+/// one test. `tests/mutants/run all` writes the list.
+const KILLERS: &str = include_str!("../mutants/killers.txt");
+
 /// The time limit of one module, which takes a minute at most: longer means that the mutant hangs
 /// it. The limit is generous because other work on the machine slows the tests.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -145,7 +149,7 @@ fn every_mutant_is_killed() {
             hazard if hazard.starts_with('S') => SERVICE.to_vec(),
             _ => engine_modules(*mutant),
         };
-        let mut run = run_modules(Some(*mutant), &modules);
+        let mut run = run_against(*mutant, &modules);
         problems.append(&mut run.unrelated);
         println!("{}", report_line(*mutant, &run));
         killed += usize::from(run.killer.is_some());
@@ -192,13 +196,32 @@ fn report_line(mutant: Mutant, run: &Run) -> String {
     format!("mutant: {name} {hazards} {end} passed-before={} seconds={seconds:.1}", run.passed)
 }
 
+/// Run the test that found the mutant before, and the modules if it finds it no more.
+fn run_against(mutant: Mutant, modules: &[&str]) -> Run {
+    let killer = |line: &'static str| line.split_once(' ').filter(|(it, _)| *it == mutant.name());
+    if let Some((_, test)) = KILLERS.lines().find_map(killer) {
+        let run = run_each(Some(mutant), &[&[test, "--exact"]]);
+        if run.killer.is_some() {
+            return run;
+        }
+    }
+    run_modules(Some(mutant), modules)
+}
+
 /// Run one module after the other until a test fails.
 fn run_modules(mutant: Option<Mutant>, modules: &[&str]) -> Run {
+    let filters: Vec<String> = modules.iter().map(|module| format!("{module}::")).collect();
+    let filters: Vec<[&str; 1]> = filters.iter().map(|filter| [filter.as_str()]).collect();
+    run_each(mutant, &filters.iter().map(<[&str; 1]>::as_slice).collect::<Vec<_>>())
+}
+
+/// Run the tests that each of the filters selects, until one fails.
+fn run_each(mutant: Option<Mutant>, filters: &[&[&str]]) -> Run {
     let start = Instant::now();
     let (unrelated, time) = (Vec::new(), Duration::ZERO);
     let mut run = Run { killer: None, passed: 0, hits: None, unrelated, time };
-    for module in modules {
-        run_module(mutant, module, &mut run);
+    for filter in filters {
+        run_selected(mutant, filter, &mut run);
         if run.killer.is_some() {
             break;
         }
@@ -207,14 +230,14 @@ fn run_modules(mutant: Option<Mutant>, modules: &[&str]) -> Run {
     run
 }
 
-/// Run the tests of a module until one fails, the process dies, or the time is up.
-fn run_module(mutant: Option<Mutant>, module: &str, run: &mut Run) {
+/// Run the selected tests until one fails, the process dies, or the time is up.
+fn run_selected(mutant: Option<Mutant>, filter: &[&str], run: &mut Run) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
     fs::create_dir_all(&folder).unwrap();
     let (stderr, reached) = (folder.join("stderr"), folder.join("reached"));
     let _ = fs::remove_file(&reached);
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([&format!("{module}::"), "--test-threads=2"]).stdout(Stdio::piped());
+    command.args(filter).arg("--test-threads=2").stdout(Stdio::piped());
     command.stderr(File::create(&stderr).unwrap()).env_remove(CHOICE);
     command.env(REACHED, &reached);
     if let Some(mutant) = mutant {
@@ -240,9 +263,9 @@ fn run_module(mutant: Option<Mutant>, module: &str, run: &mut Run) {
                 run.passed += usize::from(test.ends_with(" ... ok"));
                 is_over |= line.starts_with("test result: ok");
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => break Some(format!("{module}:hangs")),
+            Err(mpsc::RecvTimeoutError::Timeout) => break Some(format!("{}hangs", filter[0])),
             Err(mpsc::RecvTimeoutError::Disconnected) if is_over => break None,
-            Err(mpsc::RecvTimeoutError::Disconnected) => break Some(format!("{module}:dies")),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break Some(format!("{}dies", filter[0])),
         }
     };
     let _ = child.kill();
