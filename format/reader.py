@@ -31,7 +31,7 @@ HEAD_FIELDS = ("magic ledger_uid generation epoch mode durable_seq ordinal uid d
                "crc")
 MODES = {0x9E3779B97F4A7C15: "interval", 0x3C6EF372FE94F82B: "every_commit"}
 STATES = {0xD6E8FEB86659FD93: "open", 0x2917014799A6026C: "clean", 0xA5A3564E27F8862B: "poisoned"}
-NOTE, RETENTION = 0x8001, 0x8002
+NOTE, RETENTION, ERASURE = 0x8001, 0x8002, 0x8007
 HASH = re.compile("[0-9a-f]{64}")
 Header, Frame, Head, Footer = map(namedtuple, ("Header", "Frame", "Head", "Footer"),
                                   (SEGMENT_FIELDS, FRAME_FIELDS, HEAD_FIELDS, FOOTER_FIELDS))
@@ -198,7 +198,33 @@ def read_frame(segment, data, offset, limit):
     return Record(frame, offset, end, body[:frame.length], body[-CHAIN:]), body[frame.length:-CHAIN]
 
 
-def check_record(segment, record, pad, before, key):
+def detached(payload):
+    """The covered part and the values (digest, salt, bytes) of a payload of codec 4; None if it is not as specified."""
+    end = len(payload) - 4
+    start = end - int.from_bytes(payload[end:], "little") if end >= 0 else -1
+    count = int.from_bytes(payload[start - 4:start], "little") if start >= 4 else -1
+    if count < 0 or start - 4 - 32 * count < 0:
+        return None
+    values, at = [], start
+    for index in range(count):
+        digest = payload[start - 4 - 32 * (count - index):][:32]
+        length, salt = int.from_bytes(payload[at:at + 4], "little"), payload[at + 4:at + 20]
+        data = payload[at + 20:at + 20 + length]
+        at += 20 + length
+        if at > end or not (zero(data) if zero(salt) else blake3(salt + data).digest() == digest):
+            return None
+        values.append((digest, salt, data))
+    return (payload[:start], values) if at == end else None
+
+
+def check_erasures(found):
+    """Every erased value must be named by an erasure note. `found` has both, in the order of the log."""
+    for segment, record, digests in found["erased"]:
+        require(digests <= found["named"], segment.file, record.offset + FRAME_HEADER,
+                f"a value of record {record.frame.seq} was erased, and no note names it")
+
+
+def check_record(segment, record, pad, before, key, found):
     """Check all other rules. `before` is (seq, time, chain, batch_left) of the previous record."""
     frame, file, at = record.frame, segment.file, record.offset
     seq, time, chain, batch_left = before
@@ -208,7 +234,7 @@ def check_record(segment, record, pad, before, key):
     require(1 <= frame.inflight <= frame.seq, file, at + 28, "inflight is out of range")
     require(frame.kind != 0, file, at + 32, "kind 0")
     require(frame.codec != 0, file, at + 34, "codec 0")
-    require(frame.codec < 4, file, at + 34, f"codec {frame.codec} needs a newer reader")
+    require(frame.codec < 5, file, at + 34, f"codec {frame.codec} needs a newer reader")
     require(frame.flags < 2, file, at + 35, f"flags {frame.flags:#x} need a newer reader")
     require(bool(frame.flags & 1) == (bytes(512) not in record.payload + pad), file, at + 35, "flag NZ is wrong")
     require(frame.batch_left == batch_left - 1 if batch_left else frame.batch_left < 65535,
@@ -217,8 +243,18 @@ def check_record(segment, record, pad, before, key):
     require(zero(pad), file, at + FRAME_HEADER + frame.length, "pad is not zero")
     fields = struct.pack("<IQQHBHH", frame.length, frame.seq, frame.time, frame.kind, frame.codec, frame.batch_left,
                          frame.schema)
-    link = blake3(chain + fields + blake3(record.payload).digest(), key=key).digest()
+    parts = detached(record.payload) if frame.codec == 4 else (record.payload, [])
+    require(parts, file, at + FRAME_HEADER, "detached values are not as specified")
+    link = blake3(chain + fields + blake3(parts[0]).digest(), key=key).digest()
     require(record.chain == link, file, record.end - CHAIN, "chain differs")
+    erased = {digest for digest, salt, _ in parts[1] if zero(salt)}
+    if erased:
+        found["erased"].append((segment, record._replace(payload=None), erased))
+    if (frame.kind, frame.codec, frame.schema) == (ERASURE, 2, 1):
+        try:
+            found["named"] |= {bytes.fromhex(text) for text in json.loads(record.payload)["values"]}
+        except (ValueError, KeyError, TypeError):
+            raise Damage(file, at + FRAME_HEADER, "erasure note is not as specified") from None
     is_last_born = segment.header.reason in (2, 3) and frame.seq == segment.header.born_last
     require((frame.kind == NOTE) == is_last_born, file, at + 32, "recovery note is in the wrong place")
     if is_last_born:
@@ -324,7 +360,7 @@ def check_index(segment, index, end, length, records, stream_rule):
             segment.file, end, "index: streams break a rule")
 
 
-def check_segment(segment, successor, head, before, key, report, emit):
+def check_segment(segment, successor, head, before, key, report, emit, found):
     """Check all frames up to the logical end. Returns (seq, time, chain, batch_left) of the last record."""
     file, header = segment.file, segment.header
     data = segment.path.read_bytes()
@@ -343,7 +379,7 @@ def check_segment(segment, successor, head, before, key, report, emit):
         except NoFrame as reason:
             why = str(reason)
             break
-        check_record(segment, record, pad, (seq, time, chain, batch_left), key)
+        check_record(segment, record, pad, (seq, time, chain, batch_left), key, found)
         seq, time, chain, batch_left = record.frame.seq, record.frame.time, record.chain, record.frame.batch_left
         require(header.born_last != seq or header.born_end == record.end, file, record.offset, "born_end is not the end of record born_last")
         if here and head.data_end == record.end:
@@ -374,6 +410,7 @@ def check(root, emit=lambda *_: None):
     report = {"status": "whole", "segments": 0, "first_seq": 1, "records": 0, "last_seq": 0, "last_chain": bytes(32).hex(),
               "unacknowledged": 0, "tail": None, "bad": None, "derived": [], "head": None, "notes": notes}
     segments, uids, broken, order = [], set(), None, []
+    found = {"erased": [], "named": set()}
     for name in sorted(os.listdir(root / "log")):
         match = re.fullmatch(r"[0-9]{20}-([0-9a-f]{8,16})\.seg", name)
         if match:
@@ -407,9 +444,10 @@ def check(root, emit=lambda *_: None):
                 require((head.ledger_uid, head.uid) == (segment.header.ledger_uid, segment.header.uid), "HEAD", 8,
                         "names another ledger or segment")
             key = blake3(segment.header.genesis, derive_key_context="plan-ledger v1 record").digest()
-            position = check_segment(segment, successor, head, position, key, report, emit)
+            position = check_segment(segment, successor, head, position, key, report, emit, found)
         if broken:
             raise broken
+        check_erasures(found)
         require(head, "HEAD", 0, "no valid slot: the end of the log is unknown")
         require(head.ordinal <= segments[-1].header.ordinal, "HEAD", 56, f"segment {head.ordinal} is missing")
         require(head.ordinal >= first[0], "HEAD", 56, f"segment {head.ordinal} was pruned")

@@ -31,7 +31,8 @@ def frame(offset, seq, chain, payload=ADA, *, uid=UIDS[0], ordinal=0, time=1_700
     if flags is None:
         flags = 0 if b"\0" * 512 in payload + pad else 1
     logical = le(4, len(payload)) + le(8, seq, time) + le(2, kind) + le(1, codec) + le(2, left, schema)
-    chain = link or blake3(chain + logical + blake3(payload).digest(), key=KEY).digest()
+    covered = payload[:len(payload) - 4 - int.from_bytes(payload[-4:], "little")] if codec == 4 else payload
+    chain = link or blake3(chain + logical + blake3(covered).digest(), key=KEY).digest()
     seed = zlib.crc32(uid + le(8, offset))
     header = (magic + le(4, len(payload)) + le(8, seq, time) + le(4, ordinal & 0xFFFFFFFF, inflight) + le(2, kind)
               + le(1, codec, flags) + le(2, left, schema) + le(4, zlib.crc32(payload + pad + chain, seed)))
@@ -296,7 +297,8 @@ class Damaged(LedgerCase):
     def test_good_crcs_do_not_excuse_a_broken_rule(self):
         cases = {
             "seq 5 instead of 2": {"seq": 5}, "time goes back": {"time": 1}, "another segment": {"ordinal": 9},
-            "inflight": {"inflight": 0}, "kind 0": {"kind": 0}, "codec 0": {"codec": 0}, "codec 4": {"codec": 4},
+            "inflight": {"inflight": 0}, "kind 0": {"kind": 0}, "codec 0": {"codec": 0}, "codec 5": {"codec": 5},
+            "detached values": {"codec": 4},
             "newer reader": {"flags": 3}, "NZ": {"flags": 0}, "schema 0": {"schema": 0}, "pad": {"pad_byte": 1},
             "chain differs": {"link": b"\5" * 32}, "recovery note": {"kind": 0x8001, "codec": 2}, "batch_left": {"left": 65535},
         }
@@ -307,6 +309,31 @@ class Damaged(LedgerCase):
                                **{k: v for k, v in broken.items() if k != "seq"})
                 self.put(name, ((self.root / name).read_bytes()[:ends[1][0]] + bad).ljust(8192, b"\0"))
                 self.report("damaged", reason, records=1)
+
+    def test_detached_values_and_their_erasure(self):
+        def payload(*values, digests=None):
+            digests = digests or [blake3(salt + data).digest() for salt, data in values]
+            parts = b"".join(le(4, len(data)) + salt + data for salt, data in values)
+            return b"body" + b"".join(digests) + le(4, len(digests)) + parts + le(4, len(parts))
+
+        salt, secret = b"s" * 16, b"hunter2"
+        digest = blake3(salt + secret).digest()
+        whole = payload((salt, secret), (salt, b""))
+        erased = payload((bytes(16), bytes(7)), (salt, b""), digests=[digest, blake3(salt).digest()])
+        note = {"by": "ana", "records": [1], "values": [digest.hex()], "blobs": []}
+        note = {"kind": 0x8007, "codec": 2, "payload": json.dumps(note).encode()}
+        chains = []
+        for text in (whole, erased):
+            _, ends = self.one([{"codec": 4, "payload": text}, note])
+            chains.append(ends[2][1])
+            self.report("whole", records=2)
+        self.assertEqual(chains[0], chains[1])
+        self.one([{"codec": 4, "payload": erased}])
+        self.report("damaged", "no note names it")
+        for bad in (payload((salt, b"hunter3"), digests=[digest]), payload((bytes(16), secret), digests=[digest]), b"\1\0\0\0",
+                    payload((salt, secret))[:-1], payload(digests=[digest])):
+            self.one([{"codec": 4, "payload": bad}])
+            self.report("damaged", "detached values")
 
     def test_batches_count_down(self):
         for lefts in ((1, 1), (2, 0), (3, 1)):

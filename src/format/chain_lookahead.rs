@@ -9,6 +9,7 @@
 //! give a value that no valid frame matches.
 
 use super::blake3_simd::INPUT_MAX;
+use super::codec::covered_part;
 use super::frame::{CHAIN_SIZE, FRAME_HEADER_SIZE, RecordHeader, frame_size, peek_payload_length};
 use super::hash::{Chain, ChainInput, ChainKey, content_hashes};
 
@@ -89,7 +90,7 @@ impl ChainLookahead {
     }
 }
 
-/// The header, payload, chain value and size of an unvalidated frame at the start of the bytes.
+/// The header, covered part of the payload, chain value and size of an unvalidated frame at the start of the bytes.
 /// `None` for a long frame, which is hashed only when it is read.
 fn peek(bytes: &[u8]) -> Option<(RecordHeader, &[u8], Chain, usize)> {
     let length = peek_payload_length(bytes).filter(|length| *length <= INPUT_MAX)?;
@@ -98,7 +99,7 @@ fn peek(bytes: &[u8]) -> Option<(RecordHeader, &[u8], Chain, usize)> {
     let header = RecordHeader::read(frame.first_chunk()?)?;
     let payload = frame.get(FRAME_HEADER_SIZE..FRAME_HEADER_SIZE + length)?;
     let chain = frame.last_chunk::<CHAIN_SIZE>()?;
-    Some((header, payload, Chain(*chain), size))
+    Some((header, covered_part(header.codec, payload), Chain(*chain), size))
 }
 
 #[cfg(test)]

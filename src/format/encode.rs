@@ -7,7 +7,8 @@
 //!
 //! The log checks the limits of batches and payloads before the first stage.
 
-use super::bytes::put;
+use super::bytes::{put, u32_at};
+use super::codec::{Codec, Detached, covered_part, erase_detached};
 use super::frame::{
     CHAIN_SIZE, FLAG_NO_ZERO_RUN, FRAME_HEADER_SIZE, FRAME_MAGIC, NewRecord, PAYLOAD_LENGTH_MAX,
     RecordHeader, SECTOR, Stamp, at, frame_size, header_crc,
@@ -27,7 +28,7 @@ impl<'a> HashedRecord<'a> {
     /// Hash a payload, which must not exceed [`PAYLOAD_LENGTH_MAX`].
     #[must_use]
     pub fn new(record: &'a NewRecord) -> Self {
-        Self::with_hash(record, content_hash(&record.payload))
+        Self::with_hash(record, content_hash(covered_part(record.codec, &record.payload)))
     }
 
     /// Hash several payloads at once.
@@ -36,7 +37,8 @@ impl<'a> HashedRecord<'a> {
         if let [record] = records {
             return vec![Self::new(record)];
         }
-        let payloads: Vec<&[u8]> = records.iter().map(|record| &*record.payload).collect();
+        let covered = |record: &&'a NewRecord| covered_part(record.codec, &record.payload);
+        let payloads: Vec<&[u8]> = records.iter().map(covered).collect();
         let hashes = content_hashes(&payloads);
         records.iter().zip(hashes).map(|(record, hash)| Self::with_hash(record, hash)).collect()
     }
@@ -48,10 +50,7 @@ impl<'a> HashedRecord<'a> {
             .filter(|length| *length <= PAYLOAD_LENGTH_MAX)
             .expect("the log rejects longer payloads before it hashes them");
         let pad = frame_size(payload.len()) - FRAME_HEADER_SIZE - payload.len() - CHAIN_SIZE;
-        let zeros_at_end = payload.iter().rev().take_while(|byte| **byte == 0).count() + pad;
-        let flags =
-            if zeros_at_end >= SECTOR || has_zero_run(payload) { 0 } else { FLAG_NO_ZERO_RUN };
-        Self { record, payload_length, payload_hash, flags }
+        Self { record, payload_length, payload_hash, flags: flags_of(payload, pad) }
     }
 
     /// Size of the frame on disk.
@@ -59,6 +58,37 @@ impl<'a> HashedRecord<'a> {
     pub fn frame_size(&self) -> usize {
         frame_size(self.record.payload.len())
     }
+}
+
+/// The flags of a frame with this payload, followed by `pad` zeros.
+fn flags_of(payload: &[u8], pad: usize) -> u8 {
+    let zeros_at_end = payload.iter().rev().take_while(|byte| **byte == 0).count() + pad;
+    if zeros_at_end >= SECTOR || has_zero_run(payload) { 0 } else { FLAG_NO_ZERO_RUN }
+}
+
+/// Erase detached values in a complete, valid frame, and stamp it again; returns how many there were.
+/// Its size, its chain value and its `inflight` stay.
+pub fn erase_in_frame(
+    frame: &mut [u8],
+    seed: &CrcSeed,
+    wanted: impl Fn(&Detached<'_>) -> bool,
+) -> usize {
+    let is_detached = frame.get(at::CODEC) == Some(&Codec::Detached.number());
+    let length = usize::try_from(u32_at(frame, at::PAYLOAD_LENGTH)).unwrap_or(usize::MAX);
+    let end = FRAME_HEADER_SIZE.saturating_add(length);
+    let Some(payload) = frame.get_mut(FRAME_HEADER_SIZE..end).filter(|_| is_detached) else {
+        return 0;
+    };
+    let count = erase_detached(payload, wanted);
+    if count == 0 {
+        return 0;
+    }
+    let pad = frame_size(length) - FRAME_HEADER_SIZE - length - CHAIN_SIZE;
+    let flags = flags_of(payload, pad);
+    let inflight = u32_at(frame, at::INFLIGHT);
+    put(frame, at::FLAGS, &[flags]);
+    stamp_frame(frame, inflight, seed);
+    count
 }
 
 /// Append a record's frame to `out` and return its chain value. `inflight` and both CRCs stay zero:

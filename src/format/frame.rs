@@ -4,7 +4,7 @@
 //! [`CheckedFrame`] (the body CRC holds), [`Record`] (the chain holds). `encode.rs` writes frames.
 
 use super::bytes::{all_zero, array, put, u16_at, u32_at, u64_at};
-use super::codec::Codec;
+use super::codec::{Codec, covered_part, read_detached};
 use super::hash::{Chain, ChainKey, CrcSeed, LOGICAL_SIZE, Placement, content_hash};
 
 /// The first bytes of a frame. All-zero is invalid by construction.
@@ -23,7 +23,6 @@ pub(super) const CHAIN_SIZE: usize = 32;
 pub(super) const SECTOR: usize = 512;
 pub(super) const FLAG_NO_ZERO_RUN: u8 = 1;
 const FLAG_COMPRESSED: u8 = 1 << 1;
-const FLAG_ERASED: u8 = 1 << 2;
 
 pub(super) mod at {
     pub(crate) const MAGIC: usize = 0;
@@ -271,10 +270,10 @@ impl CheckedHeader {
         let (payload, pad) = padded.split_at_checked(length).ok_or(FrameFault::Malformed)?;
         let [flags] = array(head, at::FLAGS).ok_or(FrameFault::Malformed)?;
         let header = RecordHeader::read(head).ok_or(FrameFault::Malformed)?;
-        let is_known = flags & !(FLAG_NO_ZERO_RUN | FLAG_COMPRESSED | FLAG_ERASED) == 0;
+        let is_known = flags & !(FLAG_NO_ZERO_RUN | FLAG_COMPRESSED) == 0;
         let is_here = u64::from(header.stamp.ordinal) == ordinal & u64::from(u32::MAX);
-        // Compressed and erased payloads are reserved for a later minor version.
-        let is_plain = flags & (FLAG_COMPRESSED | FLAG_ERASED) == 0;
+        // Compressed payloads are reserved for a later minor version.
+        let is_plain = flags & FLAG_COMPRESSED == 0;
         if !is_known || !is_here || !is_plain || !all_zero(pad) {
             return Err(FrameFault::Malformed);
         }
@@ -310,6 +309,10 @@ impl<'a> CheckedFrame<'a> {
         if *link != self.chain {
             return Err(FrameFault::Chain);
         }
+        // The chain covers a detached value by its digest only.
+        if self.header.codec == Codec::Detached && read_detached(self.payload).is_none() {
+            return Err(FrameFault::Chain);
+        }
         Ok(self.trust())
     }
 
@@ -323,7 +326,7 @@ impl<'a> CheckedFrame<'a> {
         if self.header.stamp.seq != seq {
             return Err(FrameFault::Seq);
         }
-        let payload_hash = content_hash(self.payload);
+        let payload_hash = content_hash(covered_part(self.header.codec, self.payload));
         self.verify_link(seq, &key.link(previous, &self.header.logical(), &payload_hash))
     }
 

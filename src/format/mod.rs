@@ -29,8 +29,12 @@ pub use bytes::Uid;
 #[cfg(any(test, feature = "sim"))]
 pub(crate) use bytes::to_u64;
 pub use chain_lookahead::ChainLookahead;
-pub use codec::Codec;
-pub use encode::{HashedRecord, append_frame, encode_frame, stamp_frame};
+pub use codec::{
+    Codec, Detached, DetachedPayload, NewDetached, SALT_SIZE, covered_part, detach,
+    detached_digest, detached_digests, detached_values, erase_detached, read_detached,
+    split_detached,
+};
+pub use encode::{HashedRecord, append_frame, encode_frame, erase_in_frame, stamp_frame};
 pub use fields::{FrameField, frame_fields};
 pub use footer::{
     FOOTER_SIZE, Footer, FooterFault, INDEX_HEADER_SIZE, INDEX_LENGTH_MAX, INDEX_RECORDS_MAX,

@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! - The bytes of committed records never change: they are not truncated, zeroed or repaired in
-//!   place. Whole segments are removed only if a retention note covers them. An unfinished write at
+//!   place. Whole segments are removed only if a retention note covers them, and detached values are
+//!   erased only if an erasure note names them: in a new file that replaces the segment. An unfinished write at
 //!   the end of the log is closed by a *fence*: a new segment whose header states where its
 //!   predecessor logically ends.
 //! - A record is acknowledged only after its bytes were written and synced and HEAD was written, in
@@ -40,9 +41,9 @@ pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobStat
 pub use errors::is_missing;
 pub use folder::{MANIFEST_NAME, read_head_slots};
 pub use notes::{
-    Anchor, ArchiveReference, BatchKey, DiscardedRange, GapNote, KIND_BATCH_KEY, KIND_GAP,
-    KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LoggedRetentionNote, LostRange,
-    RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
+    Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,
+    KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
+    LoggedRetentionNote, LostRange, RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
 };
 pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 pub use prune::PruneSet;
@@ -52,7 +53,7 @@ pub use reader::{
 };
 pub use record::{Ack, Damage, DerivedDamage, LogItem, LoggedRecord, RecordStatus, StreamRule};
 pub use recovery::{
-    Diagnosis, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary, TailVerdict,
+    Diagnosis, ErasedFiles, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary, TailVerdict,
     classify, diagnose, opening_verdict,
 };
 pub use segment::{

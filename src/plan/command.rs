@@ -20,6 +20,7 @@ use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::route::Route;
 use crate::plan::model::step::FailureClass;
 use crate::plan::state::run::Run;
+use crate::plan::value::detached::Salt;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
 use crate::plan::value::json::Json;
 use crate::plan::value::token::{Proof, SecretHash};
@@ -370,6 +371,28 @@ pub enum Command {
         /// Actor.
         by: String,
     },
+}
+
+impl Command {
+    /// Whether it has values that can be erased.
+    pub(crate) fn has_values(&self) -> bool {
+        match self {
+            Self::StartRun { inputs, .. } => !inputs.is_empty(),
+            Self::SetVariable { .. } => true,
+            Self::RecordReceipt { receipt, .. } => receipt.has_values(),
+            _ => false,
+        }
+    }
+
+    /// Sets the salt of its values.
+    pub(crate) fn set_salt(&mut self, salt: Salt) {
+        match self {
+            Self::StartRun { inputs, .. } => inputs.values_mut().for_each(|each| each.salt(salt)),
+            Self::SetVariable { value, .. } => value.salt(salt),
+            Self::RecordReceipt { receipt, .. } => receipt.set_salt(salt),
+            _ => {}
+        }
+    }
 }
 
 /// A plan that is ready to be proposed, with the hashes of the plan and of its steps.

@@ -90,6 +90,9 @@ pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
 pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
+#[doc(hidden)]
+pub use value::detached::Salt;
+pub(crate) use value::detached::{DetachedText, collect, supply, without_collecting};
 pub use value::evaluation_pool::EvaluationPool;
 pub use value::evaluator::{Evaluator, Exhausted};
 #[cfg(feature = "plan-files")]

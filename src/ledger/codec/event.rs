@@ -10,10 +10,11 @@
 use serde::de::DeserializeOwned;
 
 use crate::error::{Advice, Error, ErrorKind, Result};
-use crate::format::{Codec, NewRecord, SKIPPABLE_KINDS_FROM};
+use crate::format::{Codec, NewRecord, SKIPPABLE_KINDS_FROM, detach};
 use crate::log::LoggedRecord;
 use crate::plan::{Event, StepEvent, StepRecord, canonical, with_events};
 
+use super::detached;
 use super::kind::Kind;
 use super::values::{bytes, value};
 
@@ -76,8 +77,12 @@ with_events!(define_codec);
 #[must_use]
 pub fn encode(event: &Event) -> NewRecord {
     let kind = Kind::of(event);
-    let payload = payload(event);
-    NewRecord { kind: kind.number(), codec: kind.codec(), schema: SCHEMA, payload }
+    let (body, values) = detached::collect(|| payload(event));
+    let (codec, payload) = match values.as_slice() {
+        [] => (kind.codec(), body),
+        values => (Codec::Detached, detach(body, values)),
+    };
+    NewRecord { kind: kind.number(), codec, schema: SCHEMA, payload }
 }
 
 /// The kind of a record that holds an event, without decoding its payload; `None` for a note, or
@@ -103,10 +108,13 @@ pub(crate) fn kind_of<P>(record: &LoggedRecord<P>) -> Result<Option<Kind>> {
 /// not fit its kind.
 pub fn decode<P: AsRef<[u8]>>(record: &LoggedRecord<P>) -> Result<Option<Event>> {
     let Some(kind) = kind_of(record)? else { return Ok(None) };
-    let event = if record.codec == kind.codec() {
-        event(kind, record.payload.as_ref())
-    } else {
-        Err(wrong_codec(record.codec))
+    let payload = record.payload.as_ref();
+    let event = match record.codec {
+        codec if codec == kind.codec() => event(kind, payload),
+        Codec::Detached if kind.codec() == Codec::Bincode => {
+            detached::decode(payload, |body| event(kind, body))
+        }
+        codec => Err(wrong_codec(codec)),
     };
     event.map(Some).map_err(|what| {
         Error::new(
@@ -137,6 +145,7 @@ fn wrong_codec(codec: Codec) -> String {
         Codec::Bincode => "bincode",
         Codec::Json => "json",
         Codec::Raw => "raw",
+        Codec::Detached => "detached",
     };
     format!("codec {word} is not used for this kind")
 }

@@ -424,6 +424,7 @@ fn render(events: &[Event]) -> String {
             crate::format::Codec::Bincode => "bincode",
             crate::format::Codec::Json => "json",
             crate::format::Codec::Raw => "raw",
+            crate::format::Codec::Detached => "detached",
         };
         let hex: String = record.payload.iter().map(|byte| format!("{byte:02x}")).collect();
         let kind = Kind::of(event);

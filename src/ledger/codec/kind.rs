@@ -65,7 +65,8 @@ macro_rules! define_kinds {
             BatchKey = 0x8003 batch_key Raw;
             SnapshotNote = 0x8004 snapshot_note Json;
             Gap = 0x8005 gap Json;
-            Note = 0x8006 note Json;
+            Note = 0x8006 note Detached;
+            Erasure = 0x8007 erasure Json;
         }
 
         impl Kind {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Codec, NewRecord};
+use crate::format::{Codec, NewDetached, NewRecord, SALT_SIZE, detach, split_detached};
 use crate::log::LoggedRecord;
 use crate::plan::{Json, RunId, StepNumber};
 
@@ -12,6 +12,17 @@ use super::kind::Kind;
 
 /// The longest text of a note, in bytes.
 pub const NOTE_LENGTH_MAX: usize = 64 << 10;
+
+/// The text of a note whose text was erased.
+const ERASED_NOTE: &str = "(erased)";
+
+/// The body of a note's record.
+#[derive(Deserialize)]
+struct NoteBody {
+    run: Option<RunId>,
+    step: Option<StepNumber>,
+    by: String,
+}
 
 /// A comment about a step, a run, or the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +39,11 @@ pub struct Note {
 }
 
 impl Note {
-    /// The record that holds it.
+    /// The record that holds it. The text can be erased, and `salt` is its salt.
     ///
     /// # Errors
     /// `TooLarge`.
-    pub(crate) fn to_record(&self) -> Result<NewRecord> {
+    pub(crate) fn to_record(&self, salt: [u8; SALT_SIZE]) -> Result<NewRecord> {
         let length = self.text.len();
         if length > NOTE_LENGTH_MAX {
             let message = format!(
@@ -42,10 +53,12 @@ impl Note {
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let value = serde_json::json!({
-            "run": self.run, "step": self.step, "by": self.by, "text": self.text,
+            "run": self.run, "step": self.step, "by": self.by,
         });
-        let payload = Json::new(&value).as_str().as_bytes().to_vec();
-        Ok(NewRecord { kind: Kind::Note.number(), codec: Codec::Json, schema: 1, payload })
+        let body = Json::new(&value).as_str().as_bytes().to_vec();
+        let text = NewDetached::Present { salt, bytes: self.text.as_bytes().to_vec() };
+        let payload = detach(body, &[text]);
+        Ok(NewRecord { kind: Kind::Note.number(), codec: Codec::Detached, schema: 1, payload })
     }
 
     /// The note in a record; `None` if the record is not a note, or a newer program wrote it.
@@ -53,8 +66,13 @@ impl Note {
     #[must_use]
     pub fn in_record(record: &LoggedRecord) -> Option<Self> {
         let is_note =
-            (record.kind, record.codec, record.schema) == (Kind::Note.number(), Codec::Json, 1);
-        is_note.then(|| serde_json::from_slice(&record.payload).ok()).flatten()
+            (record.kind, record.codec, record.schema) == (Kind::Note.number(), Codec::Detached, 1);
+        let parts = split_detached(&record.payload).filter(|_| is_note)?;
+        let NoteBody { run, step, by } = serde_json::from_slice(parts.body).ok()?;
+        let [text] = parts.values.as_slice() else { return None };
+        let text =
+            text.content.map_or(Some(ERASED_NOTE), |(_, bytes)| std::str::from_utf8(bytes).ok());
+        Some(Self { run, step, by, text: text?.to_owned() })
     }
 }
 

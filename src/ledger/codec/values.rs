@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::format::PAYLOAD_LENGTH_MAX;
+use crate::plan::without_collecting;
 
 /// The value that a payload encodes. The payload has no further bytes.
 pub(crate) fn value<T: DeserializeOwned>(payload: &[u8]) -> Result<T, String> {
@@ -21,9 +22,12 @@ pub(crate) fn value<T: DeserializeOwned>(payload: &[u8]) -> Result<T, String> {
 /// The payload that encodes a value. It has no limit here: the log rejects a payload that is too
 /// long.
 pub(crate) fn bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // In one pass, since an encoder may detach values.
     bincode::DefaultOptions::new()
-        .serialize(value)
-        .expect("events are plain structs of integers, strings and vectors, which always encode")
+        .serialize_into(&mut bytes, value)
+        .expect("events are plain structs of integers, strings and vectors, which always encode");
+    bytes
 }
 
 /// The limit: a length inside a payload cannot request more memory than a record may have.
@@ -44,7 +48,9 @@ pub(crate) fn put<T: Serialize + ?Sized>(
     out: &mut (impl io::Write + ?Sized),
     value: &T,
 ) -> io::Result<()> {
-    options().serialize_into(out, value).map_err(io_error)
+    // With a limit, bincode would encode the value twice: the first time to measure it.
+    without_collecting(|| options().serialized_size(value)).map_err(io_error)?;
+    bincode::DefaultOptions::new().serialize_into(out, value).map_err(io_error)
 }
 
 /// Read one value of a snapshot's body. A length in it that exceeds a record's limit is rejected.

@@ -12,13 +12,17 @@ use std::sync::{Arc, OnceLock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::format::{ContentHasher, content_hash};
+use crate::format::{
+    Codec, ContentHasher, NewDetached, content_hash, covered_part, detached_digests,
+    detached_values, read_detached,
+};
 use crate::plan::{
     Account, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun, PauseCause, Plan,
     PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId,
     RunOverview, RunPolicy, RunStatus, Step, StepNumber, Timestamp, canonical,
 };
 
+use crate::ledger::codec::detached;
 use crate::ledger::codec::hash::plan_hash;
 use crate::ledger::codec::values::{Values, put};
 
@@ -91,8 +95,21 @@ impl RunScalars {
     }
 }
 
-/// Write a run without the plans of its versions.
+/// Write a run without the plans of its versions: the covered part, then its detached values.
 pub(crate) fn encode(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
+    let values = encode_covered(run, out)?;
+    out.write_all(&detached_values(&values))
+}
+
+/// Write the part of a run that its hash covers; returns its detached values.
+pub(crate) fn encode_covered(run: &Run, out: &mut impl io::Write) -> io::Result<Vec<NewDetached>> {
+    let (written, values) = detached::collect(|| encode_values(run, out));
+    written?;
+    out.write_all(&detached_digests(&values))?;
+    Ok(values)
+}
+
+fn encode_values(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     put(out, &RunScalars::of(run))?;
     put_count(out, run.versions.len())?;
     run.versions.iter().try_for_each(|version| encode_version(version, out))?;
@@ -293,7 +310,7 @@ pub(crate) fn has_own_hash(packed: &PackedRun) -> bool {
 }
 
 fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
-    ContentHash(content_hash(bytes)) == packed.hash
+    ContentHash(content_hash(covered_part(Codec::Detached, bytes))) == packed.hash
 }
 
 /// Decode a packed run.
@@ -302,8 +319,8 @@ fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
 /// The reason why the bytes do not encode the run with this hash.
 pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
     let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
-    let run = || {
-        let mut input = Values::new(&bytes);
+    let run = |body: &[u8]| {
+        let mut input = Values::new(body);
         let mut plans = packed.plans.iter();
         let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
         expect_end(&mut input)?;
@@ -312,7 +329,9 @@ pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
     if !has_hash(packed, &bytes) && !mutant!(RunHashUnchecked) {
         return Err("its bytes do not have its hash".to_owned());
     }
-    let mut run = run().map_err(|error| error.to_string())?;
+    let parts = read_detached(&bytes).ok_or("its detached values do not have their digests")?;
+    let mut run =
+        detached::decode_parts(&parts, |body| run(body).map_err(|error| error.to_string()))?;
     let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
     match active.and_then(|active| packed.plans.get(active)) {
         Some(plan) => run.relink(&plan.links),

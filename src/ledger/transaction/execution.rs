@@ -7,10 +7,12 @@
 //!   that commit.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::environment::IdSource;
 use crate::plan::{
-    Command, Evaluator, Event, Executed, MAX_BATCH_EVENTS, State, Timestamp, execute_within,
+    Command, Evaluator, Event, Executed, MAX_BATCH_EVENTS, Salt, State, Timestamp, execute_within,
 };
 
 /// Commands that are decided on one state and committed together. [`crate::Ledger::transact`]
@@ -27,6 +29,8 @@ pub struct Transaction<'a> {
     is_settled: bool,
     has_backlog: bool,
     evaluator: Evaluator,
+    /// The source of the salts of values.
+    salts: Option<Arc<dyn IdSource>>,
 }
 
 #[derive(Debug)]
@@ -49,15 +53,22 @@ impl<'a> Transaction<'a> {
     ) -> Self {
         let (state, events) = (TransactionState::New(state), Vec::new());
         let (is_executed, is_settled) = (false, true);
-        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator }
+        let salts = None;
+        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator, salts }
+    }
+
+    /// The same transaction, whose values can be erased.
+    pub(super) fn with_salts(self, salts: Arc<dyn IdSource>) -> Self {
+        Self { salts: Some(salts), ..self }
     }
 
     /// A transaction that was already committed with these events.
     pub(super) fn repeated(state: &'a State, events: Vec<(u64, Event)>) -> Self {
         let (now, state) = (state.time, TransactionState::Repeated(state));
         let (is_executed, is_settled, has_backlog) = (true, true, false);
-        let evaluator = Evaluator::new(0);
-        Self { state, first: 0, now, events, is_executed, is_settled, has_backlog, evaluator }
+        let (evaluator, salts) = (Evaluator::new(0), None);
+        let first = 0;
+        Self { state, first, now, events, is_executed, is_settled, has_backlog, evaluator, salts }
     }
 
     /// The state, with the events of this transaction applied.
@@ -110,6 +121,8 @@ impl<'a> Transaction<'a> {
             return Err(no_room(self.events.len()).into());
         }
         let command = build(state)?;
+        let salt = || self.salts.as_ref().map(|salts| Salt(salts.next_id()));
+        let command = salted(command, salt);
         let next = self.first.saturating_add(u64::try_from(self.events.len()).unwrap_or(u64::MAX));
         let executed = execute_within(state, next, self.now, &command, &mut self.evaluator);
         let Executed { events, is_settled } = executed.map_err(Error::from)?;
@@ -141,6 +154,17 @@ impl<'a> Transaction<'a> {
     pub(super) fn into_events(self) -> Option<Vec<(u64, Event)>> {
         self.is_executed.then_some(self.events)
     }
+}
+
+/// The command with a salt for each of its values. Values of one command share a salt: they are
+/// erased together.
+fn salted(mut command: Cow<'_, Command>, salt: impl FnOnce() -> Option<Salt>) -> Cow<'_, Command> {
+    if command.has_values()
+        && let Some(salt) = salt()
+    {
+        command.to_mut().set_salt(salt);
+    }
+    command
 }
 
 fn no_room(events: usize) -> Error {

@@ -154,7 +154,8 @@ impl Engine {
             shared.freshness = Freshness::Stale;
             let (backlog, evaluator) = (shared.has_backlog, options.evaluator());
             let mut transaction =
-                Transaction::new(&mut shared.state, first, now, backlog, evaluator);
+                Transaction::new(&mut shared.state, first, now, backlog, evaluator)
+                    .with_salts(self.environment.ids.clone());
             let result = run(&mut transaction);
             if let Some(pool) = options.evaluations {
                 pool.keep(transaction.steps_left());

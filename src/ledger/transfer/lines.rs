@@ -117,6 +117,7 @@ pub(crate) fn codec_word(codec: Codec) -> &'static str {
         Codec::Bincode => "bincode",
         Codec::Json => "json",
         Codec::Raw => "raw",
+        Codec::Detached => "detached",
     }
 }
 
@@ -125,6 +126,7 @@ pub(crate) fn codec(word: &str) -> Result<Codec, String> {
         "bincode" => Ok(Codec::Bincode),
         "json" => Ok(Codec::Json),
         "raw" => Ok(Codec::Raw),
+        "detached" => Ok(Codec::Detached),
         _ => Err(format!("codec: expected bincode, json or raw, found {word:.80?}")),
     }
 }

@@ -47,6 +47,11 @@ impl LedgerPaths {
         self.dir.join(format!("HEAD{TEMPORARY_SUFFIX}"))
     }
 
+    /// The marker of an erasure that may not be complete.
+    pub(crate) fn erasing(&self) -> PathBuf {
+        self.dir.join("ERASING")
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.dir.join(self.log)
     }

@@ -19,6 +19,9 @@ pub const KIND_SNAPSHOT_NOTE: u16 = 0x8004;
 /// A gap note: in a salvaged ledger, the placeholder for a lost record.
 pub const KIND_GAP: u16 = 0x8005;
 
+/// An erasure note: which values were erased.
+pub const KIND_ERASURE: u16 = 0x8007;
+
 /// The record that holds a note, in canonical JSON.
 pub(crate) fn note_record(kind: u16, note: &impl Serialize) -> NewRecord {
     let payload = serde_json_canonicalizer::to_vec(note)

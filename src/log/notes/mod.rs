@@ -1,7 +1,8 @@
-//! Records that the log writes about itself: recovery, retention, snapshot and gap notes, and batch
-//! keys. Their kinds start at 0x8001; a reader that does not know one may skip it.
+//! Records that the log writes about itself: recovery, retention, snapshot, gap and erasure notes, and
+//! batch keys. Their kinds start at 0x8001; a reader that does not know one may skip it.
 
 mod batch_key;
+mod erasure;
 mod gap;
 mod kinds;
 mod recovery;
@@ -9,9 +10,11 @@ mod retention;
 mod snapshot;
 
 pub use batch_key::BatchKey;
+pub use erasure::ErasureNote;
 pub use gap::{GapNote, LostRange};
 pub use kinds::{
-    KIND_BATCH_KEY, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
+    KIND_BATCH_KEY, KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE,
+    KIND_SNAPSHOT_NOTE,
 };
 pub use recovery::{DiscardedRange, RecoveryNote, RewrittenRecords};
 pub use retention::{Anchor, ArchiveReference, LoggedRetentionNote, RetentionNote};

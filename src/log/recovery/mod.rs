@@ -2,10 +2,11 @@
 //!
 //! `evidence` observes the newest segment, `table` maps the observations to a verdict, `action`
 //! combines it with the caller's policy, `fence` writes the segment from which the log continues.
-//! `diagnose` does the first two without the lock. `format/recovery.md` is the normative text.
+//! `diagnose` does the first two without the lock. `erase` completes interrupted erasures. `format/recovery.md` is the normative text.
 
 mod action;
 mod diagnose;
+mod erase;
 mod evidence;
 mod fence;
 mod table;
@@ -13,6 +14,8 @@ mod table;
 pub(crate) use action::RecoveryAction;
 pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
+pub use erase::ErasedFiles;
+pub(crate) use erase::{mark_erasing, resume_erasure};
 pub(crate) use evidence::examine;
 pub(crate) use fence::Fence;
 pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict, classify};

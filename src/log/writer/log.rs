@@ -13,6 +13,7 @@ use crate::log::options::{BackgroundWork, LogOptions};
 use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
+use crate::log::recovery::mark_erasing;
 
 use super::background::BackgroundThread;
 use super::open::{self, RecoveryReport};
@@ -59,6 +60,14 @@ impl Log {
             BackgroundWork::Thread => Some(BackgroundThread::start(&shared)),
         };
         Self { shared, background }
+    }
+
+    /// Say in the folder that an erasure may not be complete, before its note is appended.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn mark_erasing(&self) -> Result<()> {
+        mark_erasing(&*self.shared.options.storage, &self.shared.paths)
     }
 
     /// The last durable record.

@@ -17,7 +17,8 @@ use crate::log::options::LogOptions;
 use crate::log::prune;
 use crate::log::record::Ack;
 use crate::log::recovery::{
-    Evidence, Fence, RecoveryAction, TailVerdict, classify, examine, refuse,
+    ErasedFiles, Evidence, Fence, RecoveryAction, TailVerdict, classify, examine, refuse,
+    resume_erasure,
 };
 use crate::log::segment::{
     ActiveSegment, CreateError, ResumeCache, Segments, WritePosition, create_segment, first_header,
@@ -46,6 +47,8 @@ pub struct RecoveryReport {
     pub filesystem: FilesystemKind,
     /// The files that were removed to complete an interrupted prune, or why it cannot continue.
     pub pruned: std::result::Result<prune::PruneSet, String>,
+    /// The files that were changed to complete an erasure, or why it cannot be completed.
+    pub erased: std::result::Result<ErasedFiles, String>,
     /// How the ledger's time was continued.
     pub clock: ClockContinuation,
 }
@@ -92,8 +95,16 @@ pub(crate) fn open(
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     check_writable(check_folder(&*storage, &paths)?, dir)?;
     check_access(&*storage, dir)?;
-    let lock = take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks)?;
-    open_locked(paths, options, lock, time)
+    let lock = || take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks);
+    let (shared, report) = open_locked(paths.clone(), options.clone(), lock()?, time)?;
+    if report.erased.as_ref().is_ok_and(|erased| !erased.is_postponed) || report.erased.is_err() {
+        return Ok((shared, report));
+    }
+    // The end of the log is known now, and all of its records are durable.
+    shared.close()?;
+    drop(shared);
+    let (shared, again) = open_locked(paths.clone(), options.clone(), lock()?, time)?;
+    Ok((shared, RecoveryReport { erased: again.erased, ..report }))
 }
 
 fn open_locked(
@@ -106,6 +117,9 @@ fn open_locked(
     // The file may have been removed between opening and locking it: then another process can lock
     // a new file.
     check_lock_file(&*lock, &paths.lock())?;
+    // Before any file of the log is opened, since files may be replaced.
+    let erased = resume_erasure(&storage, &paths, &|| check_lock_file(&*lock, &paths.lock()))
+        .map_err(|error| error.to_string());
     let head_slots = read_head(&*storage, &paths)?;
     let segments = Segments::list(&*storage, &paths, None)?;
     let newest = segments.newest_if_linked()?;
@@ -138,6 +152,7 @@ fn open_locked(
         // An unknown file system is accepted.
         filesystem: storage.filesystem_kind(paths.dir()).unwrap_or(FilesystemKind::Local),
         pruned: Ok(prune::PruneSet::default()),
+        erased,
         clock: clock_status,
     };
     let end = tail.batch_end;

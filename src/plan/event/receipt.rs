@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
+use crate::plan::value::detached::Salt;
 use crate::plan::value::ids::{ContentHash, Micros, SECOND};
 use crate::plan::value::json::Json;
 use crate::plan::value::json_form::{self, flattened, json_form, tagged};
@@ -103,6 +104,33 @@ pub struct Receipt {
     pub log_tail: String,
     /// Whether the work of a failed attempt took effect, if the worker knows.
     pub disposition: Option<Disposition>,
+}
+
+impl Receipt {
+    /// Its values: those of the output, of variables, and of a failure.
+    fn values_mut(&mut self) -> impl Iterator<Item = &mut Json> {
+        let output = match &mut self.output {
+            Output::Inline(value) => (Some(value), None),
+            Output::Blob(blob) => (None, Some(blob.values.iter_mut().map(|(_, value)| value))),
+        };
+        let failure = match &mut self.outcome {
+            Outcome::Failed { payload, .. } => Some(payload),
+            Outcome::Succeeded | Outcome::ReplanRequested { .. } => None,
+        };
+        let variables = self.variables.iter_mut().map(|(_, value)| value);
+        output.0.into_iter().chain(output.1.into_iter().flatten()).chain(variables).chain(failure)
+    }
+
+    /// Whether it has values that can be erased.
+    pub(crate) fn has_values(&self) -> bool {
+        let has_payload = matches!(&self.outcome, Outcome::Failed { .. });
+        has_payload || !self.output.is_null() || !self.variables.is_empty()
+    }
+
+    /// Sets the salt of its values.
+    pub(crate) fn set_salt(&mut self, salt: Salt) {
+        self.values_mut().for_each(|value| value.salt(salt));
+    }
 }
 
 /// Outcome of an attempt, as the worker reports it.

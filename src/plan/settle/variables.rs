@@ -70,7 +70,7 @@ fn outputs(step: CompactStep<'_>, output: &Output) -> BTreeMap<String, Json> {
 
 /// The values of declared outputs by name. Each is the member of the output value with that name.
 /// If the step declares one output and there is no such member, it is the output value itself, unless
-/// the worker had no output.
+/// the worker had no output. Those of an erased output are the marker of the erased output.
 pub(crate) fn output_values<'a>(
     outputs: impl Iterator<Item = &'a str> + Clone,
     output: &Json,
@@ -80,8 +80,12 @@ pub(crate) fn output_values<'a>(
         count => count == 1,
     };
     let whole = output.value();
+    if output.erased_digest().is_some() {
+        return outputs.map(|name| (name.to_owned(), output.clone())).collect();
+    }
     let value_of = |name: &str| match whole.get(name) {
-        Some(value) => Some(Json::new(value)),
+        // A part is erased together with the whole.
+        Some(value) => Some(Json::new(value).with_salt(output.own_salt())),
         None if is_only && !whole.is_null() => Some(output.clone()),
         None => None,
     };

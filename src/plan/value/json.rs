@@ -4,25 +4,44 @@
 //! Two values are equal if and only if their texts are equal. A record stores a JSON value as this
 //! text, so its format does not have to be self-describing.
 //!
+//! A value may have a salt: its encoder can then detach it, so that it can be erased (`detached.rs`).
+//! An erased value is `{"erased": DIGEST}`.
+//!
 //! The text is shared: a clone costs the same for any length. A receipt is therefore copied only
 //! when it is encoded, although the batch, the state and copies of the state all have it.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use ecow::EcoString;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::json_form::json_form;
+use super::detached::{self, DetachedText, SALT_SIZE, Salt};
 
 /// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
 /// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
 pub const JSON_DEPTH_MAX: usize = 127;
 
 /// A JSON value in canonical form: in binary formats its text, in JSON the value.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(remote = "Self")]
-pub struct Json(EcoString);
+#[derive(Clone)]
+pub struct Json {
+    text: EcoString,
+    salt: Salt,
+}
+
+/// The salt of a value that was erased.
+const ERASED: Salt = Salt([0xFF; SALT_SIZE]);
+
+/// The text of a value that was erased, before and after its digest.
+const ERASED_TEXT: (&str, &str) = (r#"{"erased":""#, r#""}"#);
+
+/// The bytes of a value in binary formats.
+#[derive(Serialize, Deserialize)]
+enum JsonForm<T> {
+    Text(T),
+    Detached,
+}
 
 impl Json {
     /// The canonical form of a value.
@@ -30,18 +49,69 @@ impl Json {
     pub fn new(value: &Value) -> Self {
         let mut text = String::new();
         write_value(value, &mut text);
-        Self(text.into())
+        Self::of(text.into())
+    }
+
+    fn of(text: EcoString) -> Self {
+        Self { text, salt: Salt::NONE }
     }
 
     /// A value from its canonical text, which is not checked.
     pub(crate) fn from_canonical(text: &str) -> Self {
-        Self(text.into())
+        Self::of(text.into())
+    }
+
+    /// The stated marker of a value that was erased.
+    pub(crate) fn erased(digest: &[u8; 32]) -> Self {
+        let (before, after) = ERASED_TEXT;
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { text: format!("{before}{hex}{after}").into(), salt: ERASED }
+    }
+
+    /// The digest, if the value was erased.
+    #[must_use]
+    pub fn erased_digest(&self) -> Option<[u8; 32]> {
+        if self.salt != ERASED {
+            return None;
+        }
+        let hex = self.text.strip_prefix(ERASED_TEXT.0)?.strip_suffix(ERASED_TEXT.1)?;
+        let mut digest = [0; 32];
+        for (at, byte) in digest.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(digest)
+    }
+
+    /// The salt that it was stored with.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn own_salt(&self) -> Salt {
+        self.salt
+    }
+
+    /// The same value with a salt, so that it can be erased. `null` and an erased value stay as they
+    /// are.
+    #[must_use]
+    pub fn with_salt(self, salt: Salt) -> Self {
+        if self.salt == ERASED || self.text == "null" { self } else { Self { salt, ..self } }
+    }
+
+    /// Sets the salt: see [`Json::with_salt`].
+    pub(crate) fn salt(&mut self, salt: Salt) {
+        *self = std::mem::take(self).with_salt(salt);
+    }
+
+    fn detached(&self) -> DetachedText {
+        match self.erased_digest() {
+            Some(digest) => DetachedText::Erased(digest),
+            None => DetachedText::Present(self.salt, self.text.to_string()),
+        }
     }
 
     /// The canonical text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The nesting depth of lists and objects.
@@ -49,7 +119,7 @@ impl Json {
     pub fn depth(&self) -> usize {
         let (mut depth, mut deepest) = (0_usize, 0);
         let (mut is_quoted, mut is_escaped) = (false, false);
-        for byte in self.0.bytes() {
+        for byte in self.text.bytes() {
             match byte {
                 _ if is_escaped => is_escaped = false,
                 b'\\' => is_escaped = true,
@@ -71,18 +141,56 @@ impl Json {
     /// JSON string, so that reading a ledger never fails on it.
     #[must_use]
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_else(|_| Value::String(self.0.to_string()))
+        serde_json::from_str(&self.text).unwrap_or_else(|_| Value::String(self.text.to_string()))
     }
 }
 
-json_form! {
-    Json => parsed,
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return self.value().serialize(serializer);
+        }
+        if self.salt.is_some() && detached::put(|| self.detached()) {
+            return JsonForm::<&str>::Detached.serialize(serializer);
+        }
+        JsonForm::Text(self.as_str()).serialize(serializer)
+    }
 }
 
-fn parsed(text: Value) -> Value {
-    match text {
-        Value::String(text) => Json(text.into()).value(),
-        other => other,
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            return EcoString::deserialize(deserializer).map(Self::of);
+        }
+        match JsonForm::deserialize(deserializer)? {
+            JsonForm::Text(text) => Ok(Self::of(text)),
+            JsonForm::Detached => match detached::take() {
+                Some(DetachedText::Present(salt, text)) => Ok(Self { text: text.into(), salt }),
+                Some(DetachedText::Erased(digest)) => Ok(Self::erased(&digest)),
+                None => Err(serde::de::Error::custom("a detached value is missing")),
+            },
+        }
+    }
+}
+
+/// Two values are equal if their texts are: the salt is no part of a value.
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Json {}
+
+impl PartialOrd for Json {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Json {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
     }
 }
 
@@ -104,7 +212,7 @@ impl schemars::JsonSchema for Json {
 impl Default for Json {
     /// `null`.
     fn default() -> Self {
-        Self(EcoString::inline("null"))
+        Self::of(EcoString::inline("null"))
     }
 }
 
@@ -123,7 +231,7 @@ impl From<&Value> for Json {
 /// A JSON string.
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
-        Self(canonical(&text).into())
+        Self::of(canonical(&text).into())
     }
 }
 
@@ -161,13 +269,13 @@ impl From<()> for Json {
 
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
