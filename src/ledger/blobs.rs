@@ -13,7 +13,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{
-    BlobId, BlobList, BlobReader, BlobState, BlobStore, Log, LogItem, LogReader, LoggedRecord,
+    BlobId, BlobList, BlobReader, BlobState, BlobStore, ErasureNote, KIND_ERASURE, Log, LogItem,
+    LogReader, LoggedRecord,
 };
 use crate::plan::{
     BlobOutput, ContentHash, Event, Json, Output, Receipt, Rejection, State, StepEvent,
@@ -337,8 +338,20 @@ pub(crate) fn survey(log: &LogReader, referenced: ReferencedBlobs) -> Result<Blo
         first_seq,
         state: found(&id),
     };
-    let blobs = referenced.into_iter().map(of).collect();
+    let erased = erased(log);
+    let is_there =
+        |blob: &BlobUse| blob.state != BlobState::Missing || !erased.contains(&blob.id.hash);
+    let blobs = referenced.into_iter().map(of).filter(is_there).collect();
     Ok(BlobSurvey { blobs, unfinished, unknown_files, is_complete })
+}
+
+/// The hashes of the blobs that erasures removed. The absence of such a blob is no damage; a later
+/// output with the same content may have written it again. A note that cannot be read is reported as
+/// damage of the log.
+pub(crate) fn erased(log: &LogReader) -> BTreeSet<[u8; 32]> {
+    let notes = log.records_of_kind(KIND_ERASURE, log.first_seq()).filter_map(Result::ok);
+    let notes = notes.filter_map(|record| ErasureNote::from_record(&record));
+    notes.flat_map(|note| note.blob_hashes().collect::<Vec<_>>()).collect()
 }
 
 /// The blobs that the anchors of a pruned log reference, each with the anchor's record. The records

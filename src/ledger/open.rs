@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{self, ClockContinuation, Log, TailVerdict};
+use crate::log::{self, ClockContinuation, ErasedFiles, Log, TailVerdict};
 use crate::plan::State;
 use crate::storage::FilesystemKind;
 
@@ -29,6 +29,9 @@ pub struct OpenReport {
     /// The record of the snapshot from which the state was folded; `None` if it was folded from the
     /// start.
     pub from_snapshot: Option<u64>,
+    /// The files that were changed to complete an erasure, or why it cannot be completed.
+    #[doc(hidden)]
+    pub erased: std::result::Result<ErasedFiles, String>,
 }
 
 /// Create a ledger in a folder that does not exist yet, or has no files.
@@ -52,7 +55,10 @@ pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, Ope
     let prefetch = Prefetch::start(dir, environment);
     let (log, report) = Log::open(dir, environment.log_options(), time)?;
     let mut report = OpenReport::opened(&report, log.last_durable().seq);
-    let (engine, from_snapshot) = engine(log, environment, prefetch.wait())?;
+    // A snapshot that was read before it was removed may hold an erased value.
+    let is_erased = report.erased.as_ref().map_or(true, |erased| erased.is_resumed);
+    let newest = prefetch.wait().filter(|_| !is_erased || mutant!(SnapshotSurvivesErase));
+    let (engine, from_snapshot) = engine(log, environment, newest)?;
     report.from_snapshot = from_snapshot;
     report.notes.extend(engine.warnings());
     Ok((engine, report))
@@ -98,7 +104,14 @@ fn engine(
 impl OpenReport {
     fn created(filesystem: FilesystemKind) -> Self {
         let notes = warning(filesystem).into_iter().collect();
-        Self { created: true, verdict: "clean".to_owned(), notes, last_seq: 0, from_snapshot: None }
+        Self {
+            created: true,
+            verdict: "clean".to_owned(),
+            notes,
+            last_seq: 0,
+            from_snapshot: None,
+            erased: Ok(ErasedFiles::default()),
+        }
     }
 
     fn opened(report: &log::RecoveryReport, last_seq: u64) -> Self {
@@ -144,6 +157,17 @@ impl OpenReport {
             )),
             Err(why) => notes.push(format!("an interrupted prune cannot be finished: {why}")),
         }
+        match &report.erased {
+            Ok(erased) if !erased.is_resumed => {}
+            Ok(erased) => notes.push(format!(
+                "an erasure was completed: segments written again: {}, snapshots removed: {}, blobs \
+                 removed: {}",
+                erased.segments.len(),
+                erased.snapshots.len(),
+                erased.blobs.len()
+            )),
+            Err(why) => notes.push(format!("an erasure cannot be completed: {why}")),
+        }
         if let ClockContinuation::Behind(behind) = report.clock {
             notes.extend(behind_text(behind));
         }
@@ -153,7 +177,8 @@ impl OpenReport {
             TailVerdict::Ambiguous => "ambiguous_forced",
             _ => "torn",
         };
-        Self { created: false, verdict: verdict.to_owned(), notes, last_seq, from_snapshot: None }
+        let (verdict, erased) = (verdict.to_owned(), report.erased.clone());
+        Self { created: false, verdict, notes, last_seq, from_snapshot: None, erased }
     }
 }
 

@@ -1,17 +1,18 @@
 //! Runs a verification: the log first, then the other files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
+use crate::format::{Codec, split_detached};
 use crate::ledger::blobs::{self, ReferencedBlobs};
 use crate::ledger::codec::event::kind_of;
 use crate::ledger::environment::{Environment, LedgerTime};
 use crate::log::{
-    self, BlobId, ChainCheck, FindingClass, GapNote, KIND_GAP, KIND_RETENTION_NOTE,
-    KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, LostRange, VerifyFinding, VerifyOptions,
-    is_missing,
+    self, BlobId, ChainCheck, ErasureNote, FindingClass, GapNote, KIND_ERASURE, KIND_GAP,
+    KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE, LogReader, LoggedRecord, LostRange, VerifyFinding,
+    VerifyOptions, is_missing,
 };
 
 use super::files::SnapshotVerifier;
@@ -83,6 +84,8 @@ fn verify_once(
     let retention: Vec<_> = noted.retention.into_values().collect();
     let view = LogReader::open(&environment.storage, dir)?;
     report.log.add_findings(noted.losses.values().filter_map(|gap| recorded_loss(&view, gap)));
+    let erasures = Erasures::of(noted.erasures.values());
+    report.log.add_findings(erasures.unexplained(&view, &noted.erased));
     anchors::check_retention_notes(&view, &retention, &mut report)?;
     let bad =
         anchors::check_anchor_files(&|| LogReader::open(&environment.storage, dir), &mut report)?;
@@ -123,6 +126,41 @@ struct NotedRecords {
     losses: BTreeMap<RecordPlace, LoggedRecord>,
     snapshots: BTreeMap<RecordPlace, LoggedRecord>,
     blobs: BTreeMap<RecordPlace, BlobId>,
+    erasures: BTreeMap<RecordPlace, LoggedRecord>,
+    /// The digests of the erased values in each record.
+    erased: BTreeMap<RecordPlace, (LoggedRecord, Vec<[u8; 32]>)>,
+}
+
+/// What the erasure notes of a log name.
+#[derive(Default)]
+struct Erasures {
+    values: BTreeSet<[u8; 32]>,
+}
+
+impl Erasures {
+    fn of<'a>(records: impl Iterator<Item = &'a LoggedRecord>) -> Self {
+        let mut all = Self::default();
+        for note in records.filter_map(ErasureNote::from_record) {
+            all.values.extend(note.digests());
+        }
+        all
+    }
+
+    /// Findings about erased values that no note names: zeros over a value are not an erasure by
+    /// themselves.
+    fn unexplained<'a>(
+        &'a self,
+        reader: &'a LogReader,
+        erased: &'a BTreeMap<RecordPlace, (LoggedRecord, Vec<[u8; 32]>)>,
+    ) -> impl Iterator<Item = VerifyFinding> + 'a {
+        let is_unexplained = |digest: &[u8; 32]| !self.values.contains(digest);
+        let records =
+            erased.values().filter(move |(_, digests)| digests.iter().any(is_unexplained));
+        records.map(|(record, _)| {
+            let what = "a value of this record is zero, and no record says that it was erased";
+            VerifyFinding::at_record(reader, record, what)
+        })
+    }
 }
 
 /// A record's number, segment and offset.
@@ -134,9 +172,21 @@ impl NotedRecords {
         let all = || all.lock().unwrap_or_else(PoisonError::into_inner);
         let is_deep = level >= VerifyLevel::Snapshots;
         let place = (record.seq, record.segment, record.offset);
+        if record.codec == Codec::Detached && !mutant!(ErasedWithoutNoteAccepted) {
+            let values = split_detached(record.payload).map(|parts| parts.values);
+            let erased = values.into_iter().flatten().filter(|value| value.content.is_none());
+            let digests: Vec<_> = erased.map(|value| value.digest).collect();
+            if !digests.is_empty() {
+                let record = record.with_payload(Vec::new());
+                all().erased.insert(place, (record, digests));
+            }
+        }
         match record.kind {
             KIND_RETENTION_NOTE => {
                 all().retention.insert(place, record.clone().into_owned());
+            }
+            KIND_ERASURE => {
+                all().erasures.insert(place, record.clone().into_owned());
             }
             KIND_GAP => {
                 let note = GapNote::decode(record.payload);

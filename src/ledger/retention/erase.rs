@@ -1,0 +1,332 @@
+//! Erases values: outputs, variables, details of failures and texts of notes, and blobs
+//! (`format/retention.md`, *Erasure*). The log, its chain and every state keep the digests of erased
+//! values, and so their hashes.
+//!
+//! Invariants:
+//! - All values with one salt are erased together, in every record: they came with one request, or
+//!   were made from one another, and one of them could reveal another.
+//! - Nothing is erased before a durable note names it; an interrupted erasure is completed by the
+//!   next opening.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Codec, SALT_SIZE, split_detached};
+use crate::ledger::blobs::blob_of;
+use crate::ledger::codec::event::decode;
+use crate::ledger::codec::kind::Kind;
+use crate::ledger::environment::Environment;
+use crate::ledger::facade::Ledger;
+use crate::ledger::snapshot::load::load_validated;
+use crate::ledger::view::LedgerView;
+use crate::log::{
+    ArchiveReference, BlobId, ErasedFiles, ErasureNote, KIND_RETENTION_NOTE, LogReader,
+    LoggedRetentionNote,
+};
+use crate::plan::{ContentHash, Event, Output, Receipt, RunId, Salt, State, StepEvent, StepNumber};
+
+/// What to erase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EraseTarget {
+    /// The values of a record.
+    Record(u64),
+    /// A blob, and the values of the receipts that name it.
+    Blob(ContentHash),
+    /// Every value that a variable ever had.
+    Variable(RunId, String),
+    /// The values of every receipt of a step, with its output.
+    Output(RunId, StepNumber),
+}
+
+/// What an erasure would remove.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ErasePreview {
+    /// The records with a value to erase, and their kinds.
+    pub records: Vec<(u64, Kind)>,
+    /// The digests of the values.
+    pub values: Vec<[u8; 32]>,
+    /// The blobs.
+    pub blobs: Vec<BlobId>,
+    /// The archives of this ledger that hold one of the records, as far as the log names them.
+    pub archives: Vec<ArchiveReference>,
+}
+
+/// The result of an erasure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EraseReport {
+    /// The record of the erasure note.
+    pub note_seq: u64,
+    /// What was erased.
+    pub preview: ErasePreview,
+    /// The files that were changed.
+    pub files: ErasedFiles,
+}
+
+/// A record with values.
+#[derive(Debug)]
+struct Holder {
+    kind: Kind,
+    values: Vec<(Salt, [u8; 32])>,
+    blob: Option<BlobId>,
+    subject: Subject,
+}
+
+/// What a record is about, as far as a target can name it.
+#[derive(Debug, PartialEq, Eq)]
+enum Subject {
+    Variable(RunId, String),
+    Receipt(RunId, StepNumber),
+    Other,
+}
+
+/// Erase values and blobs of a ledger that no other process has open. When this returns, they are
+/// gone from the files of the ledger.
+///
+/// # Errors
+/// `Rejected` if there is no such value, or if an anchor of a pruned ledger holds it: nothing was
+/// changed. Those of [`Ledger::open`]. `Io` after the note is durable: the next opening continues.
+pub fn erase(
+    dir: &Path,
+    environment: &Environment,
+    targets: &[EraseTarget],
+    by: &str,
+) -> Result<EraseReport> {
+    let (ledger, _) = Ledger::open_with(dir, environment)?;
+    let preview = LedgerView::open(dir, environment)?.preview_erase(targets)?;
+    let note_seq = ledger.append_erasure(&note_of(&preview, by))?;
+    // The files are replaced by an opening, while no file of the log is open.
+    ledger.close()?;
+    let (ledger, report) = Ledger::open_with(dir, environment)?;
+    ledger.close()?;
+    let files = report.erased.map_err(|why| {
+        let message = format!("the erasure is recorded, but not complete: {why}");
+        Error::new(ErrorKind::Io, message).at_path(dir).with_hint(
+            "repair the cause, then run any command that writes: it completes the erasure",
+        )
+    })?;
+    Ok(EraseReport { note_seq, preview, files })
+}
+
+fn note_of(preview: &ErasePreview, by: &str) -> ErasureNote {
+    let hex = |hash: &[u8; 32]| ContentHash(*hash).to_string();
+    ErasureNote {
+        by: by.to_owned(),
+        records: preview.records.iter().map(|(seq, _)| *seq).collect(),
+        values: preview.values.iter().map(hex).collect(),
+        blobs: preview.blobs.iter().map(|id| hex(&id.hash)).collect(),
+    }
+}
+
+#[doc(hidden)]
+impl LedgerView {
+    /// What an erasure would remove now. This writes nothing and takes no lock.
+    ///
+    /// # Errors
+    /// As [`erase`].
+    pub fn preview_erase(&self, targets: &[EraseTarget]) -> Result<ErasePreview> {
+        let holders = holders(&self.reader)?;
+        let (mut salts, mut blobs) = (BTreeSet::new(), BTreeSet::new());
+        for target in targets {
+            let before = (salts.len(), blobs.len());
+            for holder in holders.iter().filter(|each| is_target(each, target)).map(|each| each.1) {
+                salts.extend(holder.values.iter().map(|(salt, _)| *salt));
+                blobs.extend(holder.blob);
+            }
+            if (salts.len(), blobs.len()) == before {
+                return Err(self.nothing_to_erase(target));
+            }
+        }
+        // Values that came with an erased one, or with an erased blob, are erased, too.
+        loop {
+            let before = (salts.len(), blobs.len());
+            for holder in holders.values() {
+                let is_named = holder.values.iter().any(|(salt, _)| salts.contains(salt))
+                    || holder.blob.is_some_and(|blob| blobs.contains(&blob));
+                if is_named && !mutant!(EraseLeavesCopies) {
+                    salts.extend(holder.values.iter().map(|(salt, _)| *salt));
+                    blobs.extend(holder.blob);
+                }
+            }
+            if (salts.len(), blobs.len()) == before {
+                break;
+            }
+        }
+        expect_no_anchor(&self.reader, &salts)?;
+        let (mut records, mut values) = (Vec::new(), BTreeSet::new());
+        for (seq, holder) in &holders {
+            let own = holder.values.iter().filter(|(salt, _)| salts.contains(salt));
+            let own: Vec<[u8; 32]> = own.map(|(_, digest)| *digest).collect();
+            if !own.is_empty() {
+                records.push((*seq, holder.kind));
+                values.extend(own);
+            }
+        }
+        let archives = archives_with(&self.reader, records.first().map_or(0, |(seq, _)| *seq))?;
+        let (values, blobs) = (values.into_iter().collect(), blobs.into_iter().collect());
+        Ok(ErasePreview { records, values, blobs, archives })
+    }
+
+    fn nothing_to_erase(&self, target: &EraseTarget) -> Error {
+        let what = match target {
+            EraseTarget::Record(seq) => format!("record {seq} has no value that can be erased"),
+            EraseTarget::Blob(hash) => format!("no record names the blob {hash}"),
+            EraseTarget::Variable(run, name) => {
+                format!("run {run} has no record of a value of the variable `{name}`")
+            }
+            EraseTarget::Output(run, step) => {
+                format!("step {step} of run {run} has no receipt with a value")
+            }
+        };
+        let what = format!("nothing to erase: {what}, or it was erased before");
+        Error::new(ErrorKind::Rejected, what).at_path(self.reader.dir()).with_hint(
+            "outputs, variables, details of failures and texts of notes can be erased; see \
+             `ledger inspect records`",
+        )
+    }
+}
+
+fn is_target((seq, holder): &(&u64, &Holder), target: &EraseTarget) -> bool {
+    match target {
+        EraseTarget::Record(wanted) => *seq == wanted,
+        EraseTarget::Blob(hash) => holder.blob.is_some_and(|blob| blob.hash == hash.0),
+        EraseTarget::Variable(run, name) => {
+            matches!(&holder.subject, Subject::Variable(of, own) if of == run && own == name)
+        }
+        EraseTarget::Output(run, step) => holder.subject == Subject::Receipt(*run, *step),
+    }
+}
+
+/// The records with values that are still present, or with a blob that is.
+fn holders(reader: &LogReader) -> Result<BTreeMap<u64, Holder>> {
+    let mut holders = BTreeMap::new();
+    let blobs = reader.blobs();
+    for record in reader.records(reader.first_seq()) {
+        let record = record?;
+        let Some(kind) = Kind::from_number(record.kind) else { continue };
+        let is_receipt = matches!(kind, Kind::ReceiptRecorded | Kind::ReceiptRefused);
+        if record.codec != Codec::Detached && !is_receipt {
+            continue;
+        }
+        let parts = (record.codec == Codec::Detached).then(|| split_detached(&record.payload));
+        let values = parts.flatten().map(|parts| parts.values).unwrap_or_default();
+        let present = |value: &crate::format::Detached<'_>| Some((value.content?.0, value.digest));
+        let values: Vec<(Salt, [u8; 32])> =
+            values.iter().filter_map(present).map(|(salt, digest)| (Salt(salt), digest)).collect();
+        let event = decode(&record)?;
+        let blob = event.as_ref().and_then(blob_of);
+        let blob = blob.filter(|blob| blobs.check(blob) != crate::log::BlobState::Missing);
+        if values.is_empty() && blob.is_none() {
+            continue;
+        }
+        let subject = match event {
+            Some(Event::VariableSet(set)) => Subject::Variable(set.run, set.name),
+            Some(Event::Step(step)) => match step.event {
+                StepEvent::ReceiptRecorded(_) | StepEvent::ReceiptRefused(_) => {
+                    Subject::Receipt(step.run, step.step)
+                }
+                _ => Subject::Other,
+            },
+            _ => Subject::Other,
+        };
+        holders.insert(record.seq, Holder { kind, values, blob, subject });
+    }
+    Ok(holders)
+}
+
+/// Reject an erasure of a value that an anchor of a pruned log holds: it is the only record of the
+/// pruned ones.
+fn expect_no_anchor(reader: &LogReader, salts: &BTreeSet<Salt>) -> Result<()> {
+    let Some(retention) = reader.retention() else { return Ok(()) };
+    for anchor in &retention.note.anchors {
+        let Some(name) = anchor.name() else { continue };
+        let (state, _) = load_validated::<State>(reader, &name)?;
+        if salts_of(&state).iter().any(|salt| salts.contains(salt)) {
+            let message = format!(
+                "the state at record {} holds a value to erase, and replaces the pruned records",
+                anchor.seq
+            );
+            return Err(Error::new(ErrorKind::Rejected, message).at_path(reader.dir()).with_hint(
+                "make two new snapshots after the value is no longer in the state, prune up to \
+                 them, then erase",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The salts of the values in a state.
+fn salts_of(state: &State) -> BTreeSet<Salt> {
+    let mut salts = BTreeSet::new();
+    for run in state.runs.values() {
+        salts.extend(run.variables.values().map(|variable| variable.value.own_salt()));
+        let attempts = run.steps.iter().filter_map(|step| step.attempt());
+        for receipt in attempts.filter_map(|attempt| attempt.receipt.as_ref()) {
+            salts.extend(receipt_salts(receipt));
+        }
+    }
+    salts.remove(&Salt([0; SALT_SIZE]));
+    salts
+}
+
+fn receipt_salts(receipt: &Receipt) -> Vec<Salt> {
+    let mut salts: Vec<Salt> =
+        receipt.variables.iter().map(|(_, value)| value.own_salt()).collect();
+    match &receipt.output {
+        Output::Inline(value) => salts.push(value.own_salt()),
+        Output::Blob(blob) => salts.extend(blob.values.iter().map(|(_, value)| value.own_salt())),
+    }
+    if let crate::plan::Outcome::Failed { payload, .. } = &receipt.outcome {
+        salts.push(payload.own_salt());
+    }
+    salts
+}
+
+/// The archives that prunes name and that may hold record `first` or a later one.
+fn archives_with(reader: &LogReader, first: u64) -> Result<Vec<ArchiveReference>> {
+    let mut archives = Vec::new();
+    for record in reader.records_of_kind(KIND_RETENTION_NOTE, reader.first_seq()) {
+        let note = LoggedRetentionNote::from_record(&record?);
+        let note = note.filter(|note| note.note.last_seq >= first);
+        archives.extend(note.and_then(|note| note.note.archive));
+    }
+    Ok(archives)
+}
+
+/// The exports and archives of a ledger among the files of a folder. They keep what is erased later.
+///
+/// # Errors
+/// `Io` if the folder cannot be listed.
+#[doc(hidden)]
+pub fn copies_in(folder: &Path, view: &LedgerView) -> Result<Vec<PathBuf>> {
+    let Some((ledger, genesis)) = view.log().uids() else { return Ok(Vec::new()) };
+    let marks = [ledger, genesis].map(|uid| crate::log::uid_text(&uid).into_bytes());
+    let io = |error| Error::io("list the folder", folder, error);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        // A file that cannot be read is none that this user has made.
+        let head = if is_file { first_bytes(&path).unwrap_or_default() } else { Vec::new() };
+        let is_ours = [b"{\"type\":\"header\"".as_slice(), b"ARCHIVE.json"];
+        let is_copy = is_ours.iter().any(|start| head.starts_with(start))
+            && marks.iter().any(|mark| head.windows(mark.len()).any(|window| window == mark));
+        if is_copy {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// How much of a file is read: enough for the header of an export, and the manifest of most archives.
+const HEAD_LENGTH: u64 = 4096;
+
+fn first_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(
+        &mut std::io::Read::take(std::fs::File::open(path)?, HEAD_LENGTH),
+        &mut bytes,
+    )?;
+    Ok(bytes)
+}
