@@ -35,6 +35,7 @@ const FORBIDDEN: &[&str] = &[
     "run plan.yaml --stub",
     "serve",
     "recover --fence --yes",
+    "erase --record 1 --yes",
 ];
 
 /// The results of a worker's commands: exit code and command.

@@ -21,6 +21,7 @@ mod disk_trace;
 mod docs;
 mod drill;
 mod durable_answers;
+mod erasure;
 mod evaluations;
 mod export;
 mod external_workers;

@@ -10,9 +10,9 @@ use plan_ledger::Environment;
 use crate::commands::help as help_command;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
-    export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan, prime,
-    prune, questions, receipt, recover, release, renew, report, resume, retry, root, run, serve,
-    set, setup, skip, snapshot, tick, unpause, verify, work,
+    erase, export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan,
+    prime, prune, questions, receipt, recover, release, renew, report, resume, retry, root, run,
+    serve, set, setup, skip, snapshot, tick, unpause, verify, work,
 };
 use crate::help::{self, CommandGroup};
 use crate::interfaces::{http, mcp};
@@ -208,6 +208,8 @@ commands! {
         Archive(archive::ArchiveArgs) => archive::archive;
         /// Delete the oldest segments
         Prune(prune::PruneArgs) => prune::prune;
+        /// Erase values: outputs, variables, blobs, notes
+        Erase(erase::EraseArgs) => erase::erase;
         /// Write a snapshot of the current state
         Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
     }

@@ -7,7 +7,9 @@ use plan_ledger::Note;
 #[cfg(test)]
 use plan_ledger::internals::ledger::Kind;
 #[cfg(test)]
-use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
+use plan_ledger::internals::log::{
+    ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote,
+};
 
 use crate::commands::get::VariableLine;
 use crate::commands::inspect::health::{DamageLine, DerivedDamageLine, HealthLine, LostLine};
@@ -30,8 +32,8 @@ use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::{
-    archive, blobs, drill, init, lab, next, plan, prime, questions, recover, report, run, serve,
-    setup, verify, work,
+    archive, blobs, drill, erase, init, lab, next, plan, prime, questions, recover, report, run,
+    serve, setup, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -113,6 +115,8 @@ json_lines! {
     "plan_step" of inspect => views::plan::PlanStepLine<'_>;
     "prime" of prime => prime::PrimeLine;
     "replan_record" of inspect => views::plan::ReplanRecordLine<'_>;
+    "erase_plan" of erase => erase::ErasePlanLine;
+    "erased" of erase => erase::ErasedLine;
     "prune_plan" of archive, prune => PrunePlanLine;
     "progress" of inspect => views::progress::ProgressLine;
     "question" of inspect => QuestionLine;
@@ -177,6 +181,7 @@ fn add_events(schema: &mut crate::json::PublishedSchema) {
     schema.define::<RetentionNote>(&note(Kind::RetentionNote));
     schema.define::<BatchKeyJson<'_>>(&note(Kind::BatchKey));
     schema.define::<Note>(&note(Kind::Note));
+    schema.define::<ErasureNote>(&note(Kind::Erasure));
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) mod completions;
 pub(crate) mod decide;
 pub(crate) mod drill;
 pub(crate) mod effect;
+pub(crate) mod erase;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod get;

@@ -61,7 +61,9 @@ pub use collect_blobs::{CollectBlobsAnswer, CollectBlobsRequest};
 pub use decide::{DecideAnswer, DecideRequest};
 pub use effect::{EffectAnswer, EffectRequest, EffectState};
 pub use find::StepOfRun;
-pub(crate) use find::{check_name, default_run, run_of, run_or_only, run_status, step_hint};
+pub(crate) use find::{
+    check_name, default_run, run_of, run_or_only, run_status, step_hint, step_of,
+};
 pub use fork::{ForkAnswer, ForkRequest};
 pub use judge::{JudgeAnswer, JudgeRequest};
 pub(crate) use kind::RequestKind;

@@ -7,8 +7,8 @@ use serde_json::Value;
 use plan_ledger::internals::format::{FrameField, SKIPPABLE_KINDS_FROM, frame_fields};
 use plan_ledger::internals::ledger::{Kind, decode};
 use plan_ledger::internals::log::{
-    GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote, RetentionNote,
-    SnapshotNote,
+    ErasureNote, GapNote, LoggedRecord, LoggedRetentionNote, RecordStatus, RecoveryNote,
+    RetentionNote, SnapshotNote,
 };
 use plan_ledger::{BatchKey, Event, Note, RunId};
 
@@ -16,7 +16,8 @@ use crate::json::{EventSchema, TimeJson};
 use crate::output::escape_control;
 
 use super::text::event::{
-    event_subject, event_text, gap_text, note_text, pruned_text, recovery_text, snapshot_text,
+    erasure_text, event_subject, event_text, gap_text, note_text, pruned_text, recovery_text,
+    snapshot_text,
 };
 use crate::output::render::Paint;
 use crate::protocol::hex;
@@ -33,6 +34,7 @@ pub(crate) enum RecordContent {
     /// The idempotency key of a batch.
     Key(String),
     Note(Note),
+    Erasure(ErasureNote),
     /// A kind that this program does not know and may skip.
     Skipped,
     /// The payload cannot be decoded, and why.
@@ -66,6 +68,9 @@ impl RecordContent {
                     Err(error) => Self::Unreadable(error.to_string()),
                 }
             }
+            Ok(None) if record.kind == Kind::Erasure.number() => {
+                ErasureNote::from_record(record).map_or(Self::Skipped, Self::Erasure)
+            }
             Ok(None) if record.kind == Kind::Note.number() => {
                 Note::in_record(record).map_or(Self::Skipped, Self::Note)
             }
@@ -84,6 +89,7 @@ impl RecordContent {
             Self::Pruned(note) => ContentJson::Pruned(note),
             Self::Key(key) => ContentJson::Key(BatchKeyJson { key }),
             Self::Note(note) => ContentJson::Note(note),
+            Self::Erasure(note) => ContentJson::Erasure(note),
             Self::Skipped | Self::Unreadable(_) => return None,
         })
     }
@@ -116,6 +122,7 @@ enum ContentJson<'a> {
     Pruned(&'a RetentionNote),
     Key(BatchKeyJson<'a>),
     Note(&'a Note),
+    Erasure(&'a ErasureNote),
 }
 
 /// The idempotency key of a batch.
@@ -272,6 +279,7 @@ pub(crate) fn content_text(record: &LoggedRecord, content: &RecordContent) -> (P
             (Paint::Faint, format!("key of the batch: {}", escape_control(key)))
         }
         RecordContent::Note(comment) => (Paint::Notice, note_text(comment)),
+        RecordContent::Erasure(note) => (Paint::Notice, erasure_text(note)),
         RecordContent::Skipped => {
             let text = format!(
                 "{} bytes of a kind that this program does not know (kinds from \

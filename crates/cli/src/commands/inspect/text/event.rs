@@ -1,6 +1,8 @@
 //! Every event as one line of text.
 
-use plan_ledger::internals::log::{GapNote, RecoveryNote, RetentionNote, SnapshotNote};
+use plan_ledger::internals::log::{
+    ErasureNote, GapNote, RecoveryNote, RetentionNote, SnapshotNote,
+};
 use plan_ledger::internals::plan::{
     AcceptedBasis, AfterLoss, BarrierChange, BlobOutput, BudgetChanged, CapScope, Condition,
     ConditionJudged, CostCorrected, FailureSettingsChanged, OnTimeout, Origin, QuestionAnswer,
@@ -316,6 +318,18 @@ pub(crate) fn note_text(note: &Note) -> String {
     let step = note.step.map(|step| format!(" about step #{step}")).unwrap_or_default();
     let text = escape_control(&note.text);
     format!("{} notes{step}: {text}", escape_control(&note.by))
+}
+
+pub(crate) fn erasure_text(note: &ErasureNote) -> String {
+    let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+    let records: Vec<String> = note.records.iter().map(ToString::to_string).collect();
+    format!(
+        "{} erased {} and {} of records {}",
+        escape_control(&note.by),
+        counted(count(&note.values), "value"),
+        counted(count(&note.blobs), "blob"),
+        cut(&records.join(", "), SHORT)
+    )
 }
 
 pub(crate) fn pruned_text(note: &RetentionNote) -> String {

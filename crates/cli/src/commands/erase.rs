@@ -1,0 +1,236 @@
+//! `ledger erase`: removes values from every file of a ledger.
+//!
+//! Nothing is erased without `--yes`; without it, the command prints exactly what would be erased. The
+//! JSON lines are described in `format/cli-json.md`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use plan_ledger::internals::ledger::{self, ErasePreview, EraseTarget};
+use plan_ledger::{ContentHash, Environment, LedgerView};
+
+use crate::options::{ByOption, LedgerFolder, RunOption, environment};
+use crate::output::{Code, Failure, print_line, print_message, print_text};
+use crate::protocol::counted;
+use crate::requests::{run_or_only, step_of};
+use crate::server::expect_outside;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger erase --variable api_key                  show what would be erased
+  ledger erase --variable api_key --by ana --yes   every value that the variable had, and its sources
+  ledger erase --output login --run nightly --yes  the outputs of a step, and the variables they set
+  ledger erase --record 412 --yes                  the values of a record, such as the text of a note
+  ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
+
+The bytes are gone from the log, the snapshots and the blobs; the record of the erasure stays. Every
+other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
+that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not: exports
+and archives that the command finds are listed, and so are files of attempts in the ledger's folder.
+Stop the lock holder first (`ledger serve`, `ledger run`).";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct EraseArgs {
+    #[command(flatten)]
+    folder: LedgerFolder,
+    #[command(flatten)]
+    what: TargetArgs,
+    #[command(flatten)]
+    run: RunOption,
+    /// Erase; without this, only show what would be erased
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    author: ByOption,
+    /// Print the result as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to erase.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+struct TargetArgs {
+    /// The values of this record; may be repeated
+    #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    record: Vec<u64>,
+    /// The outputs of this step (id, 37 or #37) of the run; may be repeated
+    #[arg(long, value_name = "STEP")]
+    output: Vec<String>,
+    /// Every value that this variable of the run had; may be repeated
+    #[arg(long, value_name = "NAME")]
+    variable: Vec<String>,
+    /// The blob with this hash; may be repeated
+    #[arg(long, value_name = "HASH", value_parser = parse_hash)]
+    blob: Vec<ContentHash>,
+}
+
+/// A hash in hexadecimal.
+fn parse_hash(text: &str) -> Result<ContentHash, String> {
+    ContentHash::parse(text).ok_or_else(|| "expected 64 hexadecimal digits".to_owned())
+}
+
+/// The targets, with the run and the steps that they name.
+fn targets(args: &EraseArgs, view: &LedgerView) -> Result<Vec<EraseTarget>, Failure> {
+    let TargetArgs { record, output, variable, blob } = &args.what;
+    let mut targets: Vec<EraseTarget> = record.iter().copied().map(EraseTarget::Record).collect();
+    targets.extend(blob.iter().copied().map(EraseTarget::Blob));
+    if !output.is_empty() || !variable.is_empty() {
+        let state = view.fold_recent()?.state;
+        let run = run_or_only(&state, args.run.run.as_deref())?;
+        for word in output {
+            targets.push(EraseTarget::Output(run.id, step_of(run, word)?));
+        }
+        targets.extend(variable.iter().map(|name| EraseTarget::Variable(run.id, name.clone())));
+    }
+    Ok(targets)
+}
+
+pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
+    let (dir, environment) = (args.folder.dir()?, environment());
+    let view = LedgerView::open(&dir, &environment)?;
+    let targets = targets(args, &view)?;
+    if !args.yes {
+        let preview = view.preview_erase(&targets)?;
+        let erased = Erased::of(&preview, &dir, &view, &environment)?;
+        if args.json {
+            print_line(&ErasePlanLine { erased })?;
+        } else {
+            print_text(&erased.text("would erase"))?;
+            print_message("nothing was erased: add --yes to erase it");
+        }
+        return Ok(Code::Success);
+    }
+    expect_outside(std::process::id(), &dir)?;
+    let report = ledger::erase(&dir, &environment, &targets, &args.author.by)?;
+    let erased = Erased::of(&report.preview, &dir, &view, &environment)?;
+    if args.json {
+        print_line(&ErasedLine { seq: report.note_seq, erased })?;
+    } else {
+        let seq = report.note_seq;
+        print_text(&format!("{}the erasure is record {seq}\n", erased.text("erased")))?;
+    }
+    Ok(Code::Success)
+}
+
+/// What an erasure would remove; nothing was erased.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErasePlanLine {
+    #[serde(flatten)]
+    erased: Erased,
+}
+
+/// What an erasure removed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErasedLine {
+    /// The record of the erasure.
+    seq: u64,
+    #[serde(flatten)]
+    erased: Erased,
+}
+
+/// The extent of an erasure.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Erased {
+    /// The records with a value, in order.
+    records: Vec<ErasedRecord>,
+    /// Number of values.
+    values: u64,
+    /// Hashes of the blobs.
+    blobs: Vec<String>,
+    /// Exports and archives that may still hold a value: those that the log names, and those in the
+    /// folder of the ledger and in the current folder.
+    copies: Vec<String>,
+    /// Files of attempts in the ledger's folder, which may still hold a value.
+    work_files: Vec<String>,
+}
+
+/// A record with an erased value.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ErasedRecord {
+    /// Its number.
+    seq: u64,
+    /// Its kind.
+    kind: String,
+}
+
+impl Erased {
+    fn of(
+        preview: &ErasePreview,
+        dir: &Path,
+        view: &LedgerView,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let records = preview.records.iter();
+        let record = |(seq, kind): &(u64, plan_ledger::internals::ledger::Kind)| ErasedRecord {
+            seq: *seq,
+            kind: kind.name().to_owned(),
+        };
+        let mut copies: Vec<String> =
+            preview.archives.iter().map(|archive| archive.file.clone()).collect();
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut folders = vec![parent.unwrap_or(Path::new(".")).to_owned(), PathBuf::from(".")];
+        folders.dedup();
+        for folder in folders {
+            // A folder that cannot be listed has no file that the user could be told about.
+            let found = ledger::copies_in(&folder, view).unwrap_or_default();
+            copies.extend(found.iter().map(|path| path.display().to_string()));
+        }
+        copies.dedup();
+        let mut work_files = Vec::new();
+        files_below(environment, &dir.join("work"), &mut work_files);
+        Ok(Self {
+            records: records.map(record).collect(),
+            values: u64::try_from(preview.values.len()).unwrap_or(u64::MAX),
+            blobs: preview.blobs.iter().map(plan_ledger::internals::log::BlobId::hex).collect(),
+            copies,
+            work_files,
+        })
+    }
+
+    /// The extent for people, after a verb.
+    fn text(&self, verb: &str) -> String {
+        let mut text = format!("{verb}: {}", counted(self.values, "value"));
+        let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+        if !self.blobs.is_empty() {
+            let _ = write!(text, ", {}", counted(count(&self.blobs), "blob"));
+        }
+        text.push('\n');
+        for ErasedRecord { seq, kind } in &self.records {
+            let _ = writeln!(text, "  record {seq}: {kind}");
+        }
+        for blob in &self.blobs {
+            let _ = writeln!(text, "  blob {blob}");
+        }
+        for (what, files) in [
+            ("copies that may still hold it; remove them yourself", &self.copies),
+            ("files of attempts that may still hold it; remove them yourself", &self.work_files),
+        ] {
+            if !files.is_empty() {
+                let _ = writeln!(text, "{what}:");
+                for file in files {
+                    let _ = writeln!(text, "  {file}");
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The files below a folder; none if it does not exist.
+fn files_below(environment: &Environment, folder: &Path, found: &mut Vec<String>) {
+    use plan_ledger::internals::storage::EntryKind;
+    for entry in environment.storage.list(folder).unwrap_or_default() {
+        let path = folder.join(&entry.name);
+        match entry.kind {
+            EntryKind::Folder => files_below(environment, &path, found),
+            EntryKind::File => found.push(path.display().to_string()),
+            EntryKind::Other => {}
+        }
+    }
+}

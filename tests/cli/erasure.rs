@@ -1,0 +1,116 @@
+//! Erasing values with the program: what it shows, what is gone, and what stays. The laboratory crashes
+//! an erasure at each call in `src/ledger/retention/erase_tests.rs`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::command::{Place, start};
+
+const NEEDLE: &str = "correct-horse-battery-staple";
+
+const PLAN: &str = "\
+steps:
+  - {id: login, outputs: [token]}
+";
+
+/// A run whose first step reports the needle, a note with it, and an export.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let worker = format!(r#"echo '{{"token": "{NEEDLE}"}}'"#);
+    place.ledger_with(&["run", "plan.yaml", "--worker", &worker, "--quiet"]).code(0);
+    place.ledger_with(&["note", &format!("it is {NEEDLE}"), "--by", "ana"]).code(0);
+    place.ledger("export -o old.jsonl").code(0);
+    place
+}
+
+/// The files below a folder that contain the needle.
+fn files_with_needle(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_with_needle(&path));
+        } else if fs::read(&path).is_ok_and(|bytes| {
+            bytes.windows(NEEDLE.len()).any(|window| window == NEEDLE.as_bytes())
+        }) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn line(text: &str) -> Value {
+    serde_json::from_str(text.lines().next().unwrap()).unwrap()
+}
+
+/// The number of the newest note.
+fn note(place: &Place) -> u64 {
+    let notes = place.ledger("inspect .ledger records --kind note --json").code(0).out;
+    let lines = notes.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let seqs =
+        lines.filter(|line| line["type"] == "record").filter_map(|line| line["seq"].as_u64());
+    seqs.last().unwrap()
+}
+
+#[test]
+fn erased_output_is_gone_and_the_ledger_is_whole() {
+    let place = place();
+    let root = place.ledger("root").code(0).out;
+    let plan = place.ledger("erase --output login --json").code(0).out;
+    let plan = line(&plan);
+    assert_eq!(plan["type"], "erase_plan");
+    let kinds: Vec<&str> =
+        plan["records"].as_array().unwrap().iter().filter_map(|it| it["kind"].as_str()).collect();
+    assert_eq!(kinds, ["receipt_recorded", "variable_set"]);
+    let copies = plan["copies"].as_array().unwrap();
+    assert!(copies[0].as_str().unwrap().ends_with("old.jsonl"), "{copies:?}");
+    assert!(!files_with_needle(&place.path(".ledger/log")).is_empty(), "nothing was erased");
+
+    let record = note(&place).to_string();
+    let done = place
+        .ledger_with(&["erase", "--output", "login", "--record", &record, "--yes", "--by", "ana"])
+        .code(0);
+    assert!(done.out.contains("copies that may still hold it"), "{}", done.out);
+    let work = place.path(".ledger/work");
+    let left = files_with_needle(&place.path(".ledger"));
+    assert!(left.iter().all(|path| path.starts_with(&work)), "{left:?}");
+    for path in &left {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(done.out.contains(name), "{name}: {}", done.out);
+    }
+    place.ledger_with(&["verify", "--level", "replay", "--expect-head", root.trim()]).code(0);
+    let value = place.ledger("get token").code(0).out;
+    assert!(value.contains("erased"), "{value}");
+    let notes = place.ledger("inspect .ledger records --kind note").code(0).out;
+    assert!(notes.contains("(erased)"), "{notes}");
+    let erasures = place.ledger("inspect .ledger records --kind erasure").code(0).out;
+    assert!(erasures.contains("ana erased 3 values"), "{erasures}");
+
+    // An export that is made later has the same chain, and can be imported.
+    place.ledger("export -o new.jsonl").code(0);
+    assert!(!place.read("new.jsonl").contains(NEEDLE));
+    place.ledger("import new.jsonl --ledger copy").code(0);
+    place.ledger("verify copy --level replay").code(0);
+    let roots = ["root", "root copy"].map(|command| place.ledger(command).code(0).out);
+    assert_eq!(roots[0], roots[1]);
+}
+
+#[test]
+fn erasure_needs_a_target_and_the_lock() {
+    let place = place();
+    let none = place.ledger("erase --variable nothing --yes").code(6);
+    assert!(none.err.contains("nothing to erase"), "{}", none.err);
+    place.ledger("erase --yes").code(2);
+    place.ledger("erase --blob 12 --yes").code(2);
+    let server = start(&mut place.command(&["serve"]));
+    while !place.path(".ledger/serve.sock").exists() {
+        std::thread::yield_now();
+    }
+    let busy = place.ledger("erase --variable token --yes").code(5);
+    assert!(!busy.err.is_empty());
+    server.signal("TERM");
+    server.end();
+}
