@@ -12,6 +12,7 @@
 //! - Text from plans, workers and files is escaped before it is printed.
 //! - `format/inspect-json.md` describes the JSON lines; each line carries the schema's version.
 
+mod answers;
 mod byte_map;
 mod command;
 mod context;

@@ -15,6 +15,7 @@ use plan_ledger::{
     Run, RunId, StepNumber, StepStatus,
 };
 
+use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::ledger_at::LedgerAt;
 use crate::commands::inspect::next_action::{NextAction, NextActionJson, gone_steps};
 use crate::commands::inspect::text::units::span;
@@ -45,6 +46,8 @@ pub(crate) struct UserViewLine<'a> {
     run: RunId,
     /// Whether a runner is at work on the ledger; null for a past state, or if it is unknown.
     runner_at_work: Option<bool>,
+    /// The questions that another person answered than the one whom they were for.
+    answers_of_others: Vec<AnswerOfAnother>,
     /// The steps that did not begin and have files that changed since the plan was made although no
     /// other step may change them; null if that is not known.
     stale_files: Option<Vec<StaleFilesJson>>,
@@ -79,12 +82,18 @@ impl<'a> UserViewLine<'a> {
                 RunnerStatus::AtWork(_) => Some(true),
                 RunnerStatus::Absent(_) => Some(false),
             },
+            answers_of_others: Vec::new(),
             stale_files: None,
             steps: *total_steps,
             title,
             trusted_checks: TrustedCheckJson::of_run(run),
             warnings,
         }
+    }
+
+    /// The same with the questions that another person answered.
+    pub(crate) fn with_answers(self, answers_of_others: Vec<AnswerOfAnother>) -> Self {
+        Self { answers_of_others, ..self }
     }
 
     /// The same with the files that changed since the plan was made.

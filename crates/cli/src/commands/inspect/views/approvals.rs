@@ -7,9 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{Route, StepEvent};
-use plan_ledger::{Event, PauseCause, QuestionId, Run, RunId, RunStatus, StepNumber, Timestamp};
+use plan_ledger::internals::plan::Route;
+use plan_ledger::{Event, QuestionId, Run, RunId, RunStatus, StepNumber, Timestamp};
 
+use crate::commands::inspect::answers::{answered, asked_person, author};
 use crate::commands::inspect::context::{Form, InspectContext};
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
@@ -117,61 +118,6 @@ fn need(item: &Pending) -> Option<Need> {
         | Pending::Caps { .. }
         | Pending::Blocked { .. } => return None,
     })
-}
-
-/// The question that an event asks, and the person whom it is for.
-fn asked_person(seq: u64, event: &Event) -> Option<(QuestionId, &str)> {
-    let body = match event {
-        Event::QuestionAsked(event) => &event.asked,
-        Event::Step(record) => match &record.event {
-            StepEvent::StepAsked(asked) => asked,
-            _ => return None,
-        },
-        _ => return None,
-    };
-    Some((QuestionId(seq), body.to.as_deref()?))
-}
-
-/// The question that an event answers.
-fn answered(event: &Event) -> Option<QuestionId> {
-    match event {
-        Event::QuestionAnswered(event) => Some(event.answered.question),
-        Event::Step(record) => match &record.event {
-            StepEvent::StepAnswered(event) => Some(event.question),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The person who caused an event; `None` for workers, policies and the runner.
-fn author(event: &Event) -> Option<&str> {
-    let by = match event {
-        Event::PlanReviewed(event) => &event.by,
-        Event::PlanVerdict(event) => &event.verdict.by,
-        Event::CapChanged(event) => &event.by,
-        Event::RunReopened(event) => &event.by,
-        Event::RunResumed(event) => &event.by,
-        Event::BudgetChanged(event) => &event.by,
-        Event::QuestionAnswered(event) => &event.answered.by,
-        Event::ReplanWithdrawn(event) => &event.by,
-        Event::RunPaused(event) => match &event.cause {
-            PauseCause::Person { by } => by,
-            _ => return None,
-        },
-        Event::Step(record) => match &record.event {
-            StepEvent::StepAnswered(event) => &event.by,
-            StepEvent::VerdictRecorded(event) => &event.verdict.by,
-            StepEvent::OutcomeResolved(event) => &event.by,
-            StepEvent::Skipped(event) => &event.by,
-            StepEvent::Reopened(event) => &event.by,
-            StepEvent::CostCorrected(event) => &event.by,
-            _ => return None,
-        },
-        _ => return None,
-    };
-    let is_person = !(by.is_empty() || by.starts_with("policy:") || by.starts_with("runner:"));
-    is_person.then_some(by.as_str())
 }
 
 fn print_json(

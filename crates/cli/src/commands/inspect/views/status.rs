@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use plan_ledger::internals::plan::{Activity, UserView, user_view, warnings};
 use plan_ledger::{Micros, Run, RunStatus, StepNumber, StepStatus};
 
+use crate::commands::inspect::answers::AnswerOfAnother;
 use crate::commands::inspect::context::Form;
 use crate::commands::inspect::json::views::UserViewLine;
 use crate::commands::inspect::ledger_at::LedgerAt;
@@ -32,7 +33,8 @@ pub(crate) fn show_user(
     if ledger.context.form == Form::Json {
         let warnings = warnings(run, ledger.state.time, ledger.now);
         let line = UserViewLine::of((ledger, run), &view, actions, warnings);
-        return out.json(&line.with_stale_files(stale_files(ledger, run)));
+        let line = line.with_stale_files(stale_files(ledger, run));
+        return out.json(&line.with_answers(AnswerOfAnother::of_run(ledger, run.id)));
     }
     ledger.heading("status", run, out)?;
     print_progress(run, &view, out)?;
@@ -40,6 +42,9 @@ pub(crate) fn show_user(
     print_failed(run, out)?;
     if let Some(text) = trusted_text(run) {
         out.painted(Paint::Notice, &format!("  {}", escape_control(&text)))?;
+    }
+    for answer in AnswerOfAnother::of_run(ledger, run.id).iter().rev().take(LISTED_MAX) {
+        out.painted(Paint::Notice, &format!("  {}", answer.text(run)))?;
     }
     print_warnings(ledger, run, out)?;
     print_stale(ledger, run, out)?;
