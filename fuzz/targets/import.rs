@@ -85,7 +85,7 @@ fn records(fields: &mut Fields<'_>) {
         let record = NewRecord {
             // Mostly skippable kinds: others must be events.
             kind: u16::from(fields.u8()) | if fields.u8() == 0 { 0 } else { 0x8000 },
-            codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw]),
+            codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw, Codec::Detached]),
             schema: fields.u16(),
             payload: {
                 let length = usize::from(fields.u8());

@@ -64,7 +64,7 @@ fn written(fields: &mut Fields<'_>) -> Vec<u8> {
         let seq = START.seq + number + u64::from(fields.u8() == 0xFF);
         let record = NewRecord {
             kind: fields.u16(),
-            codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw]),
+            codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw, Codec::Detached]),
             schema: fields.u16(),
             payload: {
                 let count = usize::from(fields.u8());
