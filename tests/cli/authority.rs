@@ -349,8 +349,8 @@ fn answer_of_another_person_is_reported() {
     let asked: Vec<_> = decisions.iter().filter(of).map(|line| line["asked"].clone()).collect();
     assert_eq!(asked, [Value::from("ana"), Value::from("ana"), Value::Null]);
     place.ledger("inspect approvals plan").code(0).says(&["it was for ana"]);
-    place.ledger("status plan").code(0).says(&["the question was for ana, and bob answered"]);
-    let lines = place.ledger("status plan --json").code(0).lines();
+    place.ledger("status --run plan").code(0).says(&["the question was for ana, and bob answered"]);
+    let lines = place.ledger("status --run plan --json").code(0).lines();
     let view = lines.iter().find(|line| line["type"] == "user_view").unwrap();
     let answers = view["answers_of_others"].as_array().unwrap();
     let of: Vec<_> = answers.iter().map(|it| (it["asked"].clone(), it["by"].clone())).collect();
