@@ -100,7 +100,9 @@ impl<'de> Deserializer<'de> for Shape<'_> {
             return visitor.visit_newtype_struct(self);
         }
         self.text.push_str(name);
-        visitor.visit_newtype_struct(Shape { shapes: self.shapes, text: &mut String::new() })
+        // Its forms are in the table of types.
+        let mut inside = Shapes::default();
+        visitor.visit_newtype_struct(Shape { shapes: &mut inside, text: &mut String::new() })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(

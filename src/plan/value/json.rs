@@ -38,6 +38,10 @@ const ERASED_TEXT: (&str, &str) = (r#"{"erased":""#, r#""}"#);
 
 /// The bytes of a value in binary formats.
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "Json")]
+struct JsonBytes<T>(JsonForm<T>);
+
+#[derive(Serialize, Deserialize)]
 enum JsonForm<T> {
     Text(T),
     Detached,
@@ -151,9 +155,9 @@ impl Serialize for Json {
             return self.value().serialize(serializer);
         }
         if self.salt.is_some() && detached::put(|| self.detached()) {
-            return JsonForm::<&str>::Detached.serialize(serializer);
+            return JsonBytes(JsonForm::<&str>::Detached).serialize(serializer);
         }
-        JsonForm::Text(self.as_str()).serialize(serializer)
+        JsonBytes(JsonForm::Text(self.as_str())).serialize(serializer)
     }
 }
 
@@ -162,7 +166,7 @@ impl<'de> Deserialize<'de> for Json {
         if deserializer.is_human_readable() {
             return EcoString::deserialize(deserializer).map(Self::of);
         }
-        match JsonForm::deserialize(deserializer)? {
+        match JsonBytes::deserialize(deserializer)?.0 {
             JsonForm::Text(text) => Ok(Self::of(text)),
             JsonForm::Detached => match detached::take() {
                 Some(DetachedText::Present(salt, text)) => Ok(Self { text: text.into(), salt }),
