@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use plan_ledger::internals::plan::{BarrierNeeds, StepEvent};
 use plan_ledger::internals::sim::{Fault, FaultEffect, SimDisk};
 use plan_ledger::{
-    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, Plan, Receipt, Rejection,
-    RunId, RunPolicy, RunStatus, State, Step, state_hash,
+    BatchKey, Command, Environment, ErrorKind, Event, Json, Ledger, LostCause, Plan, Receipt,
+    Rejection, RunId, RunPolicy, RunStatus, State, Step, state_hash,
 };
 
 use crate::golden::deterministic;
@@ -50,6 +50,44 @@ fn work(ledger: &Ledger, run: RunId, worker: &str) -> Option<u32> {
     let output = Json::new(&serde_json::json!(task.step.id));
     ledger.record_receipt(task.token, Receipt { output: output.into(), ..done() }).unwrap();
     Some(task.number.0)
+}
+
+/// Story: each dispatch read the log for what the twelve steps before it had produced, which took
+/// most of the time of a run.
+/// Method: in a chain, the dispatch of the last step costs as many disk calls as that of the first
+/// one; a process that reads the log is told the same.
+#[test]
+fn dispatch_tells_what_is_finished_without_reading_the_log() {
+    const STEPS: usize = 40;
+    let disk = SimDisk::new();
+    let dir = Path::new("chain.ledger");
+    let ledger = Ledger::create(dir, &on_disk(&disk)).unwrap();
+    let step = |number: usize| {
+        let after = number.checked_sub(1).map(|before| format!("s{before}"));
+        Step { id: format!("s{number}"), after: after.into_iter().collect(), ..Step::default() }
+    };
+    let plan = Plan { steps: (0..STEPS).map(step).collect(), ..Plan::default() };
+    let run = ledger.start_run("chain", &plan, RunPolicy::default()).unwrap();
+    let mut costs = Vec::new();
+    let told = loop {
+        let before = disk.calls();
+        let task = ledger.dispatch(run, "w").unwrap().unwrap();
+        costs.push(disk.calls() - before);
+        if costs.len() == STEPS {
+            ledger.report_lost(task.token.seq, LostCause::Released, "test").unwrap();
+            break task.finished;
+        }
+        let text = if costs.len() % 3 == 0 { "x".repeat(2000) } else { task.step.id };
+        let output = Json::new(&serde_json::json!(text)).into();
+        ledger.record_receipt(task.token, Receipt { output, ..Receipt::default() }).unwrap();
+    };
+    assert_eq!(costs[0], costs[STEPS - 1], "{costs:?}");
+    let sizes: Vec<(usize, u64)> =
+        told.steps.iter().map(|step| (step.output.len(), step.output_bytes)).collect();
+    assert_eq!((sizes.len(), &sizes[..3]), (12, &[(1000, 2002), (5, 5), (5, 5)][..]));
+    ledger.close().unwrap();
+    let ledger = Ledger::open_with(dir, &on_disk(&disk)).unwrap().0;
+    assert_eq!(ledger.dispatch(run, "w").unwrap().unwrap().finished, told);
 }
 
 /// Story: a receipt that exceeds a record was applied, rejected by the log, and the whole state

@@ -7,12 +7,15 @@
 
 use crate::log::LogReader;
 use crate::plan::{
-    Artifact, CompactStep, Json, Outcome, Output, Run, StepEvent, StepNumber, StepStatus,
+    Artifact, CompactStep, Json, Outcome, Output, Receipt, Run, RunId, StepEvent, StepNumber,
+    StepStatus,
 };
 
+use super::finished_cache::FinishedCache;
 use super::step_events::step_events;
 
-/// The maximum number of finished steps in a task. Each costs a few reads of the log at dispatch.
+/// The maximum number of finished steps in a task. One that this process did not see finish costs a few
+/// reads of the log at dispatch.
 pub const FINISHED_STEPS_MAX: usize = 12;
 
 /// The longest text of an output in a task, in bytes: enough for a result, not for a report. A step
@@ -53,7 +56,7 @@ pub struct FinishedStep {
 }
 
 impl Finished {
-    /// The finished steps before a step, without what they produced: [`Self::read_results`] adds it.
+    /// The finished steps before a step, without what they produced: [`Self::add_results`] adds it.
     pub(crate) fn before(run: &Run, number: StepNumber) -> Self {
         let steps = run.finished_before(number, FINISHED_STEPS_MAX).into_iter();
         let steps = steps.filter_map(|number| {
@@ -76,41 +79,77 @@ impl Finished {
         }
     }
 
-    /// Adds the outputs and the artifacts, as far as the log still has them.
-    pub(crate) fn read_results(&mut self, log: &LogReader) {
+    /// Adds the outputs and the artifacts: those that are known, and of the others what the log still
+    /// has. `log` is called at the first one that is not known.
+    pub(crate) fn add_results<'a>(
+        &mut self,
+        run: RunId,
+        known: &FinishedCache,
+        log: impl Fn() -> Option<&'a LogReader>,
+    ) {
         let accepted = self.steps.iter_mut().filter(|each| each.status == StepStatus::Accepted);
-        accepted.for_each(|step| step.read_result(log));
+        for step in accepted {
+            if let Some(result) = known.get(run, step) {
+                step.set_result(result);
+            } else if let Some(log) = log()
+                && let Some(result) = StepResult::read(log, step.last_seq)
+            {
+                known.add(run, step, &result);
+                step.set_result(result);
+            }
+        }
     }
 }
 
 impl FinishedStep {
-    fn read_result(&mut self, log: &LogReader) {
-        for read in step_events(log, self.last_seq) {
-            let Ok((_, event)) = read else { return };
-            let StepEvent::ReceiptRecorded(recorded) = event else { continue };
-            if !matches!(recorded.receipt.outcome, Outcome::Succeeded) {
-                // A person or a fallback finished the step, not this attempt.
-                return;
+    fn set_result(&mut self, result: StepResult) {
+        (self.output, self.output_bytes) = (result.output, result.output_bytes);
+        self.artifacts = result.artifacts;
+    }
+}
+
+/// What a step produced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct StepResult {
+    pub(super) output: String,
+    pub(super) output_bytes: u64,
+    pub(super) artifacts: Vec<Artifact>,
+}
+
+impl StepResult {
+    /// The result in the newest receipt of a step, of which this is the last record; `None` if a record
+    /// cannot be read.
+    fn read(log: &LogReader, last_seq: u64) -> Option<Self> {
+        for read in step_events(log, last_seq) {
+            if let (_, StepEvent::ReceiptRecorded(recorded)) = read.ok()? {
+                return Some(Self::of(&recorded.receipt));
             }
-            match &recorded.receipt.output {
-                Output::Inline(value) => self.set_output(value),
-                Output::Blob(blob) => self.output_bytes = blob.length,
-            }
-            self.artifacts = recorded.receipt.artifacts;
-            return;
         }
+        Some(Self::default())
     }
 
-    fn set_output(&mut self, value: &Json) {
-        let text = value.as_str();
-        if text == "null" {
-            return;
+    pub(super) fn of(receipt: &Receipt) -> Self {
+        if !matches!(receipt.outcome, Outcome::Succeeded) {
+            // A person or a fallback finished the step, not this attempt.
+            return Self::default();
         }
-        self.output_bytes = text.len().try_into().unwrap_or(u64::MAX);
-        let fits = (0..=FINISHED_OUTPUT_BYTES_MAX.min(text.len())).rev();
-        let start = fits.into_iter().find_map(|end| text.get(..end));
-        start.unwrap_or_default().clone_into(&mut self.output);
+        let (output, output_bytes) = match &receipt.output {
+            Output::Inline(value) => start_of(value),
+            Output::Blob(blob) => (String::new(), blob.length),
+        };
+        Self { output, output_bytes, artifacts: receipt.artifacts.clone() }
     }
+}
+
+/// The start of a text that fits into a task, and the length of the whole; nothing for `null`.
+fn start_of(value: &Json) -> (String, u64) {
+    let text = value.as_str();
+    if text == "null" {
+        return (String::new(), 0);
+    }
+    let mut ends = (0..=FINISHED_OUTPUT_BYTES_MAX.min(text.len())).rev();
+    let start = ends.find_map(|end| text.get(..end)).unwrap_or_default();
+    (start.to_owned(), text.len().try_into().unwrap_or(u64::MAX))
 }
 
 /// The first line of the title or of the goal.

@@ -7,7 +7,8 @@
 //! - `changes`: the fields that differ between two records of the log.
 //! - `compare`: the differences between two runs.
 //! - `run_diff`: the differences between two states of a run, for `trace` and `changes`.
-//! - `finished`: what was done before a step, for the task of its worker.
+//! - `finished`: what was done before a step, for the task of its worker; `finished_cache` remembers
+//!   what the last steps produced.
 //! - `timeline`, `cost`, `attempts`, `metrics`: summaries of a run's records.
 
 pub(crate) mod attempts;
@@ -15,6 +16,7 @@ pub(crate) mod changes;
 pub(crate) mod compare;
 pub(crate) mod cost;
 pub(crate) mod finished;
+pub(crate) mod finished_cache;
 pub(crate) mod lineage;
 pub(crate) mod metrics;
 pub(crate) mod run;

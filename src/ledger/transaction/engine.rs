@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{ClockAnchor, NewRecord};
 use crate::ledger::blobs::OutputStore;
 use crate::ledger::environment::{Environment, ledger_time};
+use crate::ledger::history::finished_cache::FinishedCache;
 use crate::ledger::snapshot::scheduler::SnapshotScheduler;
 use crate::ledger::snapshot::store;
 use crate::log::{Ack, Batch, BatchKey, Durability, Log, LogReader, Ticket};
@@ -37,6 +38,7 @@ pub(crate) struct Engine {
     pub(crate) outputs: OutputStore,
     pub(crate) planned_files: PlannedFilesCache,
     pub(super) receipts: RecentReceipts,
+    pub(super) finished: FinishedCache,
     /// Held by the thread that records what is due.
     pub(super) ticking: Mutex<()>,
     /// The ledger's time when it was opened.
@@ -118,6 +120,7 @@ impl Engine {
             environment: environment.clone(),
             planned_files: PlannedFilesCache::default(),
             receipts: RecentReceipts::default(),
+            finished: FinishedCache::default(),
             ticking: Mutex::new(()),
             clock: log.clock(),
             log,

@@ -191,6 +191,7 @@ impl Engine {
             shared.freshness = Freshness::Current;
             shared.has_backlog = has_backlog;
             shared.cache_records(key.map(|_| expected), &events);
+            self.finished.follow(&events);
             drop(guard);
             let names_blob = events.iter().any(|(_, event)| blob_of(event).is_some());
             let submitted = Submitted::new(self, result, events, DependsOn::records(ticket));

@@ -1,5 +1,6 @@
 //! The task of a worker: a dispatched step, with everything that the worker needs.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use crate::ledger::history::attempts::{self, EarlierAttempt};
@@ -101,14 +102,14 @@ impl Task {
 /// that the log still has, and the planned files.
 pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
     task.planned_files = planned_files(engine, task.run, &task.step);
-    // Reading the log takes time, and a first attempt at a first step has nothing before it.
-    let has_past = task.attempt > 1 || !task.finished.steps.is_empty();
-    if has_past && let Ok(log) = engine.reader() {
-        if task.attempt > 1 {
-            task.earlier = attempts::before(&log, task.token.seq);
-        }
-        task.finished.read_results(&log);
+    // Reading the log takes time, and most tasks need nothing from it.
+    let log = LazyCell::new(|| engine.reader().ok());
+    if task.attempt > 1
+        && let Some(log) = &*log
+    {
+        task.earlier = attempts::before(log, task.token.seq);
     }
+    task.finished.add_results(task.run, &engine.finished, || log.as_ref());
     task
 }
 
