@@ -36,7 +36,7 @@ pub use read_report::{Correction, CorrectionKind, OPTIONAL_TAG, PartKind, ReadRe
 pub use schema::schema;
 pub use syntax::{FILE_BYTES_MAX, json_problem};
 pub use tools::read_tool_registry;
-pub use write::{ExportFormat, escape_dot, escape_mermaid, render};
+pub use write::{ExportFormat, escape_dot, escape_mermaid, lost_fields, render};
 
 #[cfg(test)]
 mod tests;

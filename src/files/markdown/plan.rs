@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::document::Document;
 use super::labels::Label;
 use super::list_markers::Checkbox;
-use super::spelling::in_common_spelling;
+use super::spelling::{in_common_spelling, step_lines};
 use super::surrounding;
 use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
@@ -19,8 +19,10 @@ use crate::files::plan_file::PlanFormat;
 use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG};
 use crate::plan::{Criterion, Phase, Step};
 
-/// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks.
+/// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks, as they
+/// are where lines say `step 1:`.
 pub(crate) fn parse(name: &str, text: &str, is_prose_allowed: bool) -> Option<PlanDraft> {
+    let is_prose_allowed = is_prose_allowed || step_lines(text) >= 2;
     let text = in_common_spelling(text);
     let document = Document::new(&text);
     let selection = select_tasks(&document, is_prose_allowed)?;
@@ -42,6 +44,7 @@ fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection)
         draft,
         names: BTreeMap::new(),
         sequence: Vec::new(),
+        ids: BTreeSet::new(),
         blocked: BTreeMap::new(),
         uses_order: false,
         waves: waves::dependencies(document.text),
@@ -235,8 +238,9 @@ struct PlanBuilder<'a> {
     draft: PlanDraft,
     /// The tasks of each name in lower case, in the order of the text: phase and id.
     names: BTreeMap<String, Vec<(Option<String>, String)>>,
-    /// All ids in the order of the text.
+    /// All ids in the order of the text, and as a set.
     sequence: Vec<String>,
+    ids: BTreeSet<String>,
     /// The tasks that say of themselves that they block another one, by the id of that one.
     blocked: BTreeMap<String, Vec<String>>,
     /// Whether a task without dependencies follows the order.
@@ -256,6 +260,7 @@ impl PlanBuilder<'_> {
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             self.names.entry(name).or_default().push((phase.map(str::to_owned), id.clone()));
         }
+        self.ids.insert(id.clone());
         self.sequence.push(id);
         for subtask in &task.subtasks {
             self.index_names(subtask, phase);
@@ -349,6 +354,10 @@ impl PlanBuilder<'_> {
         let (mut found, mut unknown) = (Vec::new(), Vec::new());
         let inline = inline.into_iter().map(|name| (task.line, name));
         for (line, name) in inline.chain(labelled) {
+            if self.ids.contains(&name) {
+                found.push(name);
+                continue;
+            }
             for part in name.split(" and ") {
                 if let Some(ids) = self.resolve(part, phase) {
                     found.extend(ids);
@@ -425,6 +434,12 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         after,
         ..Step::default()
     };
+    // What must hold is known before a time limit asks a person about it.
+    for text in labelled.texts(Label::Success) {
+        let (criterion, name) = success_criterion(&text);
+        step.acceptance.push(criterion);
+        step.outputs.extend(name);
+    }
     let mut words = Vec::new();
     for (field, values) in labelled.typed() {
         let values = values.into_iter().map(Value::String).collect::<Vec<_>>();
@@ -433,11 +448,6 @@ fn step(task: &Task, phase: Option<&str>, after: Vec<String>, unknown: &[String]
         }
     }
     paragraphs.extend(Some(words.join("\n")).filter(|words| !words.is_empty()));
-    for text in labelled.texts(Label::Success) {
-        let (criterion, name) = success_criterion(&text);
-        step.acceptance.push(criterion);
-        step.outputs.extend(name);
-    }
     if let Some(word) = labelled.texts(Label::Priority).first() {
         match priority(word) {
             Some(priority) => step.priority = priority,

@@ -29,7 +29,11 @@ const EXTRA_SECTIONS: &[(&str, &str)] = &[
     ("new files", "files_to_create"),
     ("dependency changes", "dependency_changes"),
     ("assumptions", "assumptions"),
+    ("decisions", "decisions"),
 ];
+
+/// The start of a comment with a note about a run, which is not part of the plan.
+pub(crate) const NOTE_START: &str = "<!-- ledger: ";
 
 /// Reads the text around the tasks into the draft.
 pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &TaskSelection) {
@@ -58,6 +62,7 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
             fields.entry("from").or_insert_with(|| Value::String(from.to_owned()));
         }
     }
+    take_notes(&mut remaining, document.text);
     for (at, section) in document.sections.iter().enumerate().skip(1) {
         let range = section.range.start..document.subtree_end(at);
         if remaining.overlaps_taken(range.clone()) {
@@ -117,6 +122,18 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
     plan.extra = tool_extra(EXTRA, fields);
     report(draft, document, selection, &remaining, &read);
     draft.plan_file.plan.context = remaining.into_text();
+}
+
+/// Leaves out the comments with notes about a run.
+fn take_notes(remaining: &mut RemainingText<'_>, text: &str) {
+    let mut start = 0_usize;
+    for line in text.split_inclusive('\n') {
+        let end = start.saturating_add(line.len());
+        if line.starts_with(NOTE_START) && line.trim_end().ends_with("-->") {
+            remaining.take(start..end);
+        }
+        start = end;
+    }
 }
 
 /// Reports the parts that are neither tasks nor fields.

@@ -14,6 +14,8 @@ pub(super) struct TaskHead<'a> {
 pub(super) enum IdStyle {
     /// Ids of spec-kit, such as `T001` or `T031a`.
     SpecKit,
+    /// A name in backquotes and a colon: `` `pull_credit`: ``.
+    Named,
     /// Numbers with dots, or letters with a number.
     Any,
     /// No ids.
@@ -53,6 +55,9 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
 
 /// The id at the start of a text, and the words after it.
 fn leading_id(text: &str, style: IdStyle) -> Option<(&str, &str)> {
+    if style == IdStyle::Named {
+        return leading_name(text);
+    }
     let marks: &[char] = &['*', '`', '_'];
     let start = text.trim_start_matches(marks);
     let (start, has_keyword) = ["Task ", "task ", "Step ", "step "]
@@ -73,6 +78,13 @@ fn leading_id(text: &str, style: IdStyle) -> Option<(&str, &str)> {
     Some((id, rest.trim_start()))
 }
 
+/// A name in backquotes and a colon at the start of a text, and the words after it.
+pub(super) fn leading_name(text: &str) -> Option<(&str, &str)> {
+    let (name, rest) = text.trim_start().strip_prefix('`')?.split_once("`:")?;
+    let is_name = !name.is_empty() && name.trim() == name && !name.contains('`');
+    is_name.then(|| (name, rest.trim_start()))
+}
+
 fn is_digit(c: char) -> bool {
     c.is_ascii_digit()
 }
@@ -82,7 +94,7 @@ pub(super) fn is_id(word: &str, style: IdStyle) -> bool {
     let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let letters = word.len().saturating_sub(digits.len());
     match style {
-        IdStyle::None => false,
+        IdStyle::None | IdStyle::Named => false,
         IdStyle::SpecKit => {
             let number = digits.trim_end_matches(|c: char| c.is_ascii_lowercase());
             let suffix = digits.len().saturating_sub(number.len());

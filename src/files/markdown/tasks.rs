@@ -6,8 +6,7 @@ use std::ops::Range;
 use super::document::{Document, Item, Section};
 use super::labels::{Label, LabelledText, is_acceptance_title, is_criteria_title, read_labels};
 use super::list_markers::{Checkbox, strip_checkbox, strip_marker};
-use super::spelling::step_lines;
-use super::task_ids::{IdStyle, split_head};
+use super::task_ids::{IdStyle, leading_name, split_head};
 
 /// The tasks of a text.
 pub(super) struct TaskSelection {
@@ -179,8 +178,30 @@ impl<'a> TaskSelector<'a> {
             |section: &Section| read_labels(document.lines_of(section.body..section.range.end));
         let labelled = document.sections.iter().map(labels_of).collect();
         let mut selector = Self { document, id_style: IdStyle::None, labelled };
-        selector.id_style = selector.checkbox_id_style();
+        selector.id_style = match selector.checkbox_id_style() {
+            IdStyle::SpecKit => IdStyle::SpecKit,
+            _ if selector.has_names() => IdStyle::Named,
+            style => style,
+        };
         selector
+    }
+
+    /// Whether every checkbox that is not inside another one begins with a name of its own.
+    fn has_names(&self) -> bool {
+        let mut names = BTreeSet::new();
+        let mut rest: Vec<&Item> =
+            self.document.sections.iter().flat_map(|section| &section.items).collect();
+        while let Some(item) = rest.pop() {
+            if item.checkbox.is_none() {
+                rest.extend(&item.items);
+                continue;
+            }
+            match leading_name(&item.head) {
+                Some((name, _)) if names.insert(name) => {}
+                _ => return false,
+            }
+        }
+        !names.is_empty()
     }
 
     /// The style of the ids after checkboxes.
@@ -560,8 +581,7 @@ impl<'a> TaskSelector<'a> {
         let all = || self.task_sections().flat_map(|(_, section)| &section.items);
         let is_plan = is_prose_allowed
             || self.is_only_lists()
-            || all().any(|item| item.number.is_some() && is_labelled(item))
-            || step_lines(self.document.text) >= 2;
+            || all().any(|item| item.number.is_some() && is_labelled(item));
         self.select(|_, item| is_plan && item.number.is_some())
             .or_else(|| self.select(|at, _| self.is_titled(at)))
     }

@@ -1,12 +1,16 @@
-//! Renders plans: the native format as YAML, JSON and Markdown, and graphs of the dependencies.
+//! Renders plans: the native format as YAML, JSON and Markdown, the forms of other tools, and graphs of
+//! the dependencies.
 //!
 //! Invariant: a rendered native plan reads back as the same plan with the same marks. This is
 //! checked on every call, so a value that a format cannot express is an error.
 
+mod artifact;
 mod graph;
+mod lost_fields;
 mod markdown;
 mod render;
 mod tools;
 
 pub use graph::{escape_dot, escape_mermaid};
+pub use lost_fields::lost_fields;
 pub use render::{ExportFormat, render};

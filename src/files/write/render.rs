@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::artifact::{self, TextForm};
 use super::tools::{self, Outline};
 use super::{graph, markdown};
 use crate::error::{Error, Result};
@@ -20,6 +21,10 @@ pub enum ExportFormat {
     Json,
     /// The native format as Markdown.
     Markdown,
+    /// The PLAN artifact: outcome, phases with actions, next action, risks.
+    Artifact,
+    /// `tasks.md` of spec-kit.
+    SpecKit,
     /// A Markdown check list.
     Tasks,
     /// `tasks.json` of task-master.
@@ -40,6 +45,8 @@ impl ExportFormat {
             Self::Yaml => "YAML",
             Self::Json => "JSON",
             Self::Markdown => "Markdown",
+            Self::Artifact => "a PLAN artifact",
+            Self::SpecKit => "spec-kit tasks",
             Self::Tasks => "a check list",
             Self::TaskMaster => "task-master JSON",
             Self::Beads => "beads JSON Lines",
@@ -69,7 +76,9 @@ pub fn render(plan_file: &PlanFile, format: ExportFormat) -> Result<String> {
             .map(|text| text + "\n")
             .map_err(|error| error.to_string()),
         ExportFormat::Markdown => Ok(markdown::render(plan_file)),
-        ExportFormat::Tasks => return outline(plan_file, format, tools::tasks),
+        ExportFormat::Artifact => return text_form(plan_file, format, TextForm::Artifact),
+        ExportFormat::SpecKit => return text_form(plan_file, format, TextForm::SpecKit),
+        ExportFormat::Tasks => return text_form(plan_file, format, TextForm::Tasks),
         ExportFormat::TaskMaster => return outline(plan_file, format, tools::task_master),
         ExportFormat::Beads => return outline(plan_file, format, tools::beads),
         ExportFormat::Cursor => return outline(plan_file, format, tools::cursor),
@@ -103,6 +112,12 @@ fn outline(
             Err(cannot_write(format, &format!("it would not read back ({})", error.message())))
         }
     }
+}
+
+/// Renders the outline of a plan as text that people write; it was read again.
+fn text_form(plan_file: &PlanFile, format: ExportFormat, form: TextForm) -> Result<String> {
+    let outline = Outline::of(plan_file).map_err(|why| cannot_write(format, &why))?;
+    artifact::render(plan_file, &outline, form).map_err(|why| cannot_write(format, &why))
 }
 
 fn cannot_write(format: ExportFormat, why: &str) -> Error {

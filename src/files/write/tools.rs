@@ -1,5 +1,4 @@
-//! Writes a plan in the forms of other tools: a Markdown check list, task-master, beads, and the to-do
-//! list of Cursor.
+//! Writes a plan in the forms of other tools: task-master, beads, and the to-do list of Cursor.
 //!
 //! Such a form has fewer fields than a plan. Kept are the ids of the steps, their titles, goals, text
 //! criteria, dependencies, and the marks of finished steps; a dependency on a barrier of all its members
@@ -36,11 +35,21 @@ impl Outline {
         })
     }
 
-    fn of_step<'a>(&'a self, step: &Step) -> impl Iterator<Item = &'a str> {
+    /// The steps whose dependencies differ in another outline of the same steps; `None` if the steps or
+    /// the finished ones differ.
+    pub(super) fn different(&self, other: &Self) -> Option<Vec<String>> {
+        let is_same = self.after.keys().eq(other.after.keys()) && self.finished == other.finished;
+        let differs =
+            |(id, after): &(&String, &BTreeSet<String>)| other.after.get(*id) != Some(*after);
+        let found = self.after.iter().filter(differs).map(|(id, _)| id.clone());
+        is_same.then(|| found.collect())
+    }
+
+    pub(super) fn of_step<'a>(&'a self, step: &Step) -> impl Iterator<Item = &'a str> {
         self.after.get(&step.id).into_iter().flatten().map(String::as_str)
     }
 
-    fn is_finished(&self, step: &Step) -> bool {
+    pub(super) fn is_finished(&self, step: &Step) -> bool {
         self.finished.contains(&step.id)
     }
 }
@@ -73,23 +82,6 @@ fn text_criteria(step: &Step) -> impl Iterator<Item = &str> {
         Criterion::Text(text) => Some(text.trim()),
         Criterion::Command(_) | Criterion::Cel(_) => None,
     })
-}
-
-/// A Markdown list with a box for each step.
-pub(super) fn tasks(file: &PlanFile, outline: &Outline) -> String {
-    let heading = if file.plan.title.is_empty() { "Tasks" } else { &file.plan.title };
-    let mut text = format!("# {}\n", heading.split_whitespace().collect::<Vec<_>>().join(" "));
-    for step in &file.plan.steps {
-        let mark = if outline.is_finished(step) { 'x' } else { ' ' };
-        let after: Vec<&str> = outline.of_step(step).collect();
-        let after = if after.is_empty() { "none".to_owned() } else { after.join(", ") };
-        // Writing to a string does not fail.
-        let _ = write!(text, "\n- [{mark}] {} {}\n  - Depends on: {after}\n", step.id, title(step));
-        for criterion in text_criteria(step) {
-            let _ = writeln!(text, "  - Acceptance: {criterion}");
-        }
-    }
-    text
 }
 
 /// `tasks.json` of task-master.

@@ -1,20 +1,21 @@
 //! `ledger plan export`: converts a plan file to another form, or writes the plan of a run to a file.
 //!
-//! The converted file reads as the same plan, with the same marks of finished steps. The plan of a run
-//! is written in the form of the file that it came from, with its progress, its next action and its
-//! decisions, so that the next session starts from it.
+//! The converted file reads as the same plan, with the same marks of finished steps; what a form has no
+//! place for is named. The plan of a run is written in the form of the file that it came from, with its
+//! progress, its next action and its decisions, so that the next session starts from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::{Value, json};
 
-use plan_ledger::internals::files::PlanFile;
+use plan_ledger::internals::files::{self, PlanFile, PlanFormat};
 use plan_ledger::internals::ledger::time_of;
 use plan_ledger::internals::plan::{AcceptedBasis, CompactPlan};
-use plan_ledger::{LedgerView, Run, State, StepStatus, plan_hash};
+use plan_ledger::{LedgerView, Plan, Run, State, StepStatus, plan_hash};
 
-use crate::commands::inspect::{Surroundings, next_action};
+use crate::commands::inspect::{Surroundings, name_and_title, next_action};
 use crate::commands::last_runner::RunnerStatus;
 use crate::commands::read_report::print_read_report;
 use crate::commands::read_state::read_state;
@@ -22,13 +23,14 @@ use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, print_message, print_raw};
 use crate::runner::DeadClaim;
 
-use super::forms::{FORMS, FormChoice, converted, count_of, write_new};
+use super::forms::{FORMS, FormChoice, converted, count_of, lost_in, write_new};
 
 fn help() -> String {
     format!(
         "Examples:\n  ledger plan export tasks.json -o plan.yaml\n  \
          ledger plan export issues.jsonl --form md -o plan.md\n  \
-         ledger plan export my-plan -o plan.md            the plan of a run, with its progress\n\n\
+         ledger plan export my-plan -o plan.md            the plan of a run, with its progress\n  \
+         ledger plan export my-plan --form plan           the same as a PLAN artifact\n\n\
          Steps that the file marks as done stay marked. A word that is not a file names a run.\n\n\
          {FORMS}"
     )
@@ -63,11 +65,20 @@ pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     if !imported.report.is_empty() {
         print_read_report(&args.file, &imported);
     }
-    let text = converted(&args.file, &imported, args.form.unwrap_or(FormChoice::Yaml))?;
-    write(args, &imported, &text)
+    let form = args.form.unwrap_or(FormChoice::Yaml);
+    let text = converted(&args.file, &imported, form)?;
+    write(args, &imported, form, &text)
 }
 
-fn write(args: &PlanExportArgs, plan: &PlanFile, text: &str) -> Result<Code, Failure> {
+fn write(
+    args: &PlanExportArgs,
+    plan: &PlanFile,
+    form: FormChoice,
+    text: &str,
+) -> Result<Code, Failure> {
+    if let Some(lost) = lost_in(plan, form, text) {
+        print_message(&lost);
+    }
     match &args.output {
         None => print_raw(text)?,
         Some(path) => {
@@ -91,21 +102,66 @@ fn export_run(args: &PlanExportArgs, state: &State, name: &str) -> Result<Code, 
         let has = run.steps.iter().filter(|step| step.status == status);
         has.map(|step| (step.id().to_owned(), format!("run {name}"))).collect()
     };
-    let file = PlanFile::of_run(plan, with(StepStatus::Accepted), with(StepStatus::Skipped));
+    let mut file = PlanFile::of_run(plan, with(StepStatus::Accepted), with(StepStatus::Skipped));
+    let notes = Notes::of(args, state, run)?;
+    if form == FormChoice::Plan {
+        notes.add_to(&mut file.plan);
+        let text = converted(&args.file, &file, form)?;
+        return write(args, &file, form, &text);
+    }
     let text = converted(&args.file, &file, form)?;
-    write(args, &file, &with_notes(&text, form, &notes(args, state, run)?))
+    write(args, &file, form, &with_notes(&text, form, &notes.lines()))
 }
 
-/// The form of the file that the first version of a run came from.
+/// The form of the file that the first version of a run came from: of the file itself while it is there,
+/// else by its name and what its steps look like.
 fn form_of(run: &Run) -> FormChoice {
     let file = run.versions.iter().find_map(|version| version.provenance.as_ref()?.file.clone());
-    let ending = file.as_deref().map(Path::new).and_then(Path::extension);
+    let file = file.as_deref().map(Path::new);
+    if let Some(form) = file.and_then(form_of_file) {
+        return form;
+    }
+    let ending = file.and_then(Path::extension);
     match ending.and_then(|ending| ending.to_str()) {
-        Some("md" | "markdown") => FormChoice::Md,
+        Some("md" | "markdown") => form_of_markdown(run),
         Some("jsonl") => FormChoice::Beads,
         Some("json") if is_of_task_master(run) => FormChoice::TaskMaster,
         Some("json") => FormChoice::Json,
         _ => FormChoice::Yaml,
+    }
+}
+
+fn form_of_file(path: &Path) -> Option<FormChoice> {
+    Some(match files::read(path).ok()?.format {
+        PlanFormat::Yaml => FormChoice::Yaml,
+        PlanFormat::Json => FormChoice::Json,
+        PlanFormat::NativeMarkdown => FormChoice::Md,
+        PlanFormat::TaskMaster => FormChoice::TaskMaster,
+        PlanFormat::Beads => FormChoice::Beads,
+        PlanFormat::Cursor => FormChoice::Cursor,
+        PlanFormat::SpecKit => FormChoice::SpecKit,
+        PlanFormat::Markdown => {
+            let text = std::fs::read_to_string(path).ok()?;
+            let is_artifact = text.lines().any(|line| line.starts_with("# PLAN:"));
+            if is_artifact { FormChoice::Plan } else { FormChoice::Tasks }
+        }
+        _ => return None,
+    })
+}
+
+fn form_of_markdown(run: &Run) -> FormChoice {
+    let Some(plan) = run.plan().map(CompactPlan::decode) else { return FormChoice::Md };
+    let is_spec_kit = |id: &str| {
+        let number = id.strip_prefix('T').unwrap_or_default();
+        number.len() >= 2 && number.chars().all(|c| c.is_ascii_digit())
+    };
+    let markdown = plan.extra.get("markdown");
+    if markdown.is_some_and(|fields| fields.get("next_action").is_some()) {
+        FormChoice::Plan
+    } else if plan.steps.iter().all(|step| is_spec_kit(&step.id)) {
+        FormChoice::SpecKit
+    } else {
+        FormChoice::Md
     }
 }
 
@@ -115,61 +171,121 @@ fn is_of_task_master(run: &Run) -> bool {
     plan.is_some_and(|plan| plan.steps.iter().any(|step| step.extra.contains_key("taskmaster")))
 }
 
-/// The next action, and the decisions of people about the plan and its steps.
-fn notes(args: &PlanExportArgs, state: &State, run: &Run) -> Result<Vec<String>, Failure> {
-    let dir = &args.ledger.dir;
-    let view = LedgerView::open(dir, &environment())?;
-    let runner = &RunnerStatus::of(dir, view.log());
-    let now = time_of(dir, &environment(), state.time)?;
-    let dead = &DeadClaim::all(dir);
-    let next = next_action(state, run, Surroundings { dir, now, runner, dead });
-    let mut notes = vec![format!("Next action: {}", next.text)];
-    for (number, version) in (1..).zip(&run.versions) {
-        let note = if version.note.is_empty() { &version.reason } else { &version.note };
-        if !note.is_empty() {
-            notes.push(format!("Decision: version {number}: {note}"));
-        }
-    }
-    for step in &run.steps {
-        if let Some(AcceptedBasis::Answered { by }) = step.accepted() {
-            notes.push(format!("Decision: {}: answered by {by}", step.id()));
-        }
-        if let Some((_, message)) = step.last_failure() {
-            notes.push(format!("Open: {}: {message}", step.id()));
-        }
-    }
-    Ok(notes)
+/// What the next session needs to know, beside the plan.
+struct Notes {
+    next_action: String,
+    /// The title of the step that it is about; empty if there is none.
+    next_title: String,
+    /// The decisions about the plan and its steps.
+    decisions: Vec<String>,
+    /// The last failures of steps.
+    open: Vec<String>,
 }
 
-/// A plan with notes that are not part of it: comments. JSON has none, so they go to standard error.
-fn with_notes(text: &str, form: FormChoice, notes: &[String]) -> String {
-    let lines = notes.iter().map(|note| note.split_whitespace().collect::<Vec<_>>().join(" "));
+impl Notes {
+    fn of(args: &PlanExportArgs, state: &State, run: &Run) -> Result<Self, Failure> {
+        let dir = &args.ledger.dir;
+        let view = LedgerView::open(dir, &environment())?;
+        let runner = &RunnerStatus::of(dir, view.log());
+        let now = time_of(dir, &environment(), state.time)?;
+        let dead = &DeadClaim::all(dir);
+        let next = next_action(state, run, Surroundings { dir, now, runner, dead });
+        let title = next.step.map(|number| name_and_title(run, number).1).unwrap_or_default();
+        let mut notes = Self {
+            next_action: one_line(&next.text),
+            next_title: one_line(title.lines().next().unwrap_or_default()),
+            decisions: Vec::new(),
+            open: Vec::new(),
+        };
+        for (number, version) in (1..).zip(&run.versions) {
+            let note = if version.note.is_empty() { &version.reason } else { &version.note };
+            if !note.is_empty() {
+                notes.decisions.push(one_line(&format!("version {number}: {note}")));
+            }
+        }
+        for step in &run.steps {
+            if let Some(AcceptedBasis::Answered { by }) = step.accepted() {
+                notes.decisions.push(one_line(&format!("{}: answered by {by}", step.id())));
+            }
+            if let Some((_, message)) = step.last_failure() {
+                notes.open.push(one_line(&format!("{}: {message}", step.id())));
+            }
+        }
+        Ok(notes)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let next = [format!("Next action: {}", self.next_action)].into_iter();
+        let decisions = self.decisions.iter().map(|text| format!("Decision: {text}"));
+        let open = self.open.iter().map(|text| format!("Open: {text}"));
+        next.chain(decisions).chain(open).collect()
+    }
+
+    /// Makes them sections of a PLAN artifact, beside the decisions of earlier sessions.
+    fn add_to(&self, plan: &mut Plan) {
+        let fields = plan.extra.entry("markdown".to_owned()).or_insert_with(|| json!({}));
+        let Some(fields) = fields.as_object_mut() else { return };
+        let next = match self.next_title.as_str() {
+            "" => self.next_action.clone(),
+            title => format!("{title} ({})", self.next_action),
+        };
+        fields.insert("next_action".to_owned(), json!(next));
+        let mut all = match fields.remove("decisions") {
+            Some(Value::Array(all)) => all,
+            Some(text) => vec![text],
+            None => Vec::new(),
+        };
+        for text in &self.decisions {
+            if !all.iter().any(|known| known == text) {
+                all.push(json!(text));
+            }
+        }
+        if !all.is_empty() {
+            fields.insert("decisions".to_owned(), Value::Array(all));
+        }
+        for text in &self.open {
+            if !plan.risks.contains(text) {
+                plan.risks.push(text.clone());
+            }
+        }
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A plan with notes that are not part of it: comments, which the reader leaves out. JSON has none, so
+/// they go to standard error.
+fn with_notes(text: &str, form: FormChoice, lines: &[String]) -> String {
+    let comment = |note: &String| format!("<!-- ledger: {} -->\n", note.replace("--", "- -"));
     match form {
         FormChoice::Yaml => {
-            lines.map(|note| format!("# {note}\n")).chain([text.to_owned()]).collect()
+            let notes = lines.iter().map(|note| format!("# {note}\n"));
+            notes.chain([text.to_owned()]).collect()
         }
         FormChoice::Md => {
-            let comment = |note: String| format!("<!-- {} -->\n", note.replace("--", "- -"));
-            let notes: String = lines.map(comment).collect();
+            let notes: String = lines.iter().map(comment).collect();
             let (header, plan) = text.split_once('\n').unwrap_or((text, ""));
             format!("{header}\n{notes}{plan}")
         }
-        FormChoice::Tasks => {
-            let comment = |note: String| format!("<!-- {} -->\n", note.replace("--", "- -"));
-            let notes: String = lines.map(comment).collect();
+        FormChoice::Tasks | FormChoice::SpecKit => {
+            let notes: String = lines.iter().map(comment).collect();
             let (header, plan) = text.split_once('\n').unwrap_or((text, ""));
             format!("{header}\n\n{notes}{plan}")
         }
         FormChoice::Cursor => {
-            let notes: String = lines.map(|note| format!("{note}\n")).collect();
+            let notes: String = lines.iter().map(comment).collect();
             format!("{text}\n{notes}")
         }
+        // The notes of a PLAN artifact are sections.
+        FormChoice::Plan => text.to_owned(),
         FormChoice::TaskMaster
         | FormChoice::Beads
         | FormChoice::Json
         | FormChoice::Dot
         | FormChoice::Mermaid => {
-            lines.for_each(|note| print_message(&note));
+            lines.iter().for_each(|note| print_message(note));
             text.to_owned()
         }
     }

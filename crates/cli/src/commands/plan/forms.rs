@@ -26,7 +26,11 @@ pub(super) enum FormChoice {
     Json,
     /// Our own form, as Markdown
     Md,
-    /// A Markdown check list: ids, titles, dependencies, marks
+    /// The PLAN artifact: outcome, phases with actions, next action, risks
+    Plan,
+    /// The tasks.md of spec-kit
+    SpecKit,
+    /// A Markdown check list, with a heading for each phase
     Tasks,
     /// The tasks.json of task-master
     TaskMaster,
@@ -46,6 +50,8 @@ impl From<FormChoice> for ExportFormat {
             FormChoice::Yaml => Self::Yaml,
             FormChoice::Json => Self::Json,
             FormChoice::Md => Self::Markdown,
+            FormChoice::Plan => Self::Artifact,
+            FormChoice::SpecKit => Self::SpecKit,
             FormChoice::Tasks => Self::Tasks,
             FormChoice::TaskMaster => Self::TaskMaster,
             FormChoice::Beads => Self::Beads,
@@ -73,6 +79,24 @@ pub(super) fn converted(
     Ok(match form {
         FormChoice::Json | FormChoice::TaskMaster | FormChoice::Beads => escape_json(&text),
         _ => escape_lines(&text),
+    })
+}
+
+/// What a form has no place for, for people; `None` if it keeps everything.
+pub(super) fn lost_in(imported: &PlanFile, form: FormChoice, text: &str) -> Option<String> {
+    if matches!(form, FormChoice::Dot | FormChoice::Mermaid) {
+        return None;
+    }
+    let again = files::parse("plan", text).ok()?;
+    let lost = files::lost_fields(imported, &again).into_iter();
+    let lost: Vec<String> = lost
+        .map(|(name, steps)| match steps {
+            0 => name,
+            count => format!("{name} of {}", count_of(count, "step")),
+        })
+        .collect();
+    (!lost.is_empty()).then(|| {
+        format!("this form has no place for: {}; --form md keeps everything", lost.join(", "))
     })
 }
 
