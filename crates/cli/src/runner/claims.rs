@@ -12,9 +12,12 @@
 //!   left is recorded.
 //! - Of the files that a record names, only those of the attempt are deleted.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -225,6 +228,48 @@ pub(crate) fn release_dead_claims(
         }
     }
     Ok(())
+}
+
+/// The claims of workers on this machine, at one look.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimsLook {
+    /// When a claim was last added or removed.
+    changed: Option<SystemTime>,
+    tasks: BTreeMap<OsString, Value>,
+}
+
+impl ClaimsLook {
+    /// Looks at the claims of a ledger.
+    pub(crate) fn at(ledger: &Path) -> Self {
+        let folder = claims_folder(ledger);
+        if expect_no_link(&folder).is_err() {
+            return Self::default();
+        }
+        // The time is read first: a change after it shows at the next look.
+        let changed = fs::metadata(&folder).and_then(|it| it.modified()).ok();
+        let entries =
+            fs::read_dir(&folder).into_iter().flatten().filter_map(std::result::Result::ok);
+        let tasks = entries.filter_map(|entry| {
+            let path = entry.path();
+            let is_claim = path.extension().is_some_and(|it| it == EXTENSION);
+            let file = File::open(&path).ok().filter(|_| is_claim)?;
+            let claim: Claim = serde_json::from_reader(io::BufReader::new(file)).ok()?;
+            Some((entry.file_name(), claim.task))
+        });
+        Self { changed, tasks: tasks.collect() }
+    }
+
+    /// The tasks of all claims.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = &Value> {
+        self.tasks.values()
+    }
+
+    /// Whether a claim may have come and gone since an earlier look: claims changed, but not those that
+    /// are seen.
+    pub(crate) fn missed_any_since(&self, earlier: &Self) -> bool {
+        let is_first = earlier.changed.is_none();
+        !is_first && self.changed != earlier.changed && self.tasks.keys().eq(earlier.tasks.keys())
+    }
 }
 
 /// The folder with the files of a claimed attempt, while a worker on this machine has it.

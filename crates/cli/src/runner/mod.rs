@@ -37,7 +37,8 @@ pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
 pub(crate) use claims::{
-    DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims, take_over_dead_claims,
+    ClaimsLook, DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims,
+    take_over_dead_claims,
 };
 pub use drive::{
     Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,

@@ -12,12 +12,13 @@ use crate::runner::{End, ExternalWork, Order, StartFailure, StopRequest};
 
 use super::lease::{Heartbeat, Lease};
 use super::report::ClaimedAttempt;
+use super::watch::FileWatch;
 use super::worker::Worker;
 
 /// How an attempt ended.
 pub(super) enum AttemptEnd {
-    /// The command ended, with this receipt.
-    Reported(Box<Receipt>),
+    /// The command ended, with this receipt, and perhaps with a note about the files that it changed.
+    Reported(Box<Receipt>, Option<String>),
     /// The attempt was over before its command ended: there is nothing to report.
     Over,
     /// The command did not report: its progress, the reason, and the exit code of `ledger work`.
@@ -38,6 +39,8 @@ impl Worker<'_> {
             limits: self.args.limits.limits(),
         };
         let mut lease = Lease::of(task, &self.ledger);
+        let ledger = self.ledger.clone();
+        let mut watch = FileWatch::start(&ledger, task);
         let (signals, client) = (&self.signals, &mut self.heartbeats);
         let ended = scope(|scope| {
             let failed = |error| Error::io("start the heartbeat thread", &self.ledger, error);
@@ -45,6 +48,9 @@ impl Worker<'_> {
                 .map_err(|error| StartFailure::BeforeStart(failed(error)))?;
             let ended = work.run(|| {
                 lease.renew_if_due(&heartbeat);
+                if let Some(watch) = &mut watch {
+                    watch.look();
+                }
                 match signals.request() {
                     _ if lease.is_over() => Order::End,
                     StopRequest::None | StopRequest::Drain => Order::Continue,
@@ -57,7 +63,9 @@ impl Worker<'_> {
         attempt.until = lease.until();
         match ended {
             Ok(End::Stopped) if lease.is_over() => AttemptEnd::Over,
-            Ok(End::Returned(receipt)) => AttemptEnd::Reported(receipt),
+            Ok(End::Returned(receipt)) => {
+                AttemptEnd::Reported(receipt, watch.and_then(FileWatch::finish))
+            }
             Ok(End::Stopped) => {
                 let reason = "it was ended before it reported".to_owned();
                 AttemptEnd::Lost(Work::Begun, reason, Code::Waiting)

@@ -19,6 +19,7 @@ mod guard;
 mod lease;
 mod report;
 mod retry;
+mod watch;
 mod worker;
 
 pub(crate) use args::WorkArgs;
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 use plan_ledger::Receipt;
 
 use crate::options::{WaitLoop, WaitNotice, environment, release_dead_claims};
-use crate::output::{Code, Failure, print_result};
+use crate::output::{Code, Failure, escape_control, print_message, print_result};
 use crate::protocol::{Answer, counted};
 use crate::requests::{ClaimRequest, NextStep, Work, run_or_only};
 use crate::runner::KeptClaim;
@@ -142,7 +143,13 @@ impl Worker<'_> {
         // Without the record, the claim of a worker that is killed holds until its lease expires.
         self.kept = KeptClaim::keep(&self.ledger, task, self.files.path()).ok();
         match self.run_attempt(task, &mut attempt) {
-            AttemptEnd::Reported(receipt) => self.report_and_continue(task, attempt, &receipt),
+            AttemptEnd::Reported(receipt, note) => {
+                if let Some(note) = note {
+                    let step = task.pointer("/step/id").and_then(Value::as_str).unwrap_or_default();
+                    print_message(&escape_control(&format!("step {step}: {note}")));
+                }
+                self.report_and_continue(task, attempt, &receipt)
+            }
             AttemptEnd::Over => {
                 self.remove_files(attempt);
                 let is_stopping = self.is_stopping();
