@@ -10,9 +10,12 @@ use plan_ledger::{LedgerView, RunStatus, State, StepNumber, StepState, Timestamp
 use crate::commands::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
 use crate::output::{Code, Failure, print_result};
+use crate::protocol::hand_off::files::stale_steps;
 use crate::requests::run_or_only;
 use crate::runner::DeadClaim;
 
+use super::inspect::json::views::StaleFilesJson;
+use super::inspect::views::status::stale_lines;
 use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
 
@@ -55,6 +58,9 @@ pub(crate) struct NextLine<'a> {
     run: &'a str,
     /// The last record of the ledger.
     seq: u64,
+    /// The steps that did not begin and have files that changed since the plan was made although no
+    /// other step may change them; null if that is not known.
+    stale_files: Option<Vec<StaleFilesJson>>,
     /// The id of the step concerned.
     step: Option<&'a str>,
     /// The action and the reason, for people.
@@ -69,6 +75,9 @@ fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, F
     let next = next_action(state, run, Surroundings { dir, now, runner, dead });
     let due: Option<Timestamp> = run.timers.first().map(|(due, _)| *due);
     let step = next.step.and_then(|step| run.step(step)).map(StepState::id);
+    let is_open = run.status == RunStatus::Running;
+    let stale = if is_open { stale_steps(run, None) } else { None };
+    let warnings = stale_lines(run, stale.as_deref().unwrap_or_default());
     let line = NextLine {
         action: next.action,
         command: next.command(),
@@ -77,6 +86,7 @@ fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, F
         number: next.step,
         run: &run.name,
         seq: state.seq,
+        stale_files: StaleFilesJson::of(stale),
         step,
         why: &next.text,
     };
@@ -88,6 +98,10 @@ fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, F
     if let Some(due) = due.filter(|_| next.action == "wait") {
         text.push_str("\n  until ");
         text.push_str(&time_text(due));
+    }
+    for warning in warnings {
+        text.push_str("\n  ");
+        text.push_str(&warning);
     }
     print_result(args.ledger.json, &line, &text)?;
     Ok(match (run.status, next.action) {

@@ -98,18 +98,24 @@ impl<'a> UserViewLine<'a> {
 
     /// The same with the files that changed since the plan was made.
     pub(crate) fn with_stale_files(self, stale: Option<Vec<(StepNumber, Vec<String>)>>) -> Self {
-        let json = |(step, files)| StaleFilesJson { files, step };
-        Self { stale_files: stale.map(|stale| stale.into_iter().map(json).collect()), ..self }
+        Self { stale_files: StaleFilesJson::of(stale), ..self }
     }
 }
 
 /// A step with files that changed since the plan was made.
 #[derive(Debug, Serialize, JsonSchema)]
-struct StaleFilesJson {
+pub(crate) struct StaleFilesJson {
     /// Their paths.
     files: Vec<String>,
     /// The step.
     step: StepNumber,
+}
+
+impl StaleFilesJson {
+    pub(crate) fn of(stale: Option<Vec<(StepNumber, Vec<String>)>>) -> Option<Vec<Self>> {
+        let json = |(step, files)| Self { files, step };
+        stale.map(|stale| stale.into_iter().map(json).collect())
+    }
 }
 
 /// The claim of a process that is gone.

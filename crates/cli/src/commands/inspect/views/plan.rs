@@ -12,9 +12,11 @@ use plan_ledger::internals::plan::{
 use plan_ledger::{ContentHash, Event, Limits, Plan, Run, RunId, StepNumber, StepStatus};
 
 use crate::commands::inspect::context::{Form, InspectContext};
+use crate::commands::inspect::json::views::StaleFilesJson;
 use crate::commands::inspect::ledger_at::{AtArg, LedgerAt};
 use crate::commands::inspect::output::Output;
 use crate::commands::inspect::text::status::status_paint;
+use crate::commands::inspect::views::status::{stale_files, stale_lines};
 use crate::options::RunArg;
 use crate::output::render::{Paint, Table};
 use crate::output::{Code, Failure, PlanDiffJson, escape_control, limits_text, plan_diff_text};
@@ -65,7 +67,7 @@ pub(crate) fn plan(
     let number = args.version.unwrap_or(if run.active == 0 { newest() } else { run.active });
     let version = version_of(run, number)?;
     match context.form {
-        Form::Json => print_json(run, number, version, out)?,
+        Form::Json => print_json(&ledger, run, number, version, out)?,
         Form::Text => print(&ledger, run, number, version, out)?,
     }
     ledger.finish(out)
@@ -211,6 +213,7 @@ fn print_diff(
 }
 
 fn print_json(
+    ledger: &LedgerAt<'_>,
     run: &Run,
     number: u32,
     version: &PlanVersion,
@@ -228,6 +231,7 @@ fn print_json(
         plan: version.plan.decode(),
         run: run.id,
         run_name: &run.name,
+        stale_files: StaleFilesJson::of(stale_of(ledger, run, number)),
         version: number,
         versions: versions.collect(),
     })?;
@@ -268,6 +272,9 @@ pub(crate) struct PlanLine<'a> {
     run: RunId,
     /// The name of the run.
     run_name: &'a str,
+    /// The steps that did not begin and have files that changed since the plan was made although no
+    /// other step may change them; null if that is not known, or the version is not the active one.
+    stale_files: Option<Vec<StaleFilesJson>>,
     /// The version.
     version: u32,
     /// All versions.
@@ -305,7 +312,18 @@ fn print(
     }
     print_text(version.plan.header(), out)?;
     out.line("")?;
-    print_steps(run, version, out)
+    print_steps(run, version, out)?;
+    let stale = stale_of(ledger, run, number).unwrap_or_default();
+    stale_lines(run, &stale).iter().try_for_each(|line| out.painted(Paint::Notice, line))
+}
+
+/// The files of steps that changed since the plan was made, if this is the version that counts.
+fn stale_of(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+    number: u32,
+) -> Option<Vec<(StepNumber, Vec<String>)>> {
+    if number == run.active { stale_files(ledger, run) } else { None }
 }
 
 fn print_versions(run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {

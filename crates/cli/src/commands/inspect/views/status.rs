@@ -71,21 +71,27 @@ pub(crate) fn print_warnings(
 /// Prints the steps whose files changed since the plan was made.
 fn print_stale(ledger: &LedgerAt<'_>, run: &Run, out: &mut Output<'_>) -> Result<(), Failure> {
     let stale = stale_files(ledger, run).unwrap_or_default();
-    for (number, files) in stale.iter().take(LISTED_MAX) {
+    let mut lines = stale_lines(run, &stale).into_iter();
+    lines.try_for_each(|line| out.painted(Paint::Notice, &format!("  {line}")))
+}
+
+/// A line for each of the first steps whose files changed since the plan was made.
+pub(crate) fn stale_lines(run: &Run, stale: &[(StepNumber, Vec<String>)]) -> Vec<String> {
+    let line = |(number, files): &(StepNumber, Vec<String>)| {
         let text = escape_control(&stale_text(files));
-        out.painted(Paint::Notice, &format!("  warning: {}: {text}", step_name(run, *number)))?;
-    }
-    match stale.len().saturating_sub(LISTED_MAX) {
-        0 => Ok(()),
-        rest => {
-            let text = format!("  warning: the same for {rest} more steps");
-            out.painted(Paint::Notice, &text)
-        }
-    }
+        format!("warning: {}: {text}", step_name(run, *number))
+    };
+    let mut lines: Vec<String> = stale.iter().take(LISTED_MAX).map(line).collect();
+    let rest = stale.len().saturating_sub(LISTED_MAX);
+    lines.extend((rest > 0).then(|| format!("warning: the same for {rest} more steps")));
+    lines
 }
 
 /// The files of steps that did not begin which changed since the plan was made, if that is known.
-fn stale_files(ledger: &LedgerAt<'_>, run: &Run) -> Option<Vec<(StepNumber, Vec<String>)>> {
+pub(crate) fn stale_files(
+    ledger: &LedgerAt<'_>,
+    run: &Run,
+) -> Option<Vec<(StepNumber, Vec<String>)>> {
     let is_open = run.status == RunStatus::Running;
     if is_open && !ledger.is_past() { stale_steps(run, None) } else { None }
 }
