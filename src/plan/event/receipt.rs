@@ -176,6 +176,18 @@ pub enum ReplanKind {
     ScopeChange,
 }
 
+impl ReplanKind {
+    /// The kind in words, to stand after the request; nothing for the usual one.
+    #[must_use]
+    pub fn note(self) -> &'static str {
+        match self {
+            Self::Replan => "",
+            Self::NewEvidence => " (new evidence)",
+            Self::ScopeChange => " (scope change)",
+        }
+    }
+}
+
 /// The member of a failure's payload in which a worker says when another attempt may succeed.
 pub const RETRY_AFTER: &str = "retry_after_seconds";
 

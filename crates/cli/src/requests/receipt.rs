@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use plan_ledger::internals::ledger::NextClaim;
 use plan_ledger::internals::plan::{
-    BudgetPart, Route, SecretHash, StepEvent, Warning, decide, warnings,
+    BudgetPart, ReplanKind, Route, SecretHash, StepEvent, Warning, decide, warnings,
 };
 use plan_ledger::{
     AttemptToken, Command, Error, Event, Ledger, Micros, Receipt, Rejection, Secret, State, Task,
     Timestamp, Token, Transaction,
 };
 
-use crate::protocol::{Answer, Failure, ReceiptFile, budget_used_text};
+use crate::protocol::{Answer, Failure, OutcomeWord, ReceiptFile, budget_used_text};
 
 use super::answer_line::AnswerLine;
 use super::attempt_status::AttemptStatus;
@@ -75,6 +75,18 @@ pub struct ReceiptAnswer {
     /// The parts of the run's budget of which 80 % or more is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub budget_used: Vec<BudgetPart>,
+    /// What the worker asks for instead of a result; null unless it requested a new plan version.
+    #[serde(default)]
+    pub replan: Option<ReplanAsked>,
+}
+
+/// The new plan version that a receipt requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplanAsked {
+    /// The id of the first step to do again, as the receipt names it.
+    pub from: Option<String>,
+    /// Why the plan should change.
+    pub kind: ReplanKind,
 }
 
 /// The outcome of a receipt.
@@ -128,7 +140,8 @@ impl RequestKind for ReceiptRequest {
                 Warning::SlowStep { .. } | Warning::Stalled { .. } => None,
             };
             let budget_used = used.unwrap_or_default().iter().filter_map(part).collect();
-            let answer = ReceiptAnswer { attempt: AttemptStatus::of(state, token)?, budget_used };
+            let (attempt, replan) = (AttemptStatus::of(state, token)?, self.replan());
+            let answer = ReceiptAnswer { attempt, budget_used, replan };
             // Under its key a receipt may be answered again after the next claim is over.
             let next = self.next.as_ref();
             let next = next.and_then(|next| Task::dispatched(state, events, next.secret));
@@ -151,6 +164,12 @@ impl RequestKind for ReceiptRequest {
 }
 
 impl ReceiptRequest {
+    fn replan(&self) -> Option<ReplanAsked> {
+        let ReceiptFile { outcome, from, kind, .. } = &self.receipt;
+        let asked = ReplanAsked { from: from.clone(), kind: kind.unwrap_or_default() };
+        (*outcome == OutcomeWord::ReplanRequested).then_some(asked)
+    }
+
     fn receipt(&self) -> Result<Receipt, Failure> {
         let invalid = |message| Failure::Usage(format!("invalid receipt: {message}"));
         let receipt = self.receipt.clone().into_receipt().map_err(invalid)?;
@@ -238,6 +257,9 @@ impl AnswerLine for ReceiptAnswer {
 
 impl fmt::Display for ReceiptAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)
+        write!(f, "{}: receipt; the step is {}", self.attempt.step, self.attempt.status)?;
+        let Some(ReplanAsked { from, kind }) = &self.replan else { return Ok(()) };
+        write!(f, "; another plan is requested{}", kind.note())?;
+        from.as_ref().map_or(Ok(()), |from| write!(f, " from step {from} on"))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use plan_ledger::internals::plan::ReplanKind;
 use plan_ledger::{Command, Error, Event, Rejection, ReplanTrigger, State, Token};
 
 use crate::protocol::{Failure, StepName};
@@ -58,6 +59,8 @@ pub struct RequestPlanAnswer {
     pub seq: u64,
     /// The run.
     pub run: String,
+    /// Why another version is needed.
+    pub kind: PlanRequestKind,
     /// The id of the first step to do again.
     pub from: Option<String>,
     /// Its number.
@@ -103,11 +106,22 @@ impl RequestKind for RequestPlanRequest {
             Ok(RequestPlanAnswer {
                 seq,
                 run: run.name.clone(),
+                kind: self.kind,
                 number: from.as_ref().map(|from| from.number.0),
                 from: from.map(|from| from.id),
                 status: run_status(run),
             })
         })?
+    }
+}
+
+impl PlanRequestKind {
+    fn of_plan(self) -> ReplanKind {
+        match self {
+            Self::Replan => ReplanKind::Replan,
+            Self::NewEvidence => ReplanKind::NewEvidence,
+            Self::ScopeChange => ReplanKind::ScopeChange,
+        }
     }
 }
 
@@ -131,8 +145,9 @@ impl AnswerLine for RequestPlanAnswer {
 
 impl fmt::Display for RequestPlanAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seq, run, from, .. } = self;
+        let Self { seq, run, kind, from, .. } = self;
         let from = from.as_ref().map(|from| format!(" from step {from} on")).unwrap_or_default();
-        write!(f, "run {run}: another plan is requested{from} (record {seq})")
+        let why = kind.of_plan().note();
+        write!(f, "run {run}: another plan is requested{why}{from} (record {seq})")
     }
 }

@@ -64,6 +64,10 @@ pub(super) struct ReportArguments {
     pub(super) message: Option<String>,
     /// Of a failure
     pub(super) class: Option<ReportClass>,
+    /// Of a new plan: first step to do again
+    pub(super) from: Option<String>,
+    /// Of a new plan
+    pub(super) kind: Option<ReportKind>,
     /// Paths of files that it made
     #[serde(default)]
     pub(super) artifacts: Vec<String>,
@@ -88,6 +92,15 @@ pub(super) enum ReportOutcome {
     Succeeded,
     Failed,
     ReplanRequested,
+}
+
+/// Why the plan should change.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReportKind {
+    Replan,
+    NewEvidence,
+    ScopeChange,
 }
 
 /// The class of a failure.

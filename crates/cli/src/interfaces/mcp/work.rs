@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use plan_ledger::internals::plan::ReplanKind;
 use plan_ledger::{Cost, FailureClass};
 
 use crate::commands::prime::ReadFrom;
@@ -17,7 +18,7 @@ use crate::requests::{
 
 use super::arguments::{
     ClaimArguments, EffectWord, HeartbeatArguments, ReleaseArguments, ReportArguments, ReportClass,
-    ReportOutcome,
+    ReportKind, ReportOutcome,
 };
 use super::call::{ToolCall, ToolOutcome, ToolRefusal};
 use super::forms::{Form, PersonAnswer};
@@ -131,8 +132,12 @@ pub(super) fn report(call: &ToolCall<'_>, arguments: ReportArguments) -> ToolOut
         outcome,
         class,
         message: arguments.message,
-        from: None,
-        kind: None,
+        from: arguments.from,
+        kind: arguments.kind.map(|kind| match kind {
+            ReportKind::Replan => ReplanKind::Replan,
+            ReportKind::NewEvidence => ReplanKind::NewEvidence,
+            ReportKind::ScopeChange => ReplanKind::ScopeChange,
+        }),
         payload: None,
         output: arguments.output.map(value_of),
         variables: arguments.variables.into_iter().collect(),
