@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use plan_ledger::internals::plan::{CompactStep, Criterion, Route, SecretHash, Timer, decide};
 use plan_ledger::{
-    Command, Ending, Event, Rejection, Ruling, Run, RunStatus, State, StepNumber, StepState,
-    StepStatus, Timestamp,
+    Command, Ending, Event, FailureClass, Rejection, Ruling, Run, RunStatus, State, StepNumber,
+    StepState, StepStatus, Timestamp,
 };
 
 use crate::commands::last_runner::RunnerStatus;
@@ -309,12 +309,26 @@ fn failed_run(run: &Run, dir: &Path) -> NextAction {
     let what = if names.is_empty() { "its own criteria".to_owned() } else { names.join(", ") };
     let text = format!(
         "the run failed because of {what}; retry it, or retry all failed steps with `ledger resume \
-         --retry-failed`"
+         --retry-failed`{}",
+        if lacks_replans(run, &failed) { NO_REPLANS } else { "" }
     );
     let action = NextAction { step: failed.first().copied(), ..NextAction::new("retry", text) };
     let single = failed.iter().take(LISTED_MAX).map(|number| retry(run, *number, dir));
     let action = single.fold(action, NextAction::with_command);
     if failed.len() == 1 { action } else { action.with_command(all) }
+}
+
+/// What is missing where a broken assumption failed a run.
+const NO_REPLANS: &str = "; an assumption of the plan is broken, and it allows no other plan: set \
+                          `max_replans` in its `failure`, or run it with --planner";
+
+/// Whether a step failed because an assumption is broken, and the run allows no new plan version.
+fn lacks_replans(run: &Run, failed: &[StepNumber]) -> bool {
+    let is_broken = |number: &StepNumber| {
+        let failure = run.step(*number).and_then(|step| step.last_failure());
+        failure.is_some_and(|(class, _)| *class == FailureClass::AssumptionBroken)
+    };
+    run.max_replans().is_none() && failed.iter().any(is_broken)
 }
 
 /// A failed run that only a new plan version can continue.

@@ -83,9 +83,9 @@ Examples:
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) folder: LedgerFolder,
-    /// The audience
-    #[arg(long, value_name = "VIEW", default_value = "user")]
-    view: View,
+    /// The audience; `user` also ticks what is done [default: user, without the ticks]
+    #[arg(long, value_name = "VIEW")]
+    view: Option<View>,
     /// The run, by name or number (#3); without one: all open runs, or the newest
     #[arg(long, value_name = "RUN", env = "LEDGER_RUN", hide_env_values = true)]
     run: Option<String>,
@@ -190,7 +190,10 @@ fn show_status(
     args: &StatusArgs,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    show(ledger, id, args.view, out)?;
+    show(ledger, id, args.view.unwrap_or(View::User), out)?;
+    if args.view == Some(View::User) && ledger.context.form == Form::Text {
+        print_finished(ledger.run(id)?, out)?;
+    }
     match time(args.since.as_ref(), ledger.now)? {
         Some(since) => show_since(ledger, id, since, out),
         None => Ok(()),
