@@ -255,6 +255,28 @@ fn each_role_has_its_tools() {
 }
 
 #[test]
+fn report_says_why_and_from_where_a_new_plan_is_needed() {
+    let place =
+        Place::planned("failure: {max_replans: 2}\nsteps: [{id: a}, {id: b, after: [a]}]\n");
+    let mut client = Client::of_session(&place, &["--worker", "w"]);
+    let first = client.call("ledger_claim", &json!({}))["token"].clone();
+    client.call("ledger_report", &json!({ "token": first, "outcome": "succeeded" }));
+    let second = client.call("ledger_claim", &json!({}))["token"].clone();
+    let mut report = json!({
+        "token": second, "outcome": "succeeded", "from": "a", "kind": "new_evidence",
+    });
+    let refused = client.refused("ledger_report", &report);
+    assert!(refused.contains("valid only with the outcome `replan_requested`"), "{refused}");
+    report["outcome"] = json!("replan_requested");
+    report["message"] = json!("the bureau is another one");
+    let reported = client.call("ledger_report", &report);
+    assert_eq!(reported["replan"], json!({ "from": "a", "kind": "new_evidence" }));
+    let kind = place.ledger("inspect .ledger records --kind replan_requested --json").lines();
+    assert_eq!(kind[0]["event"]["trigger"]["is"], "new_evidence");
+    client.end();
+}
+
+#[test]
 fn repeated_calls_do_nothing_twice() {
     let place = Place::planned("steps: [{id: a}, {id: b}, {id: c}]\n");
     let mut client = Client::of_session(&place, &["--worker", "w"]);

@@ -1,12 +1,14 @@
 //! The examples that people print in texts about plans, typed as they are printed, one test for
-//! each claim.
+//! each claim. [`rows`] lists the claims with their tests.
 
 mod checked;
 mod failures;
+mod generated_exports;
 mod generated_files;
 mod inputs;
 mod plan_files;
 mod planning;
 mod routing;
+mod rows;
 mod signals;
 mod views;

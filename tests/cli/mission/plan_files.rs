@@ -77,6 +77,16 @@ fn s11_labels_after_a_step_belong_to_it_indented_or_not() {
 }
 
 #[test]
+fn s11_step_lines_without_labels_are_steps() {
+    let text = "Plan v1:\nstep 1: search for timeout-related code in user-service/\nstep 2: identify root cause\n\
+        step 3: implement fix\nstep 4: write regression test\nstep 5: run test suite\nstep 6: commit if green\n";
+    let file = parse(text);
+    assert_eq!(ids(&file), ["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(step(&file, "2").goal, "identify root cause");
+    assert!(waits(&file, "6", "5"));
+}
+
+#[test]
 fn s11_step_lines_with_labels_are_steps() {
     let text = "Plan v1 (goal: process a loan):\n\
         step 1: verify_identity\n  success: identity_verified == true\n  \
@@ -106,6 +116,7 @@ fn s11_step_lines_with_labels_are_steps() {
         assert_eq!(review.condition.as_deref(), Some("compliance_flag == \"review\""));
         let gate = review.gate.as_deref().unwrap();
         assert_eq!(gate.deadline_seconds, Some(172_800));
+        assert_eq!(gate.options, ["approved", "denied"]);
         assert_eq!(gate.on_timeout, Some(OnTimeout::EscalateTo("manager".into())));
         let last = step(&file, "4");
         assert_eq!(*last.side_effects, ["write to loan DB", "send a letter"]);
