@@ -20,12 +20,17 @@ const ANCESTORS_MAX: usize = 64;
 /// The longest environment that is read, in bytes.
 const ENVIRONMENT_LENGTH_MAX: usize = 4 << 20;
 
+/// The start of the names of variables that the program keeps for itself.
+const OWN_VARIABLES: &str = "ledger.";
+
 /// Rejects a request that a worker may not make, if this process is inside an attempt of the ledger.
 ///
 /// # Errors
 /// `InsideAttempt`.
 pub(super) fn expect_allowed(request: &Request, process: u32, dir: &Path) -> Result<(), Failure> {
-    if request.rules().from_attempt {
+    // With these variables the program tells workers which files changed: they are not a worker's.
+    let is_own = matches!(request, Request::Set(set) if set.name.starts_with(OWN_VARIABLES));
+    if request.rules().from_attempt && !is_own {
         return Ok(());
     }
     if matches!(request, Request::Verdict(_)) {
