@@ -414,6 +414,16 @@ fn steering() {
         "cancel nonsense --by ana --ledger waiting",
         "cancel paused --ledger waiting",
         "status waiting",
+        "erase waiting --variable fresh --run attention",
+        "erase waiting --variable fresh --run attention --json",
+        "erase waiting --variable fresh --run attention --yes --by ana",
+        "erase waiting --variable fresh --run attention --yes --by ana",
+        "get fresh --run attention --ledger waiting --json",
+        "erase waiting --variable level --run attention --yes --by ana --json",
+        "erase waiting --output nonsense --run attention",
+        "erase waiting --blob 12",
+        "erase waiting --yes",
+        "erase missing --record 1",
     ]);
     session.assert_recorded("steering");
 }
