@@ -22,16 +22,16 @@ use crate::server::expect_outside;
 const EXAMPLES: &str = "\
 Examples:
   ledger erase --variable api_key                  show what would be erased
-  ledger erase --variable api_key --by ana --yes   every value that the variable had, and its sources
+  ledger erase --variable api_key --by ana --yes   every value that it had, and their sources
   ledger erase --output login --run nightly --yes  the outputs of a step, and the variables they set
-  ledger erase --record 412 --yes                  the values of a record, such as the text of a note
+  ledger erase --record 412 --yes                  the values of a record: the text of a note
   ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
 
 The bytes are gone from the log, the snapshots and the blobs; the record of the erasure stays. Every
 other record, the chain and the hash of every state stay as they were, so `ledger verify` and roots
-that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not: exports
-and archives that the command finds are listed, and so are files of attempts in the ledger's folder.
-Stop the lock holder first (`ledger serve`, `ledger run`).";
+that are kept elsewhere still hold. Values of one receipt are erased together. Copies are not:
+exports and archives that the command finds are listed, and so are files of attempts in the ledger's
+folder. Stop the lock holder first (`ledger serve`, `ledger run`).";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
