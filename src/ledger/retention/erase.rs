@@ -25,6 +25,7 @@ use crate::log::{
     LoggedRetentionNote,
 };
 use crate::plan::{ContentHash, Event, Output, Receipt, RunId, Salt, State, StepEvent, StepNumber};
+use crate::storage::{Access, EntryKind, Storage};
 
 /// What to erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -301,13 +302,17 @@ fn archives_with(reader: &LogReader, first: u64) -> Result<Vec<ArchiveReference>
 pub fn copies_in(folder: &Path, view: &LedgerView) -> Result<Vec<PathBuf>> {
     let Some((ledger, genesis)) = view.log().uids() else { return Ok(Vec::new()) };
     let marks = [ledger, genesis].map(|uid| crate::log::uid_text(&uid).into_bytes());
-    let io = |error| Error::io("list the folder", folder, error);
+    let storage = &*view.log().storage;
+    let entries =
+        storage.list(folder).map_err(|error| Error::io("list the folder", folder, error))?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let is_file = std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+    for entry in entries {
+        if entry.kind != EntryKind::File {
+            continue;
+        }
+        let path = folder.join(&entry.name);
         // A file that cannot be read is none that this user has made.
-        let head = if is_file { first_bytes(&path).unwrap_or_default() } else { Vec::new() };
+        let head = first_bytes(storage, &path).unwrap_or_default();
         let is_ours = [b"{\"type\":\"header\"".as_slice(), b"ARCHIVE.json"];
         let is_copy = is_ours.iter().any(|start| head.starts_with(start))
             && marks.iter().any(|mark| head.windows(mark.len()).any(|window| window == mark));
@@ -320,13 +325,11 @@ pub fn copies_in(folder: &Path, view: &LedgerView) -> Result<Vec<PathBuf>> {
 }
 
 /// How much of a file is read: enough for the header of an export, and the manifest of most archives.
-const HEAD_LENGTH: u64 = 4096;
+const HEAD_LENGTH: usize = 4096;
 
-fn first_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(
-        &mut std::io::Read::take(std::fs::File::open(path)?, HEAD_LENGTH),
-        &mut bytes,
-    )?;
+fn first_bytes(storage: &dyn Storage, path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEAD_LENGTH];
+    let count = storage.open(path, Access::Read)?.read_at(&mut bytes, 0)?;
+    bytes.truncate(count);
     Ok(bytes)
 }
