@@ -90,6 +90,7 @@ pub use state::{ENDED_KEPT, State};
 pub use validate::lint::lint;
 pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
+pub use value::canonical::canonical;
 #[doc(hidden)]
 pub use value::detached::Salt;
 pub(crate) use value::detached::{DetachedText, collect, supply, without_collecting};
@@ -100,7 +101,7 @@ pub(crate) use value::expression::problem as expression_problem;
 #[cfg(test)]
 pub(crate) use value::ids::SECOND;
 pub use value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
-pub use value::json::{JSON_DEPTH_MAX, Json, canonical};
+pub use value::json::{JSON_DEPTH_MAX, Json};
 #[doc(hidden)]
 pub use value::names::parse_number;
 pub use value::names::{NameKind, name_error};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::criterion::Criterion;
 use super::plan::{Defaults, Plan};
 use super::step::Step;
-use crate::plan::value::json::canonical;
+use crate::plan::value::canonical::canonical;
 
 /// The fields that a step's hash covers: they define the work, not when, by whom or how often it is
 /// done.

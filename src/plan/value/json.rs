@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::detached::{self, DetachedText, SALT_SIZE, Salt};
+use super::canonical::canonical;
 
 /// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
 /// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
@@ -311,14 +312,6 @@ fn write_value(value: &Value, out: &mut String) {
             out.push('}');
         }
     }
-}
-
-/// The canonical text (RFC 8785) of a value that serializes to JSON with string keys.
-#[must_use]
-pub fn canonical<T: Serialize>(value: &T) -> String {
-    // Only a map with other keys than strings, or a number that is not finite, can fail. Neither a
-    // `serde_json::Value` nor a type of this module has one.
-    serde_json_canonicalizer::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Basic values: identifiers, names, JSON, expressions, and fields that are rarely set.
 
+pub(crate) mod canonical;
 pub(crate) mod detached;
 pub(crate) mod effort;
 pub(crate) mod evaluation_pool;

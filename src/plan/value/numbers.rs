@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::json::canonical;
+use super::canonical::canonical;
 
 /// The first whole number of a JSON text that would lose digits.
 #[must_use]

@@ -24,8 +24,9 @@ use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::{PlanVersion, Run, RunStatus};
+use crate::plan::value::canonical::canonical;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
-use crate::plan::value::json::{Json, canonical};
+use crate::plan::value::json::Json;
 use crate::plan::value::names::NameKind;
 
 /// Reviewer of versions that need no approval.
