@@ -107,15 +107,17 @@ impl Run {
 
     /// Ends the wait for a step that is no longer the fallback. A step that waits for its fallback
     /// and whose dependencies are no longer met starts again.
-    fn drop_obsolete_fallbacks(&mut self, plan: &CompactPlan, numbers: &[StepNumber]) {
-        for (plan_step, number) in plan.steps().zip(numbers) {
-            let fallback = self.links.fallback_of(*number);
-            let dependencies = self.links.dependencies(plan_step);
-            let all_met = dependencies.iter().all(|each| self.is_met(each));
+    fn drop_obsolete_fallbacks(&mut self, numbers: &[StepNumber]) {
+        let links = Arc::clone(&self.links);
+        for number in numbers {
+            let Some(step) = self.step(*number) else { continue };
+            let Some(fallback) = step.hold().fallback_step else { continue };
+            let is_kept = links.fallback_of(*number) == Some(fallback);
+            let has_unmet = self.count_unmet(&links, *number) > 0;
             let Some(step) = self.steps.get_mut(number.index()) else { continue };
-            if step.hold().fallback_step != fallback {
+            if !is_kept {
                 step.change_hold(|hold| hold.fallback_step = None);
-            } else if step.hold().fallback_step.is_some() && !all_met {
+            } else if has_unmet {
                 step.reset();
             }
         }
@@ -259,17 +261,22 @@ impl Run {
             self.barriers.insert(barrier.id.clone(), state);
             self.refresh_pending_barrier(&barrier.id);
         }
-        self.drop_obsolete_fallbacks(plan, &activated.numbers);
+        self.drop_obsolete_fallbacks(&activated.numbers);
         self.mark_standby_steps(&activated.numbers);
-        for (step, number) in plan.steps().zip(&activated.numbers) {
-            self.rebuild_step(step, *number);
+        let links = Arc::clone(&self.links);
+        for number in &activated.numbers {
+            self.rebuild_step(&links, *number);
         }
         self.rebuild_lanes();
     }
 
-    fn rebuild_step(&mut self, plan_step: CompactStep<'_>, number: StepNumber) {
-        let dependencies = self.links.dependencies(plan_step);
-        let unmet = dependencies.iter().filter(|each| !self.is_met(each)).count();
+    fn count_unmet(&self, links: &Links, number: StepNumber) -> usize {
+        let dependencies = links.dependencies(number).iter();
+        dependencies.filter(|each| !self.is_target_met(**each)).count()
+    }
+
+    fn rebuild_step(&mut self, links: &Links, number: StepNumber) {
+        let unmet = self.count_unmet(links, number);
         if let Some(step) = self.steps.get_mut(number.index()) {
             step.unmet = u32::try_from(unmet).unwrap_or(u32::MAX);
         }
@@ -369,15 +376,13 @@ impl StepState {
 
     /// Copies the fields of the plan that are read often.
     fn copy_plan_fields(&mut self, plan: &CompactPlan, step: CompactStep<'_>) {
-        let owner = match step.fallback() {
-            Some(Fallback::Owner(owner)) if self.has_fallen_back => Some(owner.into()),
-            _ => plan.owner_of(step).map(Into::into),
+        let fallback = if self.has_fallen_back { step.fallback() } else { None };
+        let owner = match &fallback {
+            Some(Fallback::Owner(owner)) => Some(owner.as_str()),
+            _ => plan.owner_of(step),
         };
-        self.change(|detail| {
-            detail.priority = step.priority();
-            detail.tags = step.tags().map(str::to_owned).collect::<BTreeSet<_>>().into();
-            detail.owner = owner;
-        });
+        let tags = step.tags().map(str::to_owned).collect();
+        self.set_plan_fields((step.priority(), owner), tags);
     }
 
     /// Resets the step. If it failed or was removed with an attempt whose outcome is unresolved,

@@ -94,11 +94,21 @@ impl Run {
     /// Rebuilds the lanes after the set of capped tags changed.
     pub(super) fn rebuild_lanes(&mut self) {
         let mut lanes: BTreeMap<Lane, Vec<_>> = BTreeMap::new();
+        // Usually no tag is capped, and the lane of a step is its owner.
+        let mut by_owner: BTreeMap<Option<&str>, Vec<_>> = BTreeMap::new();
         for (step, number) in self.steps.iter().zip(self.step_numbers()) {
-            if step.status == StepStatus::Ready {
-                lanes.entry(self.lane(step)).or_default().push((Reverse(step.priority()), number));
+            if step.status != StepStatus::Ready {
+                continue;
+            }
+            let key = (Reverse(step.priority()), number);
+            if self.capped_tags.is_empty() {
+                by_owner.entry(step.owner()).or_default().push(key);
+            } else {
+                lanes.entry(self.lane(step)).or_default().push(key);
             }
         }
+        let lane = |owner: Option<&str>| (owner.map(str::to_owned), BTreeSet::new());
+        lanes.extend(by_owner.into_iter().map(|(owner, keys)| (lane(owner), keys)));
         // Bulk construction fills the tree nodes; insertion in order would leave them half empty.
         self.lanes =
             lanes.into_iter().map(|(lane, keys)| (lane, keys.into_iter().collect())).collect();
@@ -224,6 +234,11 @@ impl Run {
     fn dependency_met(&mut self, number: StepNumber) {
         let Some(step) = self.steps.get_mut(number.index()) else { return };
         step.unmet = step.unmet.saturating_sub(1);
+        // Nearly always: it still waits, and has no consequence that could have changed.
+        if step.unmet > 0 && step.status == StepStatus::Waiting && step.waits_for_dependencies() {
+            self.pending_steps.remove(&number);
+            return;
+        }
         self.refresh_status(number);
     }
 

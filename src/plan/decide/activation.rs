@@ -7,6 +7,7 @@
 //! Invariants: steps are matched by id across all versions of the run, and a number is never reused
 //! for another id. Cycles and unknown names do not prevent termination.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -333,9 +334,11 @@ impl<'a> Walk<'a> {
     /// was done before the run can have such dependencies.
     fn has_new_unmet_dependency(&self, step: CompactStep<'_>, number: StepNumber) -> bool {
         let Some(before) = self.run.plan_step(number) else { return false };
+        let listed_before = OnceCell::new();
         let waited_before = |name: &str| {
             let input = self.run.links.dependency(name);
-            before.after().contains(name) && !self.run.is_met(&input)
+            let listed_before = listed_before.get_or_init(|| before.after().collect());
+            BTreeSet::contains(listed_before, name) && !self.run.is_met(&input)
         };
         let is_met = |name: &str| match self.links.dependency(name) {
             Dependency::Step(on) => self.is_closed(on),

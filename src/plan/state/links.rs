@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::plan::model::graph::name_index::NameIndex;
 use crate::plan::model::step::Fallback;
 use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::compact::step::CompactStep;
@@ -36,6 +37,40 @@ pub struct Neighbours {
     pub dependents: Vec<usize>,
 }
 
+/// A dependency of a step, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A step.
+    Step(StepNumber),
+    /// A barrier, by its index in the plan.
+    Barrier(u32),
+    /// A name that the plan does not define, by its position in the step's list.
+    Unknown(u32),
+}
+
+/// Lists in one allocation.
+#[derive(Debug)]
+struct Groups<T> {
+    items: Vec<T>,
+    /// Where each list begins, and the end of the last one; empty if all lists are.
+    begins: Vec<u32>,
+}
+
+impl<T> Default for Groups<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), begins: Vec::new() }
+    }
+}
+
+impl<T> Groups<T> {
+    /// The list at an index.
+    fn list(&self, at: usize) -> &[T] {
+        let begin = |at: usize| self.begins.get(at).and_then(|begin| usize::try_from(*begin).ok());
+        let range = begin(at).zip(begin(at.saturating_add(1)));
+        range.and_then(|(from, to)| self.items.get(from..to)).unwrap_or_default()
+    }
+}
+
 /// Lookups by step number and by name.
 ///
 /// A *watcher* of a variable is a precondition that reads it, a *writer* is a step that sets it,
@@ -48,8 +83,10 @@ pub(crate) struct Links {
     places: Vec<u32>,
     /// The step numbers, sorted by id.
     by_id: Vec<StepNumber>,
-    /// Pairs of a step and a direct dependent, sorted.
-    dependents: Vec<(StepNumber, StepNumber)>,
+    /// The dependencies of each step of the plan, without duplicates.
+    dependencies: Groups<Target>,
+    /// The direct dependents of each step, in plan order, by the index of its number.
+    dependents: Groups<StepNumber>,
     /// The barriers of which a step is a member.
     memberships: BTreeMap<StepNumber, Vec<String>>,
     waiters: BTreeMap<String, Vec<StepNumber>>,
@@ -78,6 +115,12 @@ pub struct SharedLinks {
     pub(crate) links: Arc<Links>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of dependencies whose names were looked up, counted by the scaling tests.
+    pub(crate) static NAMES_RESOLVED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 impl Links {
     /// The links of a plan with these step numbers, in a run with `steps` steps in total.
     pub(crate) fn new(plan: &Arc<CompactPlan>, numbers: &[StepNumber], steps: usize) -> Self {
@@ -89,11 +132,13 @@ impl Links {
                 links.by_id.push(*number);
             }
         }
-        // Look up each id once instead of at every comparison.
-        let named = links.by_id.iter().map(|number| (links.id_of(*number), *number));
-        let mut named: Vec<_> = named.collect();
-        named.sort_by_key(|(id, _)| *id);
-        links.by_id = named.into_iter().map(|(_, number)| number).collect();
+        let in_order = links.by_id.clone();
+        let ids: Vec<&str> = plan.steps().map(CompactStep::id).collect();
+        let id_of = |number: &StepNumber| links.place(*number).and_then(|place| ids.get(place));
+        let names = in_order.iter().map(|number| id_of(number).copied().unwrap_or_default());
+        let names = NameIndex::new(names);
+        let by_id = names.by_name().filter_map(|place| in_order.get(place).copied());
+        links.by_id = by_id.collect();
         for barrier in &plan.header().barriers {
             links.waiters.insert(barrier.id.clone(), Vec::new());
             links.timed.extend(barrier.deadline_seconds.map(|_| barrier.id.clone()));
@@ -101,10 +146,8 @@ impl Links {
                 links.memberships.entry(member).or_default().push(barrier.id.clone());
             }
         }
+        links.add_dependencies(numbers, (&names, &in_order));
         for (step, number) in plan.steps().zip(numbers) {
-            for dependency in links.dependencies(step) {
-                links.add_dependent(&dependency, *number);
-            }
             for (place, expression) in (0..).zip(step.preconditions()) {
                 let variables = expression::variables(expression);
                 for variable in &variables {
@@ -125,24 +168,107 @@ impl Links {
             let writers = plan.steps().zip(numbers).filter(|(step, _)| !step.outputs().is_empty());
             links.all_writers = writers.map(|(_, number)| *number).collect();
         }
-        // A stable sort keeps the dependents of a step in plan order.
-        links.dependents.sort_by_key(|(on, _)| *on);
-        // They do not change until the next activation.
-        links.dependents.shrink_to_fit();
         links.writers.values_mut().for_each(Vec::shrink_to_fit);
         links
     }
 
-    fn add_dependent(&mut self, dependency: &Dependency, number: StepNumber) {
-        match dependency {
-            Dependency::Step(on) => self.dependents.push((*on, number)),
-            Dependency::Barrier(id) => {
-                if let Some(waiters) = self.waiters.get_mut(id) {
-                    waiters.push(number);
+    /// Adds the dependencies of all steps. Each name is looked up once.
+    fn add_dependencies(
+        &mut self,
+        numbers: &[StepNumber],
+        (names, in_order): (&NameIndex<'_>, &[StepNumber]),
+    ) {
+        let plan = Arc::clone(&self.plan);
+        let dependencies = self.resolved(&plan, numbers.len(), (names, in_order));
+        let mut begins = vec![0_u32; self.places.len().saturating_add(1)];
+        for target in &dependencies.items {
+            if let Target::Step(on) = target
+                && let Some(count) = begins.get_mut(on.index().saturating_add(1))
+            {
+                *count = count.saturating_add(1);
+            }
+        }
+        let mut total = 0_u32;
+        for begin in &mut begins {
+            total = total.saturating_add(*begin);
+            *begin = total;
+        }
+        // The place of the next dependent of each step.
+        let mut next = begins.clone();
+        let mut dependents = vec![StepNumber(0); usize::try_from(total).unwrap_or_default()];
+        for (place, number) in numbers.iter().enumerate() {
+            for target in dependencies.list(place) {
+                match target {
+                    Target::Step(on) => {
+                        let Some(at) = next.get_mut(on.index()) else { continue };
+                        let free = usize::try_from(*at).ok().and_then(|at| dependents.get_mut(at));
+                        free.into_iter().for_each(|free| *free = *number);
+                        *at = at.saturating_add(1);
+                    }
+                    Target::Barrier(at) => {
+                        let barrier = usize::try_from(*at).ok();
+                        let barrier = barrier.and_then(|at| plan.header().barriers.get(at));
+                        let waiters = barrier.and_then(|each| self.waiters.get_mut(&each.id));
+                        waiters.into_iter().for_each(|waiters| waiters.push(*number));
+                    }
+                    Target::Unknown(_) => {}
                 }
             }
-            Dependency::Unknown(_) => {}
         }
+        if total > 0 {
+            self.dependents = Groups { items: dependents, begins };
+        }
+        self.dependencies = dependencies;
+    }
+
+    /// The resolved dependencies of the first `count` steps of the plan.
+    fn resolved(
+        &self,
+        plan: &CompactPlan,
+        count: usize,
+        (names, in_order): (&NameIndex<'_>, &[StepNumber]),
+    ) -> Groups<Target> {
+        let barriers = plan.header().barriers.iter().map(|barrier| barrier.id.as_str());
+        let barriers = NameIndex::new(barriers);
+        let resolve = |name: &str, position: u32| {
+            #[cfg(test)]
+            NAMES_RESOLVED.with(|count| count.set(count.get() + 1));
+            // Of a repeated id the last one counts.
+            let step = match names.repeated() {
+                None => names.find(name).and_then(|place| in_order.get(place).copied()),
+                Some(_) => self.step_named(name),
+            };
+            let barrier = || u32::try_from(barriers.find(name)?).ok().map(Target::Barrier);
+            step.map(Target::Step).or_else(barrier).unwrap_or(Target::Unknown(position))
+        };
+        // The last step of the plan that named each step and each barrier.
+        let mut steps_named_by = vec![NOT_IN_PLAN; self.places.len()];
+        let mut barriers_named_by = vec![NOT_IN_PLAN; plan.header().barriers.len()];
+        let mut groups = Groups { items: Vec::new(), begins: vec![0] };
+        for (by, step) in (0..).zip(plan.steps().take(count)) {
+            let mut unknown = BTreeSet::new();
+            for (position, name) in (0..).zip(step.after()) {
+                let target = resolve(name, position);
+                let named_by = match target {
+                    Target::Step(on) => steps_named_by.get_mut(on.index()),
+                    Target::Barrier(place) => usize::try_from(place)
+                        .ok()
+                        .and_then(|place| barriers_named_by.get_mut(place)),
+                    Target::Unknown(_) => None,
+                };
+                let is_new = match named_by {
+                    Some(named_by) => std::mem::replace(named_by, by) != by,
+                    None => unknown.insert(name),
+                };
+                groups.items.extend(is_new.then_some(target));
+            }
+            groups.begins.push(u32::try_from(groups.items.len()).unwrap_or(u32::MAX));
+        }
+        if groups.items.is_empty() {
+            return Groups::default();
+        }
+        groups.items.shrink_to_fit();
+        groups
     }
 
     /// Adds a step once, even if it lists the variable twice.
@@ -159,9 +285,32 @@ impl Links {
         &self.timed
     }
 
-    /// The dependencies of a step, without duplicates.
-    pub(crate) fn dependencies(&self, step: CompactStep<'_>) -> BTreeSet<Dependency> {
-        step.after().map(|name| self.dependency(name)).collect()
+    /// The dependencies of a step of the plan, without duplicates, in the order of its list.
+    pub(crate) fn dependencies(&self, number: StepNumber) -> &[Target] {
+        self.place(number).map_or(&[], |place| self.dependencies.list(place))
+    }
+
+    /// The id of the barrier of a dependency.
+    pub(crate) fn barrier_id(&self, dependency: Target) -> Option<&str> {
+        let Target::Barrier(place) = dependency else { return None };
+        let barrier = self.plan.header().barriers.get(usize::try_from(place).ok()?)?;
+        Some(&barrier.id)
+    }
+
+    /// A dependency with the names that the plan has for it.
+    pub(crate) fn named(&self, number: StepNumber, dependency: Target) -> Dependency {
+        let name = |position: u32| {
+            let step = self.place(number).and_then(|place| self.plan.step(place));
+            let after = step.map(CompactStep::after).unwrap_or_default();
+            after.get(usize::try_from(position).ok()?).map(str::to_owned)
+        };
+        match dependency {
+            Target::Step(on) => Dependency::Step(on),
+            Target::Barrier(_) => {
+                Dependency::Barrier(self.barrier_id(dependency).unwrap_or_default().to_owned())
+            }
+            Target::Unknown(position) => Dependency::Unknown(name(position).unwrap_or_default()),
+        }
     }
 
     /// Resolves a name in `after`.
@@ -197,9 +346,7 @@ impl Links {
 
     /// The direct dependents of a step.
     pub(crate) fn dependents(&self, number: StepNumber) -> impl Iterator<Item = &StepNumber> {
-        let from = self.dependents.partition_point(|(on, _)| *on < number);
-        let rest = self.dependents.get(from..).unwrap_or_default().iter();
-        rest.take_while(move |(on, _)| *on == number).map(|(_, dependent)| dependent)
+        self.dependents.list(number.index()).iter()
     }
 
     /// The barriers of which a step is a member.

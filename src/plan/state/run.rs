@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::barrier_state::{BarrierState, BarrierStatus};
-use super::links::{Dependency, Links, Neighbours, SharedLinks};
+use super::links::{Dependency, Links, Neighbours, SharedLinks, Target};
 use super::step_state::StepState;
 use crate::plan::event::plan_event::{Provenance, Review};
 use crate::plan::event::question::{Question, QuestionId};
@@ -35,15 +35,14 @@ impl Run {
     pub fn neighbours(&self, number: StepNumber) -> Neighbours {
         let links = &self.links;
         let (mut dependencies, mut dependents) = (BTreeSet::new(), BTreeSet::new());
-        let step = self.plan_step(number);
-        for dependency in step.map(|step| links.dependencies(step)).unwrap_or_default() {
+        for dependency in links.dependencies(number) {
             match dependency {
-                Dependency::Step(on) => dependencies.extend(links.place(on)),
-                Dependency::Barrier(id) => {
-                    let members = self.barriers.get(&id).into_iter().flat_map(|it| &it.members);
+                Target::Step(on) => dependencies.extend(links.place(*on)),
+                Target::Barrier(_) => {
+                    let members = self.members_of(*dependency);
                     dependencies.extend(members.filter_map(|member| links.place(*member)));
                 }
-                Dependency::Unknown(_) => {}
+                Target::Unknown(_) => {}
             }
         }
         let waiters = links.memberships(number).iter().flat_map(|barrier| links.waiters(barrier));
@@ -65,19 +64,16 @@ impl Run {
         let mut level = vec![number];
         while !level.is_empty() && found.len() < max {
             let mut next = BTreeSet::new();
-            for step in level.drain(..).filter_map(|number| self.plan_step(number)) {
-                for dependency in links.dependencies(step) {
-                    match dependency {
-                        Dependency::Step(on) => {
-                            next.insert((links.place(on), on));
-                        }
-                        Dependency::Barrier(id) => {
-                            let members = self.barriers.get(&id).into_iter();
-                            let members = members.flat_map(|barrier| &barrier.members);
-                            next.extend(members.map(|member| (links.place(*member), *member)));
-                        }
-                        Dependency::Unknown(_) => {}
+            for dependency in level.drain(..).flat_map(|number| links.dependencies(number)) {
+                match dependency {
+                    Target::Step(on) => {
+                        next.insert((links.place(*on), *on));
                     }
+                    Target::Barrier(_) => {
+                        let members = self.members_of(*dependency);
+                        next.extend(members.map(|member| (links.place(*member), *member)));
+                    }
+                    Target::Unknown(_) => {}
                 }
             }
             let is_closed = |number: &StepNumber| {
@@ -125,9 +121,31 @@ impl Run {
     #[doc(hidden)]
     #[must_use]
     pub fn unmet_dependencies(&self, number: StepNumber) -> Vec<Dependency> {
-        let Some(step) = self.plan_step(number) else { return Vec::new() };
-        let all = self.links.dependencies(step);
-        all.into_iter().filter(|dependency| !self.is_met(dependency)).collect()
+        let all = self.links.dependencies(number).iter().copied();
+        let unmet = all.filter(|dependency| !self.is_target_met(*dependency));
+        let mut unmet: Vec<_> =
+            unmet.map(|dependency| self.links.named(number, dependency)).collect();
+        unmet.sort();
+        unmet
+    }
+
+    /// The members of the barrier of a dependency.
+    fn members_of(&self, dependency: Target) -> impl Iterator<Item = &StepNumber> {
+        let barrier = self.links.barrier_id(dependency).and_then(|id| self.barriers.get(id));
+        barrier.into_iter().flat_map(|barrier| &barrier.members)
+    }
+
+    /// As [`Run::is_met`], for a resolved dependency.
+    pub(crate) fn is_target_met(&self, dependency: Target) -> bool {
+        match dependency {
+            Target::Step(on) => self.step(on).is_some_and(|step| step.status.is_closed()),
+            Target::Barrier(_) => {
+                let barrier =
+                    self.links.barrier_id(dependency).and_then(|id| self.barriers.get(id));
+                barrier.is_some_and(|each| each.status == BarrierStatus::Released)
+            }
+            Target::Unknown(_) => false,
+        }
     }
 
     /// Whether a dependency is met: a step is accepted or skipped, or a barrier is released.

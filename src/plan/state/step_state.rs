@@ -124,6 +124,30 @@ impl StepState {
         &self.detail.hold
     }
 
+    /// Whether nothing but its dependencies decides whether it can be dispatched: it has no attempt,
+    /// no answer, and no part in a fallback.
+    pub(crate) fn waits_for_dependencies(&self) -> bool {
+        let hold = self.hold();
+        let is_fallback = hold.is_standby || hold.fallback_step.is_some();
+        self.attempt().is_none() && !is_fallback && hold.answer.is_none()
+    }
+
+    /// Copies the fields of the plan that are read often. Most steps have none of them.
+    pub(crate) fn set_plan_fields(
+        &mut self,
+        (priority, owner): (i32, Option<&str>),
+        tags: BTreeSet<String>,
+    ) {
+        if self.detail.is_default() && priority == 0 && owner.is_none() && tags.is_empty() {
+            return;
+        }
+        self.change(|detail| {
+            detail.priority = priority;
+            detail.tags = tags.into();
+            detail.owner = owner.map(Into::into);
+        });
+    }
+
     /// The current attempt: in flight, reported, of unknown outcome, or subject of a question.
     #[must_use]
     pub fn attempt(&self) -> Option<&Attempt> {

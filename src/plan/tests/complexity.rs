@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::support::*;
+use crate::plan::state::links::NAMES_RESOLVED;
 use crate::plan::state::run::{LANES_LOOKED_AT, LOOKED_AT};
 use crate::plan::*;
 use crate::sim::sweep;
@@ -186,6 +187,42 @@ fn commands_do_not_depend_on_the_number_of_runs() {
         counts
     };
     assert_eq!(visited_steps(70), visited_steps(1000));
+}
+
+/// A plan in which every step of a second layer depends on every step of a first one.
+fn layered_plan(width: usize) -> Plan {
+    let first: Vec<String> = (0..width).map(|number| format!("a{number}")).collect();
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    let mut steps: Vec<Step> = first.iter().map(|id| step(id, &[])).collect();
+    steps.extend((0..width).map(|number| step(&format!("b{number}"), &first)));
+    plan(steps)
+}
+
+/// The start of a run looks up each name in a list of dependencies once, and visits few steps for each.
+/// It used to look up each name three times, and to compare ids at every dependency.
+#[test]
+fn start_looks_up_each_dependency_once() {
+    for width in [10_u64, 100] {
+        NAMES_RESOLVED.with(|count| count.set(0));
+        LOOKED_AT.with(|count| count.set(0));
+        let plan = layered_plan(usize::try_from(width).unwrap());
+        let ledger = TestLedger::with(&plan, trust());
+        assert_eq!(NAMES_RESOLVED.with(std::cell::Cell::get), width * width);
+        let looked = LOOKED_AT.with(std::cell::Cell::get);
+        assert!(looked < 3 * width * width + 200 * width, "{looked} steps, {width} wide");
+        super::invariants::check(&ledger.state);
+    }
+}
+
+/// A receipt looks at no step that waits for others as well. It used to visit each several times.
+#[test]
+fn receipt_does_not_visit_steps_that_still_wait() {
+    let mut ledger = TestLedger::with(&layered_plan(100), trust());
+    let token = ledger.dispatch("a0");
+    let proof = Proof::LockHolder;
+    let report = Command::RecordReceipt { proof, token, receipt: Receipt::default() };
+    assert!(counted(&mut ledger, report) < 100);
+    assert_eq!(ledger.step("b0").unmet, 99);
 }
 
 fn waiting(id: &str, precondition: &str) -> Step {

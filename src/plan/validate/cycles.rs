@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::plan::model::graph::cycle::{Cycle, Edge, find_cycles};
+use crate::plan::model::graph::name_index::NameIndex;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::Fallback;
 
@@ -16,14 +17,14 @@ pub(crate) const FALLBACK: usize = usize::MAX;
 /// The cycles that close only through fallbacks. `edges` must be a graph without cycles.
 pub(crate) fn with_fallbacks(
     plan: &Plan,
-    nodes: &BTreeMap<&str, usize>,
+    nodes: &NameIndex<'_>,
     mut edges: Vec<Vec<Edge>>,
 ) -> Vec<Cycle> {
     let mut has_fallbacks = false;
     for (node, step) in plan.steps.iter().enumerate() {
         let Some(Fallback::Step(name)) = step.fallback.as_deref() else { continue };
         // An unknown name, or the step itself, is reported elsewhere.
-        let to = nodes.get(name.as_str()).copied().filter(|to| *to != node);
+        let to = nodes.find(name).filter(|to| *to != node);
         if let (Some(to), Some(list)) = (to, edges.get_mut(node)) {
             list.push(Edge { to, position: FALLBACK });
             has_fallbacks = true;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::plan::model::graph::cycle::Edge;
 use crate::plan::model::graph::edges::{Item, edges, ids, shown};
+use crate::plan::model::graph::name_index::NameIndex;
 use crate::plan::model::input::PlanInput;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
@@ -29,8 +30,8 @@ impl<'a> VariableLint<'a> {
                 writers.entry(name).or_default().push(index);
             }
         }
-        let nodes = ids(plan).enumerate().map(|(node, id)| (id, node)).collect();
-        Self { writers, inputs: &plan.inputs, edges: edges(plan, &nodes), visits: 0 }
+        let edges = edges(plan, &NameIndex::new(ids(plan)));
+        Self { writers, inputs: &plan.inputs, edges, visits: 0 }
     }
 
     /// The warnings about what a step reads.

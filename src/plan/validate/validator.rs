@@ -10,6 +10,7 @@ use super::cycles::{by_node, with_fallbacks};
 use crate::plan::model::fields::Extra;
 use crate::plan::model::graph::cycle::{Cycle, find_cycles};
 use crate::plan::model::graph::edges::{Item, edges, ids, node_item, owners, shown};
+use crate::plan::model::graph::name_index::NameIndex;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::RetryPolicy;
@@ -36,7 +37,11 @@ pub(super) const FAILURE_CLASSES: [&str; 5] =
 pub(crate) struct Validator<'a> {
     pub(super) plan: &'a Plan,
     /// The node of each id; the first one of a duplicate id.
-    pub(super) nodes: BTreeMap<&'a str, usize>,
+    pub(super) nodes: NameIndex<'a>,
+    /// The last list that named each node, and the position of the name.
+    named: Vec<(u32, usize)>,
+    /// The number of lists that were checked.
+    lists: u32,
     pub(super) phases: BTreeSet<&'a str>,
     /// Cycles by the node at which they are reported.
     pub(super) cycles: BTreeMap<usize, Vec<Cycle>>,
@@ -50,10 +55,7 @@ pub(crate) struct Validator<'a> {
 
 impl<'a> Validator<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        let mut nodes = BTreeMap::new();
-        for (node, id) in ids(plan).enumerate() {
-            nodes.entry(id).or_insert(node);
-        }
+        let nodes = NameIndex::new(ids(plan));
         let edges = edges(plan, &nodes);
         let cycles = by_node(find_cycles(&edges));
         // Cycles through fallbacks can only be found in a graph without other cycles.
@@ -65,6 +67,8 @@ impl<'a> Validator<'a> {
         Self {
             plan,
             nodes,
+            named: vec![(0, 0); plan.steps.len().saturating_add(plan.barriers.len())],
+            lists: 0,
             phases: plan.phases.iter().map(|phase| phase.id.as_str()).collect(),
             cycles,
             fallback_cycles,
@@ -95,8 +99,8 @@ impl<'a> Validator<'a> {
     }
 
     pub(super) fn unique(&mut self, item: Item<'_>, node: usize) {
-        let Some(first) = self.nodes.get(item.id).filter(|first| **first != node) else { return };
-        if let Some(first) = node_item(self.plan, *first)
+        let Some(first) = self.nodes.find(item.id).filter(|first| *first != node) else { return };
+        if let Some(first) = node_item(self.plan, first)
             && !item.id.is_empty()
         {
             let text =
@@ -113,9 +117,17 @@ impl<'a> Validator<'a> {
         names: &'a [String],
         validator: fn(&mut Self, &'a str) -> Option<String>,
     ) {
-        let mut seen = BTreeMap::new();
+        self.lists = self.lists.saturating_add(1);
+        let mut unknown = BTreeMap::new();
         for (position, name) in names.iter().enumerate() {
-            let text = match seen.insert(name.as_str(), position) {
+            let known = self.nodes.find(name).and_then(|node| self.named.get_mut(node));
+            let first = match known {
+                Some(named) => Some(std::mem::replace(named, (self.lists, position)))
+                    .filter(|(list, _)| *list == self.lists)
+                    .map(|(_, first)| first),
+                None => unknown.insert(name.as_str(), position),
+            };
+            let text = match first {
                 Some(first) => Some(format!(
                     "`{}` is listed already, at {field}[{first}]; remove one",
                     shown(name)
@@ -129,7 +141,7 @@ impl<'a> Validator<'a> {
     }
 
     pub(super) fn after(&mut self, name: &'a str) -> Option<String> {
-        if self.nodes.contains_key(name) {
+        if self.nodes.find(name).is_some() {
             return None;
         }
         if self.phases.contains(name) {
@@ -144,8 +156,8 @@ impl<'a> Validator<'a> {
 
     pub(super) fn member(&mut self, name: &'a str) -> Option<String> {
         let steps = self.plan.steps.len();
-        match self.nodes.get(name) {
-            Some(node) if *node < steps => None,
+        match self.nodes.find(name) {
+            Some(node) if node < steps => None,
             Some(_) => {
                 let name = shown(name);
                 Some(format!("`{name}` is a barrier; members are steps, name its members"))

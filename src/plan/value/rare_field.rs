@@ -34,6 +34,11 @@ impl<K: Ord + 'static, V: PartialEq + 'static> StaticDefault for BTreeMap<K, V> 
 impl<T> RareField<T> {
     /// The default.
     pub(crate) const NONE: Self = Self(None);
+
+    /// Whether it has its default value.
+    pub(crate) fn is_default(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 impl<T: StaticDefault> RareField<T> {

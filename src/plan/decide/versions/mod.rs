@@ -19,6 +19,7 @@ use crate::plan::event::question::QuestionSubject;
 use crate::plan::event::run_event::{
     ApprovalPolicy, Ending, ReplanRequested, ReplanTrigger, RunPolicy, RunReopened, RunStarted,
 };
+use crate::plan::model::graph::name_index::NameIndex;
 use crate::plan::model::problem::Problem;
 use crate::plan::rejection::Rejection;
 use crate::plan::state::State;
@@ -190,7 +191,9 @@ pub(super) fn redo(
     let draft = PlanDraft {
         hash: active.hash,
         header: Box::new(active.plan.header().clone()),
-        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() }).collect(),
+        steps: steps
+            .map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() })
+            .collect(),
         provenance: active.provenance.clone(),
     };
     let version = u32::try_from(run.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -279,16 +282,15 @@ fn revisable_run(state: &State, run: RunId) -> Result<&Run, Rejection> {
 
 /// The number of steps of a draft. A draft that would corrupt the state is rejected.
 pub(super) fn checked_step_count(draft: &PlanDraft) -> Result<u32, Rejection> {
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, HashedStep { step, .. }) in draft.steps.iter().enumerate() {
-        if let Some(first) = places.insert(&step.id, place) {
-            let message = format!("the id is taken by steps[{first}]: choose another");
-            return Err(problem(&format!("steps[{place}] ({})", step.id), &message));
-        }
+    let ids = NameIndex::new(draft.steps.iter().map(|each| each.step.id.as_str()));
+    if let Some((place, first)) = ids.repeated() {
+        let id = draft.steps.get(place).map_or("", |each| &each.step.id);
+        let message = format!("the id is taken by steps[{first}]: choose another");
+        return Err(problem(&format!("steps[{place}] ({id})"), &message));
     }
     let mut barriers = BTreeSet::new();
     for (place, barrier) in draft.header.barriers.iter().enumerate() {
-        if places.contains_key(barrier.id.as_str()) || !barriers.insert(barrier.id.as_str()) {
+        if ids.find(&barrier.id).is_some() || !barriers.insert(barrier.id.as_str()) {
             let at = format!("barriers[{place}] ({})", barrier.id);
             return Err(problem(
                 &at,

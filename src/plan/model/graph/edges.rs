@@ -3,11 +3,12 @@
 //! Nodes are numbered: the steps in plan order, then the barriers. A step depends on the names in
 //! `after`, a barrier on its members. Unknown names make no edges.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Display;
 
 use super::cycle::Edge;
+use super::name_index::NameIndex;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::problem::Problem;
 use crate::plan::model::step::Fallback;
@@ -58,16 +59,23 @@ pub(crate) fn owners(plan: &Plan) -> BTreeSet<&str> {
 }
 
 /// The dependencies of each node. A name that is listed twice makes one edge.
-pub(crate) fn edges(plan: &Plan, nodes: &BTreeMap<&str, usize>) -> Vec<Vec<Edge>> {
+pub(crate) fn edges(plan: &Plan, nodes: &NameIndex<'_>) -> Vec<Vec<Edge>> {
     let barriers = plan.barriers.iter().map(|barrier| &barrier.members);
     let lists = plan.steps.iter().map(|step| &step.after).chain(barriers);
+    // The last list that named each node.
+    let mut named_by = vec![usize::MAX; plan.steps.len().saturating_add(plan.barriers.len())];
     lists
-        .map(|names| {
-            let mut seen = BTreeSet::new();
-            let known = names.iter().enumerate().filter_map(|(position, name)| {
-                nodes.get(name.as_str()).map(|to| Edge { to: *to, position })
-            });
-            known.filter(|edge| seen.insert(edge.to)).collect()
+        .enumerate()
+        .map(|(node, names)| {
+            let known = names
+                .iter()
+                .enumerate()
+                .filter_map(|(position, name)| nodes.find(name).map(|to| Edge { to, position }));
+            let is_new = |edge: &Edge| {
+                let named_by = named_by.get_mut(edge.to);
+                named_by.is_some_and(|by| std::mem::replace(by, node) != node)
+            };
+            known.filter(is_new).collect()
         })
         .collect()
 }

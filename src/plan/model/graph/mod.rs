@@ -2,4 +2,5 @@
 
 pub(crate) mod cycle;
 pub(crate) mod edges;
+pub(crate) mod name_index;
 pub(crate) mod tree;

@@ -5,10 +5,9 @@
 //! - The parent of a node is the dependency with the longest chain; the others are listed.
 //! - Nodes of a cycle, which validation rejects, become roots.
 
-use std::collections::BTreeMap;
-
 use super::cycle::Edge;
 use super::edges::{edges, ids};
+use super::name_index::NameIndex;
 use crate::plan::model::plan::{Barrier, Plan};
 use crate::plan::model::step::Step;
 
@@ -48,11 +47,7 @@ impl<'a> TreeNode<'a> {
 #[must_use]
 pub fn plan_tree(plan: &Plan) -> Vec<TreeNode<'_>> {
     let names: Vec<&str> = ids(plan).collect();
-    let mut nodes = BTreeMap::new();
-    for (node, id) in names.iter().enumerate() {
-        nodes.entry(*id).or_insert(node);
-    }
-    let edges = edges(plan, &nodes);
+    let edges = edges(plan, &NameIndex::new(names.iter().copied()));
     let parents = parents(&edges);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
     let mut roots = Vec::new();
