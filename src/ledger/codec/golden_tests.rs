@@ -54,7 +54,11 @@ fn of_plan() -> Vec<Event> {
             step_count: 1,
             provenance: None,
         }),
-        Event::PlanSteps(PlanSteps { run, version: 2, steps: vec![HashedStep { hash, step }] }),
+        Event::PlanSteps(PlanSteps {
+            run,
+            version: 2,
+            steps: vec![HashedStep { hash, step: step.into() }],
+        }),
         Event::PlanReviewed(PlanReviewed {
             run,
             version: 2,

@@ -2,6 +2,7 @@
 //! computes them.
 
 use std::io;
+use std::sync::Arc;
 
 use crate::format::{ContentHasher, content_hash};
 use crate::plan::{
@@ -104,8 +105,10 @@ pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
     if !problems.is_empty() {
         return Err(Rejection::InvalidPlan(problems));
     }
-    let hashed =
-        |step: &Step| HashedStep { hash: step_hash(step, &plan.defaults), step: step.clone() };
+    let hashed = |step: &Step| HashedStep {
+        hash: step_hash(step, &plan.defaults),
+        step: Arc::new(step.clone()),
+    };
     Ok(PlanDraft {
         hash: plan_hash(plan),
         steps: plan.steps.iter().map(hashed).collect(),

@@ -300,7 +300,7 @@ impl Run {
         }
         let plan = Arc::make_mut(&mut version.plan);
         version.step_hashes.extend(added.iter().map(|added| added.hash));
-        plan.extend(added.iter().map(|added| &added.step));
+        plan.extend(added.iter().map(|added| &*added.step));
         // The version is complete.
         if u32::try_from(total) == Ok(version.step_count) {
             version.step_hashes.shrink_to_fit();

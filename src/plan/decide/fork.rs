@@ -1,6 +1,8 @@
 //! Forks: a new run that starts with the plan versions, step numbers, finished work and variables
 //! of another run at a given record. Attempts that were in flight are dispatched again.
 
+use std::sync::Arc;
+
 use super::ask::plan_question;
 use crate::plan::command::PlanDraft;
 use crate::plan::decide::versions;
@@ -98,7 +100,9 @@ fn version_events(
     let draft = PlanDraft {
         hash: version.hash,
         header: Box::new(version.plan.header().clone()),
-        steps: steps.map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() }).collect(),
+        steps: steps
+            .map(|(step, hash)| HashedStep { hash: *hash, step: Arc::new(step.decode()) })
+            .collect(),
         provenance: version.provenance.clone(),
     };
     let count = versions::checked_step_count(&draft)?;

@@ -3,6 +3,8 @@
 //! A proposal consists of a header and the steps, in several records of one batch. An activation
 //! lists its effect on every step, so that no work is kept or discarded silently.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::step_event::Verdict;
@@ -67,8 +69,8 @@ pub struct PlanSteps {
 pub struct HashedStep {
     /// Hash of goal, command, inputs, condition, changes and acceptance.
     pub hash: ContentHash,
-    /// The step.
-    pub step: Step,
+    /// The step. A large plan passes through several owners: its steps are shared, not copied.
+    pub step: Arc<Step>,
 }
 
 /// A proposed version was approved or rejected.

@@ -1,6 +1,7 @@
 //! `TestLedger`: a state, its event log and a clock in memory, with short helpers for commands.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::format::content_hash;
 use crate::plan::*;
@@ -155,8 +156,10 @@ pub(in crate::plan) fn draft(plan: &Plan) -> PlanDraft {
     let mut header = Box::new(plan.clone());
     header.steps.clear();
     let hash = |text: &str| ContentHash(content_hash(text.as_bytes()));
-    let hashed =
-        |step: &Step| HashedStep { hash: hash(&step.identity(&plan.defaults)), step: step.clone() };
+    let hashed = |step: &Step| HashedStep {
+        hash: hash(&step.identity(&plan.defaults)),
+        step: Arc::new(step.clone()),
+    };
     PlanDraft {
         hash: hash(&plan.canonical()),
         header,

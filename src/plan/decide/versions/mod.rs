@@ -150,7 +150,7 @@ pub(super) fn propose(
     }
     events.push(approval_event(run.id, version, draft.hash));
     let mut plan = (*draft.header).clone();
-    plan.steps = draft.steps.iter().map(|each| each.step.clone()).collect();
+    plan.steps = draft.steps.iter().map(|each| (*each.step).clone()).collect();
     let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
     let plan = (&Arc::new(plan.into()), &hashes[..]);
     events.extend(activation_events(state, now, run, version, (plan, redone), AUTOMATIC));
@@ -192,7 +192,7 @@ pub(super) fn redo(
         hash: active.hash,
         header: Box::new(active.plan.header().clone()),
         steps: steps
-            .map(|(step, hash)| HashedStep { hash: *hash, step: step.decode() })
+            .map(|(step, hash)| HashedStep { hash: *hash, step: Arc::new(step.decode()) })
             .collect(),
         provenance: active.provenance.clone(),
     };

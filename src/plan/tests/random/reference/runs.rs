@@ -48,7 +48,7 @@ impl RunModel {
             Event::PlanSteps(steps) => {
                 let place = usize::try_from(steps.version).unwrap() - 1;
                 let (_, plan, hashes, _) = &mut self.versions[place];
-                plan.steps.extend(steps.steps.iter().map(|each| each.step.clone()));
+                plan.steps.extend(steps.steps.iter().map(|each| (*each.step).clone()));
                 hashes.extend(steps.steps.iter().map(|each| each.hash));
             }
             Event::PlanReviewed(reviewed) => {
