@@ -9,16 +9,17 @@
 //! - Records that were not read are not reported as valid: the result has the first record that was
 //!   read.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::error::Result;
 use crate::format::{SnapshotHeader, SnapshotName};
 use crate::log::{
-    Damage, DerivedDamage, LogItem, LogReader, LoggedRecord, RecordStatus, SnapshotNote,
+    BatchSink, Damage, DerivedDamage, LogItem, LogReader, LoggedRecord, RecordStatus, SnapshotNote,
+    is_full_batch, read_ahead,
 };
 use crate::plan::State;
 
-use super::projection::{apply_owned_record, decode_record};
+use super::projection::{RecordedEvent, apply_owned_record, decode_record};
 use super::snapshot::load::{load, load_validated};
 use super::snapshot::store;
 use super::view::LedgerView;
@@ -26,6 +27,45 @@ use super::view::LedgerView;
 /// How many snapshots [`LedgerView::fold_recent`] tries, newest first, before it reads everything. A damaged
 /// base affects itself and at most 16 deltas, so that is 16 + 1, and one more.
 const SNAPSHOTS_TRIED_MAX: usize = 18;
+
+/// Items of a log, decoded, in order.
+#[derive(Default)]
+struct Batch {
+    items: Vec<Item>,
+    payloads: Vec<u8>,
+}
+
+/// An item whose payload is in its batch.
+type Item = LogItem<DecodedPayload>;
+
+struct DecodedPayload {
+    /// Where the payload is.
+    bytes: Range<usize>,
+    /// The event, if the record is folded.
+    event: Option<Result<RecordedEvent>>,
+}
+
+impl Batch {
+    fn add(&mut self, item: LogItem<&[u8]>, first_folded: u64) {
+        self.items.push(match item {
+            LogItem::Record(record, status) => {
+                let is_folded = record.seq >= first_folded;
+                let event = is_folded.then(|| decode_record(&record));
+                let begin = self.payloads.len();
+                self.payloads.extend_from_slice(record.payload);
+                let bytes = begin..self.payloads.len();
+                LogItem::Record(record.with_payload(DecodedPayload { bytes, event }), status)
+            }
+            LogItem::Damage(damage) => LogItem::Damage(damage),
+            LogItem::DerivedDamage(damage) => LogItem::DerivedDamage(damage),
+            LogItem::OpenEnd { path, offset, fault } => LogItem::OpenEnd { path, offset, fault },
+        });
+    }
+
+    fn is_full(&self) -> bool {
+        is_full_batch(self.items.len(), self.payloads.len())
+    }
+}
 
 /// The state from which a fold began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,11 +253,29 @@ impl Fold {
         // Listed when the first damage is found.
         let mut snapshots = None;
         let is_head_present = reader.head_names_present_segment();
-        let mut walk = reader.walk(from).up_to(seq);
-        while let Some(item) = walk.next_ref() {
-            match item? {
+        let first_folded = self.first_folded();
+        let read = |sink: BatchSink<'_, Batch>| {
+            let mut batch = Batch::default();
+            let mut walk = reader.walk(from).up_to(seq);
+            while let Some(item) = walk.next_ref() {
+                match item {
+                    Ok(item) => batch.add(item, first_folded),
+                    Err(error) => {
+                        let _ = sink(batch);
+                        return Err(error);
+                    }
+                }
+                if batch.is_full() && sink(std::mem::take(&mut batch)).is_break() {
+                    return Ok(());
+                }
+            }
+            let _ = sink(batch);
+            Ok(())
+        };
+        let mut apply = |item: Item, payloads: &[u8]| {
+            match item {
                 LogItem::DerivedDamage(damage) => self.derived.push(damage),
-                LogItem::Damage(damage) if damage.first_seq > seq => break,
+                LogItem::Damage(damage) if damage.first_seq > seq => return ControlFlow::Break(()),
                 LogItem::Damage(damage) => {
                     self.has_missing_records |= self.is_affected_by(&damage);
                     self.damage.push(damage);
@@ -227,19 +285,32 @@ impl Fold {
                     self.records += 1;
                     self.unacknowledged += 1;
                 }
-                LogItem::Record(record, status) => {
-                    self.add(record, status);
+                LogItem::Record(mut record, status) => {
+                    let event = record.payload.event.take();
+                    let payload = payloads.get(record.payload.bytes.clone()).unwrap_or_default();
+                    self.add(record.with_payload(payload), status, event);
                     if self.has_missing_records {
                         let names = snapshots.get_or_insert_with(|| self.list_snapshots(reader));
                         self.resume_from_snapshot(reader, names);
                     }
-                    if observe(self, status).is_break() {
-                        break;
-                    }
+                    return observe(self, status);
                 }
             }
+            ControlFlow::Continue(())
+        };
+        let records = reader.records_between(from, seq);
+        read_ahead(records, read, |Batch { items, payloads }| {
+            items.into_iter().try_for_each(|item| apply(item, &payloads))
+        })
+    }
+
+    /// The first record that is folded into the state.
+    fn first_folded(&self) -> u64 {
+        match self.origin {
+            FoldOrigin::Start => 1,
+            FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => at.saturating_add(1),
+            FoldOrigin::Missing(_) => u64::MAX,
         }
-        Ok(())
     }
 
     /// Whether the damage affects the state, since it is after the origin.
@@ -252,25 +323,26 @@ impl Fold {
         }
     }
 
-    fn add(&mut self, record: LoggedRecord<&[u8]>, status: RecordStatus) {
+    /// Adds a record, and folds it if it was decoded.
+    fn add(
+        &mut self,
+        record: LoggedRecord<&[u8]>,
+        status: RecordStatus,
+        event: Option<Result<RecordedEvent>>,
+    ) {
         self.records += 1;
         self.unacknowledged += u64::from(status == RecordStatus::Unacknowledged);
-        let is_folded = match self.origin {
-            FoldOrigin::Start => true,
-            FoldOrigin::Anchor(at) | FoldOrigin::Snapshot(at) => record.seq > at,
-            FoldOrigin::Missing(_) => false,
-        };
-        if !is_folded {
+        let Some(event) = event else {
             record.copy_into(&mut self.last);
             return;
-        }
+        };
         // A snapshot replaces the missing records before it, although the chain has a gap there.
         let is_bridged = self.from_snapshot.is_some() || self.origin != FoldOrigin::Start;
         self.has_missing_records |= status == RecordStatus::AfterDamage && !is_bridged;
         if self.has_missing_records {
             self.after_damage += 1;
         } else if self.unreadable.is_none() {
-            match decode_record(&record) {
+            match event {
                 Ok(record) => apply_owned_record(&mut self.state, record),
                 Err(error) => self.unreadable = Some(error.to_string()),
             }

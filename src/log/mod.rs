@@ -47,6 +47,7 @@ pub use notes::{
 };
 pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
 pub use prune::PruneSet;
+pub(crate) use reader::{BatchSink, is_full_batch, read_ahead};
 pub use reader::{
     LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,
     UnacknowledgedTail, Walk,

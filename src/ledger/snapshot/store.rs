@@ -5,16 +5,20 @@
 //!   and is not an error: the next older one is tried, and finally a fold from record 1.
 //! - A fold reads the log through a [`LogReader`] and does not touch the live state.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SnapshotBase, SnapshotHeader, SnapshotName};
-use crate::log::{LogReader, SnapshotList, SnapshotNote, write_snapshot};
+use crate::log::{
+    BatchSink, LogReader, LoggedRecord, SnapshotList, SnapshotNote, is_full_batch, read_ahead,
+    write_snapshot,
+};
 use crate::plan::{ContentHash, State, Timestamp};
 use crate::storage::Storage;
 
-use crate::ledger::projection::{Projection, decode_record, is_valid_name};
+use crate::ledger::projection::{Projection, RecordedEvent, decode_record, is_valid_name};
 
 use super::load::{
     UncheckedSnapshot, is_noted, is_supported, load, load_validated, path_of, unusable,
@@ -249,7 +253,7 @@ fn fold_from<P: Projection>(
     if projected.seq >= seq {
         return Ok(projected);
     }
-    reader.for_each_record(projected.seq + 1, seq, |record| {
+    let decoded = |record: LoggedRecord<&[u8]>| {
         if let Some(header) = snapshot
             && let Some(note) = SnapshotNote::from_record(&record)
             && note.contradicts(header)
@@ -258,11 +262,31 @@ fn fold_from<P: Projection>(
             let what = format!("the snapshot note in record {} contradicts it", record.seq);
             return Err(FoldError::Contradicted(unusable(&path, &what)));
         }
-        projected.value.apply_owned(decode_record(&record)?);
-        projected.seq = record.seq;
-        projected.time = record.time;
-        projected.chain = record.chain;
-        Ok(())
+        Ok((decode_record(&record)?, record.chain))
+    };
+    let from = projected.seq + 1;
+    let read = |sink: BatchSink<'_, Vec<(RecordedEvent, Chain)>>| {
+        let (mut batch, mut bytes) = (Vec::new(), 0_usize);
+        let result: std::result::Result<(), FoldError> =
+            reader.for_each_record(from, seq, |record| {
+                bytes = bytes.saturating_add(record.payload.len());
+                batch.push(decoded(record)?);
+                if is_full_batch(batch.len(), bytes) {
+                    bytes = 0;
+                    // `apply` below never ends the reading.
+                    let _ = sink(std::mem::take(&mut batch));
+                }
+                Ok(())
+            });
+        let _ = sink(batch);
+        result
+    };
+    read_ahead(reader.records_between(from, seq), read, |batch| {
+        for (event, chain) in batch {
+            (projected.seq, projected.time, projected.chain) = (event.seq, event.time, chain);
+            projected.value.apply_owned(event);
+        }
+        ControlFlow::Continue(())
     })?;
     Ok(projected)
 }

@@ -243,6 +243,12 @@ impl LogReader {
         Some((first.header.ledger, first.header.genesis))
     }
 
+    /// About how many records there are from `from` to `last`, to decide how to read them.
+    pub(crate) fn records_between(&self, from: u64, last: u64) -> u64 {
+        let durable = self.head().map_or(0, |head| head.durable_seq);
+        last.min(durable).saturating_add(1).saturating_sub(from)
+    }
+
     /// The manifest, if this is an archive.
     #[must_use]
     pub fn manifest(&self) -> Option<&ArchiveManifest> {

@@ -4,6 +4,7 @@
 //! [`LogReader`] holds HEAD and all headers. [`SegmentSequence`] visits the segments in order and
 //! reports missing ones; [`Walk`] yields their records. Each module adds its methods to `LogReader`.
 
+mod ahead;
 mod filter;
 mod follow;
 mod log_reader;
@@ -17,6 +18,7 @@ mod snapshots;
 mod unacknowledged_tail;
 mod walk;
 
+pub(crate) use ahead::{BatchSink, is_full_batch, read_ahead};
 pub use follow::LogFollower;
 pub(crate) use log_reader::SegmentAccess;
 pub use log_reader::{LogReader, SegmentSummary};
