@@ -298,8 +298,7 @@ impl Fold {
             }
             ControlFlow::Continue(())
         };
-        let records = reader.records_between(from, seq);
-        read_ahead(records, read, |Batch { items, payloads }| {
+        read_ahead(reader.is_long(from, seq), read, |Batch { items, payloads }| {
             items.into_iter().try_for_each(|item| apply(item, &payloads))
         })
     }

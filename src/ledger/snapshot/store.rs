@@ -281,7 +281,7 @@ fn fold_from<P: Projection>(
         let _ = sink(batch);
         result
     };
-    read_ahead(reader.records_between(from, seq), read, |batch| {
+    read_ahead(reader.is_long(from, seq), read, |batch| {
         for (event, chain) in batch {
             (projected.seq, projected.time, projected.chain) = (event.seq, event.time, chain);
             projected.value.apply_owned(event);

@@ -11,8 +11,6 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, available_parallelism, scope};
 
-/// The number of records from which another thread is worth its start.
-const LONG: u64 = 4_096;
 /// How many batches may wait.
 const AHEAD_MAX: usize = 3;
 
@@ -31,10 +29,10 @@ pub(crate) fn is_full_batch(records: usize, bytes: usize) -> bool {
 pub(crate) type BatchSink<'a, B> = &'a mut dyn FnMut(B) -> ControlFlow<()>;
 
 /// Calls `read`, which passes batches on, and `apply` with each of them: `read` runs on another thread
-/// if there are many records and more than one processor. Returns the error of `read`, unless `apply`
+/// if that is long and there is more than one processor. Returns the error of `read`, unless `apply`
 /// ended the reading before.
 pub(crate) fn read_ahead<B: Send, E: Send>(
-    records: u64,
+    is_long: bool,
     read: impl Fn(BatchSink<'_, B>) -> Result<(), E> + Sync,
     mut apply: impl FnMut(B) -> ControlFlow<()>,
 ) -> Result<(), E> {
@@ -45,11 +43,8 @@ pub(crate) fn read_ahead<B: Send, E: Send>(
         flow
     };
     let is_alone = || available_parallelism().map_or(1, NonZeroUsize::get) == 1;
-    let result = if records < LONG || is_alone() {
-        read(&mut apply)
-    } else {
-        on_two_threads(&read, &mut apply)
-    };
+    let result =
+        if is_long && !is_alone() { on_two_threads(&read, &mut apply) } else { read(&mut apply) };
     result.or_else(|error| if is_ended { Ok(()) } else { Err(error) })
 }
 
@@ -88,8 +83,12 @@ fn on_two_threads<B: Send, E: Send>(
 mod tests {
     use super::*;
 
-    /// Reads the numbers from 0 to `count`, then fails if told so; `apply` stops at `stop`.
-    fn numbers(records: u64, fails: bool, stop: u64) -> (Vec<u64>, Result<(), &'static str>) {
+    /// Reads the numbers from 0, then fails if told so; `apply` stops at `stop`.
+    fn numbers(
+        is_long: bool,
+        (records, fails): (u64, bool),
+        stop: u64,
+    ) -> (Vec<u64>, Result<(), &'static str>) {
         let mut seen = Vec::new();
         let read = |sink: BatchSink<'_, u64>| {
             for number in 0..records {
@@ -99,7 +98,7 @@ mod tests {
             }
             if fails { Err("no further") } else { Ok(()) }
         };
-        let result = read_ahead(records, read, |number| {
+        let result = read_ahead(is_long, read, |number| {
             seen.push(number);
             if number == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -109,9 +108,9 @@ mod tests {
     /// The same batches arrive, then the same error, with and without another thread.
     #[test]
     fn batches_and_the_error_arrive_in_order() {
-        for records in [0, 1, LONG - 1, LONG, 3 * LONG] {
+        for (is_long, records) in [(false, 100), (true, 0), (true, 1), (true, 10_000)] {
             for (fails, expected) in [(false, Ok(())), (true, Err("no further"))] {
-                let (seen, result) = numbers(records, fails, u64::MAX);
+                let (seen, result) = numbers(is_long, (records, fails), u64::MAX);
                 assert_eq!(seen, (0..records).collect::<Vec<_>>());
                 assert_eq!(result, expected);
             }
@@ -122,8 +121,8 @@ mod tests {
     /// forever.
     #[test]
     fn reading_ends_when_the_calling_thread_stops() {
-        for stop in [0, 5, LONG] {
-            let (seen, result) = numbers(3 * LONG, true, stop);
+        for (is_long, stop) in [(false, 5), (true, 0), (true, 5), (true, 5_000)] {
+            let (seen, result) = numbers(is_long, (10_000, true), stop);
             assert_eq!(seen, (0..=stop).collect::<Vec<_>>());
             assert_eq!(result, Ok(()));
         }

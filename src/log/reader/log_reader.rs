@@ -25,6 +25,11 @@ pub struct SegmentSummary {
     pub length: u64,
 }
 
+/// The number of records from which another thread is worth its start.
+const LONG_RECORDS: u64 = 4_096;
+/// The number of bytes of whole segments from which it is.
+const LONG_BYTES: u64 = 2 << 20;
+
 /// A log that is open for reading: HEAD and the headers as they were at that time.
 #[derive(Debug, Clone)]
 pub struct LogReader {
@@ -243,10 +248,18 @@ impl LogReader {
         Some((first.header.ledger, first.header.genesis))
     }
 
-    /// About how many records there are from `from` to `last`, to decide how to read them.
-    pub(crate) fn records_between(&self, from: u64, last: u64) -> u64 {
-        let durable = self.head().map_or(0, |head| head.durable_seq);
-        last.min(durable).saturating_add(1).saturating_sub(from)
+    /// Whether there is so much from `from` to `last` that another thread should read it.
+    pub(crate) fn is_long(&self, from: u64, last: u64) -> bool {
+        let Some(head) = self.head() else { return false };
+        let last = last.min(head.durable_seq);
+        let records = last.saturating_add(1).saturating_sub(from);
+        // The records of a plan are few and large.
+        let segments = self.segments.list.iter().filter_map(valid_segment);
+        let inside = segments.filter(|segment| (from..=last).contains(&segment.header.base_seq));
+        let bytes = inside.map(|segment| {
+            if segment.header.ordinal == head.ordinal { head.data_end } else { segment.length }
+        });
+        records >= LONG_RECORDS || (records > 1 && bytes.sum::<u64>() >= LONG_BYTES)
     }
 
     /// The manifest, if this is an archive.
