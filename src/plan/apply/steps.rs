@@ -61,7 +61,8 @@ impl Run {
             StepEvent::FailureDecided(_) => self.failed_criteria(number),
             _ => Vec::new(),
         };
-        let counts_losses = self.states_retry(number);
+        let is_loss = matches!(event, StepEvent::AttemptLost(_));
+        let counts_losses = is_loss && self.states_retry(number);
         self.apply_effect(seq, number, &event);
         self.apply_question(seq, time, number, &event);
         let Some(step) = self.steps.get_mut(number.index()) else { return };

@@ -37,7 +37,9 @@ use crate::plan::value::ids::{RunId, StepNumber, Timestamp};
 use answers::{answer_events, ask_again, is_answered, must_ask_again};
 use criteria::{TRUST, evaluate_criteria, trusted_verdict};
 use failure::FailedAttempt;
-use reported::{ReportedConsequence, is_decided_by_rules, reported_consequence};
+use reported::{
+    ReportedConsequence, is_decided_by_rules, is_settled_without_criteria, reported_consequence,
+};
 use variables::variable_events;
 
 /// The events of one pending consequence of a run; none if the run is settled.
@@ -72,6 +74,9 @@ pub fn settle(
 
 /// Whether a step has a consequence.
 pub(crate) fn has_consequence(run: &Run, number: StepNumber) -> bool {
+    if is_settled_without_criteria(run, number) {
+        return true;
+    }
     match reported_consequence(run, number) {
         Some(ReportedConsequence::Decide(..)) => is_decided_by_rules(run),
         Some(_) => true,

@@ -48,6 +48,17 @@ pub(crate) fn is_decided_by_rules(run: &Run) -> bool {
     run.plan().is_none_or(|plan| plan.header().failure.decider == Decider::Rules)
 }
 
+/// Whether a step is reported, and is accepted or fails by the rules without a judgement: it has no
+/// criteria. This needs neither its output nor its declared outputs.
+pub(crate) fn is_settled_without_criteria(run: &Run, number: StepNumber) -> bool {
+    let is_reported = run.step(number).is_some_and(|step| {
+        let receipt = step.attempt().and_then(|attempt| attempt.receipt.as_ref());
+        step.status == StepStatus::Reported && receipt.is_some()
+    });
+    let has_criteria = || run.plan_step(number).is_some_and(CompactStep::has_acceptance);
+    is_reported && is_decided_by_rules(run) && !has_criteria()
+}
+
 /// Class and message of the failure of a reported step, if it failed.
 #[must_use]
 pub fn failure_of(run: &Run, number: StepNumber) -> Option<(FailureClass, String)> {
