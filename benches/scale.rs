@@ -140,6 +140,35 @@ fn dispatch_next(state: &mut State) -> AttemptToken {
     AttemptToken(state.seq)
 }
 
+/// Checking and hashing a plan, and starting a run of it: plans without dependencies, and plans in which
+/// each step of a second layer depends on each step of the first.
+fn start(c: &mut Criterion) {
+    let mut group = c.benchmark_group("start_of_a_run");
+    group.sample_size(10);
+    let first_layer = |width: usize| (0..width).map(|number| format!("s{number}"));
+    let layered = |width: usize| {
+        let second = |number: usize| Step { after: first_layer(width).collect(), ..step(number) };
+        let steps = (0..width).map(step).chain((width..2 * width).map(second));
+        Plan { steps: steps.collect(), ..Plan::default() }
+    };
+    let plans = [1_000, 10_000, 100_000].map(|steps| (format!("{steps}_steps"), plan(steps)));
+    let layers =
+        [100, 300, 900].map(|width| (format!("{}_dependencies", width * width), layered(width)));
+    for (name, plan) in plans.into_iter().chain(layers) {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let (name, policy) = ("run".to_owned(), RunPolicy::default());
+                let draft = plan_draft(&plan).expect("a valid plan");
+                let (reason, inputs) = (String::new(), BTreeMap::new());
+                let mut state = State::default();
+                ask(&mut state, &Command::StartRun { name, policy, reason, draft, inputs });
+                state.seq
+            });
+        });
+    }
+    group.finish();
+}
+
 /// Holding a state while commands continue must not cause a copy of the whole state.
 fn held(c: &mut Criterion) {
     let mut group = c.benchmark_group("take_state_while_one_is_held");
@@ -164,5 +193,5 @@ fn held(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, in_memory, ready_set, held);
+criterion_group!(benches, in_memory, ready_set, start, held);
 criterion_main!(benches);
