@@ -112,7 +112,7 @@ pub fn plan_draft(plan: &Plan) -> Result<PlanDraft, Rejection> {
     Ok(PlanDraft {
         hash: plan_hash(plan),
         steps: plan.steps.iter().map(hashed).collect(),
-        header: Box::new(Plan { steps: Vec::new(), ..plan.clone() }),
+        header: Box::new(plan.without_steps()),
         provenance: None,
     })
 }

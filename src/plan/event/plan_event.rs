@@ -69,7 +69,8 @@ pub struct PlanSteps {
 pub struct HashedStep {
     /// Hash of goal, command, inputs, condition, changes and acceptance.
     pub hash: ContentHash,
-    /// The step. A large plan passes through several owners: its steps are shared, not copied.
+    // Shared, because a large plan passes through several owners.
+    /// The step.
     pub step: Arc<Step>,
 }
 

@@ -35,6 +35,35 @@ impl Plan {
     pub fn canonical(&self) -> String {
         canonical(self)
     }
+
+    /// The plan without its steps, which are not copied.
+    #[must_use]
+    pub(crate) fn without_steps(&self) -> Self {
+        let Self { title, outcome, goal, context, inputs, phases, steps: _, barriers, .. } = self;
+        let Self { caps, budget, test_criteria, failure, gate, risks, open_questions, .. } = self;
+        let Self { continues, extend_at, defaults, extra, .. } = self;
+        Self {
+            steps: Vec::new(),
+            title: title.clone(),
+            outcome: outcome.clone(),
+            goal: goal.clone(),
+            context: context.clone(),
+            inputs: inputs.clone(),
+            phases: phases.clone(),
+            barriers: barriers.clone(),
+            caps: caps.clone(),
+            budget: *budget,
+            test_criteria: test_criteria.clone(),
+            failure: failure.clone(),
+            gate: gate.clone(),
+            risks: risks.clone(),
+            open_questions: open_questions.clone(),
+            continues: *continues,
+            extend_at: *extend_at,
+            defaults: defaults.clone(),
+            extra: extra.clone(),
+        }
+    }
 }
 
 impl Step {

@@ -202,14 +202,18 @@ impl Links {
                     Target::Step(on) => {
                         let Some(at) = next.get_mut(on.index()) else { continue };
                         let free = usize::try_from(*at).ok().and_then(|at| dependents.get_mut(at));
-                        free.into_iter().for_each(|free| *free = *number);
+                        if let Some(free) = free {
+                            *free = *number;
+                        }
                         *at = at.saturating_add(1);
                     }
                     Target::Barrier(at) => {
                         let barrier = usize::try_from(*at).ok();
                         let barrier = barrier.and_then(|at| plan.header().barriers.get(at));
                         let waiters = barrier.and_then(|each| self.waiters.get_mut(&each.id));
-                        waiters.into_iter().for_each(|waiters| waiters.push(*number));
+                        if let Some(waiters) = waiters {
+                            waiters.push(*number);
+                        }
                     }
                     Target::Unknown(_) => {}
                 }

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::io;
+use std::io::Write as _;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -45,6 +46,9 @@ struct Member {
     name: Range<usize>,
     /// Where its value ends.
     end: usize,
+    /// The first bytes of the name as a number that is ordered like the names, if the name is ASCII
+    /// without escapes.
+    beginning: Option<u64>,
 }
 
 /// Writes to the buffer instead of the writer, because finished objects are changed.
@@ -55,13 +59,20 @@ impl Buffer {
         self.text.get(member.name.clone()).unwrap_or_default()
     }
 
+    /// The order of two members. The beginnings decide nearly always.
+    fn compare(&self, one: &Member, other: &Member) -> Ordering {
+        match (one.beginning, other.beginning) {
+            (Some(first), Some(second)) if first != second => first.cmp(&second),
+            _ => compare_names(self.name(one), self.name(other)),
+        }
+    }
+
     /// Sorts the members of the innermost object, which begin at `first`. Fails for a name that
     /// occurs twice.
     fn close_object(&mut self, first: usize) -> io::Result<()> {
         let members = self.members.get(first..).unwrap_or_default();
-        let is_sorted = members.is_sorted_by(|one, other| {
-            compare_names(self.name(one), self.name(other)) == Ordering::Less
-        });
+        let is_sorted =
+            members.is_sorted_by(|one, other| self.compare(one, other) == Ordering::Less);
         if !is_sorted {
             self.sort_object(first)?;
         }
@@ -72,9 +83,9 @@ impl Buffer {
     fn sort_object(&mut self, first: usize) -> io::Result<()> {
         let mut members = self.members.split_off(first);
         let begin = members.first().map_or(self.text.len(), |member| member.name.start);
-        members.sort_by(|one, other| compare_names(self.name(one), self.name(other)));
+        members.sort_by(|one, other| self.compare(one, other));
         let is_twice = |pair: &[Member]| match pair {
-            [one, other] => compare_names(self.name(one), self.name(other)) == Ordering::Equal,
+            [one, other] => self.compare(one, other) == Ordering::Equal,
             _ => false,
         };
         if members.windows(2).any(is_twice) {
@@ -97,10 +108,20 @@ impl Buffer {
     }
 }
 
+/// The first bytes of a quoted name as a number, if the name is ASCII without escapes.
+fn beginning(name: &[u8]) -> Option<u64> {
+    let inner = name.get(1..name.len().saturating_sub(1))?;
+    if !inner.is_ascii() || inner.contains(&b'\\') {
+        return None;
+    }
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(inner).for_each(|(to, from)| *to = *from);
+    Some(u64::from_le_bytes(bytes).swap_bytes())
+}
+
 /// The order of two quoted names: by the UTF-16 code units of the names that they encode.
 fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
-    let is_plain = |name: &[u8]| name.is_ascii() && !name.contains(&b'\\');
-    if is_plain(one) && is_plain(other) {
+    if beginning(one).is_some() && beginning(other).is_some() {
         // Without the closing quotes, which are not part of the names.
         let inner = |name: &[u8]| name.len().saturating_sub(1);
         return one.get(..inner(one)).cmp(&other.get(..inner(other)));
@@ -111,8 +132,7 @@ fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
 
 impl Canonical<'_> {
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.text.extend_from_slice(bytes);
-        Ok(())
+        self.0.text.write_all(bytes)
     }
 
     fn unsigned(&mut self, number: u64) -> io::Result<()> {
@@ -255,7 +275,7 @@ impl Formatter for Canonical<'_> {
             self.put(b",")?;
         }
         let at = self.0.text.len();
-        self.0.members.push(Member { name: at..at, end: at });
+        self.0.members.push(Member { name: at..at, end: at, beginning: None });
         Ok(())
     }
 
@@ -263,6 +283,8 @@ impl Formatter for Canonical<'_> {
         let at = self.0.text.len();
         if let Some(member) = self.0.members.last_mut() {
             member.name.end = at;
+            let name = self.0.text.get(member.name.clone()).unwrap_or_default();
+            member.beginning = beginning(name);
         }
         Ok(())
     }

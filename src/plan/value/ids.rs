@@ -92,7 +92,7 @@ impl schemars::JsonSchema for ContentHash {
 impl Serialize for ContentHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            serializer.collect_str(self)
+            serializer.serialize_str(self.digits(&mut [0; 64]))
         } else {
             self.0.serialize(serializer)
         }
@@ -126,7 +126,20 @@ impl Visitor<'_> for Digits {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(self.digits(&mut [0; 64]))
+    }
+}
+
+impl ContentHash {
+    /// Its hexadecimal digits, in that buffer.
+    fn digits<'a>(&self, buffer: &'a mut [u8; 64]) -> &'a str {
+        let digit = |half: u8| if half < 10 { b'0' + half } else { b'a' + half - 10 };
+        for (pair, byte) in buffer.chunks_exact_mut(2).zip(self.0) {
+            if let [high, low] = pair {
+                (*high, *low) = (digit(byte >> 4), digit(byte & 0xF));
+            }
+        }
+        std::str::from_utf8(buffer).expect("hexadecimal digits are ASCII")
     }
 }
 
