@@ -76,8 +76,8 @@
 //! # Features
 //!
 //! `plan-files` reads and writes plan files, and `sim` has the simulated disk and the crash
-//! laboratory. Both serve the program `ledger`; neither is on by default. The program is the package
-//! `plan-ledger-cli`.
+//! laboratory. `store` has the log in an object store, as far as `format/store.md` says. They serve the
+//! program `ledger`, which is the package `plan-ledger-cli`; none of them is on by default.
 
 /// A seeded bug, for testing the tests: `mutant!(Name)` is true while the mutant is enabled, and
 /// `mutant!(Name => ...)` then runs the code after the arrow. Without `--cfg mutants` the first is
@@ -118,6 +118,8 @@ mod plan;
 #[cfg(any(test, feature = "sim", mutants))]
 mod sim;
 mod storage;
+#[cfg(feature = "store")]
+mod store;
 
 pub use error::{Error, ErrorKind, Location, Result};
 pub use ledger::{
@@ -189,6 +191,11 @@ pub mod internals {
 
     pub mod storage {
         pub use crate::storage::*;
+    }
+
+    #[cfg(feature = "store")]
+    pub mod store {
+        pub use crate::store::*;
     }
 }
 

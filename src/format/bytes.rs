@@ -6,27 +6,27 @@ use std::fmt;
 pub type Uid = [u8; 16];
 
 /// The `N` bytes at `offset`; `None` beyond the end.
-pub(super) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
+pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }
 
 /// A `u16` at `offset`, or 0 beyond the end: for buffers whose size the caller checked.
-pub(super) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     array(bytes, offset).map_or(0, u16::from_le_bytes)
 }
 
 /// A `u32` at `offset`, or 0 beyond the end.
-pub(super) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     array(bytes, offset).map_or(0, u32::from_le_bytes)
 }
 
 /// A `u64` at `offset`, or 0 beyond the end.
-pub(super) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     array(bytes, offset).map_or(0, u64::from_le_bytes)
 }
 
 /// Write `field` at `offset`. The buffer is large enough by construction.
-pub(super) fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {
+pub(crate) fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {
     let slot = bytes
         .get_mut(offset..)
         .and_then(|rest| rest.get_mut(..field.len()))
@@ -34,7 +34,7 @@ pub(super) fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {
     slot.copy_from_slice(field);
 }
 
-pub(super) fn all_zero(bytes: &[u8]) -> bool {
+pub(crate) fn all_zero(bytes: &[u8]) -> bool {
     const ZEROS: [u8; 512] = [0; 512];
     bytes.chunks(ZEROS.len()).all(|block| ZEROS.starts_with(block))
 }

@@ -13,7 +13,7 @@ pub(super) const LOGICAL_SIZE: usize = 27;
 
 /// The chain value of a record: a hash of the record and of the previous chain value, and so of every
 /// record before it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chain(pub [u8; 32]);
 
 impl Chain {
@@ -195,7 +195,7 @@ impl Crc {
 }
 
 /// CRC-32 (IEEE) of the parts in order, continued from `initial`.
-pub(super) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
+pub(crate) fn crc32(initial: u32, parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(initial);
     for part in parts {
         hasher.update(part);

@@ -26,8 +26,10 @@ mod segment;
 mod snapshot;
 
 pub use bytes::Uid;
-#[cfg(any(test, feature = "sim"))]
+#[cfg(any(test, feature = "sim", feature = "store"))]
 pub(crate) use bytes::to_u64;
+#[cfg(feature = "store")]
+pub(crate) use bytes::{Hex, all_zero, array, put, u16_at, u32_at, u64_at};
 pub use chain_lookahead::ChainLookahead;
 pub use codec::{
     Codec, Detached, DetachedPayload, NewDetached, SALT_SIZE, covered_part, detach,
@@ -45,6 +47,8 @@ pub use frame::{
     NewRecord, PAYLOAD_LENGTH_MAX, Record, RecordHeader, SKIPPABLE_KINDS_FROM, Stamp, frame_size,
     looks_torn, peek_kind, peek_payload_length,
 };
+#[cfg(feature = "store")]
+pub(crate) use hash::crc32;
 pub use hash::{Chain, ChainKey, ContentHasher, CrcSeed, Placement, SegmentSeed, content_hash};
 pub use head::{
     BootTime, ClockAnchor, HEAD_FIELDS_SIZE, HEAD_SIZE, HEAD_SLOT_SIZE, Head, HeadSlots, HeadState,

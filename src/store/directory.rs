@@ -1,0 +1,210 @@
+//! A store in a folder of a local file system, for tests and for one machine.
+//!
+//! An object is written to a file of its own, synced, and linked to its name: a hard link is created
+//! only if the name is free, atomically. The time of the store is the modification time of the file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::UNIX_EPOCH;
+
+use super::objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
+
+/// The folder of files that have no name yet.
+const UNNAMED: &str = ".unnamed";
+
+/// A store in a folder.
+#[derive(Debug)]
+pub struct DirectoryObjects {
+    root: PathBuf,
+    /// Makes the names of unnamed files unique in this process.
+    counter: AtomicU64,
+}
+
+impl DirectoryObjects {
+    /// The store in a folder, which is created if it is missing.
+    ///
+    /// # Errors
+    /// Any error of the file system.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        for folder in [UNNAMED, "tail", "seg", "probe"] {
+            fs::create_dir_all(root.join(folder))?;
+        }
+        Ok(Self { root: root.to_owned(), counter: AtomicU64::new(0) })
+    }
+
+    /// Where an object is. A name never leaves the folder.
+    fn path(&self, name: &str) -> Result<PathBuf, Unclear> {
+        let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+        if name.split('/').all(is_plain) {
+            return Ok(self.root.join(name));
+        }
+        Err(Unclear(format!("`{name}` is not the name of an object")))
+    }
+
+    /// Write bytes to a new file without a name.
+    fn write_unnamed(&self, bytes: &[u8]) -> io::Result<(PathBuf, File)> {
+        loop {
+            let number = self.counter.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}-{number}", std::process::id());
+            let path = self.root.join(UNNAMED).join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(mut file) => {
+                    file.write_all(bytes)?;
+                    file.sync_all()?;
+                    return Ok((path, file));
+                }
+                // Left behind by an earlier process.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn create_file(&self, path: &Path, bytes: &[u8]) -> io::Result<CreatedObject> {
+        let (unnamed, file) = self.write_unnamed(bytes)?;
+        let linked = fs::hard_link(&unnamed, path).and_then(|()| sync_parent(path));
+        let removed = fs::remove_file(&unnamed);
+        linked.and(removed)?;
+        Ok(CreatedObject { at: modified(&file.metadata()?) })
+    }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+fn modified(metadata: &fs::Metadata) -> Option<StoreTime> {
+    let time = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(time.as_micros()).ok().map(StoreTime)
+}
+
+fn unclear(what: &str, name: &str, error: &io::Error) -> Unclear {
+    Unclear(format!("cannot {what} {name}: {error}"))
+}
+
+impl Objects for DirectoryObjects {
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear> {
+        let path = self.path(name)?;
+        self.create_file(&path, bytes).map_err(|error| unclear("create", name, &error))
+    }
+
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear> {
+        let path = self.path(name)?;
+        let read = || -> io::Result<StoredObject> {
+            let mut file = File::open(&path)?;
+            let at = modified(&file.metadata()?);
+            let mut bytes = Vec::new();
+            match &range {
+                None => {
+                    file.read_to_end(&mut bytes)?;
+                }
+                Some(range) => {
+                    file.seek(SeekFrom::Start(range.start))?;
+                    let length = range.end.saturating_sub(range.start);
+                    file.take(length).read_to_end(&mut bytes)?;
+                }
+            }
+            Ok(StoredObject { bytes, at })
+        };
+        match read() {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unclear("read", name, &error)),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
+        let path = self.path(folder.trim_end_matches('/'))?;
+        let read = || -> io::Result<Vec<ListedObject>> {
+            let mut listing = Vec::new();
+            for entry in fs::read_dir(&path)? {
+                let entry = entry?;
+                let name = format!("{folder}{}", entry.file_name().to_string_lossy());
+                match entry.metadata() {
+                    Ok(metadata) if metadata.is_file() => {
+                        let (length, at) = (metadata.len(), modified(&metadata));
+                        listing.push(ListedObject { name, length, at });
+                    }
+                    Ok(_) => {}
+                    // It was deleted meanwhile.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(listing)
+        };
+        match read() {
+            Ok(listing) => Ok(listing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unclear("list", folder, &error)),
+        }
+    }
+
+    fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
+        let path = self.path(name)?;
+        self.write_unnamed(bytes)
+            .and_then(|(unnamed, _)| fs::rename(unnamed, &path))
+            .map_err(|error| unclear("write", name, &error))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), Unclear> {
+        match fs::remove_file(self.path(name)?) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(unclear("delete", name, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::probe;
+
+    /// Goal: a folder keeps the promises of a store, also between handles.
+    #[test]
+    fn folder_passes_the_probe() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryObjects::open(folder.path()).unwrap();
+        assert_eq!(probe(&store, "a"), Vec::<String>::new());
+        let other = DirectoryObjects::open(folder.path()).unwrap();
+        store.create("tail/1", b"one").unwrap();
+        assert!(other.create("tail/1", b"two").is_err());
+        let found = other.get("tail/1", None).unwrap().unwrap();
+        assert_eq!((found.bytes.as_slice(), found.at.is_some()), (&b"one"[..], true));
+        assert_eq!(other.get("tail/1", Some(1..9)).unwrap().unwrap().bytes, b"ne");
+        assert_eq!(other.get("tail/2", None).unwrap(), None);
+        // Nothing is left of creates, whether they succeeded or not.
+        assert_eq!(fs::read_dir(folder.path().join(UNNAMED)).unwrap().count(), 0);
+    }
+
+    /// Goal: hints are overwritten, and deletes can be repeated.
+    #[test]
+    fn hints_are_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryObjects::open(folder.path()).unwrap();
+        for hint in [b"1", b"2"] {
+            store.put_hint("OWNER.json", hint).unwrap();
+            assert_eq!(store.get("OWNER.json", None).unwrap().unwrap().bytes, hint);
+        }
+        store.delete("OWNER.json").unwrap();
+        store.delete("OWNER.json").unwrap();
+        assert_eq!(store.get("OWNER.json", None).unwrap(), None);
+    }
+
+    /// Goal: no name reaches a file outside of the folder.
+    #[test]
+    fn names_stay_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirectoryObjects::open(&folder.path().join("store")).unwrap();
+        for name in ["../x", "/x", "tail/../../x", "tail//x", "", ".unnamed/x"] {
+            assert!(store.create(name, b"x").is_err(), "{name}");
+            assert!(store.get(name, None).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! A log in an object store: slots that are created if absent, and the protocol that decides which
+//! record is next (`format/store.md`).
+//!
+//! From bottom to top: `name` and `objects` (names, and the port with its five calls), `slot` (bytes
+//! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
+//! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
+//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises).
+//! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
+//!
+//! Invariants:
+//! - An unclear answer is never taken for a success or a failure: the name is read, and bytes are
+//!   compared. The bytes of a request never change between two tries.
+//! - Bytes of the store are verified before they are used. [`SlotBytes`], [`CheckedSlot`] and
+//!   [`VerifiedSlot`] are three types.
+//! - The store decides where the log ends. No clock of a machine is read: the protocol compares times
+//!   of the store only, and a caller decides how long it waits.
+
+mod binding;
+mod collect;
+mod directory;
+mod name;
+mod objects;
+mod probe;
+mod protocol;
+mod segments;
+mod session;
+mod slot;
+
+pub use binding::{LedgerIdentity, bind};
+pub use collect::{COLLECT_AFTER, collect, collectable};
+pub use directory::DirectoryObjects;
+pub use name::{ObjectName, SegmentForm, SegmentObject};
+pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
+pub use probe::probe;
+pub use protocol::{
+    DOUBT_AFTER, EndFinder, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
+    StorePosition, Takeover,
+};
+pub use segments::{VerifiedSegment, segment_floor};
+pub use session::{HeldStore, StoreEnd, StoreSession, TakenIn};
+pub use slot::{
+    CheckedSlot, EarlierWriter, EncodedSlot, KIND_WRITER_NOTE, SLOT_HEADER_SIZE, SLOT_SIZE_MAX,
+    SegmentPlace, SlotBytes, SlotFault, SlotHeader, SlotPart, SlotWriter, VerifiedSlot, WriterNote,
+    WriterReason,
+};

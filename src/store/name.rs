@@ -1,0 +1,135 @@
+//! The names of objects below the prefix of a ledger.
+//!
+//! Invariant: only the exact spelling of [`ObjectName`]'s `Display` is a name, so that one object never
+//! has two names. Sequence numbers have 20 digits, so names sort like the numbers.
+
+use std::fmt;
+
+/// The folder of slots.
+pub(super) const TAIL: &str = "tail/";
+/// The folder of segments and first parts of segments.
+pub(super) const SEGMENTS: &str = "seg/";
+/// The folder of objects that a test of the store creates.
+pub(super) const PROBE: &str = "probe/";
+
+/// The name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectName {
+    /// Whose log the prefix is.
+    Ledger,
+    /// The slot whose first record has this sequence number.
+    Slot(u64),
+    /// A segment, or the first part of one.
+    Segment(SegmentObject),
+}
+
+/// The records of a segment object, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SegmentObject {
+    /// Sequence number of the segment's first record.
+    pub base_seq: u64,
+    /// Sequence number of the last record in the object.
+    pub last_seq: u64,
+    /// Position of the segment in the ledger.
+    pub ordinal: u64,
+    /// Whether it is the whole segment.
+    pub form: SegmentForm,
+}
+
+/// Whether a segment object is a whole segment. A sealed segment sorts after its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SegmentForm {
+    /// Header and frames, up to a record.
+    Part,
+    /// The sealed segment, byte for byte.
+    Sealed,
+}
+
+impl ObjectName {
+    /// Parse a name below the prefix.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = if text == "LEDGER.json" {
+            Self::Ledger
+        } else if let Some(slot) = text.strip_prefix(TAIL) {
+            Self::Slot(slot.strip_suffix(".slot")?.parse().ok()?)
+        } else {
+            Self::Segment(SegmentObject::parse_unchecked(text.strip_prefix(SEGMENTS)?)?)
+        };
+        (name.to_string() == text).then_some(name)
+    }
+}
+
+impl SegmentObject {
+    fn parse_unchecked(text: &str) -> Option<Self> {
+        let (text, form) = match (text.strip_suffix(".seg"), text.strip_suffix(".part")) {
+            (Some(text), _) => (text, SegmentForm::Sealed),
+            (None, Some(text)) => (text, SegmentForm::Part),
+            (None, None) => return None,
+        };
+        let mut numbers = text.split('-');
+        let (base, last, ordinal) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let ordinal = u64::from_str_radix(ordinal, 16).ok()?;
+        Some(Self { base_seq: base.parse().ok()?, last_seq: last.parse().ok()?, ordinal, form })
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger => f.write_str("LEDGER.json"),
+            Self::Slot(first_seq) => write!(f, "{TAIL}{first_seq:020}.slot"),
+            Self::Segment(SegmentObject { base_seq, last_seq, ordinal, form }) => {
+                let suffix = match form {
+                    SegmentForm::Sealed => "seg",
+                    SegmentForm::Part => "part",
+                };
+                write!(f, "{SEGMENTS}{base_seq:020}-{last_seq:020}-{ordinal:08x}.{suffix}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a name is parsed from exactly the text that it is written as.
+    #[test]
+    fn only_the_exact_spelling_is_a_name() {
+        let object = |form| SegmentObject { base_seq: 1, last_seq: 412, ordinal: 0xAB, form };
+        let names = [
+            (ObjectName::Ledger, "LEDGER.json"),
+            (ObjectName::Slot(412), "tail/00000000000000000412.slot"),
+            (ObjectName::Slot(u64::MAX), "tail/18446744073709551615.slot"),
+            (
+                ObjectName::Segment(object(SegmentForm::Sealed)),
+                "seg/00000000000000000001-00000000000000000412-000000ab.seg",
+            ),
+            (
+                ObjectName::Segment(object(SegmentForm::Part)),
+                "seg/00000000000000000001-00000000000000000412-000000ab.part",
+            ),
+        ];
+        for (name, text) in names {
+            assert_eq!(name.to_string(), text);
+            assert_eq!(ObjectName::parse(text), Some(name));
+        }
+        let others = [
+            "",
+            "ledger.json",
+            "tail/412.slot",
+            "tail/+0000000000000000412.slot",
+            "tail/000000000000000000412.slot",
+            "tail/99999999999999999999.slot",
+            "tail/00000000000000000412.slot.tmp",
+            "seg/00000000000000000001-00000000000000000412-000000AB.seg",
+            "seg/00000000000000000001-00000000000000000412-000000ab-1.seg",
+            "seg/00000000000000000001-00000000000000000412.seg",
+            "probe/1",
+        ];
+        for text in others {
+            assert_eq!(ObjectName::parse(text), None, "{text}");
+        }
+    }
+}

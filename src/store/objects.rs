@@ -1,0 +1,70 @@
+//! The port: the five calls that are asked of an object store.
+//!
+//! It is a trait, because the engines are foreign: their clients are not dependencies of this library.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A time of the store, in microseconds since the Unix epoch. It is never compared with the clock of a
+/// machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreTime(pub u64);
+
+/// A call whose outcome is unknown, with the reason for people. The request may have been carried out,
+/// may be carried out later, or not at all.
+///
+/// A refused create is unclear too: the refused request may be the repetition of one that succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclear(pub String);
+
+impl fmt::Display for Unclear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The answer to a create that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreatedObject {
+    /// The store's time of the response, if it states one.
+    pub at: Option<StoreTime>,
+}
+
+/// An object, or a range of its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredObject {
+    /// The bytes. Nothing about them is verified.
+    pub bytes: Vec<u8>,
+    /// When it was created, by the store's clock.
+    pub at: Option<StoreTime>,
+}
+
+/// An object in a listing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedObject {
+    /// Its name below the prefix.
+    pub name: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// When it was created, by the store's clock.
+    pub at: Option<StoreTime>,
+}
+
+/// An object store, below the prefix of one ledger. Names use `/` between folders.
+pub trait Objects: Send + Sync + fmt::Debug {
+    /// Create an object, if there is none of that name: atomically, also against other clients.
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear>;
+
+    /// Read an object, or a range of its bytes, which may end after the object does. `None` if there is
+    /// no such object.
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear>;
+
+    /// List all objects of a folder, whose name ends in `/`. Their order is not defined.
+    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear>;
+
+    /// Write a hint, which may exist: an object on which nothing depends.
+    fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear>;
+
+    /// Delete an object, if it exists.
+    fn delete(&self, name: &str) -> Result<(), Unclear>;
+}

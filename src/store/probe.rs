@@ -1,0 +1,87 @@
+//! The probe: whether a store keeps the promises on which the protocol relies.
+//!
+//! It cannot prove them, but it finds stores that ignore the condition of a create, check it and then
+//! write, or show old listings.
+
+use std::sync::Barrier;
+
+use super::name::PROBE;
+use super::objects::Objects;
+
+/// The number of clients that race for one name.
+const RACERS: u8 = 8;
+/// The number of names that they race for.
+const RACES: u8 = 5;
+
+/// Test a store: create a name twice, and let several threads race for one. Returns what is wrong, in
+/// words for people; nothing if the store keeps its promises. `id` makes the names of this probe unique.
+#[must_use]
+pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let name = format!("{PROBE}{id}-twice");
+    let mut made = vec![name.clone()];
+    match objects.create(&name, b"first") {
+        Ok(_) => {
+            if objects.create(&name, b"second").is_ok() {
+                problems.push("a name can be created twice".to_owned());
+            }
+            check_bytes(objects, &name, b"first", &mut problems);
+        }
+        Err(why) => problems.push(format!("an object cannot be created: {why}")),
+    }
+    for race in 0..RACES {
+        let name = format!("{PROBE}{id}-race-{race}");
+        made.push(name.clone());
+        let winners = race_for(objects, &name);
+        match winners.as_slice() {
+            [winner] => check_bytes(objects, &name, &[*winner], &mut problems),
+            [] => problems.push(format!("race {race}: no client of {RACERS} created the name")),
+            _ => problems.push(format!(
+                "race {race}: {} clients of {RACERS} created the same name",
+                winners.len()
+            )),
+        }
+    }
+    match objects.list(PROBE) {
+        Ok(listing) => {
+            let is_listed = |name: &&String| listing.iter().any(|listed| listed.name == **name);
+            for name in made.iter().filter(|name| !is_listed(name)) {
+                problems.push(format!("{name} was created and is not listed"));
+            }
+        }
+        Err(why) => problems.push(format!("objects cannot be listed: {why}")),
+    }
+    for name in &made {
+        if let Err(why) = objects.delete(name) {
+            problems.push(format!("{name} cannot be deleted: {why}"));
+        }
+    }
+    problems
+}
+
+fn check_bytes(objects: &dyn Objects, name: &str, bytes: &[u8], problems: &mut Vec<String>) {
+    match objects.get(name, None) {
+        Ok(Some(found)) if found.bytes == bytes => {}
+        Ok(Some(_)) => problems.push(format!("{name} has the bytes of a create that failed")),
+        Ok(None) => problems.push(format!("{name} was created and cannot be read")),
+        Err(why) => problems.push(format!("{name} cannot be read: {why}")),
+    }
+}
+
+/// Let several threads create one name at once, each with bytes of its own. Returns the winners.
+fn race_for(objects: &dyn Objects, name: &str) -> Vec<u8> {
+    let start = Barrier::new(usize::from(RACERS));
+    std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..RACERS)
+            .map(|racer| {
+                let start = &start;
+                let create = move || {
+                    start.wait();
+                    objects.create(name, &[racer]).is_ok().then_some(racer)
+                };
+                scope.spawn(create)
+            })
+            .collect();
+        racers.into_iter().filter_map(|racer| racer.join().ok().flatten()).collect()
+    })
+}

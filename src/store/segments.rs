@@ -1,0 +1,164 @@
+//! Segment objects: sealed segments, and first parts of segments, in a store.
+
+use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, to_u64};
+
+use super::binding::LedgerIdentity;
+use super::name::{ObjectName, SegmentForm, SegmentObject};
+use super::objects::ListedObject;
+use super::slot::{FrameWalk, SegmentPlace, SlotFault, walk_frames};
+
+/// The last record that a segment object of a listing covers; 0 without any.
+#[must_use]
+pub fn segment_floor(listing: &[ListedObject]) -> u64 {
+    listing.iter().filter_map(segment_object).map(|object| object.last_seq).max().unwrap_or(0)
+}
+
+fn segment_object(listed: &ListedObject) -> Option<SegmentObject> {
+    match ObjectName::parse(&listed.name) {
+        Some(ObjectName::Segment(object)) => Some(object),
+        _ => None,
+    }
+}
+
+/// The object of a listing to read next: it holds record `next_seq`. A sealed segment is preferred, then
+/// the longest part.
+pub(super) fn object_with(listing: &[ListedObject], next_seq: u64) -> Option<SegmentObject> {
+    let holds = |object: &SegmentObject| (object.base_seq..=object.last_seq).contains(&next_seq);
+    let objects = listing.iter().filter_map(segment_object).filter(holds);
+    objects.max_by_key(|object| (object.form, object.last_seq))
+}
+
+/// A segment object whose frames are verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedSegment {
+    object: SegmentObject,
+    place: SegmentPlace,
+    bytes: Vec<u8>,
+}
+
+/// The position after a segment object.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentEnd {
+    pub(super) chain: Chain,
+    pub(super) time: u64,
+    /// The epoch that the last writer note in it opens.
+    pub(super) epoch: Option<u64>,
+}
+
+/// What precedes the records of a segment object that are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Before<'a> {
+    pub(super) next_seq: u64,
+    pub(super) chain: Chain,
+    pub(super) time: u64,
+    pub(super) place: Option<&'a SegmentPlace>,
+}
+
+impl VerifiedSegment {
+    /// Verify all frames of an object, and that it continues the log.
+    pub(super) fn verify(
+        object: SegmentObject,
+        bytes: Vec<u8>,
+        identity: &LedgerIdentity,
+        before: &Before<'_>,
+    ) -> Result<(Self, SegmentEnd), SlotFault> {
+        let header = SegmentHeader::decode(&bytes).map_err(SlotFault::Segment)?;
+        if (header.base_seq, header.ordinal) != (object.base_seq, object.ordinal) {
+            return Err(SlotFault::Name);
+        }
+        if (header.ledger, header.genesis) != (identity.ledger, identity.genesis) {
+            return Err(SlotFault::Ledger);
+        }
+        check_start(&header, before)?;
+        let frames = bytes.get(SEGMENT_HEADER_SIZE..).unwrap_or_default();
+        let start = FrameWalk {
+            next_seq: header.base_seq,
+            chain: header.prev_chain,
+            time: 0,
+            offset: to_u64(SEGMENT_HEADER_SIZE),
+            note: None,
+        };
+        let (mut chain_before, mut time_before) = (None, None);
+        let walk = walk_frames(frames, &header, start, object.last_seq, &mut |record| {
+            if record.header.stamp.seq + 1 == before.next_seq {
+                chain_before = Some(record.chain);
+            }
+            if record.header.stamp.seq == before.next_seq {
+                time_before = Some(record.header.stamp.time);
+            }
+        })?;
+        if walk.next_seq != object.last_seq + 1 {
+            return Err(SlotFault::Length);
+        }
+        if object.form == SegmentForm::Part && walk.offset != to_u64(bytes.len()) {
+            return Err(SlotFault::Length);
+        }
+        if chain_before.is_some_and(|chain| chain != before.chain) {
+            return Err(SlotFault::Link("it follows other records"));
+        }
+        if time_before.is_some_and(|time| time < before.time) {
+            return Err(SlotFault::Link("its time is before that of the record before"));
+        }
+        let epoch = walk.note.map(|(_, note)| note.epoch);
+        let end = SegmentEnd { chain: walk.chain, time: walk.time, epoch };
+        let place = SegmentPlace { header, end: walk.offset };
+        Ok((Self { object, place, bytes }, end))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn object(&self) -> &SegmentObject {
+        &self.object
+    }
+
+    /// Where the log ends after it.
+    #[must_use]
+    pub fn place(&self) -> &SegmentPlace {
+        &self.place
+    }
+
+    /// The bytes of the object.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Pass each record to `take`, in order.
+    pub fn for_each_record(&self, take: &mut dyn FnMut(&Record<'_>)) {
+        let header = &self.place.header;
+        let frames = self.bytes.get(SEGMENT_HEADER_SIZE..).unwrap_or_default();
+        let start = FrameWalk {
+            next_seq: header.base_seq,
+            chain: header.prev_chain,
+            time: 0,
+            offset: to_u64(SEGMENT_HEADER_SIZE),
+            note: None,
+        };
+        walk_frames(frames, header, start, self.object.last_seq, take)
+            .expect("the frames of a verified segment are valid");
+    }
+}
+
+/// Check how a segment continues the log.
+fn check_start(header: &SegmentHeader, before: &Before<'_>) -> Result<(), SlotFault> {
+    let wrong = |what| Err(SlotFault::Place(what));
+    if header.base_seq > before.next_seq {
+        return wrong("records before the segment are missing");
+    }
+    if header.base_seq == before.next_seq && header.prev_chain != before.chain {
+        return Err(SlotFault::Link("it follows other records"));
+    }
+    let Some(place) = before.place else {
+        let is_first = header.base_seq == 1 && header.ordinal == 0;
+        return if is_first { Ok(()) } else { wrong("the segment before it is unknown") };
+    };
+    if header.base_seq < before.next_seq {
+        let is_same = place.header == *header;
+        return if is_same { Ok(()) } else { wrong("it belongs to another segment") };
+    }
+    let expected = (place.header.ordinal + 1, place.header.segment, place.end);
+    if (header.ordinal, header.prev_segment, header.prev_data_end) != expected {
+        return wrong("its segment header names another predecessor");
+    }
+    Ok(())
+}

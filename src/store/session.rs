@@ -1,0 +1,461 @@
+//! Carrying out the protocol on a store: reading to the end, opening an epoch, committing.
+//!
+//! Invariants:
+//! - What the machines decide is decided on verified bytes: a slot is taken in after every frame of it
+//!   was verified.
+//! - An answer that is not clear makes a session look again, as often as its caller wants. When the
+//!   caller gives up, a commit stays unresolved, and [`HeldStore::resolve`] continues with the same bytes.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Record, SegmentHeader, to_u64};
+
+use super::binding::LedgerIdentity;
+use super::name::{ObjectName, SEGMENTS, SegmentForm, SegmentObject, TAIL};
+use super::objects::{ListedObject, Objects, StoredObject, Unclear};
+use super::protocol::{
+    EndFinder, FoundSlot, SlotFacts, SlotKeeper, StoreAnswer, StoreCall, StorePosition, Takeover,
+};
+use super::segments::{Before, VerifiedSegment, object_with, segment_floor};
+use super::slot::{CheckedSlot, EncodedSlot, SegmentPlace, SlotBytes, SlotFault, VerifiedSlot};
+
+/// A client of a store that speaks for a ledger.
+#[derive(Clone, Copy)]
+pub struct StoreSession<'a> {
+    /// The store.
+    pub objects: &'a dyn Objects,
+    /// The ledger.
+    pub identity: LedgerIdentity,
+    /// Asked after the n-th unclear answer whether to try again. It waits as long as it sees fit.
+    pub retry: &'a dyn Fn(u32) -> bool,
+}
+
+/// The end of a log in a store, or any other position in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreEnd {
+    /// The position.
+    pub position: StorePosition,
+    /// Time of the record before.
+    pub time: u64,
+    /// Where it is in its segment; `None` at the start of the log.
+    pub place: Option<SegmentPlace>,
+}
+
+impl StoreEnd {
+    /// The start of a log.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { position: StorePosition::START, time: 0, place: None }
+    }
+}
+
+/// Records that belong to the log, verified.
+#[derive(Debug, Clone, Copy)]
+pub enum TakenIn<'a> {
+    /// A segment object. Records before the position from which the log was read may be in it.
+    Segment(&'a VerifiedSegment),
+    /// A slot.
+    Slot(&'a VerifiedSlot),
+}
+
+impl TakenIn<'_> {
+    /// Pass each record to `take`, in order.
+    pub fn for_each_record(&self, take: &mut dyn FnMut(&Record<'_>)) {
+        match self {
+            Self::Segment(segment) => segment.for_each_record(take),
+            Self::Slot(slot) => slot.for_each_record(take),
+        }
+    }
+}
+
+/// What a caller does with the records of the log.
+type Take<'t> = &'t mut dyn FnMut(&TakenIn<'_>) -> Result<()>;
+
+/// How a caller makes the opening slot for the end of the log.
+type Build<'b> = &'b mut dyn FnMut(&StoreEnd) -> Result<EncodedSlot>;
+
+/// An open epoch.
+#[derive(Debug, Clone)]
+pub struct HeldStore {
+    keeper: SlotKeeper,
+    end: StoreEnd,
+    /// A slot whose commit is not resolved.
+    unresolved: Option<EncodedSlot>,
+}
+
+/// What a run of a machine has at hand.
+struct Run<'s, 'a> {
+    session: &'s StoreSession<'a>,
+    end: StoreEnd,
+    found: Option<CheckedSlot>,
+    fault: Option<SlotFault>,
+    own: Option<EncodedSlot>,
+    /// The number of unclear answers so far.
+    unclear: u32,
+}
+
+impl std::fmt::Debug for StoreSession<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreSession").field("objects", &self.objects).finish_non_exhaustive()
+    }
+}
+
+impl StoreSession<'_> {
+    /// Read the log from a position to its end, and pass everything in it to `take`.
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of the damaged object; `Unsupported`; `Io` if the store does not answer;
+    /// any error of `take`.
+    pub fn find_end(&self, from: StoreEnd, take: Take<'_>) -> Result<StoreEnd> {
+        let mut finder = EndFinder::from(from.position);
+        let mut run = Run::new(self, from);
+        loop {
+            match finder.call() {
+                StoreCall::Rest(_) => return Ok(run.end),
+                call => finder.answer(run.perform(&call, take, None)?),
+            }
+        }
+    }
+
+    /// Open an epoch at the end of the log: read to it, and create the slot that `build` makes for it.
+    /// `build` is asked again if another process was first.
+    ///
+    /// # Errors
+    /// As [`Self::find_end`], and any error of `build`.
+    pub fn take_over(&self, from: StoreEnd, take: Take<'_>, build: Build<'_>) -> Result<HeldStore> {
+        let mut takeover = Takeover::from(from.position);
+        let mut run = Run::new(self, from);
+        loop {
+            if let Some(keeper) = takeover.keeper() {
+                run.append_own();
+                let end = StoreEnd { position: *keeper.position(), ..run.end };
+                return Ok(HeldStore { keeper, end, unresolved: None });
+            }
+            let call = takeover.call();
+            takeover.answer(run.perform(&call, take, Some(build))?);
+        }
+    }
+
+    /// Create a segment object. Its records are in slots that are written, and it ends where a slot does.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
+    pub(super) fn create_segment(&self, object: &SegmentObject, bytes: &[u8]) -> Result<()> {
+        let name = ObjectName::Segment(*object).to_string();
+        let mut unclear = 0;
+        loop {
+            let Err(why) = self.objects.create(&name, bytes) else { return Ok(()) };
+            self.ask_again(&mut unclear, &why)?;
+            match self.objects.get(&name, None) {
+                Ok(Some(found)) if found.bytes == bytes => return Ok(()),
+                Ok(Some(_)) => {
+                    let message = "another segment object has this name";
+                    return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
+                }
+                Ok(None) => {}
+                Err(why) => self.ask_again(&mut unclear, &why)?,
+            }
+        }
+    }
+
+    /// All objects of a folder.
+    pub(super) fn list(&self, folder: &str, unclear: &mut u32) -> Result<Vec<ListedObject>> {
+        loop {
+            match self.objects.list(folder) {
+                Ok(mut listing) => {
+                    listing.sort();
+                    return Ok(listing);
+                }
+                Err(why) => self.ask_again(unclear, &why)?,
+            }
+        }
+    }
+
+    fn get(&self, name: &str, unclear: &mut u32) -> Result<Option<StoredObject>> {
+        loop {
+            match self.objects.get(name, None) {
+                Ok(found) => return Ok(found),
+                Err(why) => self.ask_again(unclear, &why)?,
+            }
+        }
+    }
+
+    pub(super) fn ask_again(&self, unclear: &mut u32, why: &Unclear) -> Result<()> {
+        *unclear = unclear.saturating_add(1);
+        if (self.retry)(*unclear) {
+            return Ok(());
+        }
+        let message = format!("the store does not answer: {why}");
+        Err(Error::new(ErrorKind::Io, message).with_hint("check the connection, and try again"))
+    }
+}
+
+impl HeldStore {
+    /// Where the log ends.
+    #[must_use]
+    pub fn end(&self) -> &StoreEnd {
+        &self.end
+    }
+
+    /// Whether the commit of a slot is not resolved.
+    #[must_use]
+    pub fn is_unresolved(&self) -> bool {
+        self.unresolved.is_some()
+    }
+
+    /// Create the segment object with the first part of the current segment, up to the end of the log:
+    /// `bytes` are those of the segment's file up to there. Slots that it covers may be collected later.
+    ///
+    /// It ends where a slot does. A reader that continues in the middle of a slot would not find it, since
+    /// a slot has the name of its first record.
+    ///
+    /// # Errors
+    /// `Conflict` if the bytes are not these; `Corrupt` if there is another object of that name; `Io` if the
+    /// store does not answer.
+    pub fn create_part(&self, session: &StoreSession<'_>, bytes: &[u8]) -> Result<SegmentObject> {
+        let StoreEnd { position, place, .. } = &self.end;
+        let place = place.as_ref().expect("an open epoch has a segment");
+        let last_seq = position.next_seq - 1;
+        let is_end = SegmentHeader::decode(bytes).as_ref() == Ok(&place.header)
+            && to_u64(bytes.len()) == place.end
+            && bytes.last_chunk() == Some(&position.chain.0);
+        if !is_end {
+            let message = format!(
+                "segment object: expected the {} bytes of the segment up to this record, found others",
+                place.end
+            );
+            return Err(Error::new(ErrorKind::Conflict, message).at_seq(last_seq));
+        }
+        let SegmentHeader { base_seq, ordinal, .. } = place.header;
+        let object = SegmentObject { base_seq, last_seq, ordinal, form: SegmentForm::Part };
+        session.create_segment(&object, bytes)?;
+        Ok(object)
+    }
+
+    /// Commit a slot: it continues the end of the log.
+    ///
+    /// # Errors
+    /// `Fenced`: another process opened an epoch, and the records are not in the log. `Corrupt`: what
+    /// stands under the name cannot be there. `OutcomeUnknown`: the caller gave up, or an earlier commit
+    /// is not resolved; see [`Self::resolve`]. `Conflict` if the slot does not continue the log.
+    pub fn commit(&mut self, session: &StoreSession<'_>, slot: EncodedSlot) -> Result<()> {
+        if self.is_unresolved() {
+            let message = "the commit before this one is not resolved";
+            return Err(Error::new(ErrorKind::OutcomeUnknown, message));
+        }
+        if let StoreCall::Fenced(first_seq) = self.keeper.call() {
+            return Err(fenced(first_seq));
+        }
+        if !self.keeper.start(slot.facts()) {
+            let message = format!(
+                "expected a slot for record {}, found one for record {}",
+                self.end.position.next_seq,
+                slot.header().first_seq
+            );
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        self.unresolved = Some(slot);
+        self.resolve(session)
+    }
+
+    /// Find out what became of the last commit. It sends the same bytes again where that is necessary.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn resolve(&mut self, session: &StoreSession<'_>) -> Result<()> {
+        let Some(slot) = self.unresolved.clone() else { return Ok(()) };
+        let mut run = Run { own: Some(slot), ..Run::new(session, self.end.clone()) };
+        loop {
+            match self.keeper.call() {
+                StoreCall::Rest(position) => {
+                    run.append_own();
+                    self.end = StoreEnd { position, ..run.end };
+                    self.unresolved = None;
+                    return Ok(());
+                }
+                StoreCall::Fenced(first_seq) => {
+                    self.unresolved = None;
+                    return Err(fenced(first_seq));
+                }
+                call => {
+                    let answer = run.perform(&call, &mut |_| Ok(()), None).map_err(|error| {
+                        let what = match error.kind() {
+                            ErrorKind::Io => ErrorKind::OutcomeUnknown,
+                            kind => kind,
+                        };
+                        Error::new(what, error.message()).at_seq(self.end.position.next_seq)
+                    })?;
+                    self.keeper.answer(answer);
+                }
+            }
+        }
+    }
+}
+
+impl<'s, 'a> Run<'s, 'a> {
+    fn new(session: &'s StoreSession<'a>, end: StoreEnd) -> Self {
+        Self { session, end, found: None, fault: None, own: None, unclear: 0 }
+    }
+
+    /// Carry out a call.
+    fn perform(
+        &mut self,
+        call: &StoreCall,
+        take: Take<'_>,
+        build: Option<Build<'_>>,
+    ) -> Result<StoreAnswer> {
+        match call {
+            StoreCall::ListSegments(_) => {
+                let listing = self.session.list(SEGMENTS, &mut self.unclear)?;
+                Ok(StoreAnswer::Floor(segment_floor(&listing)))
+            }
+            StoreCall::ListSlots => {
+                let listing = self.session.list(TAIL, &mut self.unclear)?;
+                let slots = listing.iter().filter_map(|listed| ObjectName::parse(&listed.name));
+                let names =
+                    slots.map(|name| if let ObjectName::Slot(first) = name { first } else { 0 });
+                Ok(StoreAnswer::LastSlot(names.max().unwrap_or(0)))
+            }
+            StoreCall::ReadSegments(floor) => {
+                self.read_segments(*floor, take)?;
+                Ok(StoreAnswer::Position(self.end.position))
+            }
+            StoreCall::GetSlot(first_seq) => self.look(*first_seq),
+            StoreCall::TakeIn(slot) => {
+                self.take_in(slot, take)?;
+                Ok(StoreAnswer::TakenIn)
+            }
+            StoreCall::BuildOpening(_) => {
+                let build = build.expect("only a takeover builds an opening slot");
+                let slot = build(&self.end)?;
+                let facts = slot.facts();
+                if !(facts.opens && self.end.position.is_continued_by(&facts)) {
+                    let message = "the opening slot does not continue the log with a new epoch";
+                    let error = Error::new(ErrorKind::Conflict, message);
+                    return Err(error.at_seq(self.end.position.next_seq));
+                }
+                self.own = Some(slot);
+                Ok(StoreAnswer::Opening(facts))
+            }
+            StoreCall::CreateSlot(_) => self.create(),
+            StoreCall::Damaged(first_seq) | StoreCall::Fenced(first_seq) => {
+                Err(self.damaged(*first_seq))
+            }
+            StoreCall::Rest(position) => Ok(StoreAnswer::Position(*position)),
+        }
+    }
+
+    fn create(&mut self) -> Result<StoreAnswer> {
+        let own = self.own.as_ref().expect("a slot is built before it is created");
+        let name = ObjectName::Slot(own.header().first_seq).to_string();
+        match self.session.objects.create(&name, own.bytes()) {
+            Ok(created) => Ok(StoreAnswer::Created(created.at)),
+            Err(why) => {
+                self.session.ask_again(&mut self.unclear, &why)?;
+                Ok(StoreAnswer::Unclear)
+            }
+        }
+    }
+
+    /// Get a slot. Bytes are compared with those of the own slot first.
+    fn look(&mut self, first_seq: u64) -> Result<StoreAnswer> {
+        let name = ObjectName::Slot(first_seq).to_string();
+        let Some(object) = self.session.get(&name, &mut self.unclear)? else {
+            self.fault = Some(SlotFault::Missing);
+            return Ok(StoreAnswer::Found(None));
+        };
+        self.fault = None;
+        let checked = SlotBytes(object.bytes).check(first_seq, &self.session.identity);
+        Ok(StoreAnswer::Found(Some(match checked {
+            Ok(slot) => {
+                let facts = slot.facts(object.at);
+                self.found = Some(slot);
+                FoundSlot::Slot(facts)
+            }
+            Err(fault) if fault.is_version() => {
+                let error = Error::new(ErrorKind::Unsupported, fault.to_string());
+                return Err(error.at_path(name.as_ref()));
+            }
+            Err(fault) => {
+                self.fault = Some(fault);
+                FoundSlot::Invalid
+            }
+        })))
+    }
+
+    fn take_in(&mut self, facts: &SlotFacts, take: Take<'_>) -> Result<()> {
+        let found = self.found.take().expect("a slot is read before it is taken in");
+        let StoreEnd { position, time, place } = &self.end;
+        let slot = match found.verify(position, *time, place.as_ref()) {
+            Ok(slot) => slot,
+            Err(fault) => {
+                self.fault = Some(fault);
+                return Err(self.damaged(facts.first_seq));
+            }
+        };
+        take(&TakenIn::Slot(&slot))?;
+        self.end = StoreEnd {
+            position: StorePosition::after(facts),
+            time: slot.header().time,
+            place: Some(slot.place().clone()),
+        };
+        Ok(())
+    }
+
+    /// Read the segment objects up to a record.
+    fn read_segments(&mut self, floor: u64, take: Take<'_>) -> Result<()> {
+        let listing = self.session.list(SEGMENTS, &mut self.unclear)?;
+        while self.end.position.next_seq <= floor {
+            let next_seq = self.end.position.next_seq;
+            let missing = || {
+                let message = "no segment object holds this record, although later ones exist";
+                Error::new(ErrorKind::Corrupt, message).at_seq(next_seq)
+            };
+            let object = object_with(&listing, next_seq).ok_or_else(missing)?;
+            let name = ObjectName::Segment(object).to_string();
+            let found = self.session.get(&name, &mut self.unclear)?.ok_or_else(missing)?;
+            let StoreEnd { position, time, place } = &self.end;
+            let place = place.as_ref();
+            let before = Before { next_seq, chain: position.chain, time: *time, place };
+            let verified =
+                VerifiedSegment::verify(object, found.bytes, &self.session.identity, &before);
+            let (segment, end) = verified.map_err(|fault| fault_error(&name, &fault))?;
+            take(&TakenIn::Segment(&segment))?;
+            let position = StorePosition {
+                next_seq: object.last_seq.saturating_add(1),
+                chain: end.chain,
+                epoch: end.epoch.unwrap_or(position.epoch),
+                at: None,
+            };
+            self.end = StoreEnd { position, time: end.time, place: Some(segment.place().clone()) };
+        }
+        Ok(())
+    }
+
+    /// The own slot is written.
+    fn append_own(&mut self) {
+        if let Some(own) = self.own.take() {
+            self.end.time = own.header().time;
+            self.end.place = Some(own.place().clone());
+        }
+    }
+
+    fn damaged(&mut self, first_seq: u64) -> Error {
+        let name = ObjectName::Slot(first_seq).to_string();
+        let fault = self.fault.take();
+        let fault =
+            fault.unwrap_or(SlotFault::Link("it follows other records, or an epoch is wrong"));
+        fault_error(&name, &fault).at_seq(first_seq)
+    }
+}
+
+fn fenced(first_seq: u64) -> Error {
+    let message = "another process took over the log in the store";
+    Error::new(ErrorKind::Fenced, message)
+        .with_hint("open the ledger again to continue")
+        .at_seq(first_seq)
+}
+
+fn fault_error(name: &str, fault: &SlotFault) -> Error {
+    let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
+    Error::new(kind, fault.to_string()).at_path(name.as_ref())
+}

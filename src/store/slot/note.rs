@@ -1,0 +1,80 @@
+//! The writer note: the record with which a process opens an epoch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Codec, Hex, NewRecord, RecordHeader, Uid};
+
+/// A writer note: who writes from here on.
+pub const KIND_WRITER_NOTE: u16 = 0x8008;
+
+/// Who opens an epoch, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterNote {
+    /// The epoch.
+    pub epoch: u64,
+    /// The process, in hexadecimal.
+    pub node: String,
+    /// Why it opens an epoch.
+    pub why: WriterReason,
+    /// The writer before; `None` in the first epoch.
+    pub before: Option<EarlierWriter>,
+    /// The version of the protocol: 1.
+    pub store: u32,
+}
+
+/// The writer of the epoch before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierWriter {
+    /// Its epoch.
+    pub epoch: u64,
+    /// The process, in hexadecimal.
+    pub node: String,
+}
+
+/// Why a process opens an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriterReason {
+    /// The log is new.
+    Create,
+    /// The folder that wrote last is open again.
+    Open,
+    /// Another folder takes over.
+    Takeover,
+    /// A restored folder takes over.
+    Restore,
+}
+
+impl WriterNote {
+    /// The note of a process. `before` is the epoch and process of the writer before.
+    #[must_use]
+    pub fn new(epoch: u64, node: &Uid, why: WriterReason, before: Option<(u64, Uid)>) -> Self {
+        let text = |uid: &Uid| Hex(uid).to_string();
+        let before = before.map(|(epoch, node)| EarlierWriter { epoch, node: text(&node) });
+        Self { epoch, node: text(node), why, before, store: 1 }
+    }
+
+    /// The record that holds the note.
+    #[must_use]
+    pub fn record(&self) -> NewRecord {
+        let payload = serde_json_canonicalizer::to_vec(self)
+            .expect("strings and integers always have a canonical form");
+        NewRecord { kind: KIND_WRITER_NOTE, codec: Codec::Json, schema: 1, payload }
+    }
+
+    /// The note in a record, if it is a valid one.
+    #[must_use]
+    pub fn from_record(header: &RecordHeader, payload: &[u8]) -> Option<Self> {
+        let is_note = (header.kind, header.codec, header.schema)
+            == (KIND_WRITER_NOTE, Codec::Json, 1)
+            && header.stamp.batch_left == 0;
+        let note: Self = is_note.then(|| serde_json::from_slice(payload).ok()).flatten()?;
+        (note.store == 1 && note.epoch > 0).then_some(note)
+    }
+
+    /// Whether the note opens this epoch for this process.
+    #[must_use]
+    pub fn opens(&self, epoch: u64, node: &Uid) -> bool {
+        self.epoch == epoch && self.node == Hex(node).to_string()
+    }
+}
