@@ -25,6 +25,8 @@ mod protocol;
 mod segments;
 mod session;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub use binding::{LedgerIdentity, bind};
 pub use collect::{COLLECT_AFTER, collect, collectable};
