@@ -186,6 +186,8 @@ def check(root, emit=lambda *_: None):
             report["slots"] += 1
             if slot.first_seq > floor:
                 log.take_slot(f"tail/{path.name}", slot, body)
+            elif slot.last_seq > floor and log.chains.get(slot.first_seq - 1) == slot.chain_before:
+                raise Damage(f"tail/{path.name}", 88, "a segment object ends in the middle of this slot")
             elif log.chains.get(slot.last_seq) != slot.chain_after:
                 report["orphans"].append(f"tail/{path.name}")
         check_erasures(log.found)

@@ -708,6 +708,15 @@ class Store(unittest.TestCase):
         report, records = self.check(objects | {names[1]: bytes(late)})
         self.assertEqual((report["status"], report["orphans"], len(records)), ("whole", [names[1]], 5))
 
+    def test_segment_object_in_the_middle_of_a_slot_is_damage(self):
+        objects = self.objects()
+        name = sorted(name for name in objects if name.startswith("tail/"))[1]
+        longer = bytearray(objects[name])
+        longer[76:80], longer[88:96] = le(4, 2), le(8, 3)
+        longer[252:256] = le(4, zlib.crc32(longer[:252]))
+        report, _ = self.check(objects | {name: bytes(longer)})
+        self.assertEqual((report["status"], report["bad"]["file"], report["bad"]["offset"]), ("damaged", name, 88))
+
     def test_other_folders_are_refused(self):
         objects = self.objects()
         for ledger in (b"", b"{}", objects["LEDGER.json"].replace(b"store 1", b"store 2")):
