@@ -127,3 +127,57 @@ impl EndFinder {
         slot.opens || !self.position.is_continued_by(slot) || self.position.is_late(slot.at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Chain;
+    use crate::store::objects::StoreTime;
+
+    /// Goal: an opening slot is in doubt, even if it comes in time. The difference in time would show every
+    /// orphan of a process that stopped, but a store need not tell the truth about time.
+    #[test]
+    fn opening_slot_is_in_doubt_even_in_time() {
+        let at = Some(StoreTime(5));
+        let position = StorePosition { next_seq: 10, chain: Chain([1; 32]), epoch: 1, at };
+        let slot = |opens| SlotFacts {
+            first_seq: 10,
+            last_seq: 10,
+            chain_before: position.chain,
+            chain_after: Chain([2; 32]),
+            epoch: 1 + u64::from(opens),
+            opens,
+            node: [3; 16],
+            bytes: [4; 32],
+            at,
+        };
+        let after = |found| {
+            let mut finder = EndFinder::from(position);
+            finder.answer(StoreAnswer::Floor(9));
+            finder.answer(StoreAnswer::Found(Some(FoundSlot::Slot(found))));
+            finder.call()
+        };
+        assert_eq!(after(slot(false)), StoreCall::TakeIn(slot(false)));
+        assert_eq!(after(slot(true)), StoreCall::ListSegments(ListReason::DoubtfulSlot));
+        let unknown = SlotFacts { at: None, ..slot(false) };
+        assert_eq!(after(unknown), StoreCall::ListSegments(ListReason::DoubtfulSlot));
+    }
+
+    /// Goal: an answer for which the machine does not wait changes nothing.
+    #[test]
+    fn stale_answer_is_ignored() {
+        let mut finder = EndFinder::from(StorePosition::START);
+        let stale = [
+            StoreAnswer::Found(None),
+            StoreAnswer::LastSlot(7),
+            StoreAnswer::TakenIn,
+            StoreAnswer::Created(None),
+            StoreAnswer::Unclear,
+            StoreAnswer::Position(StorePosition { next_seq: 9, ..StorePosition::START }),
+        ];
+        for answer in stale {
+            finder.answer(answer);
+            assert_eq!(finder, EndFinder::from(StorePosition::START), "{answer:?}");
+        }
+    }
+}

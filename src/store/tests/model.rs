@@ -627,10 +627,11 @@ fn sweep_protocol_holds_with_a_copied_machine() {
     let alone = Scope { processes: 1, last_seq: 4, ..Scope::COPIED };
     assert!(assert_holds(alone) > 10_000);
     assert!(assert_holds(Scope::READ) > 10_000);
-    let kept = Scope { segments: 0, ticks: 0, ..Scope::COPIED };
+    let kept = Scope { segments: 0, ticks: 0, tries: 1, ..Scope::COPIED };
+    let resent = Scope { tries: 2, ..kept };
     let longer = Scope { last_seq: 5, segments: 2, ticks: 3, ..alone };
     let longest = Scope { last_seq: 4, ..Scope::COPIED };
-    for scope in sweep(vec![], vec![kept], vec![kept, longer, Scope::COPIED, longest]) {
+    for scope in sweep(vec![], vec![kept], vec![kept, resent, longer, Scope::COPIED, longest]) {
         assert_holds(scope);
     }
 }
