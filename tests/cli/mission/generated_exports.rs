@@ -133,7 +133,9 @@ fn headlines(file: &PlanFile) -> BTreeMap<&str, &str> {
         .steps
         .iter()
         .map(|step| {
-            let text = if step.title.is_empty() { &step.goal } else { &step.title };
+            // Bold words at the start of a goal are read as its title.
+            let is_goal = step.title.is_empty() || step.goal.starts_with("**");
+            let text = if is_goal { &step.goal } else { &step.title };
             (step.id.as_str(), text.lines().next().unwrap_or_default())
         })
         .collect()
