@@ -51,7 +51,7 @@ impl FinishedCache {
             if let StepEvent::ReceiptRecorded(recorded) = &record.event {
                 let result = StepResult::of(&recorded.receipt);
                 known.add(key, Known { last_seq: *seq, result });
-            } else if let Some(entry) = known.get_mut(&key)
+            } else if let Some(entry) = known.get_mut(key)
                 && entry.last_seq == record.previous
             {
                 entry.last_seq = *seq;
@@ -68,7 +68,7 @@ impl FinishedCache {
     /// The result of a step, if it is known.
     pub(super) fn get(&self, run: RunId, step: &FinishedStep) -> Option<StepResult> {
         let mut known = self.lock();
-        let entry = known.get_mut(&(run, step.number))?;
+        let entry = known.get_mut((run, step.number))?;
         (entry.last_seq == step.last_seq).then(|| entry.result.clone())
     }
 
@@ -79,8 +79,8 @@ impl FinishedCache {
 }
 
 impl Generations {
-    fn get_mut(&mut self, key: &Key) -> Option<&mut Known> {
-        self.new.get_mut(key).or_else(|| self.old.get_mut(key))
+    fn get_mut(&mut self, key: Key) -> Option<&mut Known> {
+        self.new.get_mut(&key).or_else(|| self.old.get_mut(&key))
     }
 
     fn add(&mut self, key: Key, entry: Known) {
