@@ -285,7 +285,9 @@ fn with_notes(text: &str, form: FormChoice, lines: &[String]) -> String {
         | FormChoice::Json
         | FormChoice::Dot
         | FormChoice::Mermaid => {
-            lines.iter().for_each(|note| print_message(note));
+            for note in lines {
+                print_message(note);
+            }
             text.to_owned()
         }
     }
