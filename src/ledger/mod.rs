@@ -61,7 +61,7 @@ pub use open::OpenReport;
 pub use projection::{Projection, RecordedEvent};
 pub use replay::{Fold, FoldObserver, FoldOrigin};
 pub use retention::archive::{ArchiveReport, archive, archive_environment};
-pub use retention::erase::{EraseReport, ErasePreview, EraseTarget, copies_in, erase};
+pub use retention::erase::{ErasePreview, EraseReport, EraseTarget, copies_in, erase};
 pub use retention::prune::{PrunePreview, PruneReport, RetentionLimit};
 #[doc(hidden)]
 pub use snapshot::load::expect_valid;

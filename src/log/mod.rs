@@ -54,8 +54,8 @@ pub use reader::{
 };
 pub use record::{Ack, Damage, DerivedDamage, LogItem, LoggedRecord, RecordStatus, StreamRule};
 pub use recovery::{
-    Diagnosis, ErasedFiles, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary, TailVerdict,
-    classify, diagnose, opening_verdict,
+    Diagnosis, ErasedFiles, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary,
+    TailVerdict, classify, diagnose, opening_verdict,
 };
 pub use segment::{
     ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, ChainCheck, archive_head, uid_text,

@@ -91,9 +91,7 @@ pub use validate::lint::lint;
 pub use validate::validator::VALUE_DEPTH_MAX;
 pub use validate::{STEPS_MAX, validate};
 pub use value::canonical::canonical;
-#[doc(hidden)]
-pub use value::detached::Salt;
-pub(crate) use value::detached::{DetachedText, collect, supply, without_collecting};
+pub(crate) use value::detached::{DetachedText, Salt, collect, supply, without_collecting};
 pub use value::evaluation_pool::EvaluationPool;
 pub use value::evaluator::{Evaluator, Exhausted};
 #[cfg(feature = "plan-files")]

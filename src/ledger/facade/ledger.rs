@@ -19,7 +19,7 @@ use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{dispatch, tick};
-use crate::log::{Ack, BatchKey, ErasureNote};
+use crate::log::{Ack, BatchKey};
 use crate::plan::{AttemptToken, Command, Proof, Receipt, State};
 
 /// A ledger that is open for writing. At most one exists per folder, over all processes.
@@ -166,12 +166,6 @@ impl Ledger {
     /// `TooLarge`, and the write errors of [`Ledger::execute`].
     pub fn add_note(&self, note: &Note, key: Option<&BatchKey>) -> Result<Ack> {
         self.engine.append_note(note.to_record(self.engine.environment.ids.next_id())?, key)
-    }
-
-    /// Append an erasure note; the next opening erases what it names. Returns its record.
-    pub(crate) fn append_erasure(&self, note: &ErasureNote) -> Result<u64> {
-        self.engine.log.mark_erasing()?;
-        self.engine.append_note(note.record(), None).map(|ack| ack.seq)
     }
 }
 

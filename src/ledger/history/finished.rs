@@ -6,21 +6,14 @@
 //! - What was pruned or is damaged is left out. It never prevents a dispatch.
 
 use crate::log::LogReader;
-use crate::plan::{
-    Artifact, CompactStep, Json, Outcome, Output, Receipt, Run, RunId, StepEvent, StepNumber,
-    StepStatus,
-};
+use crate::plan::{Artifact, CompactStep, Run, RunId, StepEvent, StepNumber, StepStatus};
 
-use super::finished_cache::FinishedCache;
+use super::finished_cache::{FinishedCache, StepResult};
 use super::step_events::step_events;
 
 /// The maximum number of finished steps in a task. One that this process did not see finish costs a few
 /// reads of the log at dispatch.
 pub const FINISHED_STEPS_MAX: usize = 12;
-
-/// The longest text of an output in a task, in bytes: enough for a result, not for a report. A step
-/// that needs the whole output declares it as an input.
-pub const FINISHED_OUTPUT_BYTES_MAX: usize = 1000;
 
 /// What was done in a run before a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -89,12 +82,12 @@ impl Finished {
     ) {
         let accepted = self.steps.iter_mut().filter(|each| each.status == StepStatus::Accepted);
         for step in accepted {
-            if let Some(result) = known.get(run, step) {
+            if let Some(result) = known.get(run, step.number, step.last_seq) {
                 step.set_result(result);
             } else if let Some(log) = log()
-                && let Some(result) = StepResult::read(log, step.last_seq)
+                && let Some(result) = read_result(log, step.last_seq)
             {
-                known.add(run, step, &result);
+                known.add(run, step.number, step.last_seq, &result);
                 step.set_result(result);
             }
         }
@@ -108,48 +101,15 @@ impl FinishedStep {
     }
 }
 
-/// What a step produced.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct StepResult {
-    pub(super) output: String,
-    pub(super) output_bytes: u64,
-    pub(super) artifacts: Vec<Artifact>,
-}
-
-impl StepResult {
-    /// The result in the newest receipt of a step, of which this is the last record; `None` if a record
-    /// cannot be read.
-    fn read(log: &LogReader, last_seq: u64) -> Option<Self> {
-        for read in step_events(log, last_seq) {
-            if let (_, StepEvent::ReceiptRecorded(recorded)) = read.ok()? {
-                return Some(Self::of(&recorded.receipt));
-            }
+/// The result in the newest receipt of a step, of which this is the last record; `None` if a record
+/// cannot be read.
+fn read_result(log: &LogReader, last_seq: u64) -> Option<StepResult> {
+    for read in step_events(log, last_seq) {
+        if let (_, StepEvent::ReceiptRecorded(recorded)) = read.ok()? {
+            return Some(StepResult::of(&recorded.receipt));
         }
-        Some(Self::default())
     }
-
-    pub(super) fn of(receipt: &Receipt) -> Self {
-        if !matches!(receipt.outcome, Outcome::Succeeded) {
-            // A person or a fallback finished the step, not this attempt.
-            return Self::default();
-        }
-        let (output, output_bytes) = match &receipt.output {
-            Output::Inline(value) => start_of(value),
-            Output::Blob(blob) => (String::new(), blob.length),
-        };
-        Self { output, output_bytes, artifacts: receipt.artifacts.clone() }
-    }
-}
-
-/// The start of a text that fits into a task, and the length of the whole; nothing for `null`.
-fn start_of(value: &Json) -> (String, u64) {
-    let text = value.as_str();
-    if text == "null" {
-        return (String::new(), 0);
-    }
-    let mut ends = (0..=FINISHED_OUTPUT_BYTES_MAX.min(text.len())).rev();
-    let start = ends.find_map(|end| text.get(..end)).unwrap_or_default();
-    (start.to_owned(), text.len().try_into().unwrap_or(u64::MAX))
+    Some(StepResult::default())
 }
 
 /// The first line of the title or of the goal.

@@ -10,9 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::plan::{Artifact, Event, RunId, StepEvent, StepNumber};
-
-use super::finished::{FinishedStep, StepResult};
+use crate::plan::{Artifact, Event, Json, Outcome, Output, Receipt, RunId, StepEvent, StepNumber};
 
 /// How many steps are remembered before the oldest ones are forgotten.
 const REMEMBERED: usize = 512;
@@ -20,6 +18,43 @@ const REMEMBERED: usize = 512;
 /// The longest list of artifacts that is remembered, in bytes of text. A longer one is read from the
 /// log.
 const ARTIFACT_BYTES_MAX: usize = 16 << 10;
+
+/// The longest text of an output in a task, in bytes: enough for a result, not for a report. A step
+/// that needs the whole output declares it as an input.
+pub const FINISHED_OUTPUT_BYTES_MAX: usize = 1000;
+
+/// What a step produced.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct StepResult {
+    pub(super) output: String,
+    pub(super) output_bytes: u64,
+    pub(super) artifacts: Vec<Artifact>,
+}
+
+impl StepResult {
+    pub(super) fn of(receipt: &Receipt) -> Self {
+        if !matches!(receipt.outcome, Outcome::Succeeded) {
+            // A person or a fallback finished the step, not this attempt.
+            return Self::default();
+        }
+        let (output, output_bytes) = match &receipt.output {
+            Output::Inline(value) => start_of(value),
+            Output::Blob(blob) => (String::new(), blob.length),
+        };
+        Self { output, output_bytes, artifacts: receipt.artifacts.clone() }
+    }
+}
+
+/// The start of a text that fits into a task, and the length of the whole; nothing for `null`.
+fn start_of(value: &Json) -> (String, u64) {
+    let text = value.as_str();
+    if text == "null" {
+        return (String::new(), 0);
+    }
+    let mut ends = (0..=FINISHED_OUTPUT_BYTES_MAX.min(text.len())).rev();
+    let start = ends.find_map(|end| text.get(..end)).unwrap_or_default();
+    (start.to_owned(), text.len().try_into().unwrap_or(u64::MAX))
+}
 
 /// The results of the steps that finished last.
 #[derive(Debug, Default)]
@@ -60,16 +95,16 @@ impl FinishedCache {
     }
 
     /// Remembers what was read from the log.
-    pub(super) fn add(&self, run: RunId, step: &FinishedStep, result: &StepResult) {
-        let entry = Known { last_seq: step.last_seq, result: result.clone() };
-        self.lock().add((run, step.number), entry);
+    pub(super) fn add(&self, run: RunId, step: StepNumber, last_seq: u64, result: &StepResult) {
+        let entry = Known { last_seq, result: result.clone() };
+        self.lock().add((run, step), entry);
     }
 
-    /// The result of a step, if it is known.
-    pub(super) fn get(&self, run: RunId, step: &FinishedStep) -> Option<StepResult> {
+    /// The result of a step at its last record, if it is known.
+    pub(super) fn get(&self, run: RunId, step: StepNumber, last_seq: u64) -> Option<StepResult> {
         let mut known = self.lock();
-        let entry = known.get_mut((run, step.number))?;
-        (entry.last_seq == step.last_seq).then(|| entry.result.clone())
+        let entry = known.get_mut((run, step))?;
+        (entry.last_seq == last_seq).then(|| entry.result.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Generations> {
@@ -100,23 +135,10 @@ mod tests {
     //! Goal: an entry counts for the last record of its step only, and old ones are forgotten.
 
     use super::*;
+    use crate::plan::StepRecord;
     use crate::plan::{Accepted, AcceptedBasis, AttemptToken, Json, Receipt, ReceiptRecorded};
-    use crate::plan::{StepRecord, StepStatus};
 
     const RUN: RunId = RunId(1);
-
-    fn step(number: u32, last_seq: u64) -> FinishedStep {
-        FinishedStep {
-            number: StepNumber(number),
-            id: String::new(),
-            title: String::new(),
-            status: StepStatus::Accepted,
-            output: String::new(),
-            output_bytes: 0,
-            artifacts: Vec::new(),
-            last_seq,
-        }
-    }
 
     fn event(seq: u64, number: u32, previous: u64, event: StepEvent) -> (u64, Event) {
         (seq, Event::Step(StepRecord { run: RUN, step: StepNumber(number), previous, event }))
@@ -139,7 +161,7 @@ mod tests {
     #[test]
     fn result_is_known_at_the_last_record_of_its_step_only() {
         let cache = FinishedCache::default();
-        let output = |number, seq| Some(cache.get(RUN, &step(number, seq))?.output);
+        let output = |number, seq| Some(cache.get(RUN, StepNumber(number), seq)?.output);
         cache.follow(&[receipt(10, 1, "one"), accepted(11, 1, 10), receipt(12, 2, "two")]);
         assert_eq!(
             (output(1, 11), output(2, 12)),
@@ -150,7 +172,7 @@ mod tests {
         cache.follow(&[accepted(16, 2, 15)]);
         assert_eq!((output(2, 16), output(2, 15)), (None, None));
         let read = StepResult { output: "3".to_owned(), ..StepResult::default() };
-        cache.add(RUN, &step(2, 16), &read);
+        cache.add(RUN, StepNumber(2), 16, &read);
         assert_eq!(output(2, 16), Some("3".into()));
     }
 
@@ -161,13 +183,13 @@ mod tests {
         for number in 1..=all {
             cache.follow(&[receipt(u64::from(number) * 2, number, "x")]);
         }
-        let is_known = |number| cache.get(RUN, &step(number, u64::from(number) * 2)).is_some();
+        let is_known = |number| cache.get(RUN, StepNumber(number), u64::from(number) * 2).is_some();
         assert!(
             !is_known(1) && is_known(all) && is_known(all - u32::try_from(REMEMBERED).unwrap())
         );
         let artifact = Artifact { path: "p".repeat(ARTIFACT_BYTES_MAX), hash: "h".to_owned() };
         let many = StepResult { artifacts: vec![artifact], ..StepResult::default() };
-        cache.add(RUN, &step(all + 1, 9), &many);
-        assert!(cache.get(RUN, &step(all + 1, 9)).is_none());
+        cache.add(RUN, StepNumber(all + 1), 9, &many);
+        assert!(cache.get(RUN, StepNumber(all + 1), 9).is_none());
     }
 }

@@ -17,7 +17,7 @@ use crate::ledger::blobs::blob_of;
 use crate::ledger::codec::event::decode;
 use crate::ledger::codec::kind::Kind;
 use crate::ledger::environment::Environment;
-use crate::ledger::facade::Ledger;
+use crate::ledger::open;
 use crate::ledger::snapshot::load::load_validated;
 use crate::ledger::view::LedgerView;
 use crate::log::{
@@ -86,20 +86,21 @@ enum Subject {
 ///
 /// # Errors
 /// `Rejected` if there is no such value, or if an anchor of a pruned ledger holds it: nothing was
-/// changed. Those of [`Ledger::open`]. `Io` after the note is durable: the next opening continues.
+/// changed. Those of [`crate::Ledger::open`]. `Io` after the note is durable: the next opening continues.
 pub fn erase(
     dir: &Path,
     environment: &Environment,
     targets: &[EraseTarget],
     by: &str,
 ) -> Result<EraseReport> {
-    let (ledger, _) = Ledger::open_with(dir, environment)?;
+    let (engine, _) = open::open(dir, environment)?;
     let preview = LedgerView::open(dir, environment)?.preview_erase(targets)?;
-    let note_seq = ledger.append_erasure(&note_of(&preview, by))?;
+    engine.log.mark_erasing()?;
+    let note_seq = engine.append_note(note_of(&preview, by).record(), None)?.seq;
     // The files are replaced by an opening, while no file of the log is open.
-    ledger.close()?;
-    let (ledger, report) = Ledger::open_with(dir, environment)?;
-    ledger.close()?;
+    engine.close()?;
+    let (engine, report) = open::open(dir, environment)?;
+    engine.close()?;
     let files = report.erased.map_err(|why| {
         let message = format!("the erasure is recorded, but not complete: {why}");
         Error::new(ErrorKind::Io, message).at_path(dir).with_hint(

@@ -17,15 +17,14 @@ pub(crate) const SALT_SIZE: usize = 16;
 /// Values that were made from one another have the same salt and are erased together. Zero: the
 /// value is stored where it is, and cannot be erased.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Salt(pub [u8; SALT_SIZE]);
+pub(crate) struct Salt(pub(crate) [u8; SALT_SIZE]);
 
 impl Salt {
     /// The salt of a value that cannot be erased.
-    pub const NONE: Self = Self([0; SALT_SIZE]);
+    pub(crate) const NONE: Self = Self([0; SALT_SIZE]);
 
     /// Whether the value can be erased.
-    #[must_use]
-    pub fn is_some(self) -> bool {
+    pub(crate) fn is_some(self) -> bool {
         self != Self::NONE
     }
 }

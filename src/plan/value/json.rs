@@ -17,8 +17,8 @@ use ecow::EcoString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::detached::{self, DetachedText, SALT_SIZE, Salt};
 use super::canonical::canonical;
+use super::detached::{self, DetachedText, SALT_SIZE, Salt};
 
 /// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
 /// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
@@ -88,16 +88,14 @@ impl Json {
     }
 
     /// The salt that it was stored with.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn own_salt(&self) -> Salt {
+    pub(crate) fn own_salt(&self) -> Salt {
         self.salt
     }
 
     /// The same value with a salt, so that it can be erased. `null` and an erased value stay as they
     /// are.
     #[must_use]
-    pub fn with_salt(self, salt: Salt) -> Self {
+    pub(crate) fn with_salt(self, salt: Salt) -> Self {
         if self.salt == ERASED || self.text == "null" { self } else { Self { salt, ..self } }
     }
 
