@@ -49,9 +49,8 @@ pub use history::compare::{
     RunComparison, StepDifference,
 };
 pub use history::cost::StepCost;
-pub use history::finished::{
-    FINISHED_OUTPUT_BYTES_MAX, FINISHED_STEPS_MAX, Finished, FinishedStep,
-};
+pub use history::finished::{FINISHED_STEPS_MAX, Finished, FinishedStep};
+pub use history::finished_cache::FINISHED_OUTPUT_BYTES_MAX;
 pub use history::metrics::{Metrics, Ratio, RunMetrics};
 pub use history::run_diff::ValueChange;
 pub use history::run_history::{ProgressPoint, RunHistory};
