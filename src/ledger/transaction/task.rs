@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 use std::sync::Arc;
 
+use crate::format::Uid;
 use crate::ledger::history::attempts::{self, EarlierAttempt};
 use crate::ledger::history::finished::Finished;
 use crate::plan::{
@@ -16,6 +17,9 @@ use super::planned_files::{PLANNED_FILES, PlannedFile, PlannedFiles};
 /// A dispatched step, with everything that a worker needs.
 #[derive(Debug, Clone)]
 pub struct Task {
+    /// The identifier of the ledger; zero until the rest of the data is added.
+    #[doc(hidden)]
+    pub ledger: Uid,
     /// The run.
     pub run: RunId,
     /// The run's name.
@@ -78,6 +82,7 @@ impl Task {
             (name.clone(), variable.map(|each| each.value.clone()).unwrap_or_default())
         };
         Some(Self {
+            ledger: Uid::default(),
             run: run.id,
             run_name: run.name.clone(),
             number,
@@ -101,6 +106,8 @@ impl Task {
 /// Add the data that is read without the lock: the earlier attempts and the results of finished steps
 /// that the log still has, and the planned files.
 pub(crate) fn complete(engine: &Engine, mut task: Task) -> Task {
+    // Only a fenced process has none, and its claim is rejected.
+    task.ledger = engine.log.uid().unwrap_or_default();
     task.planned_files = planned_files(engine, task.run, &task.step);
     // Reading the log takes time, and most tasks need nothing from it.
     let log = LazyCell::new(|| engine.reader().ok());

@@ -24,7 +24,7 @@ pub use message::MESSAGE_LENGTH_MAX;
 pub(crate) use message::{encode, receive};
 pub(crate) use opening::{OpeningJson, OpeningWord, RolledBackLine};
 pub(crate) use signed_note::{NoteError, NoteSigner, NoteVerifier};
-pub(crate) use trace_context::{SpanId, TraceId};
+pub(crate) use trace_context::{SpanId, TraceId, traceparent};
 pub(crate) use trusted::{TrustedCheckJson, TrustsLine, trusted_text};
 pub(crate) use units::{
     budget_used_text, count, counted, hex, lost_records_text, part_adjective, size, slow_text,

@@ -37,6 +37,12 @@ impl SpanId {
     }
 }
 
+/// The position of an attempt in its trace, as workers get it. Bit 0 of the flags says that the trace is
+/// recorded: the ledger has it.
+pub(crate) fn traceparent(uid: &[u8; 16], run: RunId, token: AttemptToken) -> String {
+    format!("00-{}-{}-01", TraceId::of(uid, run).0, SpanId::of_attempt(uid, token).0)
+}
+
 fn digits(uid: &[u8; 16], what: &str, number: u64, length: usize) -> String {
     let mut text = format!("{what} {number} ");
     for byte in uid {
@@ -50,6 +56,16 @@ fn digits(uid: &[u8; 16], what: &str, number: u64, length: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traceparent_names_the_spans_of_the_export() {
+        let uid = [7; 16];
+        let text = traceparent(&uid, RunId(1), AttemptToken(5));
+        let parts: Vec<_> = text.split('-').collect();
+        let trace = TraceId::of(&uid, RunId(1)).0;
+        let span = SpanId::of_attempt(&uid, AttemptToken(5)).0;
+        assert_eq!(parts, ["00", trace.as_str(), span.as_str(), "01"]);
+    }
 
     #[test]
     fn identifiers_depend_on_ledger_and_number() {

@@ -50,7 +50,7 @@ impl TaskAnswer {
 }
 
 /// The members that identify the task; the rest can be read from the ledger.
-const KEPT: [&str; 9] = [
+const KEPT: [&str; 10] = [
     "type",
     "schema",
     "run",
@@ -60,6 +60,7 @@ const KEPT: [&str; 9] = [
     "worker",
     "lease_until_micros",
     "idempotency_key",
+    "traceparent",
 ];
 
 /// An answer that is longer than a message may be, without the values that make it so. A worker still

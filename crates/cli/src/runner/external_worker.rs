@@ -328,6 +328,7 @@ impl ExternalWork<'_> {
             ("LEDGER_IDEMPOTENCY_KEY", self.text("idempotency_key").into()),
             ("LEDGER_RECEIPT", receipt.into()),
             ("LEDGER_BY", self.text("worker").into()),
+            ("TRACEPARENT", self.text("traceparent").into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

@@ -15,6 +15,8 @@ use plan_ledger::{EarlierAttempt, FailureClass, LostCause, Plan, Step, Task, Tok
 
 use crate::json::AnyJson;
 
+use crate::protocol::trace_context::traceparent;
+
 use super::done::DoneSummary;
 use super::files::{ChangedFile, changed_files};
 use super::nearby::Nearby;
@@ -56,6 +58,8 @@ pub struct HandOff<'a> {
     pub inputs: BTreeMap<&'a str, Value>,
     /// The idempotency key for side effects.
     pub idempotency_key: &'a str,
+    /// The position in a trace (W3C Trace Context): the run is a trace, and the attempt is a span.
+    pub traceparent: String,
     /// The reason why the previous attempt failed.
     pub last_failure: Option<&'a str>,
     /// The failed verdicts on the previous attempt.
@@ -202,6 +206,7 @@ impl<'a> HandOff<'a> {
                 .map(|(name, value)| (name.as_str(), value.value()))
                 .collect(),
             idempotency_key: &task.idempotency_key,
+            traceparent: traceparent(&task.ledger, task.run, task.token.seq),
             last_failure: task.last_failure.as_deref(),
             failed_criteria: task.failed_criteria.iter().map(FailedCriterion::of).collect(),
             previous_attempts: task.earlier.iter().map(PreviousAttempt::of).collect(),

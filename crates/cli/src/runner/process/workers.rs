@@ -13,7 +13,7 @@ use plan_ledger::{AttemptToken, FailureClass, Receipt, Result, RunId, Task};
 
 use crate::protocol::hand_off::files;
 use crate::protocol::hand_off::{HandOff, PlanContext};
-use crate::protocol::{StepName, WorkerKind};
+use crate::protocol::{StepName, WorkerKind, traceparent};
 use crate::runner::backoff::Backoff;
 use crate::runner::check::{Check, CheckAnswer, Subject};
 use crate::runner::dead_letter::{dead_letter, lost_before};
@@ -153,6 +153,7 @@ impl ProcessWorkers {
             ("LEDGER_IDEMPOTENCY_KEY", task.idempotency_key.clone().into()),
             ("LEDGER_RECEIPT", receipt.into()),
             ("LEDGER_BY", self.kind().as_str().into()),
+            ("TRACEPARENT", traceparent(&task.ledger, task.run, task.token.seq).into()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

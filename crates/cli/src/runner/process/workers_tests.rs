@@ -64,6 +64,7 @@ fn step(command: &str) -> Step {
 fn task(token: u64, step: Step) -> Task {
     Task {
         finished: plan_ledger::Finished::default(),
+        ledger: [7; 16],
         run: RunId(1),
         run_name: "test".to_owned(),
         number: StepNumber(3),
