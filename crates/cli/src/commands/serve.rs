@@ -22,6 +22,7 @@ Examples:
   ledger serve &                                   keep the ledger open, so that claims are fast
   ledger claim --worker me                         is carried out by the server
   ledger serve --http                              also over HTTP; http.json has address and tokens
+  ledger serve --http 127.0.0.1:8080               at this port; a browser shows the run there
 
 The server records expired leases, delays and deadlines. It ends on Ctrl-C or SIGTERM, and after a
 failed write; then each command opens the ledger itself.";
@@ -43,7 +44,8 @@ pub(crate) struct ServeArgs {
 #[command(next_help_heading = "HTTP")]
 pub(crate) struct HttpOptions {
     /// Serve HTTP, too [default address: 127.0.0.1 and a free port]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        value_parser = address)]
     http: Option<SocketAddr>,
     /// Accept the tokens in this file, `ROLE TOKEN` on each line, instead of new ones
     #[arg(long, value_name = "FILE", requires = "http")]
@@ -57,6 +59,13 @@ pub(crate) struct HttpOptions {
     /// The key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// The address in an argument.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected an IP address and a port, such as 127.0.0.1:8080 or [::1]:8080; port 0 is a \
+                    free one";
+    text.parse().map_err(|_| expected.to_owned())
 }
 
 /// What a server of another interface needs.

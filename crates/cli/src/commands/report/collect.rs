@@ -1,47 +1,65 @@
 //! Folds the log once, and keeps what a page shows about one run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use plan_ledger::internals::ledger::{Fold, expect_valid};
 use plan_ledger::internals::log::RecordStatus;
-use plan_ledger::internals::plan::StepEvent;
+use plan_ledger::internals::plan::RunOverview;
 use plan_ledger::{
-    AttemptToken, Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, StepNumber,
-    Timestamp,
+    Environment, Error, ErrorKind, Event, LedgerView, Run, RunId, State, StepNumber, Timestamp,
 };
 
-use crate::commands::inspect::health::{Health, damage_text};
+use crate::commands::inspect::health::{Health, damage_text, derived_text, lost_text};
 use crate::commands::inspect::record_content::RecordContent;
-use crate::commands::inspect::text::event::{event_subject, event_text};
-use crate::output::{Code, Failure, LongTask, ProgressUnit};
+use crate::commands::inspect::text::event::{event_subject, event_text, note_text};
+use crate::output::{Code, Failure};
+use crate::protocol::size;
 use crate::requests::run_or_only;
 
-use super::points::{Point, Points, shortened};
+use super::decisions::{Decision, decision};
+use super::facts::{AttemptFacts, Facts, QuestionFacts};
+use super::points::{Point, Points};
 
-/// The most points of a page: a slider has no finer steps, and a browser keeps them all.
-const POINTS_MAX: u64 = 2_000;
-
-/// The most lines of the history of a step, and of the list of decisions.
-const LINES_MAX: usize = 200;
+/// The most lines of the history of a step, and of the run. Older lines are left out.
+const LINES_MAX: usize = 1_000;
 
 /// What a page shows.
 pub(super) struct Collected {
-    /// The run at the last record.
+    /// The state at the last record.
+    pub(super) state: State,
     pub(super) run: Run,
     pub(super) seq: u64,
     pub(super) time: Timestamp,
     pub(super) chain: String,
     pub(super) points: Vec<Point>,
+    /// For each step, the last record that changed what the page shows about it.
+    pub(super) changed: BTreeMap<StepNumber, u64>,
     /// The records of each step.
-    pub(super) histories: BTreeMap<StepNumber, Vec<Line>>,
-    /// The records of the run that are not about a step: plans, people, budgets.
-    pub(super) decisions: Vec<Line>,
-    pub(super) attempts: Vec<AttemptBar>,
-    /// What is wrong with the log.
-    pub(super) damage: Vec<String>,
+    pub(super) histories: BTreeMap<StepNumber, Lines>,
+    /// The records of the run that are not about a step.
+    pub(super) records: Lines,
+    pub(super) decisions: Vec<Decision>,
+    /// In the order of dispatch.
+    pub(super) attempts: Vec<AttemptFacts>,
+    pub(super) questions: Vec<QuestionFacts>,
+    /// The record that proposed each version, and the records that activated versions, in order.
+    pub(super) proposed: BTreeMap<u32, u64>,
+    pub(super) activated: Vec<(u64, u32)>,
+    pub(super) health: LogHealth,
+    /// Every run of the ledger, the newest first.
+    pub(super) runs: Vec<RunOverview>,
     pub(super) code: Code,
+}
+
+/// What is known about the log.
+pub(super) struct LogHealth {
+    /// What cannot be read.
+    pub(super) damage: Vec<String>,
+    /// What is no damage, but good to know.
+    pub(super) notes: Vec<String>,
+    pub(super) files: String,
 }
 
 /// A record in words.
@@ -51,39 +69,44 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// An attempt on the line of time.
-pub(super) struct AttemptBar {
-    pub(super) step: StepNumber,
-    pub(super) attempt: u32,
-    pub(super) worker: String,
-    pub(super) since: Timestamp,
-    /// None while it is in flight.
-    pub(super) until: Option<Timestamp>,
-    pub(super) is_lost: bool,
+/// The last lines of a history.
+#[derive(Default)]
+pub(super) struct Lines {
+    pub(super) lines: VecDeque<Line>,
+    pub(super) left_out: u64,
 }
 
-/// Collects what a page about a run shows, up to a record.
+impl Lines {
+    fn push(&mut self, line: Line) {
+        if self.lines.len() >= LINES_MAX {
+            self.lines.pop_front();
+            self.left_out += 1;
+        }
+        self.lines.push_back(line);
+    }
+}
+
+/// Collects what a page about a run shows, up to a record. `watch` is told how many records were read, and
+/// of how many; it may stop.
 pub(super) fn collect(
     view: &LedgerView,
     dir: &Path,
     environment: &Environment,
     named: Option<&str>,
     at: Option<u64>,
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<Collected, Failure> {
     let health = Health::of(view.log(), dir, environment)?;
     let id = run_id(view, named, at)?;
     let last = view.log().head().map_or(0, |head| head.durable_seq);
-    let stride = last.div_ceil(POINTS_MAX).max(1);
-    let watch = LongTask::start(ProgressUnit::Records, dir)?;
     let mut parts = Parts::of(id);
     let mut is_stopped = false;
     let fold = view.fold_with(at.unwrap_or(u64::MAX), &mut |fold, status| {
-        watch.show("reading", fold.records, last);
-        parts.record(fold, status, stride);
-        is_stopped = watch.is_stopped();
-        if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        parts.record(fold, status);
+        let next = watch(fold.records, last);
+        is_stopped = next.is_break();
+        next
     })?;
-    watch.finish();
     if is_stopped {
         return Err(Failure::Usage("stopped: nothing was written".to_owned()));
     }
@@ -95,18 +118,30 @@ pub(super) fn collect(
         Failure::Ledger(Error::new(ErrorKind::OutOfRange, message.to_owned()))
     })?;
     let (seq, time) = (fold.state.seq, fold.state.time);
-    parts.points.add(seq, time, &run);
+    parts.points.end(seq, time, &run);
+    let mut runs: Vec<_> =
+        fold.state.runs.overviews().map(|(_, overview)| overview.into_owned()).collect();
+    runs.reverse();
+    let Facts { attempts, questions, .. } = parts.facts;
+    let (points, changed) = parts.points.into_parts();
     Ok(Collected {
-        run,
         seq,
         time,
         chain: fold.last.as_ref().map_or_else(String::new, |last| last.chain.to_string()),
-        points: parts.points.points,
+        points,
+        changed,
         histories: parts.histories,
+        records: parts.records,
         decisions: parts.decisions,
-        attempts: parts.attempts.into_values().collect(),
-        damage: fold.damage.iter().map(damage_text).chain(fold.unreadable).collect(),
+        attempts,
+        questions,
+        proposed: parts.proposed,
+        activated: parts.activated,
+        health: log_health(view, &fold, &health),
+        runs,
         code: if is_good { Code::Success } else { Code::Damaged },
+        run,
+        state: fold.state,
     })
 }
 
@@ -119,14 +154,45 @@ fn run_id(view: &LedgerView, named: Option<&str>, at: Option<u64>) -> Result<Run
     Ok(run_or_only(&state, named)?.id)
 }
 
+fn log_health(view: &LedgerView, fold: &Fold, health: &Health) -> LogHealth {
+    let mut damage: Vec<_> = lost_text(&fold.state).into_iter().collect();
+    damage.extend(fold.damage.iter().map(damage_text));
+    damage.extend(fold.unreadable.as_ref().map(|why| format!("the state ends early: {why}")));
+    damage.extend(health.refusal());
+    if fold.after_damage > 0 {
+        let count = fold.after_damage;
+        damage.push(format!(
+            "{count} intact records after the damage are not part of the state; `ledger inspect \
+             records` shows them"
+        ));
+    }
+    if let Some(seq) = fold.from_snapshot {
+        damage
+            .push(format!("after the damage the state continues from a snapshot at record {seq}"));
+    }
+    let mut notes: Vec<_> = fold.derived.iter().map(derived_text).collect();
+    let ignored = |error: &String| format!("snapshot not used: {error}");
+    notes.extend(fold.ignored_snapshots.iter().map(ignored));
+    notes.extend(health.notes.iter().cloned());
+    let segments = view.log().segments();
+    let bytes = segments.iter().map(|segment| segment.length).sum();
+    let files = match segments.len() {
+        1 => format!("1 segment, {}", size(bytes)),
+        count => format!("{count} segments, {}", size(bytes)),
+    };
+    LogHealth { damage, notes, files }
+}
+
 /// What is collected while the log is folded.
 struct Parts {
     run: RunId,
     points: Points,
-    seen: u64,
-    histories: BTreeMap<StepNumber, Vec<Line>>,
-    decisions: Vec<Line>,
-    attempts: BTreeMap<AttemptToken, AttemptBar>,
+    histories: BTreeMap<StepNumber, Lines>,
+    records: Lines,
+    decisions: Vec<Decision>,
+    facts: Facts,
+    proposed: BTreeMap<u32, u64>,
+    activated: Vec<(u64, u32)>,
 }
 
 impl Parts {
@@ -134,62 +200,61 @@ impl Parts {
         Self {
             run,
             points: Points::default(),
-            seen: 0,
             histories: BTreeMap::new(),
+            records: Lines::default(),
             decisions: Vec::new(),
-            attempts: BTreeMap::new(),
+            facts: Facts::default(),
+            proposed: BTreeMap::new(),
+            activated: Vec::new(),
         }
     }
 
-    fn record(&mut self, fold: &Fold, status: RecordStatus, stride: u64) {
+    fn record(&mut self, fold: &Fold, status: RecordStatus) {
         let Some(record) = fold.last.as_ref().filter(|_| status != RecordStatus::Unacknowledged)
         else {
             return;
         };
-        let RecordContent::Event(event) = RecordContent::of(record) else { return };
+        let (seq, time) = (record.seq, record.time);
+        let event = match RecordContent::of(record) {
+            RecordContent::Event(event) => event,
+            RecordContent::Note(note) if note.run == Some(self.run) => {
+                self.decisions.push(Decision {
+                    seq,
+                    time,
+                    by: note.by.clone(),
+                    step: note.step,
+                    text: note_text(&note),
+                });
+                let line = Line { seq, time, text: note_text(&note) };
+                self.line(note.step, line);
+                return;
+            }
+            _ => return,
+        };
         let (run, step) = event_subject(&event);
         if run != Some(self.run) {
             return;
         }
         if let Some(run) = fold.state.runs.get(&self.run) {
-            if self.seen.is_multiple_of(stride) {
-                self.points.add(record.seq, record.time, run);
-            }
-            self.seen += 1;
+            self.points.add(seq, time, run, &event);
         }
-        let line =
-            Line { seq: record.seq, time: record.time, text: shortened(&event_text(&event)) };
-        let lines = match step {
-            Some(step) => self.histories.entry(step).or_default(),
-            None => &mut self.decisions,
-        };
-        if lines.len() < LINES_MAX {
-            lines.push(line);
+        match &event {
+            Event::PlanProposed(event) => drop(self.proposed.insert(event.version, seq)),
+            Event::PlanActivated(event) => self.activated.push((seq, event.version)),
+            _ => {}
         }
-        self.attempt(record.seq, record.time, step, &event);
+        self.decisions.extend(decision(seq, time, &event));
+        self.facts.event(seq, time, &event);
+        if let Some(run) = fold.state.runs.get(&self.run) {
+            self.facts.close(seq, run);
+        }
+        self.line(step, Line { seq, time, text: event_text(&event) });
     }
 
-    fn attempt(&mut self, seq: u64, time: Timestamp, step: Option<StepNumber>, event: &Event) {
-        let (Event::Step(record), Some(step)) = (event, step) else { return };
-        let (token, is_lost) = match &record.event {
-            StepEvent::Dispatched(dispatch) => {
-                let bar = AttemptBar {
-                    step,
-                    attempt: dispatch.attempt,
-                    worker: dispatch.worker.clone(),
-                    since: time,
-                    until: None,
-                    is_lost: false,
-                };
-                self.attempts.insert(AttemptToken(seq), bar);
-                return;
-            }
-            StepEvent::ReceiptRecorded(event) => (event.token, false),
-            StepEvent::AttemptLost(event) => (event.token, true),
-            _ => return,
-        };
-        if let Some(bar) = self.attempts.get_mut(&token) {
-            (bar.until, bar.is_lost) = (Some(time), is_lost);
+    fn line(&mut self, step: Option<StepNumber>, line: Line) {
+        match step {
+            Some(step) => self.histories.entry(step).or_default().push(line),
+            None => self.records.push(line),
         }
     }
 }

@@ -1,8 +1,10 @@
-//! `ledger report`: a run as one HTML file, which works without a network, a server or a script.
+//! `ledger report`: a run as one HTML file, which works without a network, a server or a script; and the
+//! same page for the server, which keeps it current.
 //!
-//! `collect` folds the log once and keeps what the page shows, and the changes of its cells at each point
-//! of time. `layout` places steps in layers, `page` writes the page. The script moves the page to an
-//! earlier record: it puts the values of that record into the cells.
+//! `collect` folds the log once and keeps what the page shows: `points` has the changes of its cells at each
+//! record, with `why` for the reasons; `facts` has attempts and questions, `decisions` those of people.
+//! `page` writes the page, with `steps`, `plans`, `pictures` (their nodes placed by `layout`) and the `forms`
+//! of an operator. `report.js` moves the page to an earlier record; `live.js` follows the server.
 //!
 //! Invariants:
 //! - Everything that comes from plans, workers and people is escaped.
@@ -10,24 +12,35 @@
 //! - What the page says without its script is the state at the last record.
 
 mod collect;
+mod decisions;
+mod facts;
+mod forms;
 mod layout;
 mod page;
+mod pictures;
+mod plans;
 mod points;
+mod steps;
+mod why;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::{Error, LedgerView};
+use plan_ledger::{Environment, Error, LedgerView};
 
 use crate::options::{LedgerOption, RunArg, environment};
-use crate::output::{AtomicFile, Code, Failure, print_result};
+use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
 
 use collect::collect;
 use page::page;
+
+pub(crate) use forms::Audience;
+pub(crate) use page::{live_page, live_policy};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +49,7 @@ Examples:
   ledger report --html then.html --at 900          as it was after record 900
 
 The file needs no network and no server: open it in a browser, or send it to a colleague. Its slider
-shows the run at any earlier record.";
+shows the run at any earlier record. `ledger serve --http` has the same page, kept current.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -73,20 +86,63 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     let part = AtomicFile::beside(&args.html)?;
     let environment = environment();
     let view = LedgerView::open(&args.place.dir, &environment)?;
-    let collected = collect(&view, &args.place.dir, &environment, args.run.name(), args.at)?;
-    let html = page(&collected);
+    let task = LongTask::start(ProgressUnit::Records, &args.place.dir)?;
+    let written =
+        write_page(&view, &args.place.dir, &environment, &PageOf::file(args), &mut |done, all| {
+            task.show("reading", done, all);
+            if task.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+    task.finish();
+    let Page { html, run, seq, code } = written?;
     let failed = |error| Error::io("write the page", part.temporary_path(), error);
     let mut file = part.create().map_err(failed)?;
     file.write_all(html.as_bytes()).map_err(failed)?;
     drop(file);
     part.publish(&args.html)?;
-    let line = ReportLine {
-        bytes: html.len(),
-        file: args.html.display().to_string(),
-        run: collected.run.name.clone(),
-        seq: collected.seq,
-    };
+    let line = ReportLine { bytes: html.len(), file: args.html.display().to_string(), run, seq };
     let text = format!("{} is written", args.html.display());
     print_result(args.json, &line, &text)?;
-    Ok(collected.code)
+    Ok(code)
+}
+
+/// Which page is written.
+#[derive(Debug)]
+pub(crate) struct PageOf<'a> {
+    /// The run; the active or the newest one by default.
+    pub(crate) run: Option<&'a str>,
+    /// The last record of the page.
+    pub(crate) at: Option<u64>,
+    /// The record of the page that the reader has; 0 for none.
+    pub(crate) known: u64,
+    pub(crate) audience: Audience,
+}
+
+impl<'a> PageOf<'a> {
+    fn file(args: &'a ReportArgs) -> Self {
+        Self { run: args.run.name(), at: args.at, known: 0, audience: Audience::File }
+    }
+}
+
+/// A page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) html: String,
+    pub(crate) run: String,
+    pub(crate) seq: u64,
+    pub(crate) code: Code,
+}
+
+/// Writes a page. `watch` is told how many records were read, and of how many; it may stop.
+pub(crate) fn write_page(
+    view: &LedgerView,
+    dir: &Path,
+    environment: &Environment,
+    of: &PageOf<'_>,
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+) -> Result<Page, Failure> {
+    let collected = collect(view, dir, environment, of.run, of.at, watch)?;
+    // A reader of another ledger, or of one that was restored, has no part of this page.
+    let known = if of.known > collected.seq { 0 } else { of.known };
+    let html = page(&collected, of.audience, known);
+    Ok(Page { html, run: collected.run.name, seq: collected.seq, code: collected.code })
 }

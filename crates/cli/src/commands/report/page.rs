@@ -1,87 +1,150 @@
-//! Writes the page.
+//! Writes the page: its frame, what stands above the steps, and what stands below them.
+//!
+//! `data-k` names the cell that an element shows; an element with `data-f` and `data-t` is there from one
+//! record until before another.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use sha2::{Digest as _, Sha256};
 
 use plan_ledger::internals::ledger::time_text;
-use plan_ledger::internals::plan::{Dependency, plan_tree};
-use plan_ledger::{Criterion, Run, StepNumber, Timestamp};
+use plan_ledger::internals::plan::BudgetPart;
+use plan_ledger::{Run, StepStatus};
 
-use crate::commands::inspect::lookup::barrier_word;
-use crate::commands::inspect::text::event::{basis_text, question_text, verdict_text};
-use crate::commands::inspect::text::run::run_status_text;
-use crate::commands::inspect::text::units::span;
+use crate::commands::inspect::text::units::seconds;
 use crate::commands::inspect::views::variables::origin_text;
-use crate::output::cost_text;
+use crate::output::{phrase, question_subject_text};
 
-use super::collect::{AttemptBar, Collected, Line};
-use super::layout::{Place, layout};
-use super::points::{plain_progress, script_data, share, shortened};
+use super::collect::{Collected, Line, Lines};
+use super::decisions::Decision;
+use super::facts::QuestionFacts;
+use super::forms::{Audience, answer_forms, author_form, run_forms, runs_list};
+use super::pictures::{graphs, timeline};
+use super::plans::versions;
+use super::points::{
+    BUDGET_PARTS, barrier_text, missing_text, name, run_cells, script_data, share, shortened,
+};
+use super::steps::steps;
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
+const LIVE_SCRIPT: &str = include_str!("live.js");
 
-/// The most nodes that are drawn: a larger graph says nothing on a page.
-const NODES_MAX: usize = 400;
-
-/// The most rows of the line of time.
-const ROWS_MAX: usize = 300;
-
-/// The size of a node and of its place, in units of the drawing.
-const NODE: (usize, usize) = (150, 26);
-const CELL: (usize, usize) = (190, 36);
-
-/// The width of the line of time, and the height of a row.
-const TIME_WIDTH: u64 = 1_000;
-const TIME_ROW: usize = 16;
-
-/// The page of a run.
-pub(super) fn page(of: &Collected) -> String {
+/// The page of a run. A client that has the page of an earlier record names it as `known`: steps that have
+/// not changed since then, and points up to it, are left out.
+pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
     let run = &of.run;
     let title = run.active_version().map_or("", |version| version.plan.header().title.as_str());
     let title = if title.is_empty() { run.name.as_str() } else { title };
-    let script = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{script}'; img-src data:"
-    );
+    let points = script_data(of.points.iter().filter(|point| point.seq > known));
+    let body = html! {
+        (header(of, title, audience))
+        main id="main" data-run=(run.name) data-seq=(of.seq) data-known=(known) {
+            (damage(of))
+            (questions(of, audience))
+            (steps(of, audience, known))
+            (timeline(of))
+            (graphs(of))
+            (barriers(run))
+            (budget(of))
+            (variables(run))
+            (versions(of, audience))
+            (decisions(&of.decisions, run))
+            section id="records" { h2 { "Records of the run" } (lines(&of.records)) }
+            (log(of))
+            (runs_list(of, audience))
+        }
+        script type="application/json" id="points" { (PreEscaped(points)) }
+    };
+    document(title, &body, SCRIPT)
+}
+
+/// The page that a server gives to a browser without a token: it asks for one, and then shows the page of a
+/// run.
+pub(crate) fn live_page() -> String {
+    let body = html! {
+        p.skip { a href="#main" { "Skip to the steps" } }
+        div id="live" role="status" aria-live="polite" { "Not connected" }
+        div id="problem" role="alert" hidden {}
+        form id="login" autocomplete="off" {
+            h1 { "plan-ledger" }
+            p { "Type in a token. " code { "http.json" } " in the ledger's folder has one for each role: with that of an \
+                 operator you can answer, pause, retry and skip." }
+            label for="token" { "Token" }
+            input id="token" type="password" autocomplete="off" spellcheck="false" required;
+            button type="submit" { "Show" }
+            p.hint { "The token stays in this tab until it is closed." }
+        }
+        div id="page" {}
+    };
+    document("plan-ledger", &body, &live_script())
+}
+
+fn live_script() -> String {
+    format!("{SCRIPT}\n{LIVE_SCRIPT}")
+}
+
+/// The policy of a page with that script: it loads nothing, and runs nothing else.
+fn policy(script: &str) -> String {
+    let script = STANDARD.encode(Sha256::digest(script.as_bytes()));
+    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+    format!(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'sha256-{style}'; script-src \
+         'sha256-{script}'"
+    )
+}
+
+/// The policy of the live page, for its header: it reaches its own server.
+pub(crate) fn live_policy() -> String {
+    format!("{}; connect-src 'self'; frame-ancestors 'none'", policy(&live_script()))
+}
+
+fn document(title: &str, body: &Markup, script: &str) -> String {
+    let is_live = script != SCRIPT;
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy);
+                @if !is_live { meta http-equiv="Content-Security-Policy" content=(policy(script)); }
                 meta name="generator" content="plan-ledger";
+                meta name="referrer" content="no-referrer";
+                link rel="icon" href="data:,";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (header(of, title))
-                main {
-                    (damage(of))
-                    (questions(run))
-                    (steps(of))
-                    (timeline(of))
-                    (graph(run))
-                    (values(run))
-                    (versions(run))
-                    (history("decisions", "The run", &of.decisions))
-                    (log(of))
-                }
-                script type="application/json" id="points" { (PreEscaped(script_data(&of.points))) }
-                script { (PreEscaped(SCRIPT)) }
+                (body)
+                script { (PreEscaped(script)) }
             }
         }
     };
     markup.into_string()
 }
 
-fn header(of: &Collected, title: &str) -> Markup {
+/// The records from which and until which something is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) until: Option<u64>,
+}
+
+impl Span {
+    /// Whether it is there no more at the last record.
+    pub(super) fn is_over(self) -> bool {
+        self.until.is_some()
+    }
+}
+
+fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
     let run = &of.run;
+    let cells = run_cells(run, of.time);
+    let cell =
+        |key: &str| cells.iter().find(|(it, _)| *it == key).map_or("", |(_, value)| value.as_str());
     let last = of.points.len().saturating_sub(1);
     html! {
         header {
@@ -89,341 +152,186 @@ fn header(of: &Collected, title: &str) -> Markup {
                 h1 { (title) }
                 p.run {
                     "run " b { (run.name) } " \u{b7} "
-                    span.status data-k="run" { (status_word(run)) }
+                    span.status data-k="run" { (cell("run")) }
                     " \u{b7} version " span data-k="version" { (run.active) }
-                    " \u{b7} cost " span data-k="spent" { (cost_text(run.spent())) }
+                    " \u{b7} cost " span data-k="spent" { (cell("spent")) }
                 }
-                p.progress data-k="progress" { (plain_progress(run)) }
+                p.progress data-k="progress" { (cell("progress")) }
                 progress.bar-of-run data-k="share" max="100" value=(share(run)) aria-label="Share of the steps that are done" {}
+                (run_forms(run, audience))
             }
+            p.pause data-k="pause" data-row hidden[cell("pause").is_empty()] { (cell("pause")) }
             div.slider {
                 label for="at" { "Record " output id="seq" { (of.seq) } " \u{b7} " time id="time" { (time_text(of.time)) } }
+                span id="controls" hidden {
+                    button type="button" id="back" title="One record back" { "\u{25c2}" span.words { " back" } }
+                    button type="button" id="forward" title="One record forward" { span.words { "forward " } "\u{25b8}" }
+                    button type="button" id="newest" hidden { "newest record" }
+                    label for="goto" { "go to" }
+                    input id="goto" type="number" min="1" max=(of.seq) aria-label="The record to go to";
+                }
                 input id="at" type="range" min="0" max=(last) value=(last) step="1" hidden
                     aria-label="The record that the page shows";
-                p.hint id="hint" hidden { "Arrow keys move by one record that is shown, Home and End to the ends." }
             }
+            (author_form(audience))
         }
     }
-}
-
-fn status_word(run: &Run) -> String {
-    if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 }
 }
 
 fn damage(of: &Collected) -> Markup {
     html! {
-        @if !of.damage.is_empty() {
-            section.alarm {
-                h2 { "The log is damaged" }
-                p { "The page shows what can be read. " code { "ledger recover" } " salvages it." }
-                ul { @for line in &of.damage { li { (line) } } }
+        @if !of.health.damage.is_empty() {
+            section.alarm id="damage" {
+                h2 { "\u{26a0} The log is damaged" }
+                p { "The page shows what can be read. " code { "ledger verify" } " checks every byte, " code { "ledger recover" } " salvages what is left." }
+                ul { @for line in &of.health.damage { li { (line) } } }
             }
         }
     }
 }
 
-fn questions(run: &Run) -> Markup {
+fn questions(of: &Collected, audience: Audience) -> Markup {
+    let is_any_open = of.questions.iter().any(|question| question.closed.is_none());
     html! {
-        @if !run.questions.is_empty() {
-            section.questions {
-                h2 { "Waits for a person" }
-                ul {
-                    @for (id, question) in &run.questions {
-                        li {
-                            b { "question " (id.0) }
-                            @if let Some(step) = question.step { " \u{b7} step " (name(run, step)) }
-                            ": " (question_text(&question.asked))
-                        }
-                    }
+        section.questions id="questions" data-any hidden[!is_any_open] {
+            h2 { "Waits for a person" }
+            ul { @for question in &of.questions { (question_item(of, question, audience)) } }
+        }
+    }
+}
+
+fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -> Markup {
+    let (id, asked) = (question.id.0, &question.asked);
+    html! {
+        li id=(format!("question-{id}")) data-f=(id) data-t=[question.closed] hidden[question.closed.is_some()] {
+            p {
+                b { "Question " (id) }
+                @if let Some(step) = question.step {
+                    " \u{b7} " a href=(format!("#step-{step}")) { (name(&of.run, step)) }
                 }
+                @if let Some(to) = &asked.to { " \u{b7} for " (to) }
+                @if let Some(deadline) = asked.deadline { " \u{b7} until " (seconds(deadline)) }
             }
+            p.asked { @if asked.text.is_empty() { (question_subject_text(&asked.subject)) } @else { (asked.text) } }
+            p.hint { (question_subject_text(&asked.subject)) " \u{b7} options: " (asked.options.join(", ")) " \u{b7} shown " code { (asked.shown.short()) } }
+            @if question.closed.is_none() { (answer_forms(question, audience)) }
         }
     }
 }
 
-/// The number and the id of a step.
-fn name(run: &Run, number: StepNumber) -> String {
-    run.step(number).map_or_else(|| format!("#{number}"), |step| format!("#{number} {}", step.id()))
-}
-
-fn steps(of: &Collected) -> Markup {
-    let run = &of.run;
-    let numbers =
-        (1..=run.steps.len()).filter_map(|number| Some(StepNumber(u32::try_from(number).ok()?)));
-    html! {
-        section {
-            h2 { "Steps" }
-            p.filter hidden id="filter" {
-                input type="search" id="search" placeholder="Find a step" aria-label="Find a step";
-                label { input type="checkbox" id="open"; " only those that are not done" }
-            }
-            div.steps role="list" {
-                @for number in numbers { (step(of, number)) }
+/// The lines of a history as text: one line each, so that a page can have many.
+pub(super) fn lines(of: &Lines) -> Markup {
+    struct Text<'a>(&'a Lines);
+    impl Render for Text<'_> {
+        fn render_to(&self, buffer: &mut String) {
+            for Line { seq, time, text } in &self.0.lines {
+                let line = format!("{seq:>6}  {}  {}\n", seconds(*time), shortened(text));
+                line.as_str().render_to(buffer);
             }
         }
     }
-}
-
-fn step(of: &Collected, number: StepNumber) -> Markup {
-    let run = &of.run;
-    let Some(state) = run.step(number) else { return html! {} };
-    let plan = run.plan_step(number);
-    let title =
-        plan.map_or("", |step| if step.title().is_empty() { step.goal() } else { step.title() });
-    let (key, attempts) = (format!("s{number}"), format!("a{number}"));
-    let history = of.histories.get(&number).map_or(&[][..], Vec::as_slice);
-    let unmet = run.unmet_dependencies(number);
     html! {
-        details.step role="listitem" id=(format!("step-{number}")) {
-            summary {
-                span.mark data-s=(state.status) data-k=(key) title=(state.status) { (state.status) }
-                span.number { "#" (number) }
-                span.id { (state.id()) }
-                @if !title.is_empty() && title != state.id() { span.title { (title) } }
-                span.attempts { "attempts " span data-k=(attempts) { (state.attempts) } }
-                @if let Some(owner) = state.owner() { span.owner { (owner) } }
-            }
-            @if let Some(plan) = plan {
-                @if !plan.goal().is_empty() { p { (plan.goal()) } }
-                @let criteria = plan.acceptance();
-                @if !criteria.is_empty() {
-                    h3 { "Criteria" }
-                    ol { @for criterion in &criteria { li { (criterion_text(criterion)) } } }
-                }
-            }
-            @if let Some(basis) = state.accepted() { p.basis { "accepted: " (basis_text(basis)) } }
-            @if let Some((_, message)) = state.last_failure() {
-                p.failure { "last failure: " (shortened(message)) }
-            }
-            @for verdict in state.failed_criteria() { p.failure { (verdict_text(verdict)) } }
-            @if !unmet.is_empty() && !state.status.is_closed() {
-                p.why { "waits for " @for (index, dependency) in unmet.iter().enumerate() {
-                    @if index > 0 { ", " } (dependency_text(run, dependency))
-                } }
-            }
-            (lines(history))
+        @if of.left_out > 0 {
+            p.hint { (of.left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
         }
+        @if of.lines.is_empty() { p.hint { "No record." } } @else { pre.lines tabindex="0" { (Text(of)) } }
     }
 }
 
-fn criterion_text(criterion: &Criterion) -> String {
-    let what = match criterion {
-        Criterion::Text(_) => "",
-        Criterion::Command(_) => "command: ",
-        Criterion::Cel(_) => "expression: ",
-    };
-    format!("{what}{}", criterion.body())
-}
-
-fn dependency_text(run: &Run, dependency: &Dependency) -> String {
-    match dependency {
-        Dependency::Step(number) => name(run, *number),
-        Dependency::Barrier(id) => format!("barrier {id}"),
-        Dependency::Unknown(id) => id.clone(),
-    }
-}
-
-fn lines(lines: &[Line]) -> Markup {
-    html! {
-        @if !lines.is_empty() {
-            table.records {
-                @for line in lines {
-                    tr data-seq=(line.seq) {
-                        td.seq { (line.seq) }
-                        td.time { (time_text(line.time)) }
-                        td { (line.text) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn history(id: &str, title: &str, of: &[Line]) -> Markup {
-    html! {
-        section id=(id) { h2 { (title) } (lines(of)) }
-    }
-}
-
-/// The attempts as bars over time. Steps without an attempt have no row.
-fn timeline(of: &Collected) -> Markup {
-    let mut rows: BTreeMap<StepNumber, Vec<&AttemptBar>> = BTreeMap::new();
-    for bar in &of.attempts {
-        rows.entry(bar.step).or_default().push(bar);
-    }
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(step, bars)| (bars.first().map(|bar| bar.since), *step));
-    let left_out = rows.len().saturating_sub(ROWS_MAX);
-    let rows: Vec<_> = rows.into_iter().skip(left_out).collect();
-    let first = rows.first().and_then(|(_, bars)| bars.first()).map_or(of.time, |bar| bar.since);
-    let whole = of.time.saturating_sub(first).max(1);
-    let x = |time: Timestamp| time.saturating_sub(first).saturating_mul(TIME_WIDTH) / whole;
-    let height = rows.len() * TIME_ROW + TIME_ROW;
-    html! {
-        @if !rows.is_empty() {
-            section {
-                h2 { "Attempts over time" }
-                p.hint {
-                    "From " (time_text(first)) ", " (span(whole)) " in all."
-                    @if left_out > 0 { " The first " (left_out) " steps are left out." }
-                }
-                div.scroll {
-                    svg.timeline viewBox=(format!("0 0 {} {height}", TIME_WIDTH + 200)) role="img"
-                        aria-label="Attempts over time" data-first=(first) data-whole=(whole) {
-                        @for (row, (step, bars)) in rows.iter().enumerate() {
-                            @let y = row * TIME_ROW;
-                            text x="0" y=(y + 12) class="label" { (shortened(&name(&of.run, *step))) }
-                            @for bar in bars {
-                                @let from = x(bar.since);
-                                @let to = x(bar.until.unwrap_or(of.time)).max(from + 2);
-                                rect class=(bar_class(bar)) x=(from + 200) y=(y + 2) width=(to - from) height="12" rx="2" {
-                                    title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
-                                }
-                            }
-                        }
-                        line id="now" x1=(TIME_WIDTH + 200) x2=(TIME_WIDTH + 200) y1="0" y2=(height) {}
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn bar_class(bar: &AttemptBar) -> &'static str {
-    match (bar.until, bar.is_lost) {
-        (None, _) => "bar open",
-        (Some(_), true) => "bar lost",
-        (Some(_), false) => "bar",
-    }
-}
-
-fn graph(run: &Run) -> Markup {
-    let Some(version) = run.active_version() else { return html! {} };
-    let plan = version.plan.decode();
-    let mut nodes = plan_tree(&plan);
-    if nodes.len() > NODES_MAX {
-        return html! {
-            section {
-                h2 { "Dependencies" }
-                p.hint { "The plan has " (nodes.len()) " steps and barriers: too many to draw." }
-            }
-        };
-    }
-    nodes.sort_by_key(|node| node.node);
-    let by_id: BTreeMap<&str, usize> =
-        nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
-    let waits: Vec<Vec<usize>> = nodes
-        .iter()
-        .map(|node| {
-            let before = node.under.into_iter().chain(node.also.iter().copied());
-            before.filter_map(|id| by_id.get(id).copied()).collect()
-        })
-        .collect();
-    let places = layout(&waits);
-    let layers = places.iter().map(|place| place.layer + 1).max().unwrap_or(1);
-    let rows = places.iter().map(|place| place.row + 1).max().unwrap_or(1);
-    let (width, height) = (layers * CELL.0, rows * CELL.1);
-    html! {
-        section {
-            h2 { "Dependencies" }
-            div.scroll {
-                svg.graph width=(width) height=(height) viewBox=(format!("0 0 {width} {height}")) role="img"
-                    aria-label="Dependencies of the steps" {
-                    @for (node, before) in waits.iter().enumerate() {
-                        @for other in before {
-                            @if let (Some(from), Some(to)) = (places.get(*other), places.get(node)) {
-                                path d=(edge(*from, *to)) {}
-                            }
-                        }
-                    }
-                    @for (node, place) in nodes.iter().zip(&places) {
-                        @let number = version.numbers.get(node.node);
-                        @let status = number.and_then(|number| run.step(*number)).map(|step| step.status.to_string());
-                        @let key = match number { Some(number) => format!("s{number}"), None => format!("b:{}", node.id) };
-                        g class=(if number.is_some() { "node" } else { "node barrier" }) transform=(format!("translate({} {})", place.layer * CELL.0, place.row * CELL.1)) {
-                            title { (node.id) }
-                            rect data-s=[status] data-k=(key) width=(NODE.0) height=(NODE.1) rx="4" {}
-                            text x="8" y="17" { (label(node.id)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// A line from the right side of a node to the left side of another.
-fn edge(from: Place, to: Place) -> String {
-    let (x1, y1) = (from.layer * CELL.0 + NODE.0, from.row * CELL.1 + NODE.1 / 2);
-    let (x2, y2) = (to.layer * CELL.0, to.row * CELL.1 + NODE.1 / 2);
-    let bend = CELL.0.saturating_sub(NODE.0);
-    format!("M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}", x1 + bend, x2.saturating_sub(bend))
-}
-
-/// An id that fits into a node.
-fn label(id: &str) -> String {
-    if id.chars().count() <= 20 {
-        return id.to_owned();
-    }
-    let kept: String = id.chars().take(19).collect();
-    format!("{kept}\u{2026}")
-}
-
-fn values(run: &Run) -> Markup {
+fn barriers(run: &Run) -> Markup {
     html! {
         @if !run.barriers.is_empty() {
-            section {
+            section id="barriers" {
                 h2 { "Barriers" }
-                table {
-                    @for (id, barrier) in &run.barriers {
+                div.scroll { table {
+                    thead { tr { th scope="col" { "barrier" } th scope="col" { "status" } th scope="col" { "missing" } th scope="col" { "if it breaks" } } }
+                    tbody { @for (id, barrier) in &run.barriers {
                         tr {
                             th scope="row" { (id) }
-                            td data-k=(format!("b:{id}")) {
-                                (barrier_word(barrier.status)) ", " (barrier.arrived.len()) " of " (barrier.needed)
-                            }
+                            td data-k=(format!("b:{id}")) { (barrier_text(run, id)) }
+                            td data-k=(format!("m:{id}")) { (missing_text(run, id)) }
                             td {
-                                @let missing = barrier.members.difference(&barrier.arrived);
-                                @for (index, step) in missing.enumerate() {
-                                    @if index == 0 { "missing at the end: " } @else { ", " }
-                                    (name(run, *step))
-                                }
+                                (phrase(&barrier.on_break))
+                                @if let Some(deadline) = barrier.deadline { ", at " (seconds(deadline)) }
                             }
                         }
-                    }
-                }
-            }
-        }
-        @if !run.variables.is_empty() {
-            section {
-                h2 { "Variables" }
-                table {
-                    @for (name, variable) in &run.variables {
-                        tr {
-                            th scope="row" { (name) }
-                            td.value data-k=(format!("v:{name}")) { (shortened(&variable.value.to_string())) }
-                            td { (origin_text(run, &variable.origin)) }
-                        }
-                    }
-                }
+                    } }
+                } }
             }
         }
     }
 }
 
-fn versions(run: &Run) -> Markup {
+fn budget(of: &Collected) -> Markup {
+    let cells = run_cells(&of.run, of.time);
+    let cell =
+        |key: &str| cells.iter().find(|(it, _)| *it == key).map_or("", |(_, value)| value.as_str());
+    let estimated = of.run.account.estimated;
     html! {
-        section {
-            h2 { "Versions of the plan" }
-            table {
-                @for (index, version) in run.versions.iter().enumerate() {
-                    @let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
-                    tr {
-                        th scope="row" { "version " (number) @if number == run.active { " (active)" } }
-                        td { (version.step_count) " steps" }
-                        td { (version.reason) @if !version.note.is_empty() { " \u{b7} note: " (version.note) } }
-                        td.hash { (version.hash.to_string().chars().take(12).collect::<String>()) }
+        section id="budget" {
+            h2 { "Budget" }
+            div.scroll { table {
+                tr { th scope="row" { "cost" } td data-k="spent" { (cell("spent")) } td {} }
+                @for (part, (text, share)) in BUDGET_PARTS {
+                    tr data-row hidden[cell(text).is_empty()] {
+                        th scope="row" { (part_word(part)) }
+                        td data-k=(text) { (cell(text)) }
+                        td { progress data-k=(share) max="100" value=(if cell(share).is_empty() { "0" } else { cell(share) }) aria-label=(format!("Used share of {}", part_word(part))) {} }
                     }
                 }
+            } }
+            @if estimated != plan_ledger::Cost::default() {
+                p.hint { (crate::output::cost_text(estimated)) " of the cost is estimated, for lost attempts." }
+            }
+        }
+    }
+}
+
+fn part_word(part: BudgetPart) -> &'static str {
+    match part {
+        BudgetPart::Money => "money",
+        BudgetPart::Tokens => "tokens",
+        BudgetPart::Attempts => "attempts",
+        BudgetPart::Wall => "time",
+    }
+}
+
+fn variables(run: &Run) -> Markup {
+    html! {
+        @if !run.variables.is_empty() {
+            section id="variables" {
+                h2 { "Variables" }
+                div.scroll { table {
+                    @for (name, variable) in &run.variables {
+                        tr data-row {
+                            th scope="row" { (name) }
+                            td.value data-k=(format!("v:{name}")) { (shortened(variable.value.as_str())) }
+                            td data-k=(format!("o:{name}")) { (origin_text(run, &variable.origin)) }
+                        }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn decisions(of: &[Decision], run: &Run) -> Markup {
+    html! {
+        section id="decisions" {
+            h2 { "Decisions of people" }
+            @if of.is_empty() { p.hint { "None." } } @else {
+                div.scroll { table.records {
+                    thead { tr { th scope="col" { "record" } th scope="col" { "time" } th scope="col" { "by" } th scope="col" { "step" } th scope="col" { "decision" } } }
+                    tbody { @for decision in of {
+                        tr data-f=(decision.seq) {
+                            td.seq { (decision.seq) }
+                            td.time { (seconds(decision.time)) }
+                            td { (decision.by) }
+                            td { @if let Some(step) = decision.step { a href=(format!("#step-{step}")) { (name(run, step)) } } }
+                            td { (decision.text) }
+                        }
+                    } }
+                } }
             }
         }
     }
@@ -431,14 +339,20 @@ fn versions(run: &Run) -> Markup {
 
 fn log(of: &Collected) -> Markup {
     html! {
-        section {
+        section id="log" {
             h2 { "The log" }
             p {
-                "State after record " (of.seq) ", " (time_text(of.time)) ". "
-                @if of.damage.is_empty() { "No damage was found." } @else { "The log is damaged." }
+                "State after record " (of.seq) ", " (time_text(of.time)) ", from " (of.health.files) ". "
+                @if of.health.damage.is_empty() { "\u{2713} No damage was found." } @else { b { "\u{26a0} The log is damaged." } }
             }
+            @if !of.health.notes.is_empty() { ul { @for note in &of.health.notes { li { (note) } } } }
             p.hash { "root " (of.seq) ":" (of.chain) }
             p.hint { code { "ledger verify --expect-head" } " compares a ledger with this root." }
         }
     }
+}
+
+/// The sign and the word of a status.
+pub(super) fn mark(status: StepStatus, key: &dyn fmt::Display) -> Markup {
+    html! { span.mark data-s=(status) data-k=(key) { (status) } }
 }

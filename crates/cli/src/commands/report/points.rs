@@ -1,88 +1,369 @@
-//! The cells of a page, and their values at each point of time.
+//! The cells of a page, and their values at each record.
 //!
-//! A cell has a key, such as `s12` for the status of step 12, and a value. A point is a record with the
-//! cells that changed since the point before it. The number of points is bounded: in a long log, each
-//! stands for several records.
+//! A cell has a key and a value: `s12` is the status of step 12, `a12` its attempts, `w12` why it has this
+//! status. A point is a record of the run with the cells that it changed.
+//!
+//! Invariant: the cells at a record are those of a page of that record. A record changes the cells of its own
+//! step, of those that depend on it, and of the run; rarer records may change all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::{Run, StepStatus, Timestamp};
+use plan_ledger::internals::plan::{BudgetPart, StepEvent};
+use plan_ledger::{Event, Run, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::text::run::{progress_text, run_status_text};
-use crate::output::cost_text;
+use crate::commands::inspect::views::budget::elapsed;
+use crate::commands::inspect::views::variables::origin_text;
+use crate::output::{cost_text, money_text, paused_text};
+use crate::protocol::count;
+
+use super::why::why;
 
 /// The longest value of a cell, in characters.
-const VALUE_LENGTH_MAX: usize = 200;
+const VALUE_LENGTH_MAX: usize = 400;
 
 /// A record, and the cells that it changed.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Point {
-    seq: u64,
+    pub(super) seq: u64,
     /// The time in microseconds.
     time: Timestamp,
     cells: BTreeMap<String, String>,
 }
 
+/// What the page says about a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct StepCells {
+    status: StepStatus,
+    attempts: u32,
+    why: String,
+}
+
 /// Collects points.
 #[derive(Debug, Default)]
 pub(super) struct Points {
-    pub(super) points: Vec<Point>,
-    /// The status and the attempts of each step at the last point.
-    steps: Vec<(StepStatus, u32)>,
+    points: Vec<Point>,
+    /// The cells of each step at the last point; none before the first.
+    steps: Vec<Option<StepCells>>,
     /// The other cells at the last point.
     cells: BTreeMap<String, String>,
+    /// The barriers of each step.
+    barriers: BTreeMap<StepNumber, Vec<String>>,
+    changed: BTreeMap<StepNumber, u64>,
 }
 
 impl Points {
     /// Adds the point of a record.
-    pub(super) fn add(&mut self, seq: u64, time: Timestamp, run: &Run) {
-        let mut changed = BTreeMap::new();
-        let steps: Vec<_> = run.steps.iter().map(|step| (step.status, step.attempts)).collect();
-        for (index, step) in steps.iter().enumerate() {
-            let before = self.steps.get(index);
-            if before.is_none_or(|before| before.0 != step.0) {
-                changed.insert(format!("s{}", index + 1), step.0.to_string());
-            }
-            if before.is_none_or(|before| before.1 != step.1) {
-                changed.insert(format!("a{}", index + 1), step.1.to_string());
-            }
+    pub(super) fn add(&mut self, seq: u64, time: Timestamp, run: &Run, event: &Event) {
+        let mut cells = BTreeMap::new();
+        let step = match event {
+            Event::Step(record) => Some(record.step),
+            _ => None,
+        };
+        if let Event::VariableSet(event) = event {
+            self.variable(run, &event.name, &mut cells);
         }
-        self.steps = steps;
-        let cells = cells(run);
-        for (key, value) in &cells {
-            if self.cells.get(key) != Some(value) {
-                changed.insert(key.clone(), value.clone());
+        if changes_all(event) {
+            self.all(seq, run, &mut cells);
+        } else {
+            let mut dirty: BTreeSet<_> = step.into_iter().collect();
+            if changes_others(event) {
+                dirty.extend(self.with_other_status(run));
             }
+            self.follow(seq, run, dirty, &mut cells);
         }
-        self.cells = cells;
-        self.points.push(Point { seq, time, cells: changed });
+        if let Some(step) = step {
+            self.changed.insert(step, seq);
+        }
+        self.of_run(run, time, &mut cells);
+        self.points.push(Point { seq, time, cells });
+    }
+
+    /// Adds the last point, where everything is looked at once more.
+    pub(super) fn end(&mut self, seq: u64, time: Timestamp, run: &Run) {
+        let mut cells = BTreeMap::new();
+        self.all(seq, run, &mut cells);
+        self.of_run(run, time, &mut cells);
+        match self.points.last_mut().filter(|last| last.seq == seq) {
+            Some(last) => last.cells.extend(cells),
+            // A record of another run changed nothing.
+            None if cells.is_empty() => {}
+            None => self.points.push(Point { seq, time, cells }),
+        }
+    }
+
+    /// The points, and for each step the last record that changed its cells.
+    pub(super) fn into_parts(self) -> (Vec<Point>, BTreeMap<StepNumber, u64>) {
+        (self.points, self.changed)
+    }
+
+    fn with_other_status(&self, run: &Run) -> Vec<StepNumber> {
+        let known = self.steps.iter().map(|step| step.as_ref().map(|step| step.status));
+        let known = known.chain(std::iter::repeat(None));
+        let steps = (1..).map(StepNumber).zip(&run.steps).zip(known);
+        let other = steps.filter(|((_, step), known)| *known != Some(step.status));
+        other.map(|((number, _), _)| number).collect()
+    }
+
+    /// The cells of steps, and of those whose status changed with theirs.
+    fn follow(
+        &mut self,
+        seq: u64,
+        run: &Run,
+        dirty: BTreeSet<StepNumber>,
+        cells: &mut BTreeMap<String, String>,
+    ) {
+        let mut seen = dirty.clone();
+        let mut open: Vec<_> = dirty.into_iter().collect();
+        while let Some(number) = open.pop() {
+            let before = self.steps.get(number.index()).cloned().flatten();
+            if !self.step(seq, run, number, cells) {
+                continue;
+            }
+            for id in self.barriers.get(&number).cloned().unwrap_or_default() {
+                self.barrier(run, &id, cells);
+            }
+            let before = before.map(|before| before.status);
+            let after = run.step(number).map(|step| step.status);
+            if !is_seen_by_others(before) && !is_seen_by_others(after) {
+                continue;
+            }
+            let places = run.neighbours(number).dependents;
+            let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
+            let next = places.into_iter().filter_map(|place| numbers.get(place).copied());
+            open.extend(next.filter(|next| seen.insert(*next)));
+        }
+    }
+
+    fn all(&mut self, seq: u64, run: &Run, cells: &mut BTreeMap<String, String>) {
+        for number in (1..=run.steps.len()).filter_map(|number| u32::try_from(number).ok()) {
+            self.step(seq, run, StepNumber(number), cells);
+        }
+        self.barriers.clear();
+        for (id, barrier) in &run.barriers {
+            for member in &barrier.members {
+                self.barriers.entry(*member).or_default().push(id.clone());
+            }
+            self.barrier(run, id, cells);
+        }
+        for name in run.variables.keys() {
+            self.variable(run, name, cells);
+        }
+    }
+
+    /// The cells of a step. The result says whether its status changed.
+    fn step(
+        &mut self,
+        seq: u64,
+        run: &Run,
+        number: StepNumber,
+        cells: &mut BTreeMap<String, String>,
+    ) -> bool {
+        let Some(state) = run.step(number) else { return false };
+        let now = StepCells {
+            status: state.status,
+            attempts: state.attempts,
+            why: shortened(&why(run, number)),
+        };
+        let index = number.index();
+        if self.steps.len() <= index {
+            self.steps.resize(index + 1, None);
+        }
+        let Some(before) = self.steps.get_mut(index) else { return false };
+        if before.as_ref() == Some(&now) {
+            return false;
+        }
+        let is_other = before.as_ref().is_none_or(|before| before.status != now.status);
+        if is_other {
+            cells.insert(format!("s{number}"), now.status.to_string());
+        }
+        if before.as_ref().is_none_or(|before| before.attempts != now.attempts) {
+            cells.insert(format!("a{number}"), now.attempts.to_string());
+        }
+        if before.as_ref().is_none_or(|before| before.why != now.why) {
+            cells.insert(format!("w{number}"), now.why.clone());
+        }
+        *before = Some(now);
+        self.changed.insert(number, seq);
+        is_other
+    }
+
+    fn set(&mut self, key: String, value: String, cells: &mut BTreeMap<String, String>) {
+        if self.cells.get(&key) != Some(&value) {
+            cells.insert(key.clone(), value.clone());
+            self.cells.insert(key, value);
+        }
+    }
+
+    fn variable(&mut self, run: &Run, name: &str, cells: &mut BTreeMap<String, String>) {
+        let Some(variable) = run.variables.get(name) else { return };
+        self.set(format!("v:{name}"), shortened(variable.value.as_str()), cells);
+        self.set(format!("o:{name}"), origin_text(run, &variable.origin), cells);
+    }
+
+    fn barrier(&mut self, run: &Run, id: &str, cells: &mut BTreeMap<String, String>) {
+        self.set(format!("b:{id}"), barrier_text(run, id), cells);
+        self.set(format!("m:{id}"), missing_text(run, id), cells);
+    }
+
+    /// The cells of the run itself.
+    fn of_run(&mut self, run: &Run, time: Timestamp, cells: &mut BTreeMap<String, String>) {
+        for (key, value) in run_cells(run, time) {
+            self.set(key.to_owned(), value, cells);
+        }
     }
 }
 
-/// The cells of a run that are not about a step.
-fn cells(run: &Run) -> BTreeMap<String, String> {
-    let mut cells = BTreeMap::new();
-    let status =
-        if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 };
-    cells.insert("run".to_owned(), status);
-    cells.insert("progress".to_owned(), plain_progress(run));
-    cells.insert("share".to_owned(), share(run).to_string());
-    cells.insert("spent".to_owned(), cost_text(run.spent()));
-    cells.insert("version".to_owned(), run.active.to_string());
-    cells.insert("questions".to_owned(), run.questions.len().to_string());
-    for (name, variable) in &run.variables {
-        cells.insert(format!("v:{name}"), shortened(&variable.value.to_string()));
+/// Whether the steps that depend on a step with that status say or do something else because of it.
+fn is_seen_by_others(status: Option<StepStatus>) -> bool {
+    let is_ended = |status: StepStatus| {
+        use StepStatus::{Cancelled, Failed, Removed};
+        status.is_closed() || matches!(status, Failed | Removed | Cancelled)
+    };
+    status.is_some_and(is_ended)
+}
+
+/// Whether a record may change the cells of every step.
+fn changes_all(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::PlanActivated(_)
+            | Event::RunEnded(_)
+            | Event::RunReopened(_)
+            | Event::RunForked(_)
+            | Event::StepsInherited(_)
+    )
+}
+
+/// Whether a record may change the status of steps other than its own and those that depend on it.
+fn changes_others(event: &Event) -> bool {
+    match event {
+        Event::Step(record) => !matches!(
+            record.event,
+            StepEvent::Dispatched(_)
+                | StepEvent::LeaseRenewed(_)
+                | StepEvent::ReceiptRecorded(_)
+                | StepEvent::VerdictRecorded(_)
+                | StepEvent::Accepted(_)
+                | StepEvent::EffectIntended(_)
+                | StepEvent::EffectCommitted(_)
+        ),
+        Event::HelperEnded(_) | Event::PlanVerdict(_) => false,
+        _ => true,
     }
-    for (id, barrier) in &run.barriers {
-        let word = barrier_word(barrier.status);
-        let text = format!("{word}, {} of {}", barrier.arrived.len(), barrier.needed);
-        cells.insert(format!("b:{id}"), text);
+}
+
+/// The cells of a run that are about the whole of it.
+pub(super) fn run_cells(run: &Run, time: Timestamp) -> Vec<(&'static str, String)> {
+    let mut cells = vec![
+        ("run", status_text(run)),
+        ("pause", pause_text(run)),
+        ("progress", plain_progress(run)),
+        ("share", share(run).to_string()),
+        ("spent", cost_text(run.spent())),
+        ("version", run.active.to_string()),
+    ];
+    for (part, word) in BUDGET_PARTS {
+        let (text, share) = budget_cells(run, part, time);
+        cells.push((word.0, text));
+        cells.push((word.1, share));
     }
     cells
+}
+
+/// The parts of a budget, and the keys of their text and of their share.
+pub(super) const BUDGET_PARTS: [(BudgetPart, (&str, &str)); 4] = [
+    (BudgetPart::Money, ("u:money", "p:money")),
+    (BudgetPart::Tokens, ("u:tokens", "p:tokens")),
+    (BudgetPart::Attempts, ("u:attempts", "p:attempts")),
+    (BudgetPart::Wall, ("u:wall", "p:wall")),
+];
+
+/// A part of the budget as text, and its used share in percent; empty without a limit.
+fn budget_cells(run: &Run, part: BudgetPart, time: Timestamp) -> (String, String) {
+    let (account, limits) = (&run.account, run.limits());
+    let (limit, spent, reserved) = match part {
+        BudgetPart::Money => {
+            (limits.money_micros, account.spent.money_micros, account.reserved.money_micros)
+        }
+        BudgetPart::Tokens => (limits.tokens, account.spent.tokens, account.reserved.tokens),
+        BudgetPart::Attempts => (limits.attempts, account.attempts, 0),
+        BudgetPart::Wall => (limits.wall_seconds, elapsed(run, time) / 1_000_000, 0),
+    };
+    let Some(limit) = limit else { return (String::new(), String::new()) };
+    let amount = |number: u64| match part {
+        BudgetPart::Money => money_text(number),
+        BudgetPart::Tokens | BudgetPart::Attempts => count(number),
+        BudgetPart::Wall => format!("{} s", count(number)),
+    };
+    let left = limit.saturating_sub(spent).saturating_sub(reserved);
+    let aside = match reserved {
+        0 => String::new(),
+        _ => format!(", {} set aside", amount(reserved)),
+    };
+    let text =
+        format!("{} of {} spent{aside}, {} left", amount(spent), amount(limit), amount(left));
+    let used = spent.saturating_add(reserved).saturating_mul(100).checked_div(limit);
+    (text, used.unwrap_or(100).min(100).to_string())
+}
+
+/// The status of a run in one or two words.
+pub(super) fn status_text(run: &Run) -> String {
+    if run.pause.is_some() { "paused".to_owned() } else { run_status_text(run.status).1 }
+}
+
+/// Why the whole run does not go on; empty if it does.
+fn pause_text(run: &Run) -> String {
+    let stopping = run.abort_reason.as_ref().map(|why| format!("the run ends: {why}"));
+    let paused = run.pause.as_ref().map(paused_text);
+    let request = run.request.as_ref().map(|it| format!("a new plan is requested: {}", it.reason));
+    let proposal =
+        run.newest_proposal().map(|(version, _)| format!("version {version} waits for review"));
+    let all: Vec<_> = [stopping, paused, request, proposal].into_iter().flatten().collect();
+    shortened(&all.join("; "))
+}
+
+/// A barrier in words.
+pub(super) fn barrier_text(run: &Run, id: &str) -> String {
+    let Some(barrier) = run.barriers.get(id) else { return String::new() };
+    let (arrived, all) = (barrier.arrived.len(), barrier.members.len());
+    format!(
+        "{}: {arrived} of {all} arrived, {} needed",
+        barrier_word(barrier.status),
+        barrier.needed
+    )
+}
+
+/// The members of a barrier that have not arrived.
+pub(super) fn missing_text(run: &Run, id: &str) -> String {
+    let Some(barrier) = run.barriers.get(id) else { return String::new() };
+    let count = barrier.members.len().saturating_sub(barrier.arrived.len());
+    if barrier.members.len() > MEMBERS_MAX {
+        return if count == 0 { String::new() } else { format!("{count} steps") };
+    }
+    let failed = |step: &StepNumber| if barrier.failed.contains(step) { " (failed)" } else { "" };
+    let missing = barrier.members.difference(&barrier.arrived).take(NAMES_MAX);
+    let mut names: Vec<_> =
+        missing.map(|step| format!("{}{}", name(run, *step), failed(step))).collect();
+    if count > NAMES_MAX {
+        names.push(format!("{} more", count - NAMES_MAX));
+    }
+    shortened(&names.join(", "))
+}
+
+/// The members up to which the missing ones are named: they are looked for at every record.
+const MEMBERS_MAX: usize = 1_000;
+
+/// The most names in a cell.
+pub(super) const NAMES_MAX: usize = 5;
+
+/// The number and the id of a step.
+pub(super) fn name(run: &Run, number: StepNumber) -> String {
+    run.step(number).map_or_else(|| format!("#{number}"), |step| format!("#{number} {}", step.id()))
 }
 
 /// The share of the steps that are done, in percent.
@@ -101,7 +382,7 @@ pub(super) fn plain_progress(run: &Run) -> String {
 
 /// A text that fits into a cell.
 pub(super) fn shortened(text: &str) -> String {
-    if text.chars().count() <= VALUE_LENGTH_MAX {
+    if text.len() <= VALUE_LENGTH_MAX || text.chars().count() <= VALUE_LENGTH_MAX {
         return text.to_owned();
     }
     let kept: String = text.chars().take(VALUE_LENGTH_MAX).collect();
@@ -109,13 +390,11 @@ pub(super) fn shortened(text: &str) -> String {
 }
 
 /// The data of the script. It stands in an element of the page, which it must not end.
-pub(super) fn script_data(points: &[Point]) -> String {
-    let rows: Vec<Value> = points
-        .iter()
-        .map(|point| {
-            let cells = serde_json::to_value(&point.cells).unwrap_or_default();
-            Value::Array(vec![point.seq.into(), point.time.into(), cells])
-        })
-        .collect();
-    Value::Array(rows).to_string().replace('<', "\\u003c")
+pub(super) fn script_data<'a>(points: impl Iterator<Item = &'a Point>) -> String {
+    let row = |point: &Point| {
+        let cells = serde_json::to_value(&point.cells).unwrap_or_default();
+        Value::Array(vec![point.seq.into(), point.time.into(), cells]).to_string()
+    };
+    let rows: Vec<_> = points.map(row).collect();
+    format!("[{}]", rows.join(",\n")).replace('<', "\\u003c")
 }

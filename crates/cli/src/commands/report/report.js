@@ -1,78 +1,200 @@
 "use strict";
-// Moves the page to another record: each point has the cells that it changed.
-(() => {
-  const points = JSON.parse(document.getElementById("points").textContent);
-  const cells = new Map();
-  for (const node of document.querySelectorAll("[data-k]")) {
-    const key = node.dataset.k;
-    if (!cells.has(key)) cells.set(key, []);
-    cells.get(key).push(node);
-  }
-  const slider = document.getElementById("at");
-  const sequence = document.getElementById("seq");
-  const time = document.getElementById("time");
-  const now = document.getElementById("now");
-  const rows = [...document.querySelectorAll("tr[data-seq]")];
-  let shown = points.length - 1;
+// Moves the page to another record: `data-k` names the cell that an element shows, `data-f` and `data-t` the
+// records between which it is there. A point is a record with the cells that it changed.
+const report = (() => {
+  const $ = (id) => document.getElementById(id);
+  let texts = [], points = null, shown = new Map(), cells = new Map(), spans = [], titles = [];
+  // The place of the point that is shown; null: the newest.
+  let place = null;
+
+  const all = () => {
+    if (!points) {
+      points = texts.flatMap((text) => JSON.parse(text));
+      $("at").max = points.length - 1;
+      if (place === null) $("at").value = points.length - 1;
+    }
+    return points;
+  };
+
+  const sign = { accepted: "✓", failed: "✕", dispatched: "▶", ready: "●", reported: "◐", gated: "?", delayed: "◷",
+    outcome_unknown: "⁇", skipped: "–", removed: "–", cancelled: "–" };
 
   const show = (key, value) => {
+    if (shown.get(key) === value) return;
+    shown.set(key, value);
     for (const node of cells.get(key) || []) {
-      if (node.dataset.s !== undefined) {
-        node.dataset.s = value;
-        if (node.tagName === "SPAN") { node.textContent = value; node.title = value; }
-      } else if (node.tagName === "PROGRESS") {
-        node.value = Number(value) || 0;
-      } else if (node.namespaceURI === "http://www.w3.org/1999/xhtml") {
-        node.textContent = value;
-      }
+      if (node.dataset.s !== undefined) node.dataset.s = value;
+      if (node.tagName === "PROGRESS") node.value = Number(value) || 0;
+      else if (node.tagName === "text") node.textContent = sign[value] || "○";
+      else if (node.tagName !== "rect") node.textContent = value;
+      const row = node.closest("[data-row]");
+      if (row && (row === node || row.querySelector("[data-k]") === node)) row.hidden = value === "";
     }
   };
 
+  const first = (key) => (/^s\d/.test(key) ? "waiting" : /^a\d/.test(key) ? "0" : "");
+
   // The cells at a point: those of all points up to it.
-  const at = (index) => {
+  const cellsAt = (index) => {
     const values = new Map();
-    for (const key of cells.keys()) values.set(key, key.startsWith("s") ? "waiting" : key.startsWith("a") ? "0" : "");
+    for (const key of cells.keys()) values.set(key, first(key));
     for (let point = 0; point <= index; point++)
-      for (const [key, value] of Object.entries(points[point][2])) values.set(key, value);
+      for (const key in points[point][2]) values.set(key, points[point][2][key]);
     return values;
   };
 
-  const move = (index) => {
-    if (index > shown) {
-      for (let point = shown + 1; point <= index; point++)
-        for (const [key, value] of Object.entries(points[point][2])) show(key, value);
-    } else if (index < shown) {
-      for (const [key, value] of at(index)) show(key, value);
+  const later = (pre, seq) => {
+    const text = pre.textContent;
+    let end = 0;
+    while (end < text.length && parseInt(text.slice(end, end + 20), 10) <= seq) end = text.indexOf("\n", end) + 1;
+    if (end >= text.length) return pre.firstElementChild && pre.replaceChildren(text);
+    const rest = document.createElement("span");
+    rest.className = "later";
+    rest.textContent = text.slice(end);
+    pre.replaceChildren(text.slice(0, end), rest);
+  };
+
+  const dim = (within, seq) => within.querySelectorAll("pre.lines").forEach((pre) => later(pre, seq));
+
+  const atSeq = (seq) => {
+    for (const span of spans) {
+      const there = span.from <= seq && seq < span.to;
+      if (there === span.there) continue;
+      span.there = there;
+      span.node.toggleAttribute("hidden", !there);
     }
-    shown = index;
-    const [seq, micros] = points[index];
-    sequence.textContent = seq;
-    time.textContent = new Date(micros / 1000).toISOString();
-    for (const row of rows) row.classList.toggle("later", Number(row.dataset.seq) > seq);
+    for (const node of document.querySelectorAll("[data-any]")) node.hidden = !node.querySelector("[data-f]:not([hidden])");
+    for (const section of document.querySelectorAll("#records, .step[open]")) dim(section, seq);
+  };
+
+  const move = (index) => {
+    const known = all(), last = known.length - 1;
+    index = Math.max(0, Math.min(last, index));
+    for (const [key, value] of cellsAt(index)) show(key, value);
+    const [seq, micros] = known[index];
+    place = index === last ? null : index;
+    $("at").value = index;
+    $("seq").textContent = seq;
+    $("time").textContent = new Date(Math.floor(micros / 1000)).toISOString().replace("Z", String(micros % 1000).padStart(3, "0") + "Z");
+    $("newest").hidden = place === null;
+    document.body.classList.toggle("past", place !== null);
+    atSeq(place === null ? Infinity : seq);
+    const now = $("now");
     if (now) {
-      const line = now.ownerSVGElement.dataset;
-      const place = 200 + Math.max(0, Math.min(1, (micros - Number(line.first)) / Number(line.whole))) * 1000;
-      now.setAttribute("x1", place);
-      now.setAttribute("x2", place);
+      const { first, whole } = now.ownerSVGElement.dataset;
+      const x = 200 + Math.max(0, Math.min(1, (micros - Number(first)) / Number(whole))) * 1000;
+      now.setAttribute("x1", x);
+      now.setAttribute("x2", x);
+      $("future").setAttribute("x", x);
+      $("future").setAttribute("width", 1200 - x);
     }
     filter();
   };
 
-  const search = document.getElementById("search");
-  const open = document.getElementById("open");
-  const steps = [...document.querySelectorAll(".step")];
-  const done = new Set(["accepted", "skipped", "removed", "cancelled"]);
-  const filter = () => {
-    const words = search.value.toLowerCase();
-    for (const step of steps) {
-      const summary = step.firstElementChild;
-      const fits = !words || summary.textContent.toLowerCase().includes(words);
-      step.hidden = !fits || (open.checked && done.has(summary.firstElementChild.dataset.s));
+  // The last point that is not after a record.
+  const pointOf = (seq) => {
+    let low = 0, high = all().length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (points[middle][0] <= seq) low = middle; else high = middle - 1;
     }
+    return low;
   };
 
-  slider.addEventListener("input", () => move(Number(slider.value)));
-  search.addEventListener("input", filter);
-  open.addEventListener("change", filter);
-  for (const id of ["at", "hint", "filter"]) document.getElementById(id).hidden = false;
+  const done = new Set(["accepted", "skipped", "removed", "cancelled"]);
+  const filter = () => {
+    const search = $("search"), open = $("open");
+    if (!search) return;
+    const words = search.value.trim().toLowerCase();
+    if (!words && !open.checked && !filter.isOn) return;
+    filter.isOn = words || open.checked;
+    let found = 0;
+    for (const { step, mark, text } of titles) {
+      const fits = (!words || text.includes(words)) && !(open.checked && done.has(mark.dataset.s));
+      step.classList.toggle("off", !fits);
+      found += fits;
+    }
+    $("found").textContent = filter.isOn ? `${found} of ${titles.length}` : "";
+  };
+
+  // Looks at the page anew, after it was built or changed.
+  const attach = () => {
+    cells = new Map();
+    shown = new Map();
+    for (const node of document.querySelectorAll("[data-k]")) {
+      const key = node.dataset.k;
+      if (!cells.has(key)) cells.set(key, []);
+      cells.get(key).push(node);
+      if (node.tagName === "text") node.textContent = sign[node.dataset.s] || "○";
+    }
+    spans = [...document.querySelectorAll("[data-f]")].map((node) => ({
+      node, from: Number(node.dataset.f), to: Number(node.dataset.t || Infinity), there: !node.hasAttribute("hidden"),
+    }));
+    titles = [...document.querySelectorAll(".step")].map((step) => {
+      const summary = step.firstElementChild;
+      const words = summary.querySelectorAll(".number, .id, .title, .owner");
+      return { step, mark: summary.firstElementChild, text: [...words].map((node) => node.textContent).join(" ").toLowerCase() };
+    });
+    for (const id of ["at", "controls", "filter"]) $(id).hidden = false;
+    if (texts.length > 1) all();
+    if (place !== null) move(place);
+    else filter();
+  };
+
+  // The points of the page, or those that come after them.
+  const take = (text, isNew) => {
+    if (isNew) [texts, place] = [[], null];
+    texts.push(text);
+    points = null;
+  };
+
+  const open = (id) => {
+    const step = id.startsWith("step-") && $(id);
+    if (!step) return;
+    step.classList.remove("off");
+    step.open = true;
+    step.scrollIntoView({ block: "center" });
+    step.firstElementChild.focus({ preventScroll: true });
+  };
+
+  let pending = 0;
+  document.addEventListener("input", ({ target }) => {
+    if (target.id === "at") {
+      cancelAnimationFrame(pending);
+      pending = requestAnimationFrame(() => move(Number(target.value)));
+    }
+    if (target.id === "search") {
+      clearTimeout(pending);
+      pending = setTimeout(filter, 60);
+    }
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (target.id === "open") filter();
+    if (target.id === "goto" && target.value) move(pointOf(Number(target.value)));
+  });
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest("button");
+    const last = () => all().length - 1;
+    if (button?.id === "back") move((place ?? last()) - 1);
+    if (button?.id === "forward") move((place ?? last()) + 1);
+    if (button?.id === "newest") move(last());
+    const link = target.closest("a[href^='#step-'], a[*|href^='#step-']");
+    if (link) open((link.getAttribute("href")).slice(1));
+  });
+  document.addEventListener("toggle", ({ target }) => {
+    if (target.classList?.contains("step") && target.open && place !== null) dim(target, points[place][0]);
+  }, true);
+  document.addEventListener("keydown", (event) => {
+    const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+    if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    $("search")?.focus();
+  });
+
+  return { attach, take, open, isPast: () => place !== null };
 })();
+if (document.getElementById("points")) {
+  report.take(document.getElementById("points").textContent, true);
+  report.attach();
+  report.open(location.hash.slice(1));
+}

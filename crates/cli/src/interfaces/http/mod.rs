@@ -3,12 +3,12 @@
 //! Each operation is a request of the socket or a view of `ledger inspect`. `operations` lists them;
 //! the router, the published description and the tests follow from that list. `access` decides who may
 //! speak, `write` makes requests, `read` prints views, `records` follows the log, `tools` are those of
-//! `ledger mcp`, `problem` words what failed, and `connections` accepts, limits and ends connections, on a thread of its own.
+//! `ledger mcp`, `page` gives a browser the page of a run, `problem` words what failed, and `connections` accepts, limits and ends connections, on a thread of its own.
 //!
 //! Invariants:
 //! - A request is made through the socket of the ledger, as by any other client, so what the server
 //!   promises there holds here.
-//! - Nothing but health and the description of the interface is answered without a token.
+//! - Nothing about the ledger but its health is answered without a token.
 //! - A response is about one record: its tag names the record and the hash of the state after it.
 //! - Input is untrusted: connections, bodies, waits and followers are bounded.
 
@@ -24,6 +24,8 @@ mod metrics;
 mod openapi;
 #[cfg(feature = "http")]
 mod operations;
+#[cfg(feature = "http")]
+mod page;
 #[cfg(feature = "http")]
 mod problem;
 #[cfg(feature = "http")]

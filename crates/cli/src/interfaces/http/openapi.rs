@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::requests::Request;
 
 use super::operations::{AtRecord, READS, Read, WRITES, Write};
+use super::page;
 use super::problem::Problem;
 use super::records::QUERY;
 
@@ -41,7 +42,9 @@ pub(super) fn openapi() -> Value {
         "responses": responses(&[("200", answer("Done"))]),
     });
     paths.add("/v1/requests", "POST", raw);
+    paths.add("/v1/page", "GET", described_page());
     for (path, kind, what) in [
+        ("/", "text/html", "The live page for a browser, which asks for a token"),
         ("/v1/health", "text/plain", "Whether the server runs"),
         ("/v1/ready", "text/plain", "Whether records can be written"),
         ("/metrics", "application/openmetrics-text", "What a monitor asks for"),
@@ -153,6 +156,18 @@ fn described_records() -> Value {
     })
 }
 
+fn described_page() -> Value {
+    let parameters: Vec<_> = page::QUERY.iter().map(|(name, what)| query(name, what)).collect();
+    let content = json!({ "text/html": { "schema": { "type": "string" } } });
+    let page = json!({ "description": "The page of a run", "content": content });
+    json!({
+        "operationId": operation_id("GET", "/v1/page"),
+        "summary": "A run as a page, as `ledger report` writes it",
+        "parameters": parameters,
+        "responses": responses(&[("200", page)]),
+    })
+}
+
 fn key_header() -> Value {
     header(
         "Idempotency-Key",
@@ -237,6 +252,9 @@ fn operation_id(method: &str, path: &str) -> String {
     let parts =
         path.split(['/', '.', '{', '}', '-']).filter(|part| !part.is_empty() && *part != "v1");
     let mut id = method.to_lowercase();
+    if path == "/" {
+        id.push_str("LivePage");
+    }
     for part in parts {
         let mut letters = part.chars();
         id.extend(letters.next().map(|first| first.to_ascii_uppercase()));

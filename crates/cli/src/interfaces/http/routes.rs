@@ -17,6 +17,7 @@ use crate::requests::Role;
 use super::app::App;
 use super::openapi::openapi;
 use super::operations::{Method, READS, WRITES};
+use super::page::{live, page};
 use super::problem::{HttpResponse, Problem};
 use super::read::read;
 use super::records::records;
@@ -26,7 +27,7 @@ use super::write::{Arrived, write, write_raw};
 const BODY_WAIT: Duration = Duration::from_secs(60);
 
 /// The paths that are answered without a token: what they say is no secret.
-const OPEN_PATHS: [&str; 4] = ["/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
+const OPEN_PATHS: [&str; 5] = ["/", "/healthz", "/v1/health", "/v1/ready", "/openapi.json"];
 
 /// All operations.
 pub(super) fn router(app: &Arc<App>) -> Router {
@@ -61,10 +62,18 @@ pub(super) fn router(app: &Arc<App>) -> Router {
             Err(problem) => problem.response(),
         }
     };
+    let shown = |State(app): State<Arc<App>>, parameters: RawPathParams, request: Request| async move {
+        match arrived(&parameters, request).await {
+            Ok(arrived) => page(app, arrived).await,
+            Err(problem) => problem.response(),
+        }
+    };
     #[cfg(feature = "mcp")]
     let router = router.route("/mcp", axum::routing::any(tools));
     let router = router
         .route("/v1/requests", post(raw))
+        .route("/", get(live))
+        .route("/v1/page", get(shown))
         .route("/v1/records", get(follow))
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))

@@ -1,0 +1,191 @@
+//! Draws the attempts over time, and the dependencies of each version of the plan.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::plan::{PlanVersion, plan_tree};
+use plan_ledger::{StepNumber, Timestamp};
+
+use crate::commands::inspect::text::units::span;
+
+use super::collect::Collected;
+use super::facts::AttemptFacts;
+use super::layout::{Place, layout};
+use super::page::Span;
+use super::points::{name, shortened};
+
+/// The most nodes that are drawn: a larger graph says nothing on a page.
+const NODES_MAX: usize = 400;
+
+/// The most versions that are drawn: the last ones.
+const GRAPHS_MAX: usize = 12;
+
+/// The most rows of the line of time: those of the steps that were dispatched last.
+const ROWS_MAX: usize = 300;
+
+/// The size of a node and of its place, in units of the drawing.
+const NODE: (usize, usize) = (160, 28);
+const CELL: (usize, usize) = (204, 40);
+
+/// The space around the graph.
+const MARGIN: usize = 4;
+
+/// The width of the line of time, that of its labels, and the height of a row.
+const TIME_WIDTH: u64 = 1_000;
+const LABEL_WIDTH: u64 = 200;
+const TIME_ROW: usize = 18;
+
+/// The attempts as bars over time. Steps without an attempt have no row.
+pub(super) fn timeline(of: &Collected) -> Markup {
+    let mut rows: BTreeMap<StepNumber, Vec<&AttemptFacts>> = BTreeMap::new();
+    for attempt in &of.attempts {
+        rows.entry(attempt.step).or_default().push(attempt);
+    }
+    let mut rows: Vec<_> = rows.into_iter().collect();
+    rows.sort_by_key(|(step, bars)| (bars.first().map(|bar| bar.since), *step));
+    let left_out = rows.len().saturating_sub(ROWS_MAX);
+    let rows: Vec<_> = rows.into_iter().skip(left_out).collect();
+    let first = rows.first().and_then(|(_, bars)| bars.first()).map_or(of.time, |bar| bar.since);
+    let whole = of.time.saturating_sub(first).max(1);
+    let x = |time: Timestamp| time.saturating_sub(first).saturating_mul(TIME_WIDTH) / whole;
+    let height = rows.len() * TIME_ROW + TIME_ROW;
+    html! {
+        @if !rows.is_empty() {
+            section id="timeline" {
+                h2 { "Attempts over time" }
+                p.hint {
+                    "From " (time_text(first)) ", " (span(whole)) " in all. Dashed: lost; hollow: in flight."
+                    @if left_out > 0 { " The first " (left_out) " steps are left out." }
+                }
+                div.scroll tabindex="0" role="region" aria-label="Attempts over time" {
+                    svg.timeline viewBox=(format!("0 0 {} {height}", TIME_WIDTH + LABEL_WIDTH)) role="img"
+                        aria-label="Attempts over time" data-first=(first) data-whole=(whole) {
+                        @for (row, (step, bars)) in rows.iter().enumerate() {
+                            @let y = row * TIME_ROW;
+                            text x="0" y=(y + 13) class="label" { (shortened(&name(&of.run, *step))) }
+                            @for bar in bars {
+                                @let from = x(bar.since);
+                                @let to = x(bar.end.map_or(of.time, |(_, time)| time)).max(from + 3);
+                                rect class=(bar_class(bar)) data-f=(bar.seq) x=(from + LABEL_WIDTH) y=(y + 3) width=(to - from) height="12" rx="2" {
+                                    title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
+                                }
+                            }
+                        }
+                        rect id="future" x=(TIME_WIDTH + LABEL_WIDTH) y="0" width="0" height=(height) {}
+                        line id="now" x1=(TIME_WIDTH + LABEL_WIDTH) x2=(TIME_WIDTH + LABEL_WIDTH) y1="0" y2=(height) {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bar_class(bar: &AttemptFacts) -> &'static str {
+    match (bar.end, bar.is_lost) {
+        (None, _) => "bar open",
+        (Some(_), true) => "bar lost",
+        (Some(_), false) => "bar",
+    }
+}
+
+/// The graph of each version that was active, as long as it was.
+pub(super) fn graphs(of: &Collected) -> Markup {
+    let skipped = of.activated.len().saturating_sub(GRAPHS_MAX);
+    html! {
+        @if !of.activated.is_empty() {
+            section id="graph" {
+                h2 { "Dependencies" }
+                @if skipped > 0 { p.hint { "The graphs of the first " (skipped) " versions are left out." } }
+                @for (index, (from, version)) in of.activated.iter().enumerate().skip(skipped) {
+                    @let until = of.activated.get(index + 1).map(|(next, _)| *next);
+                    @let place = usize::try_from(*version).ok().and_then(|version| version.checked_sub(1));
+                    @if let Some(version) = place.and_then(|place| of.run.versions.get(place)) {
+                        (graph(of, version, Span { from: *from, until }))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn graph(of: &Collected, version: &PlanVersion, there: Span) -> Markup {
+    let plan = version.plan.decode();
+    let mut nodes = plan_tree(&plan);
+    if nodes.len() > NODES_MAX {
+        return html! {
+            p.hint data-f=(there.from) data-t=[there.until] hidden[there.is_over()] {
+                "The plan has " (nodes.len()) " steps and barriers: too many to draw. Each step names what it waits for."
+            }
+        };
+    }
+    nodes.sort_by_key(|node| node.node);
+    let by_id: BTreeMap<&str, usize> =
+        nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
+    let waits: Vec<Vec<usize>> = nodes
+        .iter()
+        .map(|node| {
+            let before = node.under.into_iter().chain(node.also.iter().copied());
+            before.filter_map(|id| by_id.get(id).copied()).collect()
+        })
+        .collect();
+    let places = layout(&waits);
+    let layers = places.iter().map(|place| place.layer + 1).max().unwrap_or(1);
+    let rows = places.iter().map(|place| place.row + 1).max().unwrap_or(1);
+    let (width, height) = (layers * CELL.0 + MARGIN, rows * CELL.1 + MARGIN);
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Dependencies of the steps" data-f=(there.from) data-t=[there.until] hidden[there.is_over()] {
+            svg.graph width=(width) height=(height) viewBox=(format!("0 0 {width} {height}")) role="group"
+                aria-label="Dependencies of the steps" {
+                @for (node, before) in waits.iter().enumerate() {
+                    @for other in before {
+                        @if let (Some(from), Some(to)) = (places.get(*other), places.get(node)) {
+                            path d=(edge(*from, *to)) {}
+                        }
+                    }
+                }
+                @for (node, place) in nodes.iter().zip(&places) {
+                    @let number = version.numbers.get(node.node);
+                    @let at = format!("translate({} {})", place.layer * CELL.0 + MARGIN / 2, place.row * CELL.1 + MARGIN / 2);
+                    @match number {
+                        Some(number) => {
+                            @let status = of.run.step(*number).map(|step| step.status.to_string());
+                            a.node href=(format!("#step-{number}")) transform=(at) {
+                                title { (node.id) }
+                                rect data-s=[status.as_deref()] data-k=(format!("s{number}")) width=(NODE.0) height=(NODE.1) rx="5" {}
+                                text.sign x="9" y="19" data-s=[status.as_deref()] data-k=(format!("s{number}")) {}
+                                text x="26" y="19" { (label(node.id)) }
+                            }
+                        }
+                        None => {
+                            g.node.barrier transform=(at) {
+                                title { "barrier " (node.id) }
+                                rect width=(NODE.0) height=(NODE.1) rx="14" {}
+                                text x="14" y="19" { (label(node.id)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A line from the right side of a node to the left side of another.
+fn edge(from: Place, to: Place) -> String {
+    let half = NODE.1 / 2 + MARGIN / 2;
+    let (x1, y1) = (from.layer * CELL.0 + NODE.0 + MARGIN / 2, from.row * CELL.1 + half);
+    let (x2, y2) = (to.layer * CELL.0 + MARGIN / 2, to.row * CELL.1 + half);
+    let bend = CELL.0.saturating_sub(NODE.0);
+    format!("M{x1} {y1} C{} {y1} {} {y2} {x2} {y2}", x1 + bend, x2.saturating_sub(bend))
+}
+
+/// An id that fits into a node.
+fn label(id: &str) -> String {
+    if id.chars().count() <= 18 {
+        return id.to_owned();
+    }
+    let kept: String = id.chars().take(17).collect();
+    format!("{kept}\u{2026}")
+}

@@ -1,0 +1,250 @@
+//! Writes the steps: each with its definition in each version of the plan, why it has its status, its
+//! attempts, and its records.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use plan_ledger::internals::plan::{CompactStep, explain};
+use plan_ledger::{Criterion, StepNumber, Timestamp};
+
+use crate::commands::inspect::text::units::{moment, seconds, span};
+
+use super::collect::{Collected, Lines};
+use super::facts::{AttemptFacts, Fact, Mark};
+use super::forms::{Audience, step_forms};
+use super::page::{Span, lines, mark};
+use super::points::shortened;
+use super::why::why;
+
+/// The most steps whose explanation is written down to its root causes.
+const EXPLAINED_MAX: usize = 200;
+
+/// The section of the steps. Those that have not changed since record `known` are left out.
+pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
+    let run = &of.run;
+    let definitions = Definitions::of(of);
+    let mut attempts: BTreeMap<StepNumber, Vec<&AttemptFacts>> = BTreeMap::new();
+    for attempt in &of.attempts {
+        attempts.entry(attempt.step).or_default().push(attempt);
+    }
+    let mut left = EXPLAINED_MAX;
+    let numbers = (1..=run.steps.len()).filter_map(|number| u32::try_from(number).ok());
+    html! {
+        section id="steps" {
+            h2 { "Steps" }
+            p.filter hidden id="filter" {
+                input type="search" id="search" placeholder="Find a step ( / )" aria-label="Find a step" autocomplete="off";
+                label { input type="checkbox" id="open" autocomplete="off"; " only those that are not done" }
+                span id="found" role="status" {}
+            }
+            div.steps role="list" {
+                @for number in numbers.map(StepNumber) {
+                    @if of.changed.get(&number).is_none_or(|seq| *seq > known) {
+                        (Step { of, number, definitions: &definitions, audience }
+                            .markup(attempts.get(&number).map_or(&[], Vec::as_slice), &mut left))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where each step is in each version that was active, and from which record until which.
+struct Definitions(BTreeMap<StepNumber, Vec<(Span, usize, usize)>>);
+
+impl Definitions {
+    fn of(of: &Collected) -> Self {
+        let mut all: BTreeMap<StepNumber, Vec<_>> = BTreeMap::new();
+        for (index, (seq, version)) in of.activated.iter().enumerate() {
+            let until = of.activated.get(index + 1).map(|(next, _)| *next);
+            let Some(place) = usize::try_from(*version).ok().and_then(|it| it.checked_sub(1))
+            else {
+                continue;
+            };
+            let Some(known) = of.run.versions.get(place) else { continue };
+            for (step, number) in known.numbers.iter().enumerate() {
+                all.entry(*number).or_default().push((Span { from: *seq, until }, place, step));
+            }
+        }
+        Self(all)
+    }
+
+    /// What each version says about a step; versions that say the same are one.
+    fn each(
+        &self,
+        of: &Collected,
+        number: StepNumber,
+        write: impl Fn(CompactStep<'_>, Option<&str>) -> Markup,
+    ) -> Vec<(Span, String)> {
+        let mut all: Vec<(Span, String)> = Vec::new();
+        for (span, version, place) in self.0.get(&number).into_iter().flatten() {
+            let Some(version) = of.run.versions.get(*version) else { continue };
+            let Some(step) = version.plan.step(*place) else { continue };
+            let text = write(step, version.plan.owner_of(step)).into_string();
+            match all.last_mut() {
+                Some((last, same)) if *same == text && last.until == Some(span.from) => {
+                    last.until = span.until;
+                }
+                _ => all.push((*span, text)),
+            }
+        }
+        // A step that was removed keeps what the last version said about it.
+        if let Some((last, _)) = all.last_mut() {
+            last.until = None;
+        }
+        all
+    }
+}
+
+/// A step to write.
+struct Step<'a> {
+    of: &'a Collected,
+    number: StepNumber,
+    definitions: &'a Definitions,
+    audience: Audience,
+}
+
+impl Step<'_> {
+    fn markup(&self, attempts: &[&AttemptFacts], left: &mut usize) -> Markup {
+        let Self { of, number, definitions, audience } = *self;
+        let run = &of.run;
+        let Some(state) = run.step(number) else { return html! {} };
+        let titles = definitions.each(of, number, |step, owner| title(state.id(), step, owner));
+        let texts = definitions.each(of, number, definition);
+        let first = titles.first().map(|(span, _)| span.from);
+        let history = of.histories.get(&number);
+        let why = why(run, number);
+        html! {
+            details.step role="listitem" id=(format!("step-{number}")) data-f=[first] {
+                summary {
+                    (mark(state.status, &format!("s{number}")))
+                    span.number { "#" (number) }
+                    span.id { (state.id()) }
+                    @for (span, text) in &titles {
+                        span.titles data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (maud::PreEscaped(text)) }
+                    }
+                    span.attempts { "attempts " span data-k=(format!("a{number}")) { (state.attempts) } }
+                    span.why data-k=(format!("w{number}")) data-row hidden[why.is_empty()] { (shortened(&why)) }
+                }
+                div.body {
+                    (step_forms(run, number, audience))
+                    @if let Some(text) = self.explanation(left) { (text) }
+                    @for (span, text) in &texts {
+                        div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (maud::PreEscaped(text)) }
+                    }
+                    @if !attempts.is_empty() {
+                        h3 { "Attempts" }
+                        ol.tries { @for attempt in attempts { (attempt_item(attempt)) } }
+                    }
+                    h3 { "Records" }
+                    (lines(history.unwrap_or(&Lines::default())))
+                }
+            }
+        }
+    }
+
+    /// Why an open step is not dispatched, down to the root causes, at the last record.
+    fn explanation(&self, left: &mut usize) -> Option<Markup> {
+        let Self { of, number, .. } = *self;
+        let status = of.run.step(number)?.status;
+        if !status.is_open() || *left == 0 {
+            return None;
+        }
+        let found = explain(&of.state, of.run.id, number, of.time).ok()?;
+        let until = |at: Timestamp| match at.checked_sub(of.time) {
+            None | Some(0) => format!("overdue since {}", moment(at, of.time)),
+            Some(_) => format!("until {}", moment(at, of.time)),
+        };
+        let lines: Vec<_> = found.lines(&until).into_iter().filter(|line| line.depth > 0).collect();
+        if lines.is_empty() {
+            return None;
+        }
+        *left -= 1;
+        let text: Vec<_> = lines
+            .iter()
+            .map(|line| format!("{}{}", "  ".repeat(line.depth - 1), line.text))
+            .collect();
+        Some(html! {
+            div data-f=(of.seq) {
+                h3 { "Why it is not dispatched" }
+                pre.reasons { (text.join("\n")) }
+            }
+        })
+    }
+}
+
+fn title(id: &str, step: CompactStep<'_>, owner: Option<&str>) -> Markup {
+    let title = if step.title().is_empty() { step.goal() } else { step.title() };
+    let title = title.lines().next().unwrap_or_default();
+    html! {
+        @if !title.is_empty() && title != id { span.title { (shortened(title)) } }
+        @if let Some(owner) = owner { span.owner { (owner) } }
+    }
+}
+
+fn definition(step: CompactStep<'_>, _: Option<&str>) -> Markup {
+    let criteria = step.acceptance();
+    let texts = |texts: Vec<&str>| texts.join(", ");
+    let after = texts(step.after().into_iter().collect());
+    let (inputs, outputs) =
+        (texts(step.inputs().into_iter().collect()), texts(step.outputs().into_iter().collect()));
+    html! {
+        @if !step.goal().is_empty() { p.goal { (step.goal()) } }
+        @if !(after.is_empty() && inputs.is_empty() && outputs.is_empty()) {
+            dl {
+                @for (word, text) in [("after", &after), ("inputs", &inputs), ("outputs", &outputs)] {
+                    @if !text.is_empty() { div { dt { (word) } dd { (text) } } }
+                }
+            }
+        }
+        @if !criteria.is_empty() {
+            h3 { "Criteria" }
+            ol { @for criterion in &criteria { li { (criterion_text(criterion)) } } }
+        }
+    }
+}
+
+fn criterion_text(criterion: &Criterion) -> String {
+    let what = match criterion {
+        Criterion::Text(_) => "",
+        Criterion::Command(_) => "command: ",
+        Criterion::Cel(_) => "expression: ",
+    };
+    format!("{what}{}", criterion.body())
+}
+
+fn attempt_item(of: &AttemptFacts) -> Markup {
+    html! {
+        li value=(of.attempt) data-f=(of.seq) {
+            p {
+                b { (of.worker) } " since " (seconds(of.since))
+                @match of.end {
+                    None => { " \u{b7} " span.busy { "in flight" } }
+                    Some((seq, time)) => {
+                        span data-f=(of.seq) data-t=(seq) hidden { " \u{b7} " span.busy { "in flight" } }
+                        span data-f=(seq) { " \u{b7} for " (span(time.saturating_sub(of.since))) }
+                    }
+                }
+            }
+            @for fact in &of.facts { (fact_item(fact)) }
+        }
+    }
+}
+
+fn fact_item(fact: &Fact) -> Markup {
+    let class = match fact.mark {
+        Mark::Good => "fact good",
+        Mark::Bad => "fact bad",
+        Mark::Plain => "fact",
+    };
+    html! {
+        div class=(class) data-f=(fact.seq) {
+            p { (fact.text) span.seq { " record " (fact.seq) } }
+            @for (name, text) in &fact.bodies {
+                p.of { (name) }
+                pre tabindex="0" { (text) }
+            }
+        }
+    }
+}
