@@ -225,7 +225,7 @@ fn plan_is_done_over_http() {
 fn every_operation_of_the_description_is_served() {
     let (place, server, http) = served(PLAN);
     let description = http.ask("", "GET /openapi.json", &[], "").json();
-    let open = ["/v1/health", "/v1/ready", "/openapi.json"];
+    let open = ["/", "/v1/health", "/v1/ready", "/openapi.json"];
     let before = records(&place).len();
     for (path, methods) in description["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
@@ -700,5 +700,98 @@ fn tools_over_http_are_those_of_the_role() {
     };
     assert_eq!((names("viewer"), names("worker"), names("operator")), (2, 6, 9));
     assert_eq!(http.ask("", "POST /mcp", &[accept, kind], "{}").status, 401);
+    stop(server).code(0);
+}
+
+/// Goal: the live page says nothing about the ledger before it has a token, runs nothing but its own script,
+/// and then gets the page that `ledger report` writes; only an operator's has buttons.
+#[test]
+fn live_page_is_the_report_and_belongs_to_a_role() {
+    let (place, server, http) = served(PLAN);
+    let shell = http.ask("", "GET /", &[], "");
+    assert_eq!(shell.status, 200, "{shell:?}");
+    assert!(!shell.body.contains("Release"), "{}", shell.body);
+    let policy = shell.header("content-security-policy");
+    for part in [
+        "default-src 'none'",
+        "script-src 'sha256-",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert_eq!(shell.body.matches("<script>").count(), 1);
+    assert_eq!(shell.body.matches("</script>").count(), 1, "nothing ends the script early");
+    assert_eq!(http.ask("", "GET /v1/page", &[], "").status, 401);
+
+    let body = |role: &str, path: &str| {
+        let reply = http.ask(role, &format!("GET {path}"), &[], "");
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        assert!(reply.header("content-security-policy").contains("sandbox"), "{reply:?}");
+        reply.body
+    };
+    place.ledger("report --html own.html").code(0);
+    assert_eq!(body("viewer", "/v1/page"), place.read("own.html"));
+    assert_eq!(body("worker", "/v1/page?run=r"), place.read("own.html"));
+    place.ledger("report --html then.html --at 4").code(0);
+    assert_eq!(body("viewer", "/v1/page?at=4"), place.read("then.html"));
+    let operator = body("operator", "/v1/page");
+    for path in ["/pause", "/skip"] {
+        assert!(
+            operator.contains(&format!("data-path=\"/v1/runs/{{run}}{path}"))
+                || operator.contains(&format!("/steps/{{step}}{path}")),
+            "{path}"
+        );
+    }
+    assert!(!body("viewer", "/v1/page").contains("data-path"));
+    assert!(!operator.contains("<b>1.2</b>"), "a title is text");
+
+    // A client that knows the page gets what has changed.
+    let head = records(&place).last().unwrap()["seq"].as_u64().unwrap();
+    let same = body("viewer", &format!("/v1/page?known={head}"));
+    assert_eq!((same.matches("<details class=\"step\"").count(), same.contains("[]")), (0, true));
+    http.lines("worker", "POST /v1/claims", &[], &json!({ "worker": "w", "step": "notes" }));
+    let changed = body("viewer", &format!("/v1/page?known={head}"));
+    assert_eq!(changed.matches("<details class=\"step\"").count(), 1, "{changed}");
+    assert!(changed.contains("id=\"step-3\""));
+    let whole = body("viewer", "/v1/page?known=999999");
+    assert_eq!(whole.matches("<details class=\"step\"").count(), 3, "another ledger was known");
+
+    let wrong = http.view("/v1/page?run=none");
+    assert!(matches!(wrong.status, 400 | 404), "{wrong:?}");
+    assert_eq!(http.view("/v1/page?seq=1").status, 400);
+    stop(server).code(0);
+}
+
+/// Goal: a wrong address is explained with an example, in words of this program.
+#[test]
+fn wrong_address_is_explained() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    for wrong in ["nonsense", "127.0.0.1", "localhost:80", ":8080", "127.0.0.1:70000"] {
+        let ended = place.ledger(&format!("serve --http {wrong}"));
+        ended.code(2).complains(&["expected an IP address and a port, such as 127.0.0.1:8080"]);
+    }
+}
+
+/// Goal: a monitor finds the metrics under the names that are published, and no others.
+#[test]
+fn metrics_have_their_published_names() {
+    let (_place, server, http) = served(PLAN);
+    http.lines("worker", "POST /v1/claims", &[], &json!({ "worker": "w" }));
+    let text = http.view("/metrics").body;
+    let served: BTreeSet<_> = text
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+        .collect();
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/guides/http.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let rows = guide.lines().filter(|line| line.starts_with("| `plan_ledger_"));
+    let names = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let names = names.filter_map(|name| name.split('{').next());
+    let published: BTreeSet<_> =
+        names.map(|name| name.trim_end_matches("_total").to_owned()).collect();
+    assert_eq!(served, published);
+    assert!(text.contains("plan_ledger_attempts_in_flight 1\n"), "{text}");
     stop(server).code(0);
 }

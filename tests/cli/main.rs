@@ -107,6 +107,7 @@ mod system_calls;
 mod tampered_snapshot;
 mod terminal;
 mod time_travel;
+mod traces;
 mod unreadable_sectors;
 mod verify;
 mod verify_derived;

@@ -1,6 +1,8 @@
 //! Goal: a report is one file that needs nothing else, shows the run at its last record, and escapes what
 //! plans and workers write.
 
+use std::collections::BTreeMap;
+
 use super::command::Place;
 
 const PLAN: &str = "\
@@ -80,5 +82,93 @@ fn points_of_a_report_end_at_its_state() {
         (cells["s1"].as_str(), cells["s2"].as_str(), cells["s3"].as_str()),
         ("accepted", "gated", "waiting")
     );
-    assert_eq!(cells["questions"], "1");
+    assert_eq!(cells["a1"], "1");
+    assert_eq!(cells["w2"].contains("waits for the answer to question"), true, "{}", cells["w2"]);
+    assert_eq!(cells["progress"], "1/3 accepted, 1 waiting for an answer, 1 waiting");
+}
+
+/// The cells of a page at a record, from the points up to it.
+fn cells_at(page: &str, seq: u64) -> BTreeMap<String, String> {
+    let data = page.split("id=\"points\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let points: serde_json::Value = serde_json::from_str(data).unwrap();
+    let mut cells = BTreeMap::new();
+    for point in points.as_array().unwrap().iter().filter(|point| point[0].as_u64() <= Some(seq)) {
+        for (key, value) in point[2].as_object().unwrap() {
+            cells.insert(key.clone(), value.as_str().unwrap().to_owned());
+        }
+    }
+    cells
+}
+
+/// A run with a failed attempt, a verdict, a barrier, a new version, a pause and decisions.
+const EVENTFUL: &str = "\
+title: Eventful
+budget: {money_micros: 5000000, attempts: 60}
+barriers: [{id: both, members: [one, two], needs: any}]
+steps:
+  - {id: start, outputs: [rows], command: 'echo 7'}
+  - {id: one, after: [start], retry: {max_attempts: 2}, command: 'test $LEDGER_ATTEMPT = 2 || { echo broken >&2; exit 1; }'}
+  - {id: two, after: [start], retry: {max_attempts: 1}, command: 'exit 3'}
+  - {id: judged, after: [start], acceptance: [it reads well], command: 'echo text'}
+  - {id: gated, after: [both], gate: {question: Go on?}, command: 'true'}
+  - {id: last, after: [gated, judged], owner: human}
+";
+
+fn eventful() -> Place {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    place.write("plan.yaml", EVENTFUL);
+    place.ledger("run plan.yaml --run r --yes --quiet --text judge --on-unknown retry");
+    place.ledger("accept r judged --by ana --evidence fluent").code(0);
+    let next = EVENTFUL.replace("id: last,", "id: last, title: The end,");
+    place.write("next.yaml", &format!("{next}  - {{id: extra, after: [last], command: 'true'}}\n"));
+    place.ledger("plan propose next.yaml --run r --reason more").code(0);
+    place.ledger("pause r --by ana --reason lunch").code(0);
+    place.ledger("unpause r --by ana").code(0);
+    place.ledger("skip r two --by ben --reason unneeded").code(0);
+    place
+}
+
+/// Goal: the cells that the slider shows at a record are those of a page of that record, for every record,
+/// although a record looks at the steps alone that it can change.
+#[test]
+fn slider_shows_every_record_as_its_own_page_does() {
+    let place = eventful();
+    place.ledger("report --html page.html").code(0);
+    let page = place.read("page.html");
+    let last = place.ledger("report --html again.html --json").code(0).lines()[0]["seq"].as_u64();
+    let last = last.unwrap();
+    assert!(last > 30, "{last} records");
+    for seq in 1..=last {
+        place.ledger(&format!("report --html at-{seq}.html --at {seq}")).code(0);
+        let own = place.read(&format!("at-{seq}.html"));
+        assert_eq!(cells_at(&page, seq), cells_at(&own, u64::MAX), "record {seq}");
+    }
+}
+
+/// Goal: attempts, verdicts, evidence, differences of versions, reasons, budgets and decisions are there.
+#[test]
+fn report_says_everything_about_a_run() {
+    let place = eventful();
+    place.ledger("report --html page.html").code(0);
+    let page = place.read("page.html");
+    for words in [
+        "exit status 1: broken",
+        "criterion 1 passes, judged by ana",
+        "fluent",
+        "Differences from version 1",
+        "step extra",
+        "The end",
+        "waits for the answer to question",
+        "Why it is not dispatched",
+        "released: 1 of 2 arrived, 1 needed",
+        "of 60 spent",
+        "paused by ana: lunch",
+        "skipped by ben: unneeded",
+        "No damage was found",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    // What was answered is hidden, and what is open is not.
+    assert_eq!(page.matches("<li id=\"question-").count(), 1);
 }

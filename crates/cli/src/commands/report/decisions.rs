@@ -4,6 +4,7 @@ use plan_ledger::internals::plan::{Origin, PauseCause, ReplanTrigger, StepEvent}
 use plan_ledger::{Event, StepNumber, Timestamp};
 
 use crate::commands::inspect::text::event::event_text;
+use crate::protocol::WorkerKind;
 
 /// A decision, and its author.
 pub(super) struct Decision {
@@ -16,13 +17,19 @@ pub(super) struct Decision {
 
 /// The decision that a record is, if it is one.
 pub(super) fn decision(seq: u64, time: Timestamp, event: &Event) -> Option<Decision> {
-    // Rules of the plan decide, too, and so does a timeout.
-    let by = author(event).filter(|by| !by.is_empty() && !by.contains("policy:"))?.to_owned();
+    let by = author(event).filter(|by| !is_program(by))?.to_owned();
     let step = match event {
         Event::Step(record) => Some(record.step),
         _ => None,
     };
     Some(Decision { seq, time, by, step, text: event_text(event) })
+}
+
+/// Whether rules of the plan, a runner or its helpers decided.
+fn is_program(by: &str) -> bool {
+    let judges = [WorkerKind::Process, WorkerKind::Stub].map(WorkerKind::judge);
+    let helpers = ["policy:", "judge:", "planner:", "decider:"];
+    by.is_empty() || judges.contains(&by) || helpers.iter().any(|name| by.starts_with(name))
 }
 
 fn author(event: &Event) -> Option<&str> {
@@ -33,6 +40,7 @@ fn author(event: &Event) -> Option<&str> {
             PauseCause::Person { by } => Some(by),
             _ => None,
         },
+        Event::PlanVerdict(event) => Some(&event.verdict.by),
         Event::RunResumed(event) => Some(&event.by),
         Event::RunReopened(event) => Some(&event.by),
         Event::BudgetChanged(event) => Some(&event.by),
@@ -56,6 +64,7 @@ fn author(event: &Event) -> Option<&str> {
             StepEvent::OutcomeResolved(event) => Some(&event.by),
             StepEvent::FailureDecided(event) => Some(&event.by),
             StepEvent::CostCorrected(event) => Some(&event.by),
+            StepEvent::VerdictRecorded(event) => Some(&event.verdict.by),
             _ => None,
         },
         _ => None,

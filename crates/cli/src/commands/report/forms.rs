@@ -35,8 +35,8 @@ pub(super) fn author_form(audience: Audience) -> Markup {
     html! {
         @if audience.acts() {
             p.author {
-                label for="by" { "Your name, for the record" }
-                input id="by" type="text" autocomplete="name" maxlength="64";
+                label for="by" { "Your name" }
+                input id="by" type="text" autocomplete="name" maxlength="64" title="The ledger records who decided.";
             }
         }
     }

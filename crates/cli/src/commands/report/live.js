@@ -61,6 +61,7 @@
     }
     const opened = (node) => [node, ...node.querySelectorAll("details")].filter((it) => it.tagName === "DETAILS");
     const [before, after] = [opened(old), opened(fresh)];
+    if (before[0]?.open && fresh.classList.contains("step")) report.build(fresh);
     after.forEach((node, index) => { node.open = before[index]?.open ?? false; });
     const scrolled = [...old.querySelectorAll(".scroll")].map((node) => node.scrollLeft);
     old.replaceWith(fresh);
@@ -84,7 +85,7 @@
     report.take(points, isWhole);
     if (isWhole) {
       sources = new WeakMap();
-      for (const node of [head, ...main.children]) sources.set(node, node.outerHTML);
+      for (const node of main.children) if (node.id !== "steps") sources.set(node, node.outerHTML);
       page.replaceChildren(head, main);
     } else {
       replace(page.querySelector("header"), head);
@@ -97,6 +98,8 @@
         if (!old) own.insertBefore(section, place);
         else if (section.id === "steps") {
           // The server sends the steps that changed.
+          report.expandIn(own);
+          report.expandIn(section);
           for (const step of [...section.querySelectorAll(".step")]) {
             const before = $(step.id);
             if (before) replace(before, step); else old.querySelector(".steps").append(step);
@@ -128,7 +131,9 @@
       complain(text);
       return;
     }
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    // A parser without scripts would build what is meant to stay a text.
+    const text = (await response.text()).replaceAll("<noscript>", '<script type="text/html">').replaceAll("</noscript>", "<\\/script>");
+    const fresh = new DOMParser().parseFromString(text, "text/html");
     if (own !== session) return;
     const found = fresh.getElementById("main").dataset;
     const isWhole = !main || main.dataset.run !== found.run || found.known === "0";
@@ -249,7 +254,7 @@
 
   document.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (event.target.id === "login") enter($("token").value.trim());
+    if (event.target.closest("#login")) enter($("token").value.trim());
     else if (event.target.classList.contains("act")) act(event.target, event.submitter).catch((error) => complain(error.message));
   });
   document.addEventListener("click", (event) => {

@@ -66,17 +66,20 @@ pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
 /// run.
 pub(crate) fn live_page() -> String {
     let body = html! {
-        p.skip { a href="#main" { "Skip to the steps" } }
         div id="live" role="status" aria-live="polite" { "Not connected" }
         div id="problem" role="alert" hidden {}
-        form id="login" autocomplete="off" {
-            h1 { "plan-ledger" }
-            p { "Type in a token. " code { "http.json" } " in the ledger's folder has one for each role: with that of an \
-                 operator you can answer, pause, retry and skip." }
-            label for="token" { "Token" }
-            input id="token" type="password" autocomplete="off" spellcheck="false" required;
-            button type="submit" { "Show" }
-            p.hint { "The token stays in this tab until it is closed." }
+        main id="login" {
+            form autocomplete="off" {
+                h1 { "plan-ledger" }
+                p {
+                    "Type in a token. " code { "http.json" } " in the ledger's folder has one for each role: with that of an \
+                     operator you can answer, pause, retry and skip."
+                }
+                label for="token" { "Token" }
+                input id="token" type="password" autocomplete="off" spellcheck="false" required;
+                button type="submit" { "Show" }
+                p.hint { "The token stays in this tab until it is closed." }
+            }
         }
         div id="page" {}
     };
@@ -156,8 +159,11 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                     " \u{b7} version " span data-k="version" { (run.active) }
                     " \u{b7} cost " span data-k="spent" { (cell("spent")) }
                 }
-                p.progress data-k="progress" { (cell("progress")) }
-                progress.bar-of-run data-k="share" max="100" value=(share(run)) aria-label="Share of the steps that are done" {}
+                div.progress {
+                    progress.bar-of-run data-k="share" max="100" value=(share(run)) aria-label="Share of the steps that are done" {}
+                    " " span data-k="progress" { (cell("progress")) }
+                }
+                (author_form(audience))
                 (run_forms(run, audience))
             }
             p.pause data-k="pause" data-row hidden[cell("pause").is_empty()] { (cell("pause")) }
@@ -173,7 +179,6 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                 input id="at" type="range" min="0" max=(last) value=(last) step="1" hidden
                     aria-label="The record that the page shows";
             }
-            (author_form(audience))
         }
     }
 }
@@ -193,9 +198,11 @@ fn damage(of: &Collected) -> Markup {
 fn questions(of: &Collected, audience: Audience) -> Markup {
     let is_any_open = of.questions.iter().any(|question| question.closed.is_none());
     html! {
-        section.questions id="questions" data-any hidden[!is_any_open] {
-            h2 { "Waits for a person" }
-            ul { @for question in &of.questions { (question_item(of, question, audience)) } }
+        @if !of.questions.is_empty() {
+            section.questions id="questions" data-any hidden[!is_any_open] {
+                h2 { "Waits for a person" }
+                ul { @for question in &of.questions { (question_item(of, question, audience)) } }
+            }
         }
     }
 }
@@ -243,10 +250,10 @@ fn barriers(run: &Run) -> Markup {
         @if !run.barriers.is_empty() {
             section id="barriers" {
                 h2 { "Barriers" }
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     thead { tr { th scope="col" { "barrier" } th scope="col" { "status" } th scope="col" { "missing" } th scope="col" { "if it breaks" } } }
                     tbody { @for (id, barrier) in &run.barriers {
-                        tr {
+                        tr data-row {
                             th scope="row" { (id) }
                             td data-k=(format!("b:{id}")) { (barrier_text(run, id)) }
                             td data-k=(format!("m:{id}")) { (missing_text(run, id)) }
@@ -270,7 +277,7 @@ fn budget(of: &Collected) -> Markup {
     html! {
         section id="budget" {
             h2 { "Budget" }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 tr { th scope="row" { "cost" } td data-k="spent" { (cell("spent")) } td {} }
                 @for (part, (text, share)) in BUDGET_PARTS {
                     tr data-row hidden[cell(text).is_empty()] {
@@ -301,7 +308,7 @@ fn variables(run: &Run) -> Markup {
         @if !run.variables.is_empty() {
             section id="variables" {
                 h2 { "Variables" }
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     @for (name, variable) in &run.variables {
                         tr data-row {
                             th scope="row" { (name) }
@@ -320,7 +327,7 @@ fn decisions(of: &[Decision], run: &Run) -> Markup {
         section id="decisions" {
             h2 { "Decisions of people" }
             @if of.is_empty() { p.hint { "None." } } @else {
-                div.scroll { table.records {
+                div.scroll tabindex="0" { table.records {
                     thead { tr { th scope="col" { "record" } th scope="col" { "time" } th scope="col" { "by" } th scope="col" { "step" } th scope="col" { "decision" } } }
                     tbody { @for decision in of {
                         tr data-f=(decision.seq) {

@@ -101,7 +101,7 @@ fn difference(number: u32, before: &PlanVersion, after: &PlanVersion) -> Markup 
         } @else {
             details.difference {
                 summary { "Differences from version " (number - 1) ": " (counted(rows.len().try_into().unwrap_or(u64::MAX), "line")) }
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     @for (sign, what, field) in rows.iter().take(ROWS_MAX) {
                         tr {
                             td.sign { (sign) }

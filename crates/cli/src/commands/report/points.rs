@@ -74,6 +74,12 @@ impl Points {
             if changes_others(event) {
                 dirty.extend(self.with_other_status(run));
             }
+            if let Event::BarrierChanged(event) = event {
+                self.barrier(run, &event.barrier, &mut cells);
+                let members = run.barriers.get(&event.barrier).map(|barrier| &barrier.members);
+                let member = members.and_then(|members| members.first());
+                dirty.extend(member.into_iter().flat_map(|member| dependents(run, *member)));
+            }
             self.follow(seq, run, dirty, &mut cells);
         }
         if let Some(step) = step {
@@ -132,9 +138,7 @@ impl Points {
             if !is_seen_by_others(before) && !is_seen_by_others(after) {
                 continue;
             }
-            let places = run.neighbours(number).dependents;
-            let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
-            let next = places.into_iter().filter_map(|place| numbers.get(place).copied());
+            let next = dependents(run, number).into_iter();
             open.extend(next.filter(|next| seen.insert(*next)));
         }
     }
@@ -216,6 +220,13 @@ impl Points {
             self.set(key.to_owned(), value, cells);
         }
     }
+}
+
+/// The steps that depend on a step, directly or through a barrier.
+fn dependents(run: &Run, number: StepNumber) -> Vec<StepNumber> {
+    let numbers = run.active_version().map_or(&[][..], |version| &version.numbers);
+    let places = run.neighbours(number).dependents.into_iter();
+    places.filter_map(|place| numbers.get(place).copied()).collect()
 }
 
 /// Whether the steps that depend on a step with that status say or do something else because of it.

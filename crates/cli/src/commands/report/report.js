@@ -3,7 +3,7 @@
 // records between which it is there. A point is a record with the cells that it changed.
 const report = (() => {
   const $ = (id) => document.getElementById(id);
-  let texts = [], points = null, shown = new Map(), cells = new Map(), spans = [], titles = [];
+  let texts = [], points = null, shown = new Map(), cells = new Map(), spans = [], titles = null;
   // The place of the point that is shown; null: the newest.
   let place = null;
 
@@ -68,6 +68,7 @@ const report = (() => {
   };
 
   const move = (index) => {
+    expandAll();
     const known = all(), last = known.length - 1;
     index = Math.max(0, Math.min(last, index));
     for (const [key, value] of cellsAt(index)) show(key, value);
@@ -78,7 +79,7 @@ const report = (() => {
     $("time").textContent = new Date(Math.floor(micros / 1000)).toISOString().replace("Z", String(micros % 1000).padStart(3, "0") + "Z");
     $("newest").hidden = place === null;
     document.body.classList.toggle("past", place !== null);
-    atSeq(place === null ? Infinity : seq);
+    atSeq(place === null ? Number.MAX_SAFE_INTEGER : seq);
     const now = $("now");
     if (now) {
       const { first, whole } = now.ownerSVGElement.dataset;
@@ -108,6 +109,11 @@ const report = (() => {
     const words = search.value.trim().toLowerCase();
     if (!words && !open.checked && !filter.isOn) return;
     filter.isOn = words || open.checked;
+    expandAll();
+    titles ??= [...document.querySelectorAll(".step")].map((step) => {
+      const summary = step.firstElementChild, words = summary.querySelectorAll(".number, .id, .title, .owner");
+      return { step, mark: summary.firstElementChild, text: [...words].map((node) => node.textContent).join(" ").toLowerCase() };
+    });
     let found = 0;
     for (const { step, mark, text } of titles) {
       const fits = (!words || text.includes(words)) && !(open.checked && done.has(mark.dataset.s));
@@ -117,25 +123,66 @@ const report = (() => {
     $("found").textContent = filter.isOn ? `${found} of ${titles.length}` : "";
   };
 
-  // Looks at the page anew, after it was built or changed.
-  const attach = () => {
-    cells = new Map();
-    shown = new Map();
-    for (const node of document.querySelectorAll("[data-k]")) {
+  // The cells and spans of a part of the page.
+  const index = (within) => {
+    for (const node of within.querySelectorAll("[data-k]")) {
       const key = node.dataset.k;
       if (!cells.has(key)) cells.set(key, []);
       cells.get(key).push(node);
       if (node.tagName === "text") node.textContent = sign[node.dataset.s] || "○";
     }
-    spans = [...document.querySelectorAll("[data-f]")].map((node) => ({
-      node, from: Number(node.dataset.f), to: Number(node.dataset.t || Infinity), there: !node.hasAttribute("hidden"),
-    }));
-    titles = [...document.querySelectorAll(".step")].map((step) => {
-      const summary = step.firstElementChild;
-      const words = summary.querySelectorAll(".number, .id, .title, .owner");
-      return { step, mark: summary.firstElementChild, text: [...words].map((node) => node.textContent).join(" ").toLowerCase() };
+    for (const node of within.querySelectorAll("[data-f]")) {
+      const { f, t } = node.dataset;
+      spans.push({ node, from: Number(f), to: Number(t || Infinity), there: !node.hasAttribute("hidden") });
+    }
+  };
+
+  // A long page has its steps as texts. Each text becomes a list of steps whose bodies are texts until they are
+  // opened. What plans and people write has no `<`, so the texts can be taken apart at tags.
+  const BODY = '<div class="body">', END = "</div></details>", bodies = new WeakMap();
+  const chunksIn = (within) => [...within.querySelectorAll(".chunk > noscript, .chunk > script")];
+  const expand = (text) => {
+    const chunk = text.parentElement, texts = text.textContent.split('<details class="step"').slice(1);
+    const parts = texts.map((step) => {
+      const place = step.indexOf(BODY) + BODY.length;
+      return [`<details class="step"${step.slice(0, place)}${END}`, step.slice(place, step.lastIndexOf(END))];
     });
+    chunk.innerHTML = parts.map((part) => part[0]).join("");
+    [...chunk.children].forEach((step, place) => bodies.set(step, parts[place][1]));
+    chunk.className = "";
+    return chunk;
+  };
+  const build = (step) => {
+    if (!bodies.has(step)) return;
+    const body = step.querySelector(":scope > .body");
+    body.innerHTML = bodies.get(step);
+    bodies.delete(step);
+    index(body);
+    if (place !== null) atSeq(points[place][0]);
+  };
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+  const expandAll = () => {
+    if (document.querySelector(".chunk")) {
+      for (const text of chunksIn(document)) index(expand(text));
+      titles = null;
+    }
+  };
+  const expandNext = () => {
+    const [text, next] = chunksIn(document);
+    if (!text) return;
+    index(expand(text));
+    titles = null;
+    if (next) idle(expandNext);
+  };
+
+  // Looks at the page anew, after it was built or changed.
+  const attach = () => {
+    [cells, shown, spans] = [new Map(), new Map(), []];
+    index(document);
+    for (const step of document.querySelectorAll(".step[open]")) build(step);
+    titles = null;
     for (const id of ["at", "controls", "filter"]) $(id).hidden = false;
+    expandNext();
     if (texts.length > 1) all();
     if (place !== null) move(place);
     else filter();
@@ -149,10 +196,13 @@ const report = (() => {
   };
 
   const open = (id) => {
-    const step = id.startsWith("step-") && $(id);
+    if (!id.startsWith("step-")) return;
+    if (!$(id)) expandAll();
+    const step = $(id);
     if (!step) return;
     step.classList.remove("off");
     step.open = true;
+    build(step);
     step.scrollIntoView({ block: "center" });
     step.firstElementChild.focus({ preventScroll: true });
   };
@@ -182,7 +232,9 @@ const report = (() => {
     if (link) open((link.getAttribute("href")).slice(1));
   });
   document.addEventListener("toggle", ({ target }) => {
-    if (target.classList?.contains("step") && target.open && place !== null) dim(target, points[place][0]);
+    if (!target.classList?.contains("step") || !target.open) return;
+    build(target);
+    if (place !== null) dim(target, points[place][0]);
   }, true);
   document.addEventListener("keydown", (event) => {
     const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
@@ -191,7 +243,7 @@ const report = (() => {
     $("search")?.focus();
   });
 
-  return { attach, take, open, isPast: () => place !== null };
+  return { attach, take, open, build, expandIn: (within) => chunksIn(within).forEach(expand) };
 })();
 if (document.getElementById("points")) {
   report.take(document.getElementById("points").textContent, true);

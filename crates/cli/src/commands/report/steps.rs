@@ -20,6 +20,13 @@ use super::why::why;
 /// The most steps whose explanation is written down to its root causes.
 const EXPLAINED_MAX: usize = 200;
 
+/// The most steps that a browser builds at once. It takes more of them as texts, and builds those while it has
+/// time.
+const EAGER_MAX: usize = 500;
+
+/// The steps of such a text.
+const CHUNK: usize = 250;
+
 /// The section of the steps. Those that have not changed since record `known` are left out.
 pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
     let run = &of.run;
@@ -30,6 +37,17 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
     }
     let mut left = EXPLAINED_MAX;
     let numbers = (1..=run.steps.len()).filter_map(|number| u32::try_from(number).ok());
+    let is_wanted =
+        |number: &StepNumber| of.changed.get(number).is_none_or(|changed| *changed > known);
+    let written: Vec<_> = numbers
+        .map(StepNumber)
+        .filter(is_wanted)
+        .map(|number| {
+            let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
+            let step = Step { of, number, definitions: &definitions, audience };
+            step.markup(attempts, &mut left)
+        })
+        .collect();
     html! {
         section id="steps" {
             h2 { "Steps" }
@@ -38,13 +56,19 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
                 label { input type="checkbox" id="open" autocomplete="off"; " only those that are not done" }
                 span id="found" role="status" {}
             }
-            div.steps role="list" {
-                @for number in numbers.map(StepNumber) {
-                    @if of.changed.get(&number).is_none_or(|seq| *seq > known) {
-                        (Step { of, number, definitions: &definitions, audience }
-                            .markup(attempts.get(&number).map_or(&[], Vec::as_slice), &mut left))
-                    }
-                }
+            div.steps { (list(&written)) }
+        }
+    }
+}
+
+/// The steps; many of them as texts, which a browser without scripts takes for what they are.
+fn list(steps: &[Markup]) -> Markup {
+    html! {
+        @if steps.len() <= EAGER_MAX {
+            @for step in steps { (step) }
+        } @else {
+            @for chunk in steps.chunks(CHUNK) {
+                div.chunk { noscript { @for step in chunk { (step) } } }
             }
         }
     }
@@ -107,16 +131,15 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn markup(&self, attempts: &[&AttemptFacts], left: &mut usize) -> Markup {
-        let Self { of, number, definitions, audience } = *self;
+        let Self { of, number, definitions, .. } = *self;
         let run = &of.run;
         let Some(state) = run.step(number) else { return html! {} };
         let titles = definitions.each(of, number, |step, owner| title(state.id(), step, owner));
         let texts = definitions.each(of, number, definition);
         let first = titles.first().map(|(span, _)| span.from);
-        let history = of.histories.get(&number);
         let why = why(run, number);
         html! {
-            details.step role="listitem" id=(format!("step-{number}")) data-f=[first] {
+            details.step id=(format!("step-{number}")) data-f=[first] {
                 summary {
                     (mark(state.status, &format!("s{number}")))
                     span.number { "#" (number) }
@@ -128,19 +151,32 @@ impl Step<'_> {
                     span.why data-k=(format!("w{number}")) data-row hidden[why.is_empty()] { (shortened(&why)) }
                 }
                 div.body {
-                    (step_forms(run, number, audience))
-                    @if let Some(text) = self.explanation(left) { (text) }
-                    @for (span, text) in &texts {
-                        div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (maud::PreEscaped(text)) }
-                    }
-                    @if !attempts.is_empty() {
-                        h3 { "Attempts" }
-                        ol.tries { @for attempt in attempts { (attempt_item(attempt)) } }
-                    }
-                    h3 { "Records" }
-                    (lines(history.unwrap_or(&Lines::default())))
+                    (self.body(attempts, &texts, left))
                 }
             }
+        }
+    }
+
+    fn body(
+        &self,
+        attempts: &[&AttemptFacts],
+        texts: &[(Span, String)],
+        left: &mut usize,
+    ) -> Markup {
+        let Self { of, number, audience, .. } = *self;
+        let history = of.histories.get(&number);
+        html! {
+            (step_forms(&of.run, number, audience))
+            @if let Some(text) = self.explanation(left) { (text) }
+            @for (span, text) in texts {
+                div data-f=(span.from) data-t=[span.until] hidden[span.is_over()] { (maud::PreEscaped(text)) }
+            }
+            @if !attempts.is_empty() {
+                h3 { "Attempts" }
+                ol.tries { @for attempt in attempts { (attempt_item(attempt)) } }
+            }
+            h3 { "Records" }
+            (lines(history.unwrap_or(&Lines::default())))
         }
     }
 

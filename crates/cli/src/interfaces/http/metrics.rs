@@ -52,7 +52,7 @@ impl Default for Metrics {
 }
 
 /// Micro-dollars in a dollar.
-const MICROS: f64 = 1_000_000.0;
+const MICROS: u32 = 1_000_000;
 
 impl Metrics {
     /// Counts a response.
@@ -83,9 +83,7 @@ impl Metrics {
             let status = status_word(run.status).to_owned();
             gauge(&runs, status).inc();
             in_flight.inc_by(run.in_flight.into());
-            spent.inc_by(
-                f64::from(u32::try_from(run.spent.money_micros).unwrap_or(u32::MAX)) / MICROS,
-            );
+            spent.inc_by(dollars(run.spent.money_micros));
             tokens.inc_by(clamped(run.spent.tokens));
         }
         for id in state.runs.open() {
@@ -115,6 +113,24 @@ fn gauge(family: &Family<StatusLabels, Gauge>, status: String) -> Gauge {
     family.get_or_create(&StatusLabels { status }).clone()
 }
 
+/// Dollars, exact up to four billion of them.
+fn dollars(micros: u64) -> f64 {
+    let part = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+    part(micros / u64::from(MICROS)) + part(micros % u64::from(MICROS)) / f64::from(MICROS)
+}
+
 fn clamped(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_few_thousand_dollars_are_counted() {
+        for (micros, expected) in [(0, "0"), (1_250_000, "1.25"), (9_000_000_000_000, "9000000")] {
+            assert_eq!(dollars(micros).to_string(), expected);
+        }
+    }
 }

@@ -7,6 +7,7 @@
 //! - Damage does not stop an export: all readable records are exported, together with the damage.
 
 mod database;
+mod open_attempts;
 mod otlp;
 mod rows;
 mod table;

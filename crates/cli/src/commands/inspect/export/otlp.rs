@@ -12,28 +12,20 @@ use serde::Serialize;
 use plan_ledger::internals::ledger::Fold;
 use plan_ledger::internals::log::LoggedRecord;
 use plan_ledger::internals::plan::{StepEvent, StepRecord};
-use plan_ledger::{AttemptToken, Cost, Event, Outcome, RunId, StepNumber, Timestamp};
+use plan_ledger::{Cost, Event, Outcome, RunId, Timestamp};
 
 use crate::commands::inspect::output::escaped;
 use crate::commands::inspect::record_content::RecordContent;
 use crate::protocol::{SpanId, TraceId};
 
-/// An attempt that has not ended.
-#[derive(Debug)]
-struct OpenAttempt {
-    run: RunId,
-    step: StepNumber,
-    since: Timestamp,
-    attempt: u32,
-    worker: String,
-}
+use super::open_attempts::{OpenAttempt, OpenAttempts};
 
 /// The state that is kept between records.
 #[derive(Debug)]
 pub(super) struct OtlpExporter {
     /// The identifier of the ledger.
     uid: [u8; 16],
-    attempts: BTreeMap<AttemptToken, OpenAttempt>,
+    attempts: OpenAttempts,
     runs: BTreeMap<RunId, (String, Timestamp)>,
     last: Timestamp,
     spans: u64,
@@ -49,7 +41,7 @@ struct SpanEnd<'a> {
 
 impl OtlpExporter {
     pub(super) fn new(uid: [u8; 16]) -> Self {
-        let (attempts, runs) = (BTreeMap::new(), BTreeMap::new());
+        let (attempts, runs) = (OpenAttempts::default(), BTreeMap::new());
         Self { uid, attempts, runs, last: Timestamp::default(), spans: 0 }
     }
 
@@ -99,53 +91,32 @@ impl OtlpExporter {
         fold: &Fold,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        let Some(open) = self.attempts.follow(record, of) else { return Ok(()) };
+        let mut end =
+            SpanEnd { time: record.time, is_error: false, message: "", attributes: Vec::new() };
         match &of.event {
-            StepEvent::Dispatched(dispatch) => {
-                let open = OpenAttempt {
-                    run: of.run,
-                    step: of.step,
-                    since: record.time,
-                    attempt: dispatch.attempt,
-                    worker: dispatch.worker.clone(),
-                };
-                self.attempts.insert(AttemptToken(record.seq), open);
-                Ok(())
-            }
             StepEvent::ReceiptRecorded(event) => {
-                let (is_error, message) = match &event.receipt.outcome {
-                    Outcome::Failed { message, .. } => (true, message.as_str()),
-                    _ => (false, ""),
-                };
+                if let Outcome::Failed { message, .. } = &event.receipt.outcome {
+                    (end.is_error, end.message) = (true, message);
+                }
                 let Cost { money_micros, tokens, .. } = event.receipt.cost;
-                let attributes = vec![
+                end.attributes = vec![
                     Attribute::number("plan_ledger.money_micros", money_micros),
                     Attribute::number("plan_ledger.tokens", tokens),
                 ];
-                let end = SpanEnd { time: record.time, is_error, message, attributes };
-                self.attempt(event.token, end, fold, out)
             }
-            StepEvent::AttemptLost(event) => {
-                let end = SpanEnd {
-                    time: record.time,
-                    is_error: true,
-                    message: "the attempt was lost",
-                    attributes: Vec::new(),
-                };
-                self.attempt(event.token, end, fold, out)
-            }
-            _ => Ok(()),
+            _ => (end.is_error, end.message) = (true, "the attempt was lost"),
         }
+        self.attempt(&open, end, fold, out)
     }
 
     fn attempt(
         &mut self,
-        token: AttemptToken,
+        open: &OpenAttempt,
         end: SpanEnd<'_>,
         fold: &Fold,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        // Without its dispatch record, which is damaged, its start is unknown.
-        let Some(open) = self.attempts.remove(&token) else { return Ok(()) };
         let step = fold.state.runs.get(&open.run).and_then(|run| run.step(open.step));
         let name = step.map_or_else(|| format!("#{}", open.step), |step| step.id().to_owned());
         let mut attributes = vec![
@@ -156,7 +127,7 @@ impl OtlpExporter {
         attributes.extend(end.attributes);
         let span = Span {
             trace_id: TraceId::of(&self.uid, open.run),
-            span_id: SpanId::of_attempt(&self.uid, token),
+            span_id: SpanId::of_attempt(&self.uid, open.token),
             parent_span_id: Some(SpanId::of_run(&self.uid, open.run)),
             name: &name,
             kind: SPAN_INTERNAL,
@@ -195,8 +166,8 @@ impl OtlpExporter {
             message: "",
             attributes: vec![Attribute::text("plan_ledger.in_flight", "true")],
         };
-        let tokens: Vec<_> = self.attempts.keys().copied().collect();
-        tokens.into_iter().try_for_each(|token| self.attempt(token, open(), fold, out))?;
+        let mut rest = std::mem::take(&mut self.attempts).into_rest();
+        rest.try_for_each(|attempt| self.attempt(&attempt, open(), fold, out))?;
         let runs: Vec<_> = self.runs.keys().copied().collect();
         runs.into_iter().try_for_each(|run| self.run(run, open(), out))?;
         out.write_all(b"\n]}]}]}\n")?;

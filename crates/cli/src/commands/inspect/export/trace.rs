@@ -3,7 +3,7 @@
 //!
 //! Invariant: slices of a thread never overlap, since a step has one attempt at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -19,20 +19,12 @@ use crate::commands::inspect::output::escaped;
 use crate::commands::inspect::record_content::{RecordContent, kind_name};
 use crate::commands::inspect::text::event::{event_subject, event_text};
 
-/// An attempt that has not ended.
-#[derive(Debug)]
-struct Open {
-    run: RunId,
-    step: StepNumber,
-    since: Timestamp,
-    attempt: u32,
-    worker: String,
-}
+use super::open_attempts::{OpenAttempt, OpenAttempts};
 
 /// The state that is kept between records.
 #[derive(Debug, Default)]
 pub(super) struct TraceExporter {
-    open: BTreeMap<AttemptToken, Open>,
+    open: OpenAttempts,
     named: BTreeSet<(RunId, StepNumber)>,
     last: Timestamp,
     lines: u64,
@@ -74,27 +66,12 @@ impl TraceExporter {
         out: &mut dyn Write,
     ) -> io::Result<()> {
         self.name(of, fold, out)?;
-        let (token, outcome) = match &of.event {
-            StepEvent::Dispatched(dispatch) => {
-                let open = Open {
-                    run: of.run,
-                    step: of.step,
-                    since: record.time,
-                    attempt: dispatch.attempt,
-                    worker: dispatch.worker.clone(),
-                };
-                self.open.insert(AttemptToken(record.seq), open);
-                return Ok(());
-            }
-            StepEvent::ReceiptRecorded(event) => (event.token, "reported"),
-            StepEvent::AttemptLost(event) => (event.token, "lost"),
-            _ => return Ok(()),
+        let Some(open) = self.open.follow(record, of) else { return Ok(()) };
+        let outcome = match &of.event {
+            StepEvent::AttemptLost(_) => "lost",
+            _ => "reported",
         };
-        match self.open.remove(&token) {
-            Some(open) => self.slice(token, &open, record.time, outcome, out),
-            // Its dispatch record is damaged, so its start is unknown.
-            None => Ok(()),
-        }
+        self.slice(&open, record.time, outcome, out)
     }
 
     /// Writes the name of a step's thread before its first slice.
@@ -115,13 +92,12 @@ impl TraceExporter {
 
     fn slice(
         &mut self,
-        token: AttemptToken,
-        open: &Open,
+        open: &OpenAttempt,
         end: Timestamp,
         outcome: &str,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let Open { run, step, since, attempt, worker } = open;
+        let OpenAttempt { token, run, step, since, attempt, worker } = open;
         let name = format!("attempt {attempt}");
         let line = TraceEvent {
             cat: Some("attempt"),
@@ -132,7 +108,7 @@ impl TraceExporter {
                 Phase::Complete,
                 &name,
                 *run,
-                TraceArgs::Attempt { token, worker, outcome },
+                TraceArgs::Attempt { token: *token, worker, outcome },
             )
         };
         self.line(&line, out)
@@ -166,8 +142,8 @@ impl TraceExporter {
 
     /// Attempts in flight reach to the last record.
     pub(super) fn end(mut self, fold: &Fold, out: &mut dyn Write) -> io::Result<()> {
-        for (token, open) in std::mem::take(&mut self.open) {
-            self.slice(token, &open, self.last, "in_flight", out)?;
+        for open in std::mem::take(&mut self.open).into_rest() {
+            self.slice(&open, self.last, "in_flight", out)?;
         }
         let last = fold.last.as_ref().map(|last| (last.seq, last.chain.to_string()));
         let about = sorted(&TraceSource {
