@@ -126,6 +126,7 @@ fn eventful() -> Place {
     place.ledger("pause r --by ana --reason lunch").code(0);
     place.ledger("unpause r --by ana").code(0);
     place.ledger("skip r two --by ben --reason unneeded").code(0);
+    place.ledger("note seen --run r --by ana").code(0);
     place
 }
 
@@ -139,6 +140,7 @@ fn slider_shows_every_record_as_its_own_page_does() {
     let last = place.ledger("report --html again.html --json").code(0).lines()[0]["seq"].as_u64();
     let last = last.unwrap();
     assert!(last > 30, "{last} records");
+    assert!(page.contains(&format!("\n[{last},")), "a note is a record to move to, too");
     for seq in 1..=last {
         place.ledger(&format!("report --html at-{seq}.html --at {seq}")).code(0);
         let own = place.read(&format!("at-{seq}.html"));

@@ -218,6 +218,7 @@ impl Parts {
         let event = match RecordContent::of(record) {
             RecordContent::Event(event) => event,
             RecordContent::Note(note) if note.run == Some(self.run) => {
+                self.points.note(seq, time, note.step);
                 self.decisions.push(Decision {
                     seq,
                     time,

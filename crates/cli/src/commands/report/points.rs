@@ -89,6 +89,12 @@ impl Points {
         self.points.push(Point { seq, time, cells });
     }
 
+    /// Adds the point of a note, which changes no cell.
+    pub(super) fn note(&mut self, seq: u64, time: Timestamp, step: Option<StepNumber>) {
+        self.points.push(Point { seq, time, cells: BTreeMap::new() });
+        self.changed.extend(step.map(|step| (step, seq)));
+    }
+
     /// Adds the last point, where everything is looked at once more.
     pub(super) fn end(&mut self, seq: u64, time: Timestamp, run: &Run) {
         let mut cells = BTreeMap::new();

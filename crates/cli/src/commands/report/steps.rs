@@ -222,9 +222,8 @@ fn title(id: &str, step: CompactStep<'_>, owner: Option<&str>) -> Markup {
 fn definition(step: CompactStep<'_>, _: Option<&str>) -> Markup {
     let criteria = step.acceptance();
     let texts = |texts: Vec<&str>| texts.join(", ");
-    let after = texts(step.after().into_iter().collect());
-    let (inputs, outputs) =
-        (texts(step.inputs().into_iter().collect()), texts(step.outputs().into_iter().collect()));
+    let after = texts(step.after().collect());
+    let (inputs, outputs) = (texts(step.inputs().collect()), texts(step.outputs().collect()));
     html! {
         @if !step.goal().is_empty() { p.goal { (step.goal()) } }
         @if !(after.is_empty() && inputs.is_empty() && outputs.is_empty()) {

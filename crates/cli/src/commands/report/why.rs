@@ -4,7 +4,7 @@
 //! record by record. What depends on other steps in flight, such as caps, is in the explanation of the last
 //! record only.
 
-use plan_ledger::internals::plan::{Dependency, Hold};
+use plan_ledger::internals::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
 use crate::commands::inspect::text::event::basis_text;
@@ -94,7 +94,7 @@ fn dependency_text(run: &Run, dependency: &Dependency) -> String {
 }
 
 fn reported(run: &Run, number: StepNumber, state: &StepState) -> String {
-    let criteria = run.plan_step(number).map(|step| step.acceptance()).unwrap_or_default();
+    let criteria = run.plan_step(number).map(CompactStep::acceptance).unwrap_or_default();
     let judged = |index: u32| state.attempt().is_some_and(|it| it.verdicts.contains_key(&index));
     let open: Vec<_> = (0_u32..).zip(&criteria).filter(|(index, _)| !judged(*index)).collect();
     let numbers: Vec<_> = open.iter().map(|(index, _)| (index + 1).to_string()).collect();
