@@ -43,7 +43,7 @@ fn pages() -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else {
+            } else if path.extension().is_some_and(|extension| extension == "md") {
                 pages.push(path);
             }
         }
