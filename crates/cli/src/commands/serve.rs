@@ -1,15 +1,18 @@
 //! `ledger serve`: takes the writer lock and executes the requests of other processes.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use plan_ledger::{Environment, Ledger};
+use plan_ledger::{Environment, Error, Ledger};
 
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
@@ -23,6 +26,7 @@ Examples:
   ledger claim --worker me                         is carried out by the server
   ledger serve --http                              also over HTTP; http.json has address and tokens
   ledger serve --http 127.0.0.1:8080               at this port; a browser shows the run there
+  ledger serve --until-eof <pipe                   until the other end of the pipe is closed
 
 The server records expired leases, delays and deadlines. It ends on Ctrl-C or SIGTERM, and after a
 failed write; then each command opens the ledger itself.";
@@ -34,6 +38,9 @@ pub(crate) struct ServeArgs {
     place: LedgerOption,
     #[command(flatten)]
     http: HttpOptions,
+    /// Stop when standard input ends, so that the server ends with the program that started it
+    #[arg(long)]
+    until_eof: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -90,6 +97,21 @@ pub(crate) struct ServingLine {
 /// How often the server checks for due timers and for signals.
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// A flag that is set when standard input ends. If the program at the other end is killed, the
+/// kernel closes the pipe.
+fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_ended);
+    let wait = move || {
+        // An input that cannot be read has ended, too.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        flag.store(true, Ordering::Relaxed);
+    };
+    let started = Builder::new().name("stdin".to_owned()).spawn(wait);
+    started.map_err(|error| Error::io("watch standard input of", dir, error))?;
+    Ok(is_ended)
+}
+
 /// Serves a ledger until a signal. `listen` starts the server for HTTP, which ends when its result is
 /// dropped.
 pub(crate) fn serve<L>(
@@ -111,7 +133,9 @@ pub(crate) fn serve<L>(
         let beside = http.as_ref().map_or(String::new(), |address| format!(", and at {address}"));
         let text = format!("serving {}{beside}", dir.display());
         print_result(args.json, &ServingLine { http, seq }, &text)?;
-        while signals.request() == StopRequest::None {
+        let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
+        let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
+        while signals.request() == StopRequest::None && !is_ended() {
             ledger.tick()?;
             // After a failed write, stop and release the lock, so that another process can open the
             // ledger.
