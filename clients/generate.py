@@ -331,7 +331,7 @@ def main() -> int:
     Python.ordered(types)
     files = {
         ROOT / "clients/python/src/plan_ledger/types.py": Python().render(types),
-        ROOT / "clients/typescript/src/types.ts": TypeScript().render(types),
+        ROOT / "clients/typescript/src/types.d.ts": TypeScript().render(types),
     }
     stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     if "--check" in sys.argv[1:]:

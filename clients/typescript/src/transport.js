@@ -1,0 +1,255 @@
+/** Connections: the socket of a ledger, or HTTP. */
+
+import { createConnection } from "node:net";
+
+import { LeaseLost, Rejected } from "./errors.js";
+import { socketAddress } from "./place.js";
+
+/** @import {Socket} from "node:net" */
+
+/**
+ * The answer to a request: exit code, lines, and messages for people.
+ * @typedef {{code: number, lines: Record<string, any>[], said: string[]}} Answer
+ */
+
+/**
+ * Sends requests, also several at once.
+ * @typedef {{exchange(message: string, timeout: number): Promise<Answer>, close(): void}} Transport
+ */
+
+/** The connection ended before the answer: the request may have been executed. */
+export class Lost extends Error {}
+
+/** No server accepts connections. */
+export class NoServer extends Error {}
+
+/**
+ * The first line of a type.
+ * @param {Answer} answer
+ * @param {string} word
+ * @returns {Record<string, any> | undefined}
+ */
+export function lineOf(answer, word) {
+  return answer.lines.find((line) => line.type === word);
+}
+
+/**
+ * The error for an `error` line.
+ * @param {Record<string, any>} line
+ */
+export function errorOf(line) {
+  const kind = line.rejection === "stale_token" ? LeaseLost : Rejected;
+  return new kind(String(line.message ?? ""), line);
+}
+
+/**
+ * @param {string} text
+ * @returns {Answer}
+ */
+function decode(text) {
+  try {
+    const answer = JSON.parse(text);
+    if (typeof answer.code !== "number" || !Array.isArray(answer.lines)) throw new Error("members are missing");
+    return { code: answer.code, lines: answer.lines, said: answer.said ?? [] };
+  } catch (error) {
+    throw new Lost(`the answer cannot be read: ${error}`);
+  }
+}
+
+/** Connections to the socket in a ledger's folder; idle ones are kept. */
+export class SocketTransport {
+  #folder;
+  /** @type {Socket[]} */
+  #idle = [];
+
+  /** @param {string} folder */
+  constructor(folder) {
+    this.#folder = folder;
+  }
+
+  /** @returns {Promise<Socket>} */
+  #connect() {
+    return new Promise((connected, failed) => {
+      /** @param {unknown} error */
+      const none = (error) => failed(new NoServer(`no server at ${this.#folder}: ${error}`));
+      let address;
+      try {
+        address = socketAddress(this.#folder);
+      } catch (error) {
+        none(error);
+        return;
+      }
+      const { path, close } = address;
+      const socket = createConnection({ path });
+      /** @param {unknown} error */
+      const fail = (error) => {
+        socket.destroy();
+        close();
+        none(error);
+      };
+      socket.once("error", fail);
+      socket.once("connect", () => {
+        close();
+        socket.off("error", fail);
+        connected(socket);
+      });
+    });
+  }
+
+  /**
+   * @param {string} message
+   * @param {number} timeout
+   * @returns {Promise<Answer>}
+   */
+  async exchange(message, timeout) {
+    let socket = this.#idle.pop();
+    while (socket?.destroyed) socket = this.#idle.pop();
+    socket ??= await this.#connect();
+    socket.ref();
+    try {
+      const answer = decode(await line(socket, message, timeout));
+      socket.unref();
+      this.#idle.push(socket);
+      return answer;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  }
+
+  close() {
+    for (const socket of this.#idle.splice(0)) socket.destroy();
+  }
+}
+
+/**
+ * Writes a request and reads one message.
+ * @param {Socket} socket
+ * @param {string} message
+ * @param {number} timeout
+ * @returns {Promise<string>}
+ */
+function line(socket, message, timeout) {
+  return new Promise((done, failed) => {
+    /** @type {Buffer[]} */
+    const parts = [];
+    /** @param {Error} error */
+    const fail = (error) => finish(() => failed(new Lost(`the connection ended: ${error.message}`)));
+    const end = () => fail(new Error("before the answer"));
+    /** @param {Buffer} part */
+    const take = (part) => {
+      parts.push(part);
+      // The server sends nothing after its answer.
+      if (part.at(-1) === 10) finish(() => done(Buffer.concat(parts).toString("utf8")));
+    };
+    const timer = setTimeout(() => fail(new Error("no answer in time")), timeout);
+    /** @param {() => void} then */
+    const finish = (then) => {
+      clearTimeout(timer);
+      socket.off("data", take).off("error", fail).off("end", end).off("close", end);
+      // An error of an idle connection is found when it is used again.
+      if (socket.listenerCount("error") === 0) socket.on("error", () => {});
+      then();
+    };
+    socket.on("data", take).on("error", fail).on("end", end).on("close", end);
+    socket.write(message + "\n");
+  });
+}
+
+/** Requests over HTTP. */
+export class HttpTransport {
+  #url;
+  #token;
+
+  /**
+   * @param {string} url
+   * @param {string | undefined} token
+   */
+  constructor(url, token) {
+    this.#url = url.replace(/\/+$/, "");
+    this.#token = token;
+  }
+
+  /**
+   * @param {string} path
+   * @param {RequestInit} init
+   * @param {number} timeout
+   * @returns {Promise<Answer>}
+   */
+  async #ask(path, init, timeout) {
+    /** @type {Record<string, string>} */
+    const headers = { Accept: "application/json" };
+    if (this.#token) headers.Authorization = `Bearer ${this.#token}`;
+    if (init.body) headers["Content-Type"] = "application/json";
+    let status;
+    let text;
+    try {
+      const response = await fetch(this.#url + path, { ...init, headers, signal: AbortSignal.timeout(timeout) });
+      status = response.status;
+      text = await response.text();
+    } catch (error) {
+      const cause = /** @type {any} */ (error)?.cause ?? error;
+      if (cause?.code === "ECONNREFUSED") throw new NoServer(`no server at ${this.#url}`);
+      throw new Lost(`the connection ended: ${cause?.message ?? cause}`);
+    }
+    return readResponse(status, text);
+  }
+
+  /**
+   * @param {string} message
+   * @param {number} timeout
+   */
+  exchange(message, timeout) {
+    return this.#ask("/v1/requests", { method: "POST", body: message }, timeout);
+  }
+
+  /**
+   * A view by its path, such as `runs`, `night`, `state`; it may be asked for again.
+   * @param {string[]} path
+   * @returns {Promise<Answer>}
+   */
+  async view(path) {
+    const url = "/v1/" + path.map(encodeURIComponent).join("/");
+    let answer;
+    for (let left = 2; answer === undefined; left -= 1) {
+      try {
+        answer = await this.#ask(url, { method: "GET" }, 60_000);
+      } catch (error) {
+        if (left === 0 || !(error instanceof Lost)) throw error;
+      }
+    }
+    const error = lineOf(answer, "error");
+    if (error) throw errorOf(error);
+    return answer;
+  }
+
+  close() {}
+}
+
+/**
+ * The answer in a response; a problem becomes an `error` line, as on the socket.
+ * @param {number} status
+ * @param {string} text
+ * @returns {Answer}
+ */
+function readResponse(status, text) {
+  if (status === 200 || status === 201) return decode(text);
+  let problem;
+  try {
+    problem = JSON.parse(text);
+  } catch {
+    problem = {};
+  }
+  if (typeof problem?.kind !== "string") {
+    if (status >= 500 || status === 408 || status === 429) throw new Lost(`HTTP status ${status}`);
+    throw new Rejected(`HTTP status ${status}: ${text.slice(0, 500)}`);
+  }
+  const line = {
+    type: "error",
+    kind: problem.kind,
+    rejection: problem.rejection ?? null,
+    message: problem.detail ?? problem.title ?? "",
+    exit_code: problem.exit_code ?? 7,
+  };
+  return { code: line.exit_code, lines: [line], said: [line.message] };
+}
