@@ -125,11 +125,15 @@ class Proxy:
         rng: random.Random,
     ) -> None:
         self.messages = 0
+        self.connections: set[asyncio.Task[Any]] = set()
         self.faults: collections.Counter[str] = collections.Counter()
         self._target, self._read, self._server, self._choose, self._rng = target, read, server, choose, rng
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner: Optional[asyncio.StreamWriter] = None
+        connection = asyncio.current_task()
+        assert connection is not None
+        self.connections.add(connection)
         try:
             # Without a server the client's connection ends: it cannot tell the proxy from a dead server.
             answers, inner = await self._target()
@@ -138,6 +142,7 @@ class Proxy:
         except (OSError, EOFError, asyncio.IncompleteReadError):
             pass
         finally:
+            self.connections.discard(connection)
             writer.close()
             if inner is not None:
                 inner.close()
@@ -318,9 +323,19 @@ class Place:
 
     async def listen(self) -> None:
         if self.interface == "http":
-            await asyncio.start_server(self.proxy.serve, "127.0.0.1", self._front)
+            self._listening = await asyncio.start_server(self.proxy.serve, "127.0.0.1", self._front)
         else:
-            await asyncio.start_unix_server(self.proxy.serve, str(self.base / "front" / "serve.sock"), limit=1 << 24)
+            path = str(self.base / "front" / "serve.sock")
+            self._listening = await asyncio.start_unix_server(self.proxy.serve, path, limit=1 << 24)
+
+    async def close(self) -> None:
+        """Ends the server, the proxy and its connections."""
+        self.server.stop()
+        self._listening.close()
+        connections = list(self.proxy.connections)
+        for each in connections:
+            each.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
     def environment(self, run_name: str, workers: int) -> dict[str, str]:
         return {
@@ -358,11 +373,12 @@ async def random_faults(args: argparse.Namespace) -> dict[str, Any]:
             try:
                 await asyncio.wait_for(asyncio.gather(*tasks), args.timeout)
             finally:
-                disturbing.cancel()
+                for task in (disturbing, *tasks):
+                    task.cancel()
                 for worker in workers:
                     if worker.process is not None and worker.process.returncode is None:
                         worker.process.kill()
-                place.server.stop()
+                await place.close()
             result = check(place.folder, place.results, steps, "r")
             run("verify", "--ledger", str(place.folder), "--level", "replay")
             totals.update(result)
@@ -442,7 +458,7 @@ async def every_message(args: argparse.Namespace) -> dict[str, Any]:
                 await session(f"{fault.replace('_', '-')}-{number}")
                 assert place.proxy.faults[fault] == before + 1, f"{fault} at message {number} did not happen"
                 cases += 1
-        place.server.stop()
+        await place.close()
         run("verify", "--ledger", str(place.folder), "--level", "replay")
     return {"client": args.client, "interface": args.interface, "every_message": True, "messages": messages,
             "faults": len(faults), "cases": cases, "steps": 3 * (cases + 1)}

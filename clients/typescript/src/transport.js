@@ -1,5 +1,7 @@
 /** Connections: the socket of a ledger, or HTTP. */
 
+import { Agent as HttpAgent, request as httpRequest } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { createConnection } from "node:net";
 
 import { LeaseLost, Rejected } from "./errors.js";
@@ -156,10 +158,12 @@ function line(socket, message, timeout) {
   });
 }
 
-/** Requests over HTTP. */
+/** Requests over HTTP; idle connections are kept. */
 export class HttpTransport {
   #url;
   #token;
+  #agent;
+  #request;
 
   /**
    * @param {string} url
@@ -168,31 +172,53 @@ export class HttpTransport {
   constructor(url, token) {
     this.#url = url.replace(/\/+$/, "");
     this.#token = token;
+    const isSecure = url.startsWith("https:");
+    this.#agent = isSecure ? new HttpsAgent({ keepAlive: true }) : new HttpAgent({ keepAlive: true });
+    this.#request = isSecure ? httpsRequest : httpRequest;
   }
 
   /**
    * @param {string} path
-   * @param {RequestInit} init
+   * @param {string | undefined} body
    * @param {number} timeout
    * @returns {Promise<Answer>}
    */
-  async #ask(path, init, timeout) {
-    /** @type {Record<string, string>} */
+  #ask(path, body, timeout) {
+    /** @type {Record<string, string | number>} */
     const headers = { Accept: "application/json" };
     if (this.#token) headers.Authorization = `Bearer ${this.#token}`;
-    if (init.body) headers["Content-Type"] = "application/json";
-    let status;
-    let text;
-    try {
-      const response = await fetch(this.#url + path, { ...init, headers, signal: AbortSignal.timeout(timeout) });
-      status = response.status;
-      text = await response.text();
-    } catch (error) {
-      const cause = /** @type {any} */ (error)?.cause ?? error;
-      if (cause?.code === "ECONNREFUSED") throw new NoServer(`no server at ${this.#url}`);
-      throw new Lost(`the connection ended: ${cause?.message ?? cause}`);
+    if (body !== undefined) {
+      headers["Content-Type"] = "application/json";
+      headers["Content-Length"] = Buffer.byteLength(body);
     }
-    return readResponse(status, text);
+    const method = body === undefined ? "GET" : "POST";
+    return new Promise((done, failed) => {
+      const request = this.#request(this.#url + path, { method, headers, agent: this.#agent });
+      const timer = setTimeout(() => request.destroy(new Error("no answer in time")), timeout);
+      /** @param {any} error */
+      const fail = (error) => {
+        clearTimeout(timer);
+        const isRefused = error.code === "ECONNREFUSED";
+        failed(isRefused ? new NoServer(`no server at ${this.#url}`) : new Lost(`the connection ended: ${error.message}`));
+      };
+      request.on("error", fail);
+      request.on("response", (response) => {
+        /** @type {Buffer[]} */
+        const parts = [];
+        response.on("data", (part) => parts.push(part));
+        response.on("error", fail);
+        response.on("close", () => {
+          clearTimeout(timer);
+          if (!response.complete) return fail(new Error("inside the answer"));
+          try {
+            done(readResponse(response.statusCode ?? 0, Buffer.concat(parts).toString("utf8")));
+          } catch (error) {
+            failed(error);
+          }
+        });
+      });
+      request.end(body);
+    });
   }
 
   /**
@@ -200,7 +226,7 @@ export class HttpTransport {
    * @param {number} timeout
    */
   exchange(message, timeout) {
-    return this.#ask("/v1/requests", { method: "POST", body: message }, timeout);
+    return this.#ask("/v1/requests", message, timeout);
   }
 
   /**
@@ -213,7 +239,7 @@ export class HttpTransport {
     let answer;
     for (let left = 2; answer === undefined; left -= 1) {
       try {
-        answer = await this.#ask(url, { method: "GET" }, 60_000);
+        answer = await this.#ask(url, undefined, 60_000);
       } catch (error) {
         if (left === 0 || !(error instanceof Lost)) throw error;
       }
@@ -223,7 +249,9 @@ export class HttpTransport {
     return answer;
   }
 
-  close() {}
+  close() {
+    this.#agent.destroy();
+  }
 }
 
 /**
