@@ -1,0 +1,500 @@
+"""What the Python client promises, with a real program: `LEDGER` names it.
+
+    LEDGER=target/debug/ledger python3 clients/tests/test_python.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent / "python/src"
+sys.path.insert(0, str(SOURCE))
+LEDGER = os.environ.setdefault("PLAN_LEDGER_PROGRAM", os.environ.get("LEDGER", "ledger"))
+for name in ("LEDGER_DIR", "LEDGER_RUN", "LEDGER_WORKER", "LEDGER_TOKEN"):
+    os.environ.pop(name, None)
+
+from plan_ledger import (  # noqa: E402
+    AsyncLedger, Deterministic, LeaseLost, Ledger, LedgerError, NothingToDo, Rejected, Replan, Transient, Unavailable,
+)
+
+
+def plan(*steps, **more):
+    return {"title": "Test", "defaults": {"lease_seconds": 1}, "steps": list(steps), **more}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="client-")
+        self.addCleanup(self._folder.cleanup)
+        self.folder = Path(self._folder.name) / "l"
+        subprocess.run([LEDGER, "init", "--ledger", str(self.folder)], check=True, stdout=subprocess.DEVNULL)
+        self.ledger = Ledger(self.folder)
+        self.addCleanup(self.ledger.close)
+
+    def records(self, kind):
+        words = [LEDGER, "inspect", str(self.folder), "records", "--kind", kind, "--json"]
+        lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+        return [line["event"] for line in map(json.loads, lines) if line["type"] == "record"]
+
+    def receipt(self):
+        return self.records("receipt_recorded")[-1]["receipt"]
+
+    def servers(self):
+        """The servers of this test's ledger."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"serve" in command and os.fsencode(self.folder) in command:
+                found.append(int(process.name))
+        return found
+
+
+class Work(Case):
+    def test_loop_does_every_step_in_order_and_ends_with_the_run(self):
+        run = self.ledger.propose(plan({"id": "a", "outputs": ["x"]}, {"id": "b", "after": ["a"], "inputs": ["x"]}), "r")
+        seen = []
+        for task in self.ledger.work(run):
+            with task:
+                seen.append((task.id, dict(task.inputs)))
+                task.done({"x": 12} if task.id == "a" else None, tokens=7, money=0.25)
+            self.assertEqual(task.result["status"], "accepted")
+        self.assertEqual(seen, [("a", {}), ("b", {"x": 12})])
+        self.assertEqual(self.ledger.steps("r"), {"a": "accepted", "b": "accepted"})
+        self.assertEqual(self.ledger.get("x", "r"), 12)
+        self.assertEqual(self.receipt()["cost"], {"money_micros": 250_000, "tokens": 7})
+
+    def test_loop_without_with_reports_at_the_end_of_its_body(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b"}), "r")
+        for task in self.ledger.work("r"):
+            task.done(task.id)
+        self.assertEqual(set(self.ledger.steps("r").values()), {"accepted"})
+
+    def test_break_releases_the_step_that_was_claimed_with_the_receipt(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b"}), "r")
+        for task in self.ledger.work("r"):
+            with task:
+                break
+        self.assertEqual(self.ledger.steps("r"), {"a": "accepted", "b": "ready"})
+
+    def test_no_step_raises_with_the_reason(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        with self.ledger.claim("r"):
+            with self.assertRaises(NothingToDo) as caught:
+                self.ledger.claim("r")
+            self.assertFalse(caught.exception.is_over)
+        with self.assertRaises(NothingToDo) as caught:
+            self.ledger.claim("r", wait=5)
+        self.assertTrue(caught.exception.is_over)
+
+    def test_same_plan_is_proposed_once_and_a_file_of_any_form_is_read(self):
+        path = Path(self._folder.name) / "night.yaml"
+        path.write_text("steps:\n  - {id: a, goal: one}\n")
+        self.assertEqual([self.ledger.propose(path) for _ in range(2)], ["night", "night"])
+        self.assertEqual(len(self.records("plan_proposed")), 1)
+        with self.assertRaises(Rejected):
+            self.ledger.propose({"steps": [{"id": "a"}, {"id": "a"}]}, "bad")
+
+    def test_replan_is_requested(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        task = self.ledger.claim("r")
+        with self.assertRaises(Replan), task:
+            raise Replan("another way", kind="new_evidence")
+        self.assertEqual(self.receipt()["outcome"]["is"], "replan_requested")
+
+
+class Failures(Case):
+    def test_exception_becomes_a_failed_receipt_with_its_class(self):
+        cases = [
+            (TimeoutError("slow"), "transient"), (ConnectionResetError("gone"), "transient"),
+            (ValueError("bad"), "deterministic"), (KeyError("x"), "deterministic"), (RuntimeError("?"), "unknown"),
+            (Transient("later"), "transient"), (Deterministic("never"), "deterministic"),
+        ]
+        self.ledger.propose(plan(*({"id": f"s{number}"} for number in range(len(cases)))), "r")
+        for number, (error, word) in enumerate(cases):
+            with self.assertRaises(type(error)), self.ledger.claim("r", step=f"s{number}"):
+                raise error
+            outcome, receipt = self.receipt()["outcome"], self.receipt()
+            self.assertEqual((outcome["is"], outcome["class"]), ("failed", word), error)
+            self.assertIn(type(error).__name__, receipt["log_tail"])
+
+    def test_failed_step_of_a_loop_is_tried_again(self):
+        self.ledger.propose(plan({"id": "a", "retry": {"max_attempts": 2}}), "r")
+        attempts = []
+        with self.assertLogs("plan_ledger", "WARNING") as logs:
+            for task in self.ledger.work("r"):
+                with task:
+                    attempts.append(task.last_failure)
+                    if task.attempt == 1:
+                        raise Transient("not yet")
+        self.assertEqual(attempts[0], None)
+        self.assertIn("not yet", attempts[1])
+        self.assertIn("failed", logs.output[0])
+
+    def test_keyboard_interrupt_releases_the_step(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        with self.assertRaises(KeyboardInterrupt):
+            for task in self.ledger.work("r"):
+                with task:
+                    raise KeyboardInterrupt
+        self.assertEqual(self.ledger.steps("r"), {"a": "ready"})
+        # Its work had begun, so the ledger treats it as that of a worker that died.
+        self.assertEqual(self.records("attempt_lost")[-1]["cause"], "runner_died")
+        self.assertEqual(self.records("receipt_recorded"), [])
+
+    def test_ctrl_c_of_a_real_process_releases_the_step(self):
+        self.ledger.propose(plan({"id": "a"}, defaults={"lease_seconds": 600}), "r")
+        code = "import sys, time\nfrom plan_ledger import Ledger\nfor task in Ledger(sys.argv[1]).work('r'):\n" \
+               " with task:\n  print('begun', flush=True)\n  time.sleep(60)\n"
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(self.folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        self.assertEqual(process.stdout.readline(), b"begun\n")
+        process.send_signal(signal.SIGINT)
+        self.assertNotEqual(process.wait(20), 0)
+        process.stdout.close()
+        self.assertEqual(self.ledger.steps("r"), {"a": "ready"})
+
+    def test_receipt_that_the_ledger_rejects_becomes_a_failure(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        with self.ledger.claim("r") as task:
+            task.done(1, variables={"": 2})
+        outcome = self.receipt()["outcome"]
+        self.assertEqual((outcome["is"], outcome["class"]), ("failed", "deterministic"))
+        self.assertIn("the receipt was rejected", outcome["message"])
+
+    def test_output_that_is_no_json_is_an_error_of_the_body(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        for value in ({1, 2}, float("nan")):
+            with self.assertRaises((TypeError, ValueError)), self.ledger.claim("r", step="a", wait=20) as task:
+                task.done(value)
+            self.assertEqual(self.receipt()["outcome"]["class"], "deterministic")
+            self.ledger.request({"act": "retry", "run": "r", "step": "a", "by": "test"})
+
+
+class Leases(Case):
+    def test_lease_is_renewed_while_the_body_works(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        with self.ledger.claim("r") as task:
+            time.sleep(2.5)
+        self.assertFalse(task.is_lost)
+        self.assertEqual(len(self.records("dispatched")), 1)
+        self.assertGreaterEqual(len(self.records("lease_renewed")), 3)
+
+    def test_lost_lease_is_raised_and_nothing_is_recorded(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        task = self.ledger.claim("r")
+        self.ledger.request({"act": "release_step", "run": "r", "step": "a", "by": "a person"})
+        deadline = time.monotonic() + 10
+        while not task.is_lost and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertTrue(task.is_lost, "the renewal in the background finds it")
+        with self.assertRaises(LeaseLost) as caught, task:
+            with task.effect("e"):
+                self.fail("an effect of a lost attempt")
+        self.assertEqual(caught.exception.rejection, "stale_token")
+        self.assertEqual(self.records("receipt_recorded"), [])
+
+    def test_lost_lease_does_not_end_the_loop(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        attempts = []
+        with self.assertLogs("plan_ledger", "WARNING") as logs:
+            for task in self.ledger.work("r"):
+                with task:
+                    attempts.append(task)
+                    if task.attempt == 1:
+                        self.ledger.request({"act": "release_step", "run": "r", "step": "a", "by": "a person"})
+        self.assertEqual([task.is_lost for task in attempts], [True, False])
+        self.assertIn("is lost", "".join(logs.output))
+
+    def test_abandoned_task_is_not_renewed(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        task = self.ledger.claim("r")
+        del task
+        with self.ledger.claim("r", wait=20) as again:
+            self.assertEqual(again.attempt, 2)
+
+    def test_lease_of_its_own_is_used_in_a_loop(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b"}), "r")
+        for task in self.ledger.work("r", lease=30):
+            with task:
+                self.assertGreater(task._lease_end - time.time(), 20)
+
+
+class Effects(Case):
+    def test_effect_happens_once_even_if_the_attempt_fails_after_it(self):
+        self.ledger.propose(plan({"id": "a", "retry": {"max_attempts": 3}}), "r")
+        sent = []
+        for task in self.ledger.work("r"):
+            with task:
+                with task.effect("mail") as effect:
+                    if not effect.is_done:
+                        sent.append(task.attempt)
+                if task.attempt == 1:
+                    raise Transient("after the mail")
+        self.assertEqual(sent, [1])
+        self.assertEqual(len(self.records("effect_committed")), 1)
+
+    def test_effect_whose_block_failed_may_be_performed_again(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+        with self.ledger.claim("r") as task:
+            with self.assertRaises(OSError), task.effect("mail"):
+                raise OSError("no network")
+            with task.effect("mail") as effect:
+                self.assertFalse(effect.is_done)
+        self.assertEqual(len(self.records("effect_committed")), 1)
+
+
+class Outputs(Case):
+    def test_large_output_goes_by_file(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b", "outputs": ["rows", "count"]}), "r")
+        with self.ledger.claim("r", step="a") as task:
+            task.done("x" * (9 << 20))
+        receipt = self.receipt()
+        output = receipt["output"]
+        self.assertEqual([artifact["path"] for artifact in receipt["artifacts"]], [output["artifact"]])
+        self.assertEqual(json.loads(Path(output["artifact"]).read_text()), "x" * (9 << 20))
+        with self.ledger.claim("r", step="b") as task:
+            task.done({"rows": ["y" * 1000] * 9000, "count": 9000})
+        self.assertEqual(self.ledger.get("count", "r"), 9000)
+        rows = self.ledger.get("rows", "r")
+        self.assertEqual(len(json.loads(Path(rows["artifact"]).read_text())), 9000)
+        subprocess.run([LEDGER, "verify", "--ledger", str(self.folder)], check=True, stdout=subprocess.DEVNULL)
+
+
+class Servers(Case):
+    def test_server_is_started_and_ends_with_the_client(self):
+        self.assertEqual(self.servers(), [])
+        self.ledger.propose(plan({"id": "a"}), "r")
+        self.assertEqual(len(self.servers()), 1)
+        self.ledger.close()
+        self.assertEqual(self.servers(), [])
+
+    def test_server_ends_when_its_client_is_killed(self):
+        code = "import sys, time\nfrom plan_ledger import Ledger\nledger = Ledger(sys.argv[1])\nledger.note('x')\n" \
+               "print('noted', flush=True)\ntime.sleep(60)\n"
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(self.folder)], stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        self.assertEqual(process.stdout.readline(), b"noted\n")
+        self.assertEqual(len(self.servers()), 1)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        deadline = time.monotonic() + 20
+        while self.servers() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.servers(), [])
+
+    def test_killed_server_is_replaced_and_no_request_is_lost(self):
+        self.ledger.propose(plan(*({"id": f"s{number}"} for number in range(30))), "r")
+        for number, task in enumerate(self.ledger.work("r")):
+            with task:
+                if number % 7 == 3:
+                    for process in self.servers():
+                        os.kill(process, signal.SIGKILL)
+        self.assertEqual(len(self.records("accepted")), 30)
+        self.assertEqual(len(self.records("receipt_recorded")), 30)
+
+    def test_two_clients_share_one_server(self):
+        other = Ledger(self.folder)
+        self.addCleanup(other.close)
+        threads = [threading.Thread(target=ledger.note, args=("x",)) for ledger in (self.ledger, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(self.records("note")), 2)
+        self.ledger.close()
+        other.note("still served")
+
+    def test_folder_without_a_ledger_is_reported(self):
+        ledger = Ledger(Path(self._folder.name) / "none")
+        with self.assertRaises(LedgerError) as caught:
+            ledger.note("x")
+        self.assertIn("no ledger at", str(caught.exception))
+
+    def test_no_server_is_reported_after_the_patience(self):
+        ledger = Ledger(self.folder, start=False, patience=0.3)
+        with self.assertRaises(Unavailable):
+            ledger.note("x")
+
+    def test_long_path_is_reached(self):
+        folder = Path(self._folder.name) / ("d" * 100) / "l"
+        folder.parent.mkdir()
+        subprocess.run([LEDGER, "init", "--ledger", str(folder)], check=True, stdout=subprocess.DEVNULL)
+        with Ledger(folder) as ledger:
+            ledger.note("far")
+            ledger.note("away")
+
+    def test_answer_that_was_lost_is_the_same_under_its_key(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b"}), "r")
+        request = {"act": "claim", "run": "r", "worker": "w", "secret": "ab" * 16}
+        first, again = (self.ledger.request(request, "the-key").line("task") for _ in range(2))
+        self.assertEqual(first["token"], again["token"])
+        with self.assertRaises(Rejected) as caught:
+            self.ledger.request({**request, "worker": "v"}, "the-key")
+        self.assertEqual(caught.exception.kind, "key_reused")
+
+
+class Http(Case):
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        tokens = Path(self._folder.name) / "tokens"
+        tokens.write_text("operator operator-token-1\nworker worker-token-1234\nviewer viewer-token-1234\n")
+        self.server = subprocess.Popen(
+            [LEDGER, "serve", "--ledger", str(self.folder), "--http", f"127.0.0.1:{self.port}", "--token-file",
+             str(tokens)], stdout=subprocess.PIPE,
+        )
+        self.server.stdout.readline()
+        self.addCleanup(self.stop)
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def over_http(self, role):
+        tokens = {"operator": "operator-token-1", "worker": "worker-token-1234", "viewer": "viewer-token-1234"}
+        ledger = Ledger(self.url, token=tokens.get(role, "unknown-token-123"))
+        self.addCleanup(ledger.close)
+        return ledger
+
+    def stop(self):
+        self.server.terminate()
+        self.server.wait()
+        self.server.stdout.close()
+
+    def test_work_over_http_with_roles(self):
+        self.over_http("operator").propose(plan({"id": "a", "outputs": ["x"]}, {"id": "b"}), "r")
+        worker = self.over_http("worker")
+        for task in worker.work("r"):
+            with task:
+                with task.effect(task.id):
+                    pass
+                task.done({"x": 1})
+        self.assertEqual(worker.get("x", "r"), 1)
+        self.assertEqual(worker.steps("r"), {"a": "accepted", "b": "accepted"})
+        with self.assertRaises(Rejected) as caught:
+            self.over_http("viewer").claim("r")
+        self.assertEqual(caught.exception.kind, "wrong_role")
+        with self.assertRaises(Rejected) as caught:
+            self.over_http("none").claim("r")
+        self.assertEqual(caught.exception.kind, "no_access")
+
+    def test_asyncio_over_http(self):
+        async def work():
+            ledger = AsyncLedger(self.url, token="operator-token-1")
+            await ledger.propose(plan({"id": "a"}), "r")
+            async for task in ledger.work("r"):
+                async with task:
+                    task.done(1)
+            steps = await ledger.steps("r")
+            await ledger.close()
+            return steps
+
+        self.assertEqual(asyncio.run(work()), {"a": "accepted"})
+
+
+class Async(Case):
+    def run_async(self, body):
+        async def run():
+            async with AsyncLedger(self.folder) as ledger:
+                return await body(ledger)
+
+        return asyncio.run(run())
+
+    def test_many_loops_at_once_do_each_step_once(self):
+        self.ledger.propose(plan(*({"id": f"s{number}"} for number in range(20))), "r")
+        done = []
+
+        async def loop(ledger):
+            async for task in ledger.work("r"):
+                async with task:
+                    await asyncio.sleep(0.01)
+                    async with task.effect(task.id) as effect:
+                        self.assertFalse(effect.is_done)
+                    done.append(task.id)
+
+        async def body(ledger):
+            await asyncio.gather(*(loop(ledger) for _ in range(5)))
+
+        self.run_async(body)
+        self.assertEqual(sorted(done), sorted(f"s{number}" for number in range(20)))
+
+    def test_lease_is_renewed_by_a_task(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+
+        async def body(ledger):
+            async with ledger.claim("r") as task:
+                await asyncio.sleep(2.5)
+            self.assertFalse(task.is_lost)
+
+        self.run_async(body)
+        self.assertEqual(len(self.records("dispatched")), 1)
+
+    def test_cancelled_worker_releases_its_step(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+
+        async def body(ledger):
+            async def work():
+                async for task in ledger.work("r"):
+                    async with task:
+                        begun.set()
+                        await asyncio.sleep(60)
+
+            begun = asyncio.Event()
+            working = asyncio.ensure_future(work())
+            await begun.wait()
+            working.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await working
+
+        self.run_async(body)
+        self.assertEqual(self.ledger.steps("r"), {"a": "ready"})
+
+    def test_cancelled_claim_leaves_no_step_behind(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+
+        async def body(ledger):
+            for pause in (0, 0.001, 0.003, 0.01):
+                claiming = asyncio.ensure_future(ledger._claimed(ledger._claim("r", None, None, (), (), None, 0.0), is_loop=False))
+                await asyncio.sleep(pause)
+                claiming.cancel()
+                try:
+                    await (await claiming)._give_up("test", has_begun=False)
+                except asyncio.CancelledError:
+                    pass
+
+        self.run_async(body)
+        self.assertEqual(self.ledger.steps("r"), {"a": "ready"})
+
+    def test_exception_is_a_failed_receipt(self):
+        self.ledger.propose(plan({"id": "a"}), "r")
+
+        async def body(ledger):
+            with self.assertRaises(ValueError):
+                async with ledger.claim("r"):
+                    raise ValueError("bad")
+
+        self.run_async(body)
+        self.assertEqual(self.receipt()["outcome"]["class"], "deterministic")
+
+
+if __name__ == "__main__":
+    unittest.main()
