@@ -163,6 +163,8 @@ class Failures(Case):
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(self.folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            # In the background of a script, Ctrl-C is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.assertEqual(process.stdout.readline(), b"begun\n")
         process.send_signal(signal.SIGINT)
