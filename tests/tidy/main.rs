@@ -71,7 +71,9 @@ fn repository() -> Vec<(String, String)> {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if path.is_dir() {
+            if path.is_symlink() {
+                // What it leads to has a place of its own.
+            } else if path.is_dir() {
                 if !skipped.contains(&name.as_str()) && !name.ends_with(".ledger") {
                     folders.push(path);
                 }

@@ -50,7 +50,7 @@ impl SettingsPlace {
 
 macro_rules! host_file {
     ($path:literal) => {
-        include_str!(concat!("../../../../../hosts/", $path))
+        include_str!(concat!("../../../hosts/", $path))
     };
 }
 

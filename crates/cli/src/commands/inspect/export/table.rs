@@ -14,7 +14,7 @@ use super::value::Value;
 use crate::output::is_printable;
 
 /// The tables, as they are published.
-pub(super) const TABLES: &str = include_str!("../../../../../../format/inspect-export.sql");
+pub(super) const TABLES: &str = include_str!("../../../../inspect-export.sql");
 
 /// The destination of rows.
 pub(super) enum TableWriter<'a> {

@@ -1,0 +1,1 @@
+../../format/inspect-export.sql
