@@ -17,11 +17,12 @@ const PROGRAM = (process.env.PLAN_LEDGER_PROGRAM ??= process.env.LEDGER ?? "ledg
 const INDEX = new URL("../typescript/src/index.js", import.meta.url).href;
 for (const name of ["LEDGER_DIR", "LEDGER_RUN", "LEDGER_WORKER", "LEDGER_TOKEN"]) delete process.env[name];
 
-const plan = (...steps) => ({ title: "Test", defaults: { lease_seconds: 1 }, steps });
+const plan = (...steps) => ({ title: "Test", defaults: { lease_seconds: 60 }, steps });
+const withLease = (seconds, ...steps) => ({ ...plan(...steps), defaults: { lease_seconds: seconds } });
 
 /** A test with a ledger of its own. */
 function place(name, body) {
-  test(name, { timeout: 60_000 }, async () => {
+  test(name, { timeout: 120_000 }, async () => {
     const base = mkdtempSync(join(tmpdir(), "client-"));
     const folder = join(base, "l");
     execFileSync(PROGRAM, ["init", "--ledger", folder]);
@@ -60,7 +61,7 @@ function servers(folder) {
 }
 
 async function until(what, holds) {
-  for (let left = 400; !holds(); left -= 1) {
+  for (let left = 1200; !holds(); left -= 1) {
     assert.ok(left > 0, what);
     await sleep(50);
   }
@@ -153,7 +154,7 @@ place("failed step of a loop is tried again, and effects happen once", async ({ 
 });
 
 place("SIGINT of a real process releases the step", async ({ folder, ledger }) => {
-  await ledger.propose({ ...plan({ id: "a" }), defaults: { lease_seconds: 600 } }, { run: "r" });
+  await ledger.propose(withLease(600, { id: "a" }), { run: "r" });
   const { child, ended } = await started(
     folder,
     "for await (const task of new Ledger(folder).work('r')) await task.do(() => { console.log('begun'); return new Promise((done) => setTimeout(done, 60000)); });",
@@ -183,21 +184,21 @@ place("receipt that the ledger rejects becomes a failure", async ({ ledger, rece
 });
 
 place("lease is renewed while the body works", async ({ ledger, records }) => {
-  await ledger.propose(plan({ id: "a" }), { run: "r" });
+  await ledger.propose(withLease(3, { id: "a" }), { run: "r" });
   const task = await ledger.claim("r");
-  await task.do(() => sleep(2500));
+  await task.do(() => sleep(6000));
   assert.ok(!task.isLost);
   assert.equal(records("dispatched").length, 1);
   assert.ok(records("lease_renewed").length >= 3);
 });
 
 place("lost lease is thrown, aborts the signal, and does not end a loop", async ({ ledger, records, warnings }) => {
-  await ledger.propose(plan({ id: "a" }), { run: "r" });
+  await ledger.propose(withLease(3, { id: "a" }), { run: "r" });
   const release = { act: "release_step", run: "r", step: "a", by: "a person" };
   const task = await ledger.claim("r");
   await ledger.request(release);
   await assert.rejects(
-    task.do(() => sleep(20_000, undefined, { signal: task.signal })),
+    task.do(() => sleep(60_000, undefined, { signal: task.signal })),
     (error) => error.name === "AbortError" && task.isLost,
   );
   await assert.rejects(task.effect("e", () => assert.fail()), LeaseLost);

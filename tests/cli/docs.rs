@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::Range;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -178,6 +179,10 @@ impl Session {
         copy_folder(&root().join("examples"), &work.join("examples"));
         let script = self.folder.path().join("script");
         fs::write(&script, &self.script).unwrap();
+        // As after `npm install plan-ledger`.
+        let modules = work.join("node_modules");
+        fs::create_dir_all(&modules).unwrap();
+        symlink(root().join("clients/typescript"), modules.join("plan-ledger")).unwrap();
         let binaries = Path::new(env!("CARGO_BIN_EXE_ledger")).parent().unwrap();
         let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
         let mut command = Command::new("bash");
@@ -187,6 +192,8 @@ impl Session {
         command.arg(&script).current_dir(&work).stdin(Stdio::null());
         command.env("PATH", path).env("HOME", &home).env("XDG_STATE_HOME", home.join("state"));
         command.env("LEDGER_BY", "ana").env("TERM", "dumb");
+        // As after `pip install plan-ledger`.
+        command.env("PYTHONPATH", root().join("clients/python/src"));
         let ended = start(&mut command).end();
         let killed = Regex::new(r"(?m)^\S+: line \d+: +\d+ Killed .*$").unwrap();
         let out = ended.out.replace(&home.display().to_string(), SHOWN_HOME);
@@ -302,7 +309,7 @@ fn missing_program(page: &str) -> Option<&'static str> {
     let missing = |name: &&str| {
         (needs(name) || *name == "python3" && needs_python(page)) && !is_installed(name)
     };
-    ["bash", "git", "python3"].into_iter().find(missing)
+    ["bash", "git", "node", "python3"].into_iter().find(missing)
 }
 
 /// Goal: a reader who types what README and the book show gets what they show.

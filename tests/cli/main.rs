@@ -11,6 +11,7 @@ mod backups;
 mod blobs;
 mod chaos;
 mod claims;
+mod clients;
 mod command;
 mod concurrent_claims;
 mod concurrent_cli_claims;

@@ -1,0 +1,116 @@
+//! The clients in other languages: their types are those of the published schemas, they keep what they
+//! promise, and faults between client and server lose and double nothing.
+//!
+//! The tests are programs of `clients/tests`, with this build of the program. `clients/run` runs them longer,
+//! and checks the types.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::command::{PROGRAM, Place, report_skipped, start, wait_until};
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients").canonicalize().unwrap()
+}
+
+/// Whether a program prints a version of at least that major number.
+fn has(program: &str, major: u32) -> bool {
+    let Ok(printed) = Command::new(program).arg("--version").output() else { return false };
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let digits = text.chars().skip_while(|it| !it.is_ascii_digit());
+    let number: String = digits.take_while(char::is_ascii_digit).collect();
+    printed.status.success() && number.parse::<u32>().is_ok_and(|number| number >= major)
+}
+
+/// Runs a program of the clients; it is skipped where the interpreter is missing.
+fn run(interpreter: &str, words: &[&str]) {
+    let missing = [("python3", 3), ("node", 20)]
+        .into_iter()
+        .filter(|(program, _)| {
+            *program == interpreter
+                || words.iter().any(|word| *word == "typescript" && *program == "node")
+        })
+        .find(|(program, major)| !has(program, *major));
+    if let Some((program, major)) = missing {
+        report_skipped(&format!("{program} {major} or newer is not installed"));
+        return;
+    }
+    let mut command = Command::new(interpreter);
+    command.args(words).current_dir(clients()).stdin(Stdio::null()).env("LEDGER", PROGRAM);
+    for name in ["LEDGER_DIR", "LEDGER_RUN", "LEDGER_WORKER", "LEDGER_TOKEN", "LEDGER_WORK"] {
+        command.env_remove(name);
+    }
+    let ended = start(&mut command).end();
+    assert!(ended.status.success(), "{words:?}\n{}\n{}", ended.out, ended.err);
+}
+
+/// Goal: a change of a request or an answer reaches the clients.
+#[test]
+fn types_of_the_clients_are_those_of_the_schemas() {
+    run("python3", &["generate.py", "--check"]);
+}
+
+#[test]
+fn python_client_keeps_its_promises() {
+    run("python3", &["tests/test_python.py"]);
+}
+
+#[test]
+fn typescript_client_keeps_its_promises() {
+    run("node", &["--test", "tests/typescript.test.mjs"]);
+}
+
+/// Goal: requests are cut, answers are lost, the server and workers are killed, leases lapse; each step is
+/// accepted once, and what a worker was told is what the ledger has.
+#[test]
+fn faults_lose_and_double_no_step_of_a_python_client() {
+    run("python3", &["tests/faults.py", "--client", "python", "--steps", "300", "--pause", "0.5"]);
+}
+
+#[test]
+fn faults_lose_and_double_no_step_of_a_typescript_client() {
+    run(
+        "python3",
+        &["tests/faults.py", "--client", "typescript", "--steps", "300", "--pause", "0.5"],
+    );
+}
+
+#[test]
+fn faults_over_http_lose_and_double_no_step() {
+    let words =
+        ["tests/faults.py", "--interface", "http", "--steps", "150", "--pause", "0.5", "--client"];
+    run("python3", &[&words[..], &["python"]].concat());
+    run("python3", &[&words[..], &["typescript"]].concat());
+}
+
+/// Goal: the loop of each README is short, and works on after any kill.
+#[test]
+fn loops_of_the_readmes_survive_kills() {
+    run("python3", &["tests/loops.py", "python", "60"]);
+    run("python3", &["tests/loops.py", "typescript", "60"]);
+}
+
+/// Goal: a server that a client started does not outlive the client, however the client ends.
+#[test]
+fn server_until_eof_ends_with_its_input() {
+    let place = Place::new();
+    place.ledger("init").code(0);
+    let serve = || {
+        let mut command = place.command(&["serve", "--until-eof"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = command.spawn().unwrap();
+        let socket = place.path(".ledger/serve.sock");
+        wait_until("the server listens", || socket.exists());
+        server
+    };
+    let mut server = serve();
+    place.ledger("note served").code(0);
+    assert!(server.try_wait().unwrap().is_none(), "it ended with its input open");
+    drop(server.stdin.take());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert!(!place.path(".ledger/serve.sock").exists());
+    // Without an input it ends at once, and leaves the ledger to others.
+    let mut command = place.command(&["serve", "--until-eof"]);
+    start(command.stdin(Stdio::null())).end().code(0);
+    place.ledger("note open").code(0);
+}
