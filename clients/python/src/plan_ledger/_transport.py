@@ -131,15 +131,13 @@ class HttpTransport:
             raise NoServer(f"no server at {self._host}:{connection.port}: {error}") from error
         return connection
 
-    def _ask(self, method: str, path: str, body: Optional[bytes], key: Optional[str], timeout: float) -> Answer:
+    def _ask(self, method: str, path: str, body: Optional[bytes], timeout: float) -> Answer:
         connection = self._take(timeout)
         headers = {"Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         if body is not None:
             headers["Content-Type"] = "application/json"
-        if key is not None:
-            headers["Idempotency-Key"] = key
         try:
             connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
@@ -159,13 +157,13 @@ class HttpTransport:
 
     def exchange(self, exchange: Exchange) -> Answer:
         # The key is a member of the request already.
-        return self._ask("POST", "/v1/requests", exchange.message, None, exchange.timeout)
+        return self._ask("POST", "/v1/requests", exchange.message, exchange.timeout)
 
     def view(self, *path: str) -> Answer:
         """A view by its path, such as `runs`, `night`, `state`; it may be asked for again."""
         for last in (False, False, True):
             try:
-                answer = self._ask("GET", "/v1/" + "/".join(quote(part, safe="") for part in path), None, None, 60)
+                answer = self._ask("GET", "/v1/" + "/".join(quote(part, safe="") for part in path), None, 60)
             except Lost:
                 if last:
                     raise
