@@ -68,6 +68,8 @@ class Server:
     def __init__(self, folder: Path, port: Optional[int]) -> None:
         self.folder = folder
         self.kills = 0
+        # Whether it has answered since its start: on a busy machine the next kill must not come before.
+        self.has_answered = False
         self._words = ["serve", "--ledger", str(folder), "--until-eof"]
         if port is not None:
             tokens = folder.parent / "tokens"
@@ -76,6 +78,7 @@ class Server:
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def start(self) -> None:
+        self.has_answered = False
         self._process = subprocess.Popen(
             [LEDGER, *self._words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -177,6 +180,7 @@ class Proxy:
         if fault == "after_request":
             return False
         answer = await self._read(answers)
+        self._server.has_answered = True
         if fault == "killed_after_answer":
             self._server.kill()
         if fault in ("answer_dropped", "held"):
@@ -403,7 +407,8 @@ async def disturb(
         worker = rng.choice(workers)
         process = worker.process
         if what == "server":
-            server.kill()
+            if server.has_answered:
+                server.kill()
         elif process is not None and process.returncode is None:
             try:
                 if what == "kill":

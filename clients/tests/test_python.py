@@ -413,6 +413,35 @@ class Http(Case):
         self.assertEqual(asyncio.run(work()), {"a": "accepted"})
 
 
+class CutAnswers(unittest.TestCase):
+    """A server that cuts its first answer off at every byte, and then answers in full."""
+
+    HEAD = b"HTTP/1.1 409 Conflict\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\n\r\n"
+    BODY = b'{"kind":"rejected","rejection":"effect_known","detail":"known","exit_code":6}'
+
+    def test_answer_that_is_cut_off_is_no_rejection(self):
+        whole = self.HEAD % len(self.BODY) + self.BODY
+        good = b'{"code":0,"lines":[{"type":"noted"}],"said":[]}'
+        good = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(good) + good
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def serve():
+                for length in range(len(whole)):
+                    for answer in (whole[:length], good):
+                        connection, _ = listening.accept()
+                        with connection:
+                            connection.recv(1 << 16)
+                            connection.sendall(answer)
+
+            serving = threading.Thread(target=serve, daemon=True)
+            serving.start()
+            for length in range(len(whole)):
+                ledger = Ledger(f"http://127.0.0.1:{listening.getsockname()[1]}", token="t" * 16)
+                self.assertEqual(ledger.request({"act": "tick"}).code, 0, f"cut off after {length} bytes")
+                ledger.close()
+            serving.join()
+
+
 class Async(Case):
     def run_async(self, body):
         async def run():

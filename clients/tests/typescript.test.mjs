@@ -308,6 +308,29 @@ place("work over HTTP with roles", async ({ base, folder }) => {
   await new Promise((ended) => server.once("exit", ended));
 });
 
+test("answer that is cut off is no rejection", { timeout: 120_000 }, async () => {
+  const body = '{"kind":"rejected","rejection":"effect_known","detail":"known","exit_code":6}';
+  const whole = `HTTP/1.1 409 Conflict\r\ncontent-type: application/problem+json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const good = '{"code":0,"lines":[{"type":"noted"}],"said":[]}';
+  let number = 0;
+  const server = createServer((connection) => {
+    const cut = Math.floor(number / 2);
+    const isCut = number % 2 === 0;
+    number += 1;
+    connection.on("error", () => {});
+    connection.once("data", () =>
+      connection.end(isCut ? whole.slice(0, cut) : `HTTP/1.1 200 OK\r\ncontent-length: ${good.length}\r\n\r\n${good}`),
+    );
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  for (let length = 0; length < whole.length; length += 1) {
+    const ledger = new Ledger(`http://127.0.0.1:${server.address().port}`, { token: "t".repeat(16) });
+    assert.equal((await ledger.request({ act: "tick" })).code, 0, `cut off after ${length} bytes`);
+    await ledger.close();
+  }
+  server.close();
+});
+
 place("many loops at once do each step once", async ({ ledger, records }) => {
   await ledger.propose(plan(...Array.from({ length: 20 }, (_, number) => ({ id: `s${number}` }))), { run: "r" });
   const done = [];

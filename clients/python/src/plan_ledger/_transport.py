@@ -142,6 +142,9 @@ class HttpTransport:
             connection.request(method, self._prefix + path, body, headers)
             response = connection.getresponse()
             status, content = response.status, response.read()
+            # A head that was cut off parses as a complete one without this header, which the server always sends.
+            if response.getheader("Content-Length") != str(len(content)):
+                raise Lost("the connection ended inside the answer")
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise Lost(f"the connection ended: {error!r}") from error
