@@ -62,6 +62,20 @@ pub(super) struct LogHealth {
     pub(super) files: String,
 }
 
+/// The records from which and until which something is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) until: Option<u64>,
+}
+
+impl Span {
+    /// Whether it is there no more at the last record.
+    pub(super) fn is_over(self) -> bool {
+        self.until.is_some()
+    }
+}
+
 /// A record in words.
 pub(super) struct Line {
     pub(super) seq: u64,

@@ -3,22 +3,20 @@
 //! `data-k` names the cell that an element shows; an element with `data-f` and `data-t` is there from one
 //! record until before another.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
+use plan_ledger::Run;
 use plan_ledger::internals::ledger::time_text;
 use plan_ledger::internals::plan::BudgetPart;
-use plan_ledger::{Run, StepStatus};
 
 use crate::commands::inspect::text::units::seconds;
 use crate::commands::inspect::views::variables::origin_text;
 use crate::output::{phrase, question_subject_text};
 
-use super::collect::{Collected, Line, Lines};
+use super::collect::Collected;
 use super::decisions::Decision;
 use super::facts::QuestionFacts;
 use super::forms::{Audience, answer_forms, author_form, run_forms, runs_list};
@@ -27,7 +25,7 @@ use super::plans::versions;
 use super::points::{
     BUDGET_PARTS, barrier_text, missing_text, name, run_cells, script_data, share, shortened,
 };
-use super::steps::steps;
+use super::steps::{lines, steps};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
@@ -129,20 +127,6 @@ fn document(title: &str, body: &Markup, script: &str) -> String {
     markup.into_string()
 }
 
-/// The records from which and until which something is there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
-    pub(super) from: u64,
-    pub(super) until: Option<u64>,
-}
-
-impl Span {
-    /// Whether it is there no more at the last record.
-    pub(super) fn is_over(self) -> bool {
-        self.until.is_some()
-    }
-}
-
 fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
     let run = &of.run;
     let cells = run_cells(run, of.time);
@@ -223,25 +207,6 @@ fn question_item(of: &Collected, question: &QuestionFacts, audience: Audience) -
             p.hint { (question_subject_text(&asked.subject)) " \u{b7} options: " (asked.options.join(", ")) " \u{b7} shown " code { (asked.shown.short()) } }
             @if question.closed.is_none() { (answer_forms(question, audience)) }
         }
-    }
-}
-
-/// The lines of a history as text: one line each, so that a page can have many.
-pub(super) fn lines(of: &Lines) -> Markup {
-    struct Text<'a>(&'a Lines);
-    impl Render for Text<'_> {
-        fn render_to(&self, buffer: &mut String) {
-            for Line { seq, time, text } in &self.0.lines {
-                let line = format!("{seq:>6}  {}  {}\n", seconds(*time), shortened(text));
-                line.as_str().render_to(buffer);
-            }
-        }
-    }
-    html! {
-        @if of.left_out > 0 {
-            p.hint { (of.left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
-        }
-        @if of.lines.is_empty() { p.hint { "No record." } } @else { pre.lines tabindex="0" { (Text(of)) } }
     }
 }
 
@@ -357,9 +322,4 @@ fn log(of: &Collected) -> Markup {
             p.hint { code { "ledger verify --expect-head" } " compares a ledger with this root." }
         }
     }
-}
-
-/// The sign and the word of a status.
-pub(super) fn mark(status: StepStatus, key: &dyn fmt::Display) -> Markup {
-    html! { span.mark data-s=(status) data-k=(key) { (status) } }
 }

@@ -10,10 +10,9 @@ use plan_ledger::{StepNumber, Timestamp};
 
 use crate::commands::inspect::text::units::span;
 
-use super::collect::Collected;
+use super::collect::{Collected, Span};
 use super::facts::AttemptFacts;
 use super::layout::{Place, layout};
-use super::page::Span;
 use super::points::{name, shortened};
 
 /// The most nodes that are drawn: a larger graph says nothing on a page.

@@ -8,9 +8,8 @@ use plan_ledger::internals::plan::{FieldChange, PlanDiff, Review, WorkChange, di
 
 use crate::protocol::counted;
 
-use super::collect::Collected;
+use super::collect::{Collected, Span};
 use super::forms::{Audience, review_forms};
-use super::page::Span;
 
 /// The most versions whose differences are written: the last ones.
 const COMPARED_MAX: usize = 30;

@@ -14,14 +14,15 @@ use serde_json::Value;
 use plan_ledger::internals::plan::{BudgetPart, StepEvent};
 use plan_ledger::{Event, Run, StepNumber, StepStatus, Timestamp};
 
-use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::text::run::{progress_text, run_status_text};
 use crate::commands::inspect::views::budget::elapsed;
 use crate::commands::inspect::views::variables::origin_text;
 use crate::output::{cost_text, money_text, paused_text};
 use crate::protocol::count;
 
-use super::why::why;
+use super::why::{NAMES_MAX, why};
+
+pub(super) use super::why::{barrier_text, name};
 
 /// The longest value of a cell, in characters.
 const VALUE_LENGTH_MAX: usize = 400;
@@ -344,17 +345,6 @@ fn pause_text(run: &Run) -> String {
     shortened(&all.join("; "))
 }
 
-/// A barrier in words.
-pub(super) fn barrier_text(run: &Run, id: &str) -> String {
-    let Some(barrier) = run.barriers.get(id) else { return String::new() };
-    let (arrived, all) = (barrier.arrived.len(), barrier.members.len());
-    format!(
-        "{}: {arrived} of {all} arrived, {} needed",
-        barrier_word(barrier.status),
-        barrier.needed
-    )
-}
-
 /// The members of a barrier that have not arrived.
 pub(super) fn missing_text(run: &Run, id: &str) -> String {
     let Some(barrier) = run.barriers.get(id) else { return String::new() };
@@ -374,14 +364,6 @@ pub(super) fn missing_text(run: &Run, id: &str) -> String {
 
 /// The members up to which the missing ones are named: they are looked for at every record.
 const MEMBERS_MAX: usize = 1_000;
-
-/// The most names in a cell.
-pub(super) const NAMES_MAX: usize = 5;
-
-/// The number and the id of a step.
-pub(super) fn name(run: &Run, number: StepNumber) -> String {
-    run.step(number).map_or_else(|| format!("#{number}"), |step| format!("#{number} {}", step.id()))
-}
 
 /// The share of the steps that are done, in percent.
 pub(super) fn share(run: &Run) -> u64 {

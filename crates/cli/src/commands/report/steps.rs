@@ -2,18 +2,18 @@
 //! attempts, and its records.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use plan_ledger::internals::plan::{CompactStep, explain};
-use plan_ledger::{Criterion, StepNumber, Timestamp};
+use plan_ledger::{Criterion, StepNumber, StepStatus, Timestamp};
 
 use crate::commands::inspect::text::units::{moment, seconds, span};
 
-use super::collect::{Collected, Lines};
+use super::collect::{Collected, Line, Lines, Span};
 use super::facts::{AttemptFacts, Fact, Mark};
 use super::forms::{Audience, step_forms};
-use super::page::{Span, lines, mark};
 use super::points::shortened;
 use super::why::why;
 
@@ -282,4 +282,28 @@ fn fact_item(fact: &Fact) -> Markup {
             }
         }
     }
+}
+
+/// The lines of a history as text: one line each, so that a page can have many.
+pub(super) fn lines(of: &Lines) -> Markup {
+    struct Text<'a>(&'a Lines);
+    impl Render for Text<'_> {
+        fn render_to(&self, buffer: &mut String) {
+            for Line { seq, time, text } in &self.0.lines {
+                let line = format!("{seq:>6}  {}  {}\n", seconds(*time), shortened(text));
+                line.as_str().render_to(buffer);
+            }
+        }
+    }
+    html! {
+        @if of.left_out > 0 {
+            p.hint { (of.left_out) " earlier records are left out; " code { "ledger inspect history" } " shows them." }
+        }
+        @if of.lines.is_empty() { p.hint { "No record." } } @else { pre.lines tabindex="0" { (Text(of)) } }
+    }
+}
+
+/// The sign and the word of a status.
+fn mark(status: StepStatus, key: &dyn fmt::Display) -> Markup {
+    html! { span.mark data-s=(status) data-k=(key) { (status) } }
 }

@@ -7,11 +7,10 @@
 use plan_ledger::internals::plan::{CompactStep, Dependency, Hold};
 use plan_ledger::{Criterion, Ruling, Run, StepNumber, StepState, StepStatus};
 
+use crate::commands::inspect::lookup::barrier_word;
 use crate::commands::inspect::text::event::basis_text;
 use crate::commands::inspect::text::units::seconds;
 use crate::output::phrase;
-
-use super::points::{NAMES_MAX, barrier_text, name};
 
 /// The number of dependencies up to which they are named: they are looked at again for each of them.
 const UNMET_MAX: u32 = 1_000;
@@ -115,4 +114,23 @@ fn failure(state: &StepState) -> String {
         Some(first) => format!("last failure: {}: {first}", phrase(class)),
         None => format!("last failure: {}", phrase(class)),
     })
+}
+
+/// A barrier in words.
+pub(super) fn barrier_text(run: &Run, id: &str) -> String {
+    let Some(barrier) = run.barriers.get(id) else { return String::new() };
+    let (arrived, all) = (barrier.arrived.len(), barrier.members.len());
+    format!(
+        "{}: {arrived} of {all} arrived, {} needed",
+        barrier_word(barrier.status),
+        barrier.needed
+    )
+}
+
+/// The most names in a cell.
+pub(super) const NAMES_MAX: usize = 5;
+
+/// The number and the id of a step.
+pub(super) fn name(run: &Run, number: StepNumber) -> String {
+    run.step(number).map_or_else(|| format!("#{number}"), |step| format!("#{number} {}", step.id()))
 }
