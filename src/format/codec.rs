@@ -115,7 +115,9 @@ impl NewDetached {
 #[must_use]
 pub fn detached_digests(values: &[NewDetached]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * DIGEST_SIZE + NUMBER_SIZE);
-    values.iter().for_each(|value| bytes.extend_from_slice(&value.digest()));
+    for value in values {
+        bytes.extend_from_slice(&value.digest());
+    }
     bytes.extend_from_slice(&number(values.len()));
     bytes
 }

@@ -50,9 +50,9 @@ fn line(text: &str) -> Value {
 fn note(place: &Place) -> u64 {
     let notes = place.ledger("inspect .ledger records --kind note --json").code(0).out;
     let lines = notes.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let seqs =
+    let mut seqs =
         lines.filter(|line| line["type"] == "record").filter_map(|line| line["seq"].as_u64());
-    seqs.last().unwrap()
+    seqs.next_back().unwrap()
 }
 
 #[test]

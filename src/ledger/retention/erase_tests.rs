@@ -159,7 +159,7 @@ fn erased_value_is_gone_and_every_state_hash_stays() {
     assert!(before.values().all(|(start, snapshot)| start == snapshot));
     assert!(files_with(&disk, NEEDLE.as_bytes()).len() > 3, "log, snapshots, blob");
     let report = erase(&dir(), &environment(&disk), &all_targets(&disk), "ana").unwrap();
-    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), [PathBuf::new(); 0]);
+    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), Vec::<PathBuf>::new());
     assert!(!files_with(&disk, b"harmless").is_empty() || report.preview.records.len() > 8);
     assert!(!files_with(&disk, b"kept").is_empty());
     assert_eq!((report.preview.blobs.len(), report.files.blobs.len()), (1, 1));
@@ -188,7 +188,7 @@ fn erased_value_is_gone_and_every_state_hash_stays() {
     ledger.close().unwrap();
     assert!(hashes(&disk).values().all(|(start, snapshot)| start == snapshot));
     assert!(hashes(&disk).values().any(|(start, _)| *start == live));
-    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), [PathBuf::new(); 0]);
+    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), Vec::<PathBuf>::new());
     expect_whole(&disk);
 }
 
@@ -198,7 +198,7 @@ fn values_of_one_receipt_are_erased_together() {
     let disk = SimDisk::new();
     ledger(&disk);
     let target = EraseTarget::Variable(RUN, "token".to_owned());
-    erase(&dir(), &environment(&disk), &[target.clone()], "ana").unwrap();
+    erase(&dir(), &environment(&disk), std::slice::from_ref(&target), "ana").unwrap();
     let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
     let state = view.state_at(view.fold(u64::MAX).unwrap().state.seq).unwrap();
     let run = &state.runs[&RUN];

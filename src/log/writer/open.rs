@@ -103,7 +103,8 @@ pub(crate) fn open(
     // The end of the log is known now, and all of its records are durable.
     shared.close()?;
     drop(shared);
-    let (shared, again) = open_locked(paths.clone(), options.clone(), lock()?, time)?;
+    let held = lock()?;
+    let (shared, again) = open_locked(paths, options, held, time)?;
     Ok((shared, RecoveryReport { erased: again.erased, ..report }))
 }
 

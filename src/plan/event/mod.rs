@@ -12,6 +12,7 @@
 //! - A step event carries the sequence number of the step's previous event, so that the history of
 //!   a step can be read without an index.
 
+pub(crate) mod json_form;
 pub(crate) mod plan_event;
 pub(crate) mod question;
 pub(crate) mod receipt;

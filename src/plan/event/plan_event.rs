@@ -11,9 +11,11 @@ use super::step_event::Verdict;
 use crate::plan::model::plan::Plan;
 use crate::plan::model::step::Step;
 use crate::plan::value::ids::{ContentHash, RunId, StepNumber, Timestamp};
+use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;
-use crate::plan::value::{json_form, time};
+
+use super::json_form;
 
 /// A plan version was proposed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

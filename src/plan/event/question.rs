@@ -8,9 +8,9 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::json_form::{json_form, tagged};
 use crate::plan::model::step::OnTimeout;
 use crate::plan::value::ids::{AttemptToken, ContentHash, StepNumber, Timestamp};
-use crate::plan::value::json_form::{json_form, tagged};
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;

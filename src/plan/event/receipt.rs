@@ -15,7 +15,8 @@ use crate::plan::model::step::FailureClass;
 use crate::plan::value::detached::Salt;
 use crate::plan::value::ids::{ContentHash, Micros, SECOND};
 use crate::plan::value::json::Json;
-use crate::plan::value::json_form::{self, flattened, json_form, tagged};
+
+use super::json_form::{self, flattened, json_form, tagged};
 
 /// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

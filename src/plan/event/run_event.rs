@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::json_form::{json_form, tagged};
 use super::question::{QuestionAnswer, QuestionBody, QuestionExpiry};
 use super::step_event::AcceptedBasis;
 use super::step_status::StepStatus;
@@ -13,7 +14,6 @@ use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber, Timestamp};
 use crate::plan::value::json::Json;
-use crate::plan::value::json_form::{json_form, tagged};
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;

@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::json_form::{flattened, json_form, tagged};
 use super::receipt::Receipt;
 use crate::plan::model::budget::Cost;
 use crate::plan::model::policy::Disposition;
 use crate::plan::model::step::FailureClass;
 use crate::plan::value::ids::{AttemptToken, StepNumber, Timestamp};
-use crate::plan::value::json_form::{flattened, json_form, tagged};
 use crate::plan::value::time;
 #[cfg(feature = "schema")]
 use crate::plan::value::time::UtcTime;

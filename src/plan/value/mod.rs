@@ -8,7 +8,6 @@ pub(crate) mod evaluator;
 pub(crate) mod expression;
 pub(crate) mod ids;
 pub(crate) mod json;
-pub(crate) mod json_form;
 pub(crate) mod names;
 pub(crate) mod nearest;
 pub(crate) mod numbers;

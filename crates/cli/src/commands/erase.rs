@@ -97,7 +97,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     let targets = targets(args, &view)?;
     if !args.yes {
         let preview = view.preview_erase(&targets)?;
-        let erased = Erased::of(&preview, &dir, &view, &environment)?;
+        let erased = Erased::of(&preview, &dir, &view, &environment);
         if args.json {
             print_line(&ErasePlanLine { erased })?;
         } else {
@@ -108,7 +108,7 @@ pub(crate) fn erase(args: &EraseArgs) -> Result<Code, Failure> {
     }
     expect_outside(std::process::id(), &dir)?;
     let report = ledger::erase(&dir, &environment, &targets, &args.author.by)?;
-    let erased = Erased::of(&report.preview, &dir, &view, &environment)?;
+    let erased = Erased::of(&report.preview, &dir, &view, &environment);
     if args.json {
         print_line(&ErasedLine { seq: report.note_seq, erased })?;
     } else {
@@ -165,7 +165,7 @@ impl Erased {
         dir: &Path,
         view: &LedgerView,
         environment: &Environment,
-    ) -> Result<Self, Failure> {
+    ) -> Self {
         let records = preview.records.iter();
         let record = |(seq, kind): &(u64, plan_ledger::internals::ledger::Kind)| ErasedRecord {
             seq: *seq,
@@ -184,13 +184,13 @@ impl Erased {
         copies.dedup();
         let mut work_files = Vec::new();
         files_below(environment, &dir.join("work"), &mut work_files);
-        Ok(Self {
+        Self {
             records: records.map(record).collect(),
             values: u64::try_from(preview.values.len()).unwrap_or(u64::MAX),
             blobs: preview.blobs.iter().map(plan_ledger::internals::log::BlobId::hex).collect(),
             copies,
             work_files,
-        })
+        }
     }
 
     /// The extent for people, after a verb.
