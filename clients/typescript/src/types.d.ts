@@ -1241,6 +1241,8 @@ export interface TaskLine {
   step: StepView;
   /** The token with which the worker reports. */
   token: string;
+  /** The position in a trace (W3C Trace Context): the run is a trace, and the attempt is a span. */
+  traceparent: string;
   type: "task";
   /** The worker. */
   worker: string;
@@ -1834,6 +1836,8 @@ export interface ReviewedLine {
 export interface PlanRequestedLine {
   /** The id of the first step to do again. */
   from: string | null;
+  /** Why another version is needed. */
+  kind: PlanRequestKind;
   /** Its number. */
   number: number | null;
   /** The run. */
@@ -1860,6 +1864,8 @@ export interface ReceiptLine {
   budget_used?: Array<BudgetPart>;
   /** The step number. */
   number: number;
+  /** What the worker asks for instead of a result; null unless it requested a new plan version. */
+  replan: ReplanAsked | null;
   /** The run. */
   run: string;
   /** The status of the run. */
@@ -1871,6 +1877,14 @@ export interface ReceiptLine {
   /** The number of the attempt's token. */
   token: number;
   type: "receipt";
+}
+
+/** The new plan version that a receipt requests. */
+export interface ReplanAsked {
+  /** The id of the first step to do again, as the receipt names it. */
+  from: string | null;
+  /** Why the plan should change. */
+  kind: ReplanKind;
 }
 
 /** An attempt was released. */

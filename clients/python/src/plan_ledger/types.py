@@ -1330,6 +1330,8 @@ class TaskLine(TypedDict):
     step: StepView
     # The token with which the worker reports.
     token: str
+    # The position in a trace (W3C Trace Context): the run is a trace, and the attempt is a span.
+    traceparent: str
     type: Literal["task"]
     # The worker.
     worker: str
@@ -1929,6 +1931,7 @@ class ReviewedLine(TypedDict):
 
 _PlanRequestedLineMembers = TypedDict("_PlanRequestedLineMembers", {
     "from": "Union[str, None]",
+    "kind": "PlanRequestKind",
     "number": "Union[int, None]",
     "run": "str",
     "seq": "int",
@@ -1953,6 +1956,8 @@ class WithdrawnLine(TypedDict):
 class _ReceiptLineRequired(TypedDict):
     # The step number.
     number: int
+    # What the worker asks for instead of a result; null unless it requested a new plan version.
+    replan: Union[ReplanAsked, None]
     # The run.
     run: str
     # The status of the run.
@@ -1970,6 +1975,16 @@ class ReceiptLine(_ReceiptLineRequired, total=False):
     """A receipt was recorded."""
     # The parts of the run's budget of which 80 % or more is used.
     budget_used: list[BudgetPart]
+
+
+_ReplanAskedMembers = TypedDict("_ReplanAskedMembers", {
+    "from": "Union[str, None]",
+    "kind": "ReplanKind",
+})
+
+
+class ReplanAsked(_ReplanAskedMembers):
+    """The new plan version that a receipt requests."""
 
 
 class ReleasedLine(TypedDict):

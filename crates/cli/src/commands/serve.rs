@@ -36,14 +36,14 @@ failed write; then each command opens the ledger itself.";
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     place: LedgerOption,
-    #[command(flatten)]
-    http: HttpOptions,
     /// Stop when standard input ends, so that the server ends with the program that started it
     #[arg(long)]
     until_eof: bool,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    http: HttpOptions,
 }
 
 /// How the ledger is served over HTTP.
