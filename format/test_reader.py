@@ -575,7 +575,7 @@ class Golden(LedgerCase):
     SEGMENT = "log/00000000000000000001-00000000.seg"
     EXPECTED = {
         "minimal": ("whole", None), "good": ("whole", None), "fenced": ("whole", None),
-        "torn": ("unacknowledged_tail", (SEGMENT, 5568)), "corrupt": ("damaged", (SEGMENT, 4480)),
+        "torn": ("unacknowledged_tail", (SEGMENT, 5632)), "corrupt": ("damaged", (SEGMENT, 4480)),
         "pruned": ("whole", None), "based": ("whole", None),
         "future-ro-compat": ("whole", None), "future-kind": ("whole", None),
         "future-major": ("refused", None), "future-incompat": ("refused", None),

@@ -61,8 +61,9 @@ def main() -> None:
         while True:
             process = subprocess.Popen(command, cwd=place, env=environment)
             try:
-                # Some kills come while the client or its server starts, most among the steps.
-                code = process.wait(rng.uniform(0.05, 1.0))
+                # The first kills come while the client or its server starts, later ones among the steps: on a
+                # fast machine there are some, and on a slow one the loop gets its time.
+                code = process.wait(rng.uniform(0.05, 0.25 + 0.03 * kills))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -87,6 +87,26 @@ fn complete_receipt_of_a_killed_worker_is_recorded() {
     assert_eq!(place.tally(), ["x", "y"]);
 }
 
+/// Story: a person changed the goal of the step before, and the next run sent the mail again, unasked.
+#[test]
+fn accepted_step_that_must_not_be_done_twice_is_asked_about() {
+    let place = Place::new();
+    let write = |goal: &str| {
+        let prepare = format!("{{id: prepare, goal: {goal}, command: 'true'}}");
+        let send = "{id: send, after: [prepare], idempotent: no, command: 'echo sent >> $TALLY'}";
+        // A run that is done takes no other plan.
+        let last =
+            "{id: last, after: [send], command: 'true', acceptance: [a person looked at it]}";
+        place.write("plan.yaml", format!("steps:\n  - {prepare}\n  - {send}\n  - {last}\n"));
+    };
+    write("one");
+    place.ledger("run plan.yaml").code(3);
+    assert_eq!(place.tally(), ["sent"]);
+    write("two");
+    place.ledger("run plan.yaml --replan").code(3).says(&["send"]);
+    assert_eq!(place.tally(), ["sent"]);
+}
+
 /// The runner is killed while its worker pays, and the next one starts while it still does: it waits
 /// for the end, and does not kill what it could only ask a person about.
 #[test]

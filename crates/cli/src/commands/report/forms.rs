@@ -14,6 +14,7 @@ use super::collect::Collected;
 use super::facts::QuestionFacts;
 
 /// For whom the page is.
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only a server has a live page"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// Readers of a file.

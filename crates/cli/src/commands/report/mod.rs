@@ -40,6 +40,7 @@ use collect::collect;
 use page::page;
 
 pub(crate) use forms::Audience;
+#[cfg(feature = "http")]
 pub(crate) use page::{live_page, live_policy};
 
 const EXAMPLES: &str = "\

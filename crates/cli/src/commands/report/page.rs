@@ -29,6 +29,7 @@ use super::steps::{lines, steps};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
+#[cfg(feature = "http")]
 const LIVE_SCRIPT: &str = include_str!("live.js");
 
 /// The page of a run. A client that has the page of an earlier record names it as `known`: steps that have
@@ -62,6 +63,7 @@ pub(super) fn page(of: &Collected, audience: Audience, known: u64) -> String {
 
 /// The page that a server gives to a browser without a token: it asks for one, and then shows the page of a
 /// run.
+#[cfg(feature = "http")]
 pub(crate) fn live_page() -> String {
     let body = html! {
         div id="live" role="status" aria-live="polite" { "Not connected" }
@@ -84,6 +86,7 @@ pub(crate) fn live_page() -> String {
     document("plan-ledger", &body, &live_script())
 }
 
+#[cfg(feature = "http")]
 fn live_script() -> String {
     format!("{SCRIPT}\n{LIVE_SCRIPT}")
 }
@@ -99,6 +102,7 @@ fn policy(script: &str) -> String {
 }
 
 /// The policy of the live page, for its header: it reaches its own server.
+#[cfg(feature = "http")]
 pub(crate) fn live_policy() -> String {
     format!("{}; connect-src 'self'; frame-ancestors 'none'", policy(&live_script()))
 }
