@@ -130,7 +130,7 @@ fn frame(
     let is_padded = bytes[48 + length..end - 32].iter().all(|byte| *byte == 0);
     let (codec, flags) = (bytes[34], bytes[35]);
     let is_here = number(bytes, 24, 4) == start.ordinal & 0xFFFF_FFFF;
-    if !is_padded || !(1..=3).contains(&codec) || flags > 1 || !is_here {
+    if !is_padded || !(1..=4).contains(&codec) || flags > 1 || !is_here {
         return Err(SlowEnd::Broken);
     }
     let mut hashed = chain.to_vec();
