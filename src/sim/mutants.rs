@@ -56,13 +56,13 @@ macro_rules! mutants {
 
 mutants! {
     // Erasure.
-    ErasureForgotten, "P", "an opening forgets an erasure whose note is not known to be durable";
-    DetachedValueUnchecked, "P", "a detached value is read without comparing it with its digest";
-    EraseLeavesCopies, "P", "values that came with an erased one are kept";
+    ErasureForgotten, "H erasure", "an opening forgets an erasure whose note is not known to be durable";
+    DetachedValueUnchecked, "H erasure", "a detached value is read without comparing it with its digest";
+    EraseLeavesCopies, "H erasure", "values that came with an erased one are kept";
     ErasedSegmentUnsynced, "H12", "a segment without the erased values replaces the old one unsynced";
-    SnapshotSurvivesErase, "P", "an erasure keeps snapshots that hold the value";
-    DeadBytesSurviveErase, "P", "an erasure keeps copies of the value after the logical end";
-    ErasedWithoutNoteAccepted, "P", "verify accepts an erased value that no note names";
+    SnapshotSurvivesErase, "H erasure", "an erasure keeps snapshots that hold the value";
+    DeadBytesSurviveErase, "H erasure", "an erasure keeps copies of the value after the logical end";
+    ErasedWithoutNoteAccepted, "H erasure", "verify accepts an erased value that no note names";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";
     LedgerDirEntryUnsynced, "H20", "a new ledger is used before its parent folder is synced";

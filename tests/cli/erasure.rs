@@ -1,5 +1,5 @@
-//! Erasing values with the program: what it shows, what is gone, and what stays. The laboratory crashes
-//! an erasure at each call in `src/ledger/retention/erase_tests.rs`.
+//! Erasing values with the program: what it shows, what is gone, and what stays. A simulated
+//! disk crashes an erasure at each call in `erasure_in_simulation.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

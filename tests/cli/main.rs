@@ -23,6 +23,7 @@ mod docs;
 mod drill;
 mod durable_answers;
 mod erasure;
+mod erasure_in_simulation;
 mod evaluations;
 mod export;
 mod external_workers;

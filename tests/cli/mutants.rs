@@ -52,6 +52,9 @@ const ENGINE: &[&str] = &[
 /// Modules that run first for mutants of snapshots, prunes and blobs.
 const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "retention"];
 
+/// Modules that run first for mutants of erasures.
+const ERASURE: &[&str] = &["erasure_in_simulation", "erasure"];
+
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
     "losses",
@@ -165,7 +168,7 @@ fn every_mutant_is_killed() {
 /// Modules that are named here and no longer exist: their filters would match no test.
 fn unknown_modules() -> Vec<&'static str> {
     let main = include_str!("main.rs");
-    let listed = [ENGINE, DERIVED_FILES, PLANS, SERVICE, SAMPLE_MODULES].concat();
+    let listed = [ENGINE, DERIVED_FILES, ERASURE, PLANS, SERVICE, SAMPLE_MODULES].concat();
     let is_known = |module: &&str| main.lines().any(|line| line == format!("mod {module};"));
     listed.into_iter().filter(|module| !is_known(module)).collect()
 }
@@ -174,7 +177,12 @@ fn unknown_modules() -> Vec<&'static str> {
 fn engine_modules(mutant: Mutant) -> Vec<&'static str> {
     let derived = ["Snapshot", "Run", "Prune", "Blob"];
     let is_derived = derived.iter().any(|file| mutant.name().contains(file));
-    let first = if is_derived { DERIVED_FILES } else { &[] };
+    let is_erasure = mutant.name().contains("Eras") || mutant.hazard() == "H erasure";
+    let first = match (is_erasure, is_derived) {
+        (true, _) => ERASURE,
+        (false, true) => DERIVED_FILES,
+        (false, false) => &[],
+    };
     let rest = ENGINE.iter().filter(|module| !first.contains(module));
     first.iter().chain(rest).copied().collect()
 }

@@ -6,6 +6,4 @@
 
 pub(crate) mod archive;
 pub(crate) mod erase;
-#[cfg(test)]
-mod erase_tests;
 pub(crate) mod prune;

@@ -177,9 +177,10 @@ impl Erased {
         let mut folders = vec![parent.unwrap_or(Path::new(".")).to_owned(), PathBuf::from(".")];
         folders.dedup();
         for folder in folders {
-            // A folder that cannot be listed has no file that the user could be told about.
-            let found = ledger::copies_in(&folder, view).unwrap_or_default();
-            copies.extend(found.iter().map(|path| path.display().to_string()));
+            match ledger::copies_in(&folder, view) {
+                Ok(found) => copies.extend(found.iter().map(|path| path.display().to_string())),
+                Err(error) => print_message(&format!("copies in a folder are not shown: {error}")),
+            }
         }
         copies.dedup();
         let mut work_files = Vec::new();
@@ -225,7 +226,16 @@ impl Erased {
 /// The files below a folder; none if it does not exist.
 fn files_below(environment: &Environment, folder: &Path, found: &mut Vec<String>) {
     use plan_ledger::internals::storage::EntryKind;
-    for entry in environment.storage.list(folder).unwrap_or_default() {
+    let entries = match environment.storage.list(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            let shown = folder.display();
+            print_message(&format!("files of attempts are not shown: {shown}: {error}"));
+            return;
+        }
+    };
+    for entry in entries {
         let path = folder.join(&entry.name);
         match entry.kind {
             EntryKind::Folder => files_below(environment, &path, found),

@@ -6,19 +6,17 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::erase::{EraseTarget, erase};
-use crate::ErrorKind;
-use crate::ledger::{
-    Environment, ForkPoint, Ledger, LedgerView, Note, VerifyLevel, VerifyRequest, state_hash,
-    verify,
+use plan_ledger::internals::ledger::{
+    EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase, verify,
 };
-use crate::log::ErasureNote;
-use crate::plan::{
-    ContentHash, Event, FailureClass, Outcome, Plan, Receipt, RunId, RunPolicy, State, Step,
-    StepNumber,
+use plan_ledger::internals::log::ErasureNote;
+use plan_ledger::internals::plan::Event;
+use plan_ledger::internals::sim::SimDisk;
+use plan_ledger::internals::sim::lab::{self, for_each_crash};
+use plan_ledger::{
+    ContentHash, Environment, ErrorKind, FailureClass, Ledger, LedgerView, Outcome, Plan, Receipt,
+    RunId, RunPolicy, State, Step, StepNumber, state_hash,
 };
-use crate::sim::SimDisk;
-use crate::sim::lab::{self, for_each_crash};
 
 /// The bytes that an erasure must remove.
 const NEEDLE: &str = "correct-horse-battery-staple";
@@ -292,11 +290,58 @@ fn value_that_no_note_erases_is_damage() {
         "{texts:?}"
     );
     let events = LedgerView::open(&dir(), &environment(&disk)).unwrap();
-    let erased =
-        events.log().records(1).filter_map(|it| crate::ledger::decode(&it.unwrap()).unwrap());
+    let erased = events.log().records(1).filter_map(|it| decode(&it.unwrap()).unwrap());
     let is_marker = |event: &Event| match event {
         Event::VariableSet(set) => set.value.erased_digest().is_some(),
         _ => false,
     };
     assert_eq!(erased.filter(is_marker).count(), 2, "both values of the variable");
+}
+
+/// Goal: a value whose record was written again behind a fence is also gone from the bytes before the
+/// fence.
+#[test]
+fn copy_before_a_fence_is_erased() {
+    let unacknowledged = "wrong-horse";
+    let copied = (2..12).find_map(|call| {
+        let disk = SimDisk::new();
+        ledger(&disk);
+        let open = reopen(&disk);
+        disk.crash_at(disk.calls() + crate::lab::LOOKS + call);
+        // It may also have been written completely: then there is no copy.
+        let _ = open.set_variable(RUN, "mine", unacknowledged, None, "ana");
+        disk.kill_process();
+        drop(open);
+        reopen(&disk).close().unwrap();
+        (files_with(&disk, unacknowledged.as_bytes()).len() == 2).then_some(disk)
+    });
+    let disk = copied.expect("some crash leaves a copy on both sides of a fence");
+    erase(&dir(), &environment(&disk), &all_targets(&disk), "ana").unwrap();
+    assert_eq!(files_with(&disk, unacknowledged.as_bytes()), Vec::<PathBuf>::new());
+    expect_whole(&disk);
+}
+
+/// Goal: the values of every receipt that names an erased blob go with it: the output is the same, so they
+/// would reveal it.
+#[test]
+fn values_that_came_with_the_same_blob_are_erased() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk)).unwrap();
+    let steps = vec![step("one", &["name"]), step("two", &["alias"]), step("last", &[])];
+    let run = ledger.start_run("r", &Plan { steps, ..Plan::default() }, RunPolicy::default());
+    assert_eq!(run.unwrap(), RUN);
+    let text = "long ".repeat(100);
+    let same = serde_json::json!({ "name": NEEDLE, "alias": NEEDLE, "text": text });
+    for _ in 0..2 {
+        let task = ledger.dispatch(RUN, "w").unwrap().unwrap();
+        let receipt =
+            Receipt { output: plan_ledger::Json::new(&same).into(), ..Receipt::default() };
+        ledger.record_receipt(task.token, receipt).unwrap();
+    }
+    ledger.close().unwrap();
+    let target = EraseTarget::Output(RUN, StepNumber(1));
+    let report = erase(&dir(), &environment(&disk), &[target], "ana").unwrap();
+    assert_eq!(report.preview.blobs.len(), 1);
+    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), Vec::<PathBuf>::new());
+    expect_whole(&disk);
 }
