@@ -17,6 +17,7 @@ use plan_ledger::internals::ledger::{
     LedgerCondition, RUN_STREAMS, VerifyLevel, VerifyRequest, encode,
 };
 use plan_ledger::internals::log::{Batch, Log, LogOptions};
+use plan_ledger::internals::plan::Proof;
 use plan_ledger::{
     BackgroundWork, Command, Environment, Json, Ledger, LedgerView, RunId, RunPolicy, State,
 };
@@ -407,7 +408,9 @@ impl Grower {
     fn step(&mut self) -> Result<()> {
         let time = now().max(self.state.time);
         let command = match (self.run, self.open.take()) {
-            (_, Some(token)) => Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() },
+            (_, Some(token)) => {
+                Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() }
+            }
             (Some(run), None) => dispatch(run),
             (None, None) => {
                 let number = self.state.seq + 1;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use plan_ledger::internals::log::{VerifyOptions, verify};
+use plan_ledger::internals::plan::Proof;
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{Command, Environment, Ledger, Plan, RunId, RunPolicy, State};
 
@@ -192,7 +193,8 @@ fn cpu() -> Result<Figures> {
         let events = ask(&mut state, now, &command)?;
         dispatching.push(started.elapsed().as_secs_f64() * 1e6);
         let token = dispatched_token(first, &events).ok_or("nothing was dispatched")?;
-        let command = Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() };
+        let command =
+            Command::RecordReceipt { proof: Proof::LockHolder, token, receipt: receipt() };
         let started = Instant::now();
         ask(&mut state, now, &command)?;
         receiving.push(started.elapsed().as_secs_f64() * 1e6);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use plan_ledger::internals::ledger::plan_draft;
-use plan_ledger::internals::plan::{StepEvent, execute};
+use plan_ledger::internals::plan::{SecretHash, StepEvent, execute};
 use plan_ledger::{
     AttemptToken, Command, Event, Json, Plan, Receipt, Route, RunId, RunPolicy, State,
 };
@@ -26,11 +26,24 @@ pub fn plan(steps: u64) -> Result<Plan> {
 /// The command that starts a run of a plan, for measurements without a ledger.
 pub fn start(name: String, plan: &Plan) -> Result<Command> {
     let draft = plan_draft(plan).map_err(|rejection| rejection.to_string())?;
-    Ok(Command::StartRun { name, policy: RunPolicy::default(), reason: String::new(), draft, inputs: BTreeMap::new() })
+    Ok(Command::StartRun {
+        name,
+        policy: RunPolicy::default(),
+        reason: String::new(),
+        draft,
+        inputs: BTreeMap::new(),
+    })
 }
 
 pub fn dispatch(run: RunId) -> Command {
-    Command::Dispatch { secret: SecretHash::default(), run, step: None, worker: "worker".to_owned(), route: Route::default(), lease: None }
+    Command::Dispatch {
+        secret: SecretHash::default(),
+        run,
+        step: None,
+        worker: "worker".to_owned(),
+        route: Route::default(),
+        lease: None,
+    }
 }
 
 pub fn receipt() -> Receipt {
