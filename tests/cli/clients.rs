@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::command::{PROGRAM, Place, report_skipped, start, wait_until};
+use plan_ledger::StepStatus;
+
+use super::command::{PROGRAM, Place, ids, report_skipped, start, wait_until};
 
 fn clients() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients").canonicalize().unwrap()
@@ -113,4 +115,36 @@ fn server_until_eof_ends_with_its_input() {
     let mut command = place.command(&["serve", "--until-eof"]);
     start(command.stdin(Stdio::null())).end().code(0);
     place.ledger("note open").code(0);
+}
+
+/// Goal: a server releases the step of a process that is killed later, and of one that was killed before
+/// it started, long before the lease expires.
+#[test]
+fn server_releases_steps_of_processes_that_are_gone() {
+    let place =
+        Place::planned("steps: [{id: a, lease_seconds: 36000}, {id: b, lease_seconds: 36000}]");
+    let sleeper = || Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+    let end = |mut process: std::process::Child| {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    };
+    let is_ready = |step: &str| {
+        let state = place.state();
+        ids(state.run_named("plan").unwrap(), StepStatus::Ready).contains(&step.to_owned())
+    };
+    let first = sleeper();
+    place.ledger(&format!("claim --pid {}", first.id())).code(0);
+    assert!(!is_ready("a"));
+    end(first);
+    let server = start(place.command(&["serve"]).stdin(Stdio::null()));
+    wait_until("the step of the first process is free", || is_ready("a"));
+    wait_until("the server listens", || place.path(".ledger/serve.sock").exists());
+    let second = sleeper();
+    place.ledger(&format!("claim --step b --pid {}", second.id())).code(0);
+    assert!(!is_ready("b"));
+    end(second);
+    wait_until("the step of the second process is free", || is_ready("b"));
+    let claims = std::fs::read_dir(place.path(".ledger/work/claims")).unwrap().count();
+    assert_eq!(claims, 0, "records of claims that are over are removed");
+    server.kill();
 }

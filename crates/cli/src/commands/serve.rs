@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use plan_ledger::{Environment, Error, Ledger};
 
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
-use crate::runner::StopRequest;
+use crate::runner::{StopRequest, take_over_dead_claims};
 use crate::server::{check_root, expect_outside, keep_root, while_serving};
 use crate::signals::StopSignals;
 
@@ -28,8 +28,9 @@ Examples:
   ledger serve --http 127.0.0.1:8080               at this port; a browser shows the run there
   ledger serve --until-eof <pipe                   until the other end of the pipe is closed
 
-The server records expired leases, delays and deadlines. It ends on Ctrl-C or SIGTERM, and after a
-failed write; then each command opens the ledger itself.";
+The server records expired leases, delays and deadlines, and releases the steps of processes of this
+machine that are gone. It ends on Ctrl-C or SIGTERM, and after a failed write; then each command opens
+the ledger itself.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -97,6 +98,9 @@ pub(crate) struct ServingLine {
 /// How often the server checks for due timers and for signals.
 const TICK_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How often it looks for claims of processes that are gone: their leases may last for hours.
+const DEAD_CLAIMS_EVERY: Duration = Duration::from_secs(2);
+
 /// A flag that is set when standard input ends. If the program at the other end is killed, the
 /// kernel closes the pipe.
 fn watch_input(dir: &Path) -> Result<Arc<AtomicBool>, Failure> {
@@ -123,6 +127,8 @@ pub(crate) fn serve<L>(
     expect_outside(std::process::id(), dir)?;
     let ledger = Arc::new(open_ledger(dir, &environment())?);
     check_root(dir, &ledger)?;
+    // The worker that starts this server may be the next of one that was killed.
+    take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
     let seq = ledger.head().seq;
     let served = while_serving(&ledger, dir, print_message, || {
         let listening = args.http.http.map(|address| {
@@ -135,8 +141,13 @@ pub(crate) fn serve<L>(
         print_result(args.json, &ServingLine { http, seq }, &text)?;
         let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
         let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
+        let mut looked = Instant::now();
         while signals.request() == StopRequest::None && !is_ended() {
             ledger.tick()?;
+            if looked.elapsed() >= DEAD_CLAIMS_EVERY {
+                looked = Instant::now();
+                take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
+            }
             // After a failed write, stop and release the lock, so that another process can open the
             // ledger.
             ledger.flush()?;
