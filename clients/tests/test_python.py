@@ -504,11 +504,12 @@ class Async(Case):
 
         async def body(ledger):
             for pause in (0, 0.001, 0.003, 0.01):
-                claiming = asyncio.ensure_future(ledger._claimed(ledger._claim("r", None, None, (), (), None, 0.0), is_loop=False))
+                claim = ledger._claim("r", None, None, (), (), None, 0.0)
+                claiming = asyncio.ensure_future(ledger._drive(ledger._taking(claim, is_loop=False)))
                 await asyncio.sleep(pause)
                 claiming.cancel()
                 try:
-                    await (await claiming)._give_up("test", has_begun=False)
+                    await ledger._drive((await claiming)._giving_up("test", has_begun=False))
                 except asyncio.CancelledError:
                     pass
 

@@ -1,7 +1,8 @@
 """The protocol without input and output: generators that yield what is to be done next.
 
-A flow yields `Exchange` (send a request, return its answer), `Launch` (start a server if none runs) and
-`Pause`, and returns its result. The blocking and the asyncio client drive the same flows.
+A flow yields `Exchange` (send a request, return its answer), `Launch` (start a server if none runs), `Pause`
+and `Blocking` (call a function that blocks), and returns its result. Both clients drive the same flows: one
+blocks, the other is for asyncio. An exception of a step is thrown into the flow, also an interrupt.
 
 Invariants:
 - A request that was sent is repeated only under its key, and a repeated claim has its secret again.
@@ -14,7 +15,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import Any, Generator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Generator, Mapping, Optional, Sequence, TypeVar, Union
 
 from .errors import LeaseLost, LedgerError, Rejected, Unavailable
 
@@ -75,7 +76,15 @@ class Pause:
     seconds: float
 
 
-Flow = Generator[Union[Exchange, Launch, Pause], Any, T]
+@dataclass(frozen=True)
+class Blocking:
+    """Call a function that blocks, and return its result."""
+
+    call: Callable[[], Any]
+
+
+Step = Union[Exchange, Launch, Pause, Blocking]
+Flow = Generator[Step, Any, T]
 
 
 def new_key() -> str:

@@ -1,20 +1,23 @@
-"""What the tasks of both clients share: the hand-off, the result, and the receipt."""
+"""What the tasks of both clients share: the hand-off, the result, the receipt, and the flows that record them."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, cast
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Protocol, Sequence, cast
 
-from ._flow import OUTPUT_MAX, PATIENCE, Claim, Report
-from .errors import Failure, LeaseLost, LedgerError, Replan, failure_class
+from ._flow import ANSWER_WAIT, OUTPUT_MAX, Answer, Claim, Flow, Report, calling, releasing, reporting
+from .errors import Failure, LeaseLost, LedgerError, Rejected, Replan, failure_class
 
 if TYPE_CHECKING:
     from .types import ReceiptLine, StepView, TaskLine
+
+log = logging.getLogger("plan_ledger")
 
 # How much of a traceback a receipt keeps.
 _LOG_TAIL = 4096
@@ -27,16 +30,37 @@ def default_worker() -> str:
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
+class _Home(Protocol):
+    """What a task needs of its ledger."""
+
+    _folder: Optional[Path]
+    _files: Optional[Path]
+    _patience: float
+
+    def _new_task(self, line: Mapping[str, Any], claim: Claim, is_loop: bool) -> TaskBase: ...
+
+
+class _Flag(Protocol):
+    """An event of threads or of asyncio."""
+
+    def set(self) -> None: ...
+
+
 class TaskBase:
     """One attempt at a step."""
 
-    def __init__(self, line: Mapping[str, Any], claim: Claim, files: Optional[Path]) -> None:
+    # Ends the renewal of the lease. It belongs to a client.
+    _ended: _Flag
+
+    def __init__(self, home: _Home, line: Mapping[str, Any], claim: Claim, is_loop: bool) -> None:
         self.hand_off: TaskLine = cast("TaskLine", line)
         """The whole hand-off (`format/hand-off.md`)."""
         self.result: Optional[ReceiptLine] = None
         """The ledger's answer to the receipt, once it is recorded."""
+        self._home = home
         self._claim = claim
-        self._files = files
+        self._is_loop = is_loop
+        self._following: Optional[TaskBase] = None
         self._receipt: Optional[dict[str, Any]] = None
         self._log_tail = ""
         self._is_over = False
@@ -193,8 +217,92 @@ class TaskBase:
     def _renewal_interval(self) -> float:
         return max(0.2, min(self._lease_seconds() / 3, 300.0))
 
-    def _renewal(self) -> dict[str, Any]:
-        return {"act": "renew", "token": self.token, "lease_seconds": self._claim.lease}
+    def _renewing(self) -> Flow[None]:
+        """Renews the lease. A renewal is quick: a server that does not answer soon is asked again."""
+        request = {"act": "renew", "token": self.token, "lease_seconds": self._claim.lease}
+        line = (yield from self._requesting(request, timeout=10.0)).line("renewed")
+        if line is not None:
+            self._see_lease(int(line["lease_until_micros"]))
+
+    def _requesting(self, request: Mapping[str, Any], timeout: float = ANSWER_WAIT) -> Flow[Answer]:
+        """Makes a request about the attempt."""
+        try:
+            return (yield from calling(request, patience=self._home._patience, timeout=timeout))
+        except LeaseLost as lost:
+            # While the receipt is recorded, the attempt ends by itself.
+            if not self._is_reporting:
+                self._lost = lost
+            raise
+
+    # The end of the attempt.
+
+    def _leaving(self, error: Optional[BaseException]) -> Flow[bool]:
+        """The block of the task ended. Returns whether its exception is handled."""
+        if isinstance(error, LeaseLost) or (error is not None and self.is_lost):
+            self._end()
+            if self._is_loop and isinstance(error, Exception):
+                self._log_loss()
+                return True
+            return False
+        if error is not None and not isinstance(error, Exception):
+            # KeyboardInterrupt, CancelledError, GeneratorExit: the worker ends, the step did not fail.
+            yield from self._giving_up(type(error).__name__)
+            return False
+        if error is not None:
+            self._end_with(error)
+            if self._is_loop:
+                log.warning("%r failed", self, exc_info=error)
+        yield from self._finishing()
+        return error is not None and self._is_loop
+
+    def _finishing(self) -> Flow[None]:
+        """Records the result, in a loop together with the claim of the next step."""
+        if not self._is_loop:
+            yield from self._sending(None)
+            return
+        following = _next_claim(self._claim, self._home._patience)
+        try:
+            line = yield from self._sending(following)
+        except LeaseLost:
+            self._log_loss()
+            return
+        if line is not None and following is not None:
+            self._following = self._home._new_task(line, following, True)
+
+    def _sending(self, following: Optional[Claim]) -> Flow[Optional[Mapping[str, Any]]]:
+        """Records the receipt, and returns the next task, if there is one."""
+        if self._is_over:
+            return None
+        self.check()
+        report = self._report(following)
+        self._is_reporting = True
+        try:
+            answer = yield from reporting(report)
+        except LeaseLost as lost:
+            self._lost = lost
+            raise
+        except (LedgerError, GeneratorExit):
+            raise
+        except BaseException:
+            yield from _repeating(report)
+            raise
+        finally:
+            self._end()
+        self.result = cast(Any, answer.line("receipt"))
+        return answer.line("task")
+
+    def _giving_up(self, reason: str, has_begun: bool = True) -> Flow[None]:
+        """Releases the attempt, if it is not over."""
+        if not self._is_over and not self.is_lost:
+            yield from releasing(self.token, has_begun, reason)
+        self._end()
+
+    def _log_loss(self) -> None:
+        log.warning("%r is lost: %s", self, self._lost)
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._ended.set()
 
     # Outputs that are too long for a message.
 
@@ -215,17 +323,18 @@ class TaskBase:
 
     def _in_file(self, text: str, suffix: str, paths: list[str]) -> dict[str, Any]:
         """Writes JSON into a durable file."""
-        if self._files is None:
+        files = self._home._files
+        if files is None:
             raise LedgerError("an output of more than 8 MiB goes by file: name a folder with `files=`")
-        self._files.mkdir(parents=True, exist_ok=True)
-        path = self._files.absolute() / f"{self.token.split('-')[0]}{suffix}.json"
+        files.mkdir(parents=True, exist_ok=True)
+        path = files.absolute() / f"{self.token.split('-')[0]}{suffix}.json"
         content = text.encode()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        folder = os.open(self._files, os.O_RDONLY)
+        folder = os.open(files, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
@@ -234,15 +343,59 @@ class TaskBase:
         return {"artifact": str(path), "bytes": len(content)}
 
 
+class EffectBase:
+    """A side effect. `is_done`: it happened already, in this or an earlier attempt; do not repeat it."""
+
+    def __init__(self, task: TaskBase, key: str, description: str) -> None:
+        self.key = key
+        self.is_done = False
+        self._task = task
+        self._description = description
+
+    def _recording(self, state: str) -> Flow[bool]:
+        """Records the effect. Returns whether the ledger did not know it."""
+        request = {"act": "effect", "token": self._task.token, "key": self.key, "state": state,
+                   "effect": self._description}
+        self._task.check()
+        try:
+            yield from self._task._requesting(request)
+        except Rejected as error:
+            if error.rejection != "effect_known":
+                raise
+            return False
+        return True
+
+    def _announcing(self) -> Flow[None]:
+        """Before the block."""
+        is_new = yield from self._recording("intended")
+        self.is_done = not is_new and self.key not in self._task._announced
+        self._task._announced.add(self.key)
+
+    def _confirming(self, error: Optional[BaseException]) -> Flow[None]:
+        """After the block."""
+        if error is None and not self.is_done:
+            yield from self._recording("committed")
+
+
 def _cost(money: float, tokens: int) -> dict[str, int]:
     return {"money_micros": round(money * 1e6), "tokens": tokens}
 
 
-def next_claim(task: TaskBase, patience: float = PATIENCE) -> Optional[Claim]:
+def _next_claim(claim: Claim, patience: float) -> Optional[Claim]:
     """The claim of the next step in the same commit. A lease of one's own cannot be stated there."""
-    claim = task._claim
     if claim.lease is not None or claim.run is None:
         return None
     return Claim(
         run=claim.run, worker=claim.worker, owners=claim.owners, tags=claim.tags, wait=claim.wait, patience=patience
     )
+
+
+def _repeating(report: Report) -> Flow[None]:
+    """An interrupt came while the receipt was sent: sends it again, shortly, and keeps no next step."""
+    report.patience = 2.0
+    try:
+        task = (yield from reporting(report)).line("task")
+    except LedgerError:
+        return
+    if task is not None:
+        yield from releasing(str(task["token"]), False, "interrupted")
