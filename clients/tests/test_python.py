@@ -231,6 +231,32 @@ class Leases(Case):
         with self.ledger.claim("r", wait=60) as again:
             self.assertEqual(again.attempt, 2)
 
+    def test_step_of_a_killed_worker_is_free_long_before_its_lease_expires(self):
+        self.ledger.propose(plan({"id": "a"}, {"id": "b"}, lease=36_000), "r")
+        code = "import os, signal, sys\nfrom plan_ledger import Ledger\nfor task in Ledger(sys.argv[1]).work('r'):\n" \
+               " with task:\n  if task.id == 'b':\n   os.kill(os.getpid(), signal.SIGKILL)\n"
+        # The server of the killed worker ends with it, and that of this test does not.
+        for is_served in (False, True):
+            if is_served:
+                self.ledger.note("served")
+            else:
+                self.ledger.close()
+            process = subprocess.run(
+                [sys.executable, "-c", code, str(self.folder)], env={**os.environ, "PYTHONPATH": str(SOURCE)}, check=False,
+            )
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+            started = time.monotonic()
+            task = self.ledger.claim("r", wait=600)
+            self.assertEqual(task.id, "b")
+            self.assertGreater(task.attempt, 1)
+            self.assertLess(time.monotonic() - started, 300)
+            if not is_served:
+                self.ledger._drive(task._giving_up("the next worker is killed, too", has_begun=False))
+        task.done()
+        task.finish()
+        self.assertEqual(list((self.folder / "work/claims").iterdir()), [])
+        self.assertEqual([event["cause"] for event in self.records("attempt_lost")].count("runner_died"), 2)
+
     def test_lease_of_its_own_is_used_in_a_loop(self):
         self.ledger.propose(plan({"id": "a"}, {"id": "b"}, lease=3), "r")
         for task in self.ledger.work("r", lease=30):

@@ -192,6 +192,24 @@ place("lease is renewed while the body works", async ({ ledger, records }) => {
   assert.ok(records("lease_renewed").length >= 3);
 });
 
+place("step of a killed worker is free long before its lease expires", async ({ folder, ledger, records }) => {
+  await ledger.propose(withLease(36_000, { id: "a" }, { id: "b" }), { run: "r" });
+  await ledger.close();
+  const { child, ended } = await started(
+    folder,
+    "for await (const task of new Ledger(folder).work('r')) await task.do(() => { if (task.id === 'b') { console.log('begun'); return new Promise((done) => setTimeout(done, 60000)); } });",
+  );
+  child.kill("SIGKILL");
+  assert.equal((await ended).signal, "SIGKILL");
+  const begun = performance.now();
+  const task = await ledger.claim("r", { wait: 600 });
+  assert.deepEqual([task.id, task.attempt], ["b", 2]);
+  assert.ok(performance.now() - begun < 300_000);
+  await task.do(() => {});
+  assert.deepEqual(readdirSync(join(folder, "work/claims")), []);
+  assert.equal(records("attempt_lost").at(-1).cause, "runner_died");
+});
+
 place("lost lease is thrown, aborts the signal, and does not end a loop", async ({ ledger, records, warnings }) => {
   await ledger.propose(withLease(3, { id: "a" }), { run: "r" });
   const release = { act: "release_step", run: "r", step: "a", by: "a person" };

@@ -81,6 +81,7 @@ export class Ledger {
     const own = this.#folder === undefined ? undefined : join(this.#folder, "work", "outputs");
     this.#home = {
       caller: new Caller(transport, launcher, patience * 1000),
+      folder: this.#folder,
       files: options.files ?? own,
       held: new Set(),
       warn: options.warn ?? ((message, error) => console.error(`plan-ledger: ${message}:`, error)),

@@ -3,6 +3,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { join, resolve } from "node:path";
 
+import { forgetClaim, keepClaim } from "./claims.js";
 import { Failure, LeaseLost, LedgerError, Rejected, Replan, failureClass } from "./errors.js";
 import { OUTPUT_MAX, newKey } from "./flow.js";
 import { lineOf } from "./transport.js";
@@ -19,6 +20,7 @@ const MEMBER_MIN = 64 << 10;
  * What tasks need of their ledger.
  * @typedef {object} Home
  * @property {Caller} caller
+ * @property {string | undefined} folder the ledger's folder; undefined over HTTP
  * @property {string | undefined} files the folder for outputs that are too long for a message
  * @property {Set<Task>} held tasks that are not over
  * @property {(message: string, error?: unknown) => void} warn
@@ -41,6 +43,7 @@ export class Task {
   #isReporting = false;
   #isOver = false;
   #leaseEnd;
+  #record;
   #announced = new Set();
   #aborting = new AbortController();
 
@@ -63,6 +66,7 @@ export class Task {
     /** @internal */
     this.isLoop = isLoop;
     this.#leaseEnd = line.lease_until_micros / 1000;
+    this.#record = keepClaim(home.folder, line);
     home.held.add(this);
     this.#renewLater();
   }
@@ -379,6 +383,7 @@ export class Task {
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#home.held.delete(this);
+    forgetClaim(this.#record);
   }
 
   /** The time between two renewals, in milliseconds: a third of the lease as claimed, as planned, or as the clock says. */

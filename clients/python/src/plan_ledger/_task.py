@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Protocol, Sequence, cast
 
+from ._claims import forget_claim, keep_claim
 from ._flow import ANSWER_WAIT, OUTPUT_MAX, Answer, Claim, Flow, Report, calling, releasing, reporting
 from .errors import Failure, LeaseLost, LedgerError, Rejected, Replan, failure_class
 
@@ -61,6 +62,7 @@ class TaskBase:
         self._claim = claim
         self._is_loop = is_loop
         self._following: Optional[TaskBase] = None
+        self._record = keep_claim(home._folder, line)
         self._receipt: Optional[dict[str, Any]] = None
         self._log_tail = ""
         self._is_over = False
@@ -303,6 +305,7 @@ class TaskBase:
     def _end(self) -> None:
         self._is_over = True
         self._ended.set()
+        forget_claim(self._record)
 
     # Outputs that are too long for a message.
 
