@@ -111,6 +111,7 @@ mod terminal;
 mod time_travel;
 mod traces;
 mod unreadable_sectors;
+mod upgrade;
 mod verify;
 mod verify_derived;
 mod workflows;
