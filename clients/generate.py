@@ -21,6 +21,8 @@ Schema = dict[str, Any]
 
 # Lines that answer no request, and that the clients read.
 FURTHER_LINES = ["any.error", "get.variable", "serve.serving"]
+# Limits of values, which a type does not state.
+LIMITS = {"format", "minimum", "maximum", "minLength", "maxLength", "default"}
 # Commands with lines of the same names as those of requests, but of their own form.
 OTHER_COMMANDS = ("run.", "work.", "inspect.", "archive.")
 
@@ -87,6 +89,24 @@ class Definitions:
         assert name not in self.named, name
         return name
 
+    def merge_views(self) -> None:
+        """Removes the types of answers that are defined as those of requests, also through what they refer to."""
+        # The types within `PlanView` begin with its name.
+        bases = {name: name.replace("View", "", 1) for name in self.named if "View" in name}
+        same = {name: base for name, base in bases.items() if base in self.named}
+
+        def renamed(schema: Any) -> Any:
+            if isinstance(schema, dict):
+                return {key: same.get(each, each) if key == "ref" else renamed(each) for key, each in schema.items()
+                        if key not in LIMITS and (key, each) != ("additionalProperties", False)}
+            return [renamed(each) for each in schema] if isinstance(schema, list) else schema
+
+        # All are taken as equal, until two differ even so.
+        while differing := [name for name, base in same.items() if renamed(self.named[name]) != renamed(self.named[base])]:
+            for name in differing:
+                del same[name]
+        self.named = {name: renamed(schema) for name, schema in self.named.items() if name not in same}
+
     @staticmethod
     def tag(schema: Schema, number: int) -> str:
         """The word that tells a variant from others."""
@@ -125,6 +145,7 @@ def load() -> Definitions:
     missing = answers - set(dict(types.lines))
     assert not missing, f"no line answers with {missing}"
     types.lines.sort()
+    types.merge_views()
     return types
 
 

@@ -245,8 +245,6 @@ export interface Gate {
 
 /** A value that a run needs from its start. */
 export interface PlanInput {
-  /** Its value if none is given; without one, a value must be given. */
-  default?: Json;
   /** What it is, for people. */
   title?: string;
   /** Its type. */
@@ -1332,11 +1330,11 @@ export interface PlanBrief {
 /** A plan, as its author wrote it. */
 export interface PlanView {
   /** Join points over steps; a step depends on one by naming it in `after`. */
-  barriers?: Array<BarrierView>;
+  barriers?: Array<Barrier>;
   /** Budget of a run of this plan. */
-  budget?: BudgetView;
+  budget?: Budget;
   /** Maximum numbers of attempts in flight in a run of this plan. */
-  caps?: CapsView;
+  caps?: Caps;
   /** Background, passed to every worker. */
   context?: string;
   /**
@@ -1351,70 +1349,27 @@ export interface PlanView {
   /** Data of other tools, stored unchanged. */
   extra?: Record<string, Json>;
   /** How failures are handled. */
-  failure?: FailurePolicyView;
+  failure?: FailurePolicy;
   /** A person must approve the plan before it becomes active. */
-  gate?: GateView | null;
+  gate?: Gate | null;
   /** Purpose of the plan, passed to every worker. */
   goal?: string;
   /** Values that a run needs from its start, by the name of their variable. */
-  inputs?: Record<string, PlanInputView>;
+  inputs?: Record<string, PlanInput>;
   /** Open questions. */
   open_questions?: Array<string>;
   /** The state that the plan leads to. */
   outcome?: string;
   /** Named groups of steps. They impose no order. */
-  phases?: Array<PhaseView>;
+  phases?: Array<Phase>;
   /** Known risks. */
   risks?: Array<string>;
   /** The steps, in plan order. */
   steps: Array<StepView>;
   /** Criteria of the whole plan, which must hold before a run is done. */
-  test_criteria?: Array<CriterionView>;
+  test_criteria?: Array<Criterion>;
   /** Title in one line. */
   title?: string;
-}
-
-/** A join point over named steps. */
-export interface BarrierView {
-  /** Seconds after the start of the run until it breaks unless it was released. */
-  deadline_seconds?: number | null;
-  /** Name that `after` uses, unique among steps and barriers. */
-  id: string;
-  /** Ids of the member steps. */
-  members: Array<string>;
-  /** How many members must arrive. */
-  needs?: BarrierNeedsView;
-  /** What happens when it breaks. */
-  on_break?: OnBreak;
-  /** Title in one line. */
-  title?: string;
-}
-
-/** This many members. */
-export interface BarrierNeedsViewAtLeast {
-  at_least: number;
-}
-
-/** The budget of a run. */
-export interface BudgetView {
-  /** Attempts. */
-  attempts?: number | null;
-  /** Money, in millionths of the currency unit. */
-  money_micros?: number | null;
-  /** Tokens, in and out together. */
-  tokens?: number | null;
-  /** Seconds of wall time. */
-  wall_seconds?: number | null;
-}
-
-/** Maximum numbers of attempts in flight. */
-export interface CapsView {
-  /** For each named owner. */
-  owners?: Record<string, number>;
-  /** In the whole run. */
-  run?: number | null;
-  /** For each named tag or resource. */
-  tags?: Record<string, number>;
 }
 
 /** Default values for steps. */
@@ -1449,127 +1404,10 @@ export interface RetryPolicyView {
   per_class?: Record<string, number>;
 }
 
-/** How failures are handled in a run of the plan. */
-export interface FailurePolicyView {
-  /** Decider. */
-  decider?: Decider;
-  /**
-   * Maximum number of replacement versions in one run. Changes of scope, extensions and the
-   * first active version do not count.
-   */
-  max_replans?: number | null;
-  /** Rules of the plan: the first that matches decides. */
-  rules?: Array<FailureRuleView>;
-}
-
-/** A failure rule. */
-export interface FailureRuleView {
-  /** Name in the records of its decisions, unique among the rules. */
-  id: string;
-  /** The action. */
-  then: FailureActionView;
-  /** The failures that it matches; all by default. */
-  when?: FailureMatchView;
-}
-
-/** Request a new plan, from a named step or from the failed one. */
-export interface FailureActionViewReplan {
-  replan: FailureActionViewReplanReplan;
-}
-
-export interface FailureActionViewReplanReplan {
-  /** Id of the first step whose work should be redone. */
-  from?: string | null;
-}
-
-/** Ask a person. */
-export interface FailureActionViewEscalate {
-  escalate: FailureActionViewEscalateEscalate;
-}
-
-export interface FailureActionViewEscalateEscalate {
-  /** Seconds until the question times out. */
-  deadline_seconds?: number | null;
-  /** What happens if there is no answer in time. */
-  on_timeout?: OnTimeoutView | null;
-  /** Addressee. */
-  to?: string | null;
-}
-
-/** Ask another person. */
-export interface OnTimeoutViewEscalateTo {
-  escalate_to: string;
-}
-
-/** Use this answer. */
-export interface OnTimeoutViewAnswer {
-  answer: string;
-}
-
-/** The failures that a rule matches: every field that is set must match. */
-export interface FailureMatchView {
-  /** CEL expression over the variables, `output`, `failure` and `budget`. */
-  cel?: string | null;
-  /** Class of the failure. */
-  class?: FailureClass | null;
-  /** Whether the work of the attempt took effect. */
-  disposition?: Disposition | null;
-  /** The step's own name for its failures: see `failure_class` of a step. */
-  failure_class?: string | null;
-  /**
-   * Number of the failure of the step, from 1: the rule matches this failure and every later
-   * one.
-   */
-  failures?: number | null;
-  /** Text that the message contains. */
-  message?: string | null;
-  /** Owner of the step. */
-  owner?: string | null;
-  /** Id of the step. */
-  step?: string | null;
-  /** A tag of the step. */
-  tag?: string | null;
-}
-
-/** A gate: a person must approve before the step is dispatched. */
-export interface GateView {
-  /** Seconds until the question times out. */
-  deadline_seconds?: number | null;
-  /** What happens if there is no answer in time. */
-  on_timeout?: OnTimeoutView | null;
-  /**
-   * The answers that do the step, instead of yes and no: the chosen one is its output. `value`
-   * takes any JSON value.
-   */
-  options?: Array<string>;
-  /** The question. */
-  question: string;
-  /** Addressee. */
-  to?: string | null;
-}
-
-/** A value that a run needs from its start. */
-export interface PlanInputView {
-  /** Its value if none is given; without one, a value must be given. */
-  default?: Json;
-  /** What it is, for people. */
-  title?: string;
-  /** Its type. */
-  type?: InputType;
-}
-
-/** A named group of steps. */
-export interface PhaseView {
-  /** Name that steps use. */
-  id: string;
-  /** Title in one line. */
-  title?: string;
-}
-
 /** One piece of work, done by one worker in one attempt. */
 export interface StepView {
   /** Criteria that must hold before it is accepted. */
-  acceptance?: Array<CriterionView>;
+  acceptance?: Array<Criterion>;
   /** Ids of the steps and barriers that it depends on. */
   after?: Array<string>;
   /** Files that it may change. */
@@ -1597,9 +1435,9 @@ export interface StepView {
    */
   failure_hints?: Record<string, FailureClass>;
   /** Fallback, used when it fails. */
-  fallback?: FallbackView | null;
+  fallback?: Fallback | null;
   /** A person must approve the step first. */
-  gate?: GateView | null;
+  gate?: Gate | null;
   /** What the worker is to achieve. */
   goal?: string;
   /** Name of the step, unique among steps and barriers. */
@@ -1641,52 +1479,6 @@ export interface StepView {
   title?: string;
   /** Tools that the worker may use. */
   tools?: Array<string>;
-}
-
-export interface CriterionViewText {
-  text: string;
-}
-
-export interface CriterionViewCommand {
-  command: string;
-}
-
-export interface CriterionViewCel {
-  cel: string;
-}
-
-/** Another step of the plan. */
-export interface FallbackViewStep {
-  step: string;
-}
-
-/** The same step, done by another owner. */
-export interface FallbackViewOwner {
-  owner: string;
-}
-
-/** A value used as its output, up to a maximum age. */
-export interface FallbackViewValue {
-  value: FallbackViewValueValue;
-}
-
-export interface FallbackViewValueValue {
-  /** Maximum age in seconds. */
-  max_age_seconds?: number | null;
-  /** The value. */
-  value: Json;
-}
-
-/** The value of a variable, up to a maximum age. */
-export interface FallbackViewVariable {
-  variable: FallbackViewVariableVariable;
-}
-
-export interface FallbackViewVariableVariable {
-  /** Maximum age in seconds. */
-  max_age_seconds?: number | null;
-  /** The variable. */
-  name: string;
 }
 
 /** The neighbours of a step, in plan order. */
@@ -2073,21 +1865,6 @@ export type ScopeKind = "ledger" | "run" | "owner" | "tag";
 
 /** The type of a file. */
 export type FileState = "file" | "folder" | "long" | "absent" | "other";
-
-/** How many members of a barrier must arrive. */
-export type BarrierNeedsView = "all" | "any" | BarrierNeedsViewAtLeast;
-
-/** The action of a failure rule. */
-export type FailureActionView = "retry" | "fallback" | FailureActionViewReplan | FailureActionViewEscalate | "fail" | "abort";
-
-/** What happens when a question times out. */
-export type OnTimeoutView = OnTimeoutViewEscalateTo | OnTimeoutViewAnswer | "abort";
-
-/** What must hold: a text, or a map with one of text, command, cel. */
-export type CriterionView = string | CriterionViewText | CriterionViewCommand | CriterionViewCel;
-
-/** The fallback of a step, used when it fails. */
-export type FallbackView = FallbackViewStep | FallbackViewOwner | FallbackViewValue | FallbackViewVariable;
 
 /** A dimension of a budget. */
 export type BudgetPart = "money" | "tokens" | "attempts" | "wall";

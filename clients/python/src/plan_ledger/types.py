@@ -249,8 +249,6 @@ class Gate(_GateRequired, total=False):
 
 class PlanInput(TypedDict, total=False):
     """A value that a run needs from its start."""
-    # Its value if none is given; without one, a value must be given.
-    default: Any
     # What it is, for people.
     title: str
     # Its type.
@@ -1427,11 +1425,11 @@ class _PlanViewRequired(TypedDict):
 class PlanView(_PlanViewRequired, total=False):
     """A plan, as its author wrote it."""
     # Join points over steps; a step depends on one by naming it in `after`.
-    barriers: list[BarrierView]
+    barriers: list[Barrier]
     # Budget of a run of this plan.
-    budget: BudgetView
+    budget: Budget
     # Maximum numbers of attempts in flight in a run of this plan.
-    caps: CapsView
+    caps: Caps
     # Background, passed to every worker.
     context: str
     # Whether the plan is extended during the run: the run does not end when its steps are done,
@@ -1444,71 +1442,25 @@ class PlanView(_PlanViewRequired, total=False):
     # Data of other tools, stored unchanged.
     extra: dict[str, Any]
     # How failures are handled.
-    failure: FailurePolicyView
+    failure: FailurePolicy
     # A person must approve the plan before it becomes active.
-    gate: Union[GateView, None]
+    gate: Union[Gate, None]
     # Purpose of the plan, passed to every worker.
     goal: str
     # Values that a run needs from its start, by the name of their variable.
-    inputs: dict[str, PlanInputView]
+    inputs: dict[str, PlanInput]
     # Open questions.
     open_questions: list[str]
     # The state that the plan leads to.
     outcome: str
     # Named groups of steps. They impose no order.
-    phases: list[PhaseView]
+    phases: list[Phase]
     # Known risks.
     risks: list[str]
     # Criteria of the whole plan, which must hold before a run is done.
-    test_criteria: list[CriterionView]
+    test_criteria: list[Criterion]
     # Title in one line.
     title: str
-
-
-class _BarrierViewRequired(TypedDict):
-    # Name that `after` uses, unique among steps and barriers.
-    id: str
-    # Ids of the member steps.
-    members: list[str]
-
-
-class BarrierView(_BarrierViewRequired, total=False):
-    """A join point over named steps."""
-    # Seconds after the start of the run until it breaks unless it was released.
-    deadline_seconds: Union[int, None]
-    # How many members must arrive.
-    needs: BarrierNeedsView
-    # What happens when it breaks.
-    on_break: OnBreak
-    # Title in one line.
-    title: str
-
-
-class BarrierNeedsViewAtLeast(TypedDict):
-    """This many members."""
-    at_least: int
-
-
-class BudgetView(TypedDict, total=False):
-    """The budget of a run."""
-    # Attempts.
-    attempts: Union[int, None]
-    # Money, in millionths of the currency unit.
-    money_micros: Union[int, None]
-    # Tokens, in and out together.
-    tokens: Union[int, None]
-    # Seconds of wall time.
-    wall_seconds: Union[int, None]
-
-
-class CapsView(TypedDict, total=False):
-    """Maximum numbers of attempts in flight."""
-    # For each named owner.
-    owners: dict[str, int]
-    # In the whole run.
-    run: Union[int, None]
-    # For each named tag or resource.
-    tags: dict[str, int]
 
 
 class DefaultsView(TypedDict, total=False):
@@ -1546,124 +1498,6 @@ class RetryPolicyView(_RetryPolicyViewRequired, total=False):
     per_class: dict[str, int]
 
 
-class FailurePolicyView(TypedDict, total=False):
-    """How failures are handled in a run of the plan."""
-    # Decider.
-    decider: Decider
-    # Maximum number of replacement versions in one run. Changes of scope, extensions and the
-    # first active version do not count.
-    max_replans: Union[int, None]
-    # Rules of the plan: the first that matches decides.
-    rules: list[FailureRuleView]
-
-
-class _FailureRuleViewRequired(TypedDict):
-    # Name in the records of its decisions, unique among the rules.
-    id: str
-    # The action.
-    then: FailureActionView
-
-
-class FailureRuleView(_FailureRuleViewRequired, total=False):
-    """A failure rule."""
-    # The failures that it matches; all by default.
-    when: FailureMatchView
-
-
-class FailureActionViewReplan(TypedDict):
-    """Request a new plan, from a named step or from the failed one."""
-    replan: FailureActionViewReplanReplan
-
-
-_FailureActionViewReplanReplanMembers = TypedDict("_FailureActionViewReplanReplanMembers", {
-    "from": "Union[str, None]",
-}, total=False)
-
-
-class FailureActionViewReplanReplan(_FailureActionViewReplanReplanMembers):
-    pass
-
-
-class FailureActionViewEscalate(TypedDict):
-    """Ask a person."""
-    escalate: FailureActionViewEscalateEscalate
-
-
-class FailureActionViewEscalateEscalate(TypedDict, total=False):
-    # Seconds until the question times out.
-    deadline_seconds: Union[int, None]
-    # What happens if there is no answer in time.
-    on_timeout: Union[OnTimeoutView, None]
-    # Addressee.
-    to: Union[str, None]
-
-
-class OnTimeoutViewEscalateTo(TypedDict):
-    """Ask another person."""
-    escalate_to: str
-
-
-class OnTimeoutViewAnswer(TypedDict):
-    """Use this answer."""
-    answer: str
-
-
-_FailureMatchViewMembers = TypedDict("_FailureMatchViewMembers", {
-    "cel": "Union[str, None]",
-    "class": "Union[FailureClass, None]",
-    "disposition": "Union[Disposition, None]",
-    "failure_class": "Union[str, None]",
-    "failures": "Union[int, None]",
-    "message": "Union[str, None]",
-    "owner": "Union[str, None]",
-    "step": "Union[str, None]",
-    "tag": "Union[str, None]",
-}, total=False)
-
-
-class FailureMatchView(_FailureMatchViewMembers):
-    """The failures that a rule matches: every field that is set must match."""
-
-
-class _GateViewRequired(TypedDict):
-    # The question.
-    question: str
-
-
-class GateView(_GateViewRequired, total=False):
-    """A gate: a person must approve before the step is dispatched."""
-    # Seconds until the question times out.
-    deadline_seconds: Union[int, None]
-    # What happens if there is no answer in time.
-    on_timeout: Union[OnTimeoutView, None]
-    # The answers that do the step, instead of yes and no: the chosen one is its output. `value`
-    # takes any JSON value.
-    options: list[str]
-    # Addressee.
-    to: Union[str, None]
-
-
-class PlanInputView(TypedDict, total=False):
-    """A value that a run needs from its start."""
-    # Its value if none is given; without one, a value must be given.
-    default: Any
-    # What it is, for people.
-    title: str
-    # Its type.
-    type: InputType
-
-
-class _PhaseViewRequired(TypedDict):
-    # Name that steps use.
-    id: str
-
-
-class PhaseView(_PhaseViewRequired, total=False):
-    """A named group of steps."""
-    # Title in one line.
-    title: str
-
-
 class _StepViewRequired(TypedDict):
     # Name of the step, unique among steps and barriers.
     id: str
@@ -1672,7 +1506,7 @@ class _StepViewRequired(TypedDict):
 class StepView(_StepViewRequired, total=False):
     """One piece of work, done by one worker in one attempt."""
     # Criteria that must hold before it is accepted.
-    acceptance: list[CriterionView]
+    acceptance: list[Criterion]
     # Ids of the steps and barriers that it depends on.
     after: list[str]
     # Files that it may change.
@@ -1696,9 +1530,9 @@ class StepView(_StepViewRequired, total=False):
     # class.
     failure_hints: dict[str, FailureClass]
     # Fallback, used when it fails.
-    fallback: Union[FallbackView, None]
+    fallback: Union[Fallback, None]
     # A person must approve the step first.
-    gate: Union[GateView, None]
+    gate: Union[Gate, None]
     # What the worker is to achieve.
     goal: str
     # Whether it may be repeated.
@@ -1736,58 +1570,6 @@ class StepView(_StepViewRequired, total=False):
     title: str
     # Tools that the worker may use.
     tools: list[str]
-
-
-class CriterionViewText(TypedDict):
-    text: str
-
-
-class CriterionViewCommand(TypedDict):
-    command: str
-
-
-class CriterionViewCel(TypedDict):
-    cel: str
-
-
-class FallbackViewStep(TypedDict):
-    """Another step of the plan."""
-    step: str
-
-
-class FallbackViewOwner(TypedDict):
-    """The same step, done by another owner."""
-    owner: str
-
-
-class FallbackViewValue(TypedDict):
-    """A value used as its output, up to a maximum age."""
-    value: FallbackViewValueValue
-
-
-class _FallbackViewValueValueRequired(TypedDict):
-    # The value.
-    value: Any
-
-
-class FallbackViewValueValue(_FallbackViewValueValueRequired, total=False):
-    # Maximum age in seconds.
-    max_age_seconds: Union[int, None]
-
-
-class FallbackViewVariable(TypedDict):
-    """The value of a variable, up to a maximum age."""
-    variable: FallbackViewVariableVariable
-
-
-class _FallbackViewVariableVariableRequired(TypedDict):
-    # The variable.
-    name: str
-
-
-class FallbackViewVariableVariable(_FallbackViewVariableVariableRequired, total=False):
-    # Maximum age in seconds.
-    max_age_seconds: Union[int, None]
 
 
 class Nearby(TypedDict):
@@ -2175,21 +1957,6 @@ ScopeKind = Literal["ledger", "run", "owner", "tag"]
 
 # The type of a file.
 FileState = Literal["file", "folder", "long", "absent", "other"]
-
-# How many members of a barrier must arrive.
-BarrierNeedsView = Union[Literal["all", "any"], BarrierNeedsViewAtLeast]
-
-# The action of a failure rule.
-FailureActionView = Union[Literal["retry", "fallback", "fail", "abort"], FailureActionViewReplan, FailureActionViewEscalate]
-
-# What happens when a question times out.
-OnTimeoutView = Union[Literal["abort"], OnTimeoutViewEscalateTo, OnTimeoutViewAnswer]
-
-# What must hold: a text, or a map with one of text, command, cel.
-CriterionView = Union[str, CriterionViewText, CriterionViewCommand, CriterionViewCel]
-
-# The fallback of a step, used when it fails.
-FallbackView = Union[FallbackViewStep, FallbackViewOwner, FallbackViewValue, FallbackViewVariable]
 
 # A dimension of a budget.
 BudgetPart = Literal["money", "tokens", "attempts", "wall"]
