@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::plan::event::step_status::StepStatus;
 use crate::plan::model::budget::Limits;
+use crate::plan::model::route::is_person;
 use crate::plan::state::account::Account;
 use crate::plan::state::run::{Run, RunStatus};
 use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
@@ -14,7 +15,8 @@ use crate::plan::value::ids::{Micros, StepNumber, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutionState {
-    /// Steps in flight, reported, or with an unknown outcome, by number, with their ids.
+    /// Steps at which the run is, by number, with their ids: in flight, reported, with an unknown
+    /// outcome, before a retry, or waiting for a person.
     #[serde(rename = "current_step")]
     pub current: BTreeMap<StepNumber, String>,
     /// Accepted and skipped steps.
@@ -68,16 +70,18 @@ pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
         plan_version: run.active,
     };
     for (step, number) in run.steps.iter().zip((1..).map(StepNumber)) {
+        let is_for_person = || step.owner().is_some_and(is_person);
         let list = match step.status {
-            StepStatus::Dispatched | StepStatus::Reported | StepStatus::OutcomeUnknown => {
-                &mut state.current
-            }
+            StepStatus::Dispatched
+            | StepStatus::Reported
+            | StepStatus::OutcomeUnknown
+            | StepStatus::Delayed
+            | StepStatus::Gated => &mut state.current,
+            StepStatus::Ready if is_for_person() => &mut state.current,
             StepStatus::Accepted | StepStatus::Skipped => &mut state.completed,
             StepStatus::Failed | StepStatus::Cancelled => &mut state.failed,
             StepStatus::Removed => continue,
-            StepStatus::Waiting | StepStatus::Ready | StepStatus::Gated | StepStatus::Delayed => {
-                &mut state.pending
-            }
+            StepStatus::Waiting | StepStatus::Ready => &mut state.pending,
         };
         let is_pending = matches!(
             step.status,
@@ -88,7 +92,9 @@ pub fn execution_state(run: &Run, now: Timestamp) -> ExecutionState {
             plan.is_some_and(|plan| plan.condition().is_some()) && step.hold().condition.is_none();
         let mark = if is_open { "?" } else { "" };
         list.insert(number, format!("{}{mark}", step.id()));
-        let granted = u32::from(is_pending && step.failures > 0);
+        // A person who is asked about a failure may decide against a retry.
+        let is_granted = is_pending && step.status != StepStatus::Gated;
+        let granted = u32::from(is_granted && step.failures > 0);
         let retries = step.attempts.saturating_sub(1).saturating_add(granted).min(step.attempts);
         if retries > 0 {
             state.retries_used.insert(step.id().to_owned(), retries);
