@@ -4,6 +4,7 @@
 //! command changes nothing until its events are applied.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -19,6 +20,7 @@ use crate::plan::model::plan::Plan;
 use crate::plan::model::policy::FailureSettings;
 use crate::plan::model::route::Route;
 use crate::plan::model::step::FailureClass;
+use crate::plan::state::compact::plan::CompactPlan;
 use crate::plan::state::run::Run;
 use crate::plan::value::detached::Salt;
 use crate::plan::value::ids::{AttemptToken, ContentHash, Micros, RunId, StepNumber};
@@ -416,6 +418,13 @@ impl PlanDraft {
     #[must_use]
     pub fn hash(&self) -> ContentHash {
         self.hash
+    }
+
+    /// The plan as a version of a run has it, and the hashes of its steps.
+    pub(crate) fn compact(&self) -> (Arc<CompactPlan>, Vec<ContentHash>) {
+        let mut plan = (*self.header).clone();
+        plan.steps = self.steps.iter().map(|each| (*each.step).clone()).collect();
+        (Arc::new(plan.into()), self.steps.iter().map(|each| each.hash).collect())
     }
 
     /// The same draft with where it comes from. The confidence is taken from the plan.

@@ -38,7 +38,7 @@ use crate::commands::{
 use crate::json::JsonLine;
 #[cfg(test)]
 use crate::json::event_definition;
-use crate::output::{PlanDiffJson, ProgressLine, SummaryLine, WaitsLine};
+use crate::output::{PlanDiffLine, ProgressLine, SummaryLine, WaitsLine};
 use crate::protocol::{ErrorLine, RolledBackLine, TrustsLine};
 
 /// Gives each line its `type`, and adds all of them to the published schema.
@@ -80,7 +80,7 @@ json_lines! {
     "decision" of inspect => views::approvals::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;
     "derived_damage" of inspect => DerivedDamageLine<'_>;
-    "diff" of plan_diff => PlanDiffJson<'_>;
+    "diff" of plan_diff => PlanDiffLine<'_>;
     "error" of any => ErrorLine;
     "ended" of run => run::EndedLine<'_>;
     "ended_run" of inspect => views::summary::EndedRunLine<'_>;

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempts::leaves_unknown_outcome;
+use crate::plan::command::PlanDraft;
 use crate::plan::event::plan_event::PlanActivated;
 use crate::plan::event::question::{RELEASE, WAIT};
 use crate::plan::event::run_event::Origin;
@@ -91,6 +92,15 @@ impl Run {
         let proposed = self.versions.get(place)?;
         let redone = self.request.as_ref().and_then(|request| request.from);
         Some(activation(self, version, (&proposed.plan, &proposed.step_hashes), redone))
+    }
+
+    /// What a plan would keep and discard as the next version of this run.
+    #[must_use]
+    pub fn preview_draft(&self, draft: &PlanDraft) -> PlanActivated {
+        let version = u32::try_from(self.versions.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let redone = self.request.as_ref().and_then(|request| request.from);
+        let (plan, hashes) = draft.compact();
+        activation(self, version, (&plan, &hashes), redone)
     }
 }
 

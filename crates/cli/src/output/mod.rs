@@ -30,7 +30,7 @@ mod word;
 pub(crate) use atomic_file::{AtomicFile, expect_absent};
 pub(crate) use budget::{cost_text, limits_text, money_text, paused_text, warning_text};
 pub(crate) use export::{ExportRange, write_export};
-pub(crate) use plan_diff::{PlanDiffJson, plan_diff_text};
+pub(crate) use plan_diff::{PlanDiffJson, PlanDiffLine, plan_diff_text, redone_steps, redone_text};
 pub(crate) use print::{
     print_answer, print_answer_aside, print_error, print_json, print_line, print_message,
     print_raw, print_raw_to, print_result, print_text, wrapped_text,

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use plan_ledger::internals::plan::{ChangedStep, FieldChange, PlanDiff, WorkChange};
+use plan_ledger::Run;
+use plan_ledger::internals::plan::{ChangedStep, FieldChange, PlanActivated, PlanDiff, WorkChange};
+
+use super::render::escape_control;
 
 /// The differences between two plans.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -87,6 +90,37 @@ impl<'a> From<&'a FieldChange> for FieldChangeJson<'a> {
         let FieldChange { name, old, new } = field;
         let (change, _) = change(field);
         Self { change, field: name, new: new.as_ref(), old: old.as_ref() }
+    }
+}
+
+/// The differences between two plans, and what the change would cost a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PlanDiffLine<'a> {
+    #[serde(flatten)]
+    pub(crate) differences: PlanDiffJson<'a>,
+    /// The ids of steps whose work the new plan would discard or have done again, in the run whose plan is
+    /// the old one; null for two files.
+    pub(crate) redone: Option<Vec<String>>,
+}
+
+/// The ids of the steps whose work an activation discards or has done again.
+pub(crate) fn redone_steps(run: &Run, activated: &PlanActivated) -> Vec<String> {
+    let PlanActivated { invalidated, removed, .. } = activated;
+    let worked = removed.iter().filter(|number| {
+        run.step(**number).is_some_and(|step| step.attempts > 0 || step.status.is_closed())
+    });
+    let ids = invalidated.iter().chain(worked).filter_map(|number| Some(run.step(*number)?.id()));
+    ids.map(str::to_owned).collect()
+}
+
+/// One line about the work that a new version discards; empty if it discards none.
+pub(crate) fn redone_text(steps: &[String]) -> String {
+    match steps {
+        [] => String::new(),
+        steps => {
+            let names: Vec<_> = steps.iter().map(|id| escape_control(id)).collect();
+            format!("work that is discarded or done again: {}", names.join(", "))
+        }
     }
 }
 

@@ -149,10 +149,8 @@ pub(super) fn propose(
         return Ok(events);
     }
     events.push(approval_event(run.id, version, draft.hash));
-    let mut plan = (*draft.header).clone();
-    plan.steps = draft.steps.iter().map(|each| (*each.step).clone()).collect();
-    let hashes: Vec<ContentHash> = draft.steps.iter().map(|each| each.hash).collect();
-    let plan = (&Arc::new(plan.into()), &hashes[..]);
+    let (plan, hashes) = draft.compact();
+    let plan = (&plan, &hashes[..]);
     events.extend(activation_events(state, now, run, version, (plan, redone), AUTOMATIC));
     Ok(events)
 }

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use plan_ledger::Plan;
+use plan_ledger::internals::files::keep_ids;
+use plan_ledger::internals::ledger::plan_draft;
 use plan_ledger::internals::plan::diff;
 
-use crate::commands::read_report::keep_ids;
 use crate::commands::read_state::read_state;
 use crate::options::LedgerOption;
-use crate::output::{Code, Failure, PlanDiffJson, escape_control, plan_diff_text, print_result};
+use crate::output::{
+    Code, Failure, PlanDiffJson, PlanDiffLine, escape_control, plan_diff_text, print_result,
+    redone_steps, redone_text,
+};
 use crate::requests::run_or_only;
 
 use super::forms::read;
@@ -22,8 +26,9 @@ Examples:
   ledger plan diff old.yaml new.yaml               two files
   ledger plan diff old.yaml new.yaml --json | jq .reordered
 
-With one plan file, the old plan is the active version of the run. A second word is a plan file if
-there is such a file, else a run.";
+With one plan file, the old plan is the active version of the run, and the last line names the steps whose
+work the file would discard or have done again. A second word is a plan file if there is such a file, else a
+run.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,16 +47,34 @@ pub(super) struct PlanDiffArgs {
 }
 
 pub(super) fn diff_files(args: &PlanDiffArgs) -> Result<Code, Failure> {
-    let (heading, old, new) = match &args.other {
-        Some(new) if is_file(new) => {
-            (String::new(), read(&args.file, None)?.plan, read(new, None)?.plan)
-        }
+    let Compared { heading, old, new, redone } = match &args.other {
+        Some(new) if is_file(new) => Compared {
+            heading: String::new(),
+            old: read(&args.file, None)?.plan,
+            new: read(new, None)?.plan,
+            redone: None,
+        },
         run => of_run(args, run.as_deref())?,
     };
     let difference = diff(&old, &new);
-    let line = PlanDiffJson::from(&difference);
-    print_result(args.json, &line, &format!("{heading}{}", plan_diff_text(&difference)))?;
+    let mut text = format!("{heading}{}", plan_diff_text(&difference));
+    let again = redone_text(redone.as_deref().unwrap_or_default());
+    if !again.is_empty() {
+        text = format!("{text}\n{again}");
+    }
+    let line = PlanDiffLine { differences: PlanDiffJson::from(&difference), redone };
+    print_result(args.json, &line, &text)?;
     Ok(Code::Success)
+}
+
+/// Two plans.
+struct Compared {
+    /// The run and the file, if one of the plans is that of a run.
+    heading: String,
+    old: Plan,
+    new: Plan,
+    /// The steps of the run whose work the new plan would discard.
+    redone: Option<Vec<String>>,
 }
 
 /// Whether a word is meant as a file: there is one, or it is written as a path.
@@ -60,22 +83,25 @@ fn is_file(word: &Path) -> bool {
 }
 
 /// The plan of a run, and that of the file as the run would get it.
-fn of_run(args: &PlanDiffArgs, run: Option<&Path>) -> Result<(String, Plan, Plan), Failure> {
-    let dir = &args.place.dir;
+fn of_run(args: &PlanDiffArgs, run: Option<&Path>) -> Result<Compared, Failure> {
     let name = run.map(|run| run.to_string_lossy().into_owned());
-    let (run, version, old) = read_state(dir, |state| {
+    let mut file = read(&args.file, None)?;
+    read_state(&args.place.dir, |state| {
         let run = run_or_only(state, name.as_deref())?;
         let plan = run.plan().ok_or_else(|| {
             Failure::Usage(format!("run {} has no active plan yet", escape_control(&run.name)))
         })?;
-        Ok((run.name.clone(), run.active, plan.decode()))
-    })?;
-    let mut file = read(&args.file, None)?;
-    keep_ids(&mut file, dir, &run);
-    let heading = format!(
-        "run {}, version {version} -> {}\n",
-        escape_control(&run),
-        escape_control(&args.file.display().to_string())
-    );
-    Ok((heading, old, file.plan))
+        let old = plan.decode();
+        keep_ids(&mut file, &old);
+        // A plan that cannot be proposed has differences, too.
+        let draft = plan_draft(&file.plan).ok();
+        let redone = draft.map(|draft| redone_steps(run, &run.preview_draft(&draft)));
+        let heading = format!(
+            "run {}, version {} -> {}\n",
+            escape_control(&run.name),
+            run.active,
+            escape_control(&args.file.display().to_string())
+        );
+        Ok(Compared { heading, old, new: file.plan, redone })
+    })
 }

@@ -14,7 +14,8 @@ use plan_ledger::{ContentHash, Plan, Question, Run};
 use crate::commands::read_state::read_state;
 use crate::options::{LedgerArgs, RunArg};
 use crate::output::{
-    Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, shell_command,
+    Code, Failure, PlanDiffJson, cost_text, plan_diff_text, print_result, redone_steps,
+    redone_text, shell_command,
 };
 use crate::protocol::counted;
 use crate::requests::{question_about, run_or_only};
@@ -54,13 +55,8 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
     let active = run.plan().map(CompactPlan::decode).unwrap_or_default();
     let plan = version.plan.decode();
     let difference = diff(&active, &plan);
-    let redone: Vec<&str> = run
-        .preview_activation(number)
-        .filter(|_| run.active > 0)
-        .iter()
-        .flat_map(|preview| preview.invalidated.iter().chain(&preview.removed))
-        .filter_map(|number| Some(run.step(*number)?.id()))
-        .collect();
+    let preview = run.preview_activation(number).filter(|_| run.active > 0);
+    let redone = preview.map(|preview| redone_steps(run, &preview)).unwrap_or_default();
     let proposal = ProposalJson {
         active: run.active,
         asked: question.map(|question| &question.asked),
@@ -69,7 +65,7 @@ fn show_proposal(args: &PlanReviewArgs, run: &Run) -> Result<Code, Failure> {
         plan: &plan,
         provenance: version.provenance.as_ref(),
         reason: &version.reason,
-        redone: redone.clone(),
+        redone: &redone,
         steps: version.step_count,
     };
     let line = ReviewLine { proposal: Some(proposal), run: &run.name, version: Some(number) };
@@ -115,7 +111,7 @@ struct ProposalJson<'a> {
     /// The reason for it.
     reason: &'a str,
     /// The ids of steps whose work it discards.
-    redone: Vec<&'a str>,
+    redone: &'a [String],
     /// The number of its steps.
     steps: u32,
 }
@@ -157,13 +153,6 @@ fn steps_text(plan: &Plan) -> String {
     let more = plan.steps.len().saturating_sub(STEPS_SHOWN);
     lines.extend((more > 0).then(|| format!("and {more} more: ledger inspect plan")));
     lines.join("\n")
-}
-
-fn redone_text(steps: &[&str]) -> String {
-    match steps {
-        [] => String::new(),
-        steps => format!("work that is discarded or done again: {}", steps.join(", ")),
-    }
 }
 
 fn heading(run: &Run, number: u32, version: &PlanVersion) -> String {
