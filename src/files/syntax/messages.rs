@@ -27,8 +27,11 @@ pub(crate) fn plain_message(message: &str) -> String {
     }
     if start.starts_with("unknown ") {
         let name = quoted(start).next().unwrap_or_default();
-        let hint = did_you_mean(name, quoted(expected));
         let start = start.replacen("unknown variant", "unknown value", 1);
+        if let Some(text) = without_list(&start, name, quoted(expected)) {
+            return text;
+        }
+        let hint = did_you_mean(name, quoted(expected));
         return format!("{start}, expected {expected}{hint}");
     }
     message.to_owned()
@@ -189,7 +192,26 @@ const MEANT: [(&[&str], &[&str]); 21] = [
     (&["prio"], &["priority"]),
 ];
 
-/// A hint with the known name that an unknown one means, or that is nearest to it, or nothing.
+/// How many known names a message lists. Of more, it names those that are meant.
+const LISTED_MAX: usize = 8;
+
+/// The message about an unknown name where so many names are known that a list of them would hide it:
+/// the names that are meant, and where the list is. None for a short list.
+pub(super) fn without_list<'a>(
+    start: &str,
+    written: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    if known.clone().count() <= LISTED_MAX {
+        return None;
+    }
+    Some(match did_you_mean(written, known).as_str() {
+        "" => format!("{start}; `ledger help plan-file` lists the fields"),
+        hint => format!("{start}{hint} `ledger help plan-file` lists the fields"),
+    })
+}
+
+/// A hint with the known names that an unknown one means, or the one that is nearest to it, or nothing.
 pub(super) fn did_you_mean<'a>(
     written: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -198,10 +220,16 @@ pub(super) fn did_you_mean<'a>(
         written.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     let fields = MEANT.iter().find(|(words, _)| words.contains(&word.as_str()));
     let fields = fields.map_or(&[][..], |(_, fields)| fields);
-    let meant = fields.iter().find_map(|field| known.clone().find(|name| name == field));
-    meant
-        .or_else(|| closest_name(written, known))
-        .map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+    let mut meant: Vec<&str> =
+        fields.iter().filter_map(|field| known.clone().find(|name| name == field)).collect();
+    if meant.is_empty() {
+        meant.extend(closest_name(written, known));
+    }
+    if meant.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = meant.iter().map(|name| format!("`{name}`")).collect();
+    format!("; did you mean {}?", names.join(" or "))
 }
 
 #[cfg(test)]
@@ -217,15 +245,31 @@ mod tests {
             ("needs", "after"),
             ("blocked-by", "after"),
             ("run", "command"),
-            ("description", "goal"),
             ("acceptance_criteria", "acceptance"),
             ("comand", "command"),
         ] {
             let hint = did_you_mean(written, step.into_iter());
             assert_eq!(hint, format!("; did you mean `{meant}`?"), "{written}");
         }
+        let both = "; did you mean `goal` or `title`?";
+        assert_eq!(did_you_mean("summary", step.into_iter()), both);
         assert_eq!(did_you_mean("xyzzy", step.into_iter()), "");
         assert_eq!(did_you_mean("retries", ["id"].into_iter()), "", "a field of another place");
+    }
+
+    /// A plan's step has more than thirty fields: a message that lists them hides what is wrong.
+    #[test]
+    fn long_list_of_names_is_replaced_by_the_nearest_and_the_place_of_the_list() {
+        let names = ["id", "after", "a", "b", "c", "d", "e", "f", "g"];
+        let list = names.map(|name| format!("`{name}`")).join(", ");
+        for (written, hint) in [("aftr", "; did you mean `after`?"), ("xyzzy", ";")] {
+            let message =
+                plain_message(&format!("unknown field `{written}`, expected one of {list}"));
+            let expected =
+                format!("unknown field `{written}`{hint} `ledger help plan-file` lists the fields");
+            assert_eq!(message, expected);
+            assert!(message.len() < 100, "{message}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DefaultMessageFormatter, Error as YamlError, MessageFormatter, Options};
 
-use super::messages::{did_you_mean, example_of, number_range, plain_message};
+use super::messages::{did_you_mean, example_of, number_range, plain_message, without_list};
 use crate::files::diagnostic::{ReadError, ReadResult, plan_error};
 
 /// The nesting limit. JSON readers stop at 128, and a plan is stored as JSON.
@@ -67,8 +67,11 @@ fn options() -> Options {
 
 fn yaml_error(error: &YamlError) -> ReadError {
     let error = error.without_snippet();
+    let mut short = None;
     let hint = match error {
         YamlError::SerdeUnknownField { field, expected, .. } => {
+            let start = format!("unknown field `{field}`");
+            short = without_list(&start, field, expected.iter().copied());
             did_you_mean(field, expected.iter().copied())
         }
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
@@ -77,6 +80,9 @@ fn yaml_error(error: &YamlError) -> ReadError {
         _ => String::new(),
     };
     let message = error.render_with_formatter(&PlainMessages);
+    if let (Some(short), Some(place)) = (&short, error.location()) {
+        return ReadError::at(place.line(), place.column(), short);
+    }
     let Some(place) = error.location() else {
         return plan_error(format!("{message}{hint}")).into();
     };

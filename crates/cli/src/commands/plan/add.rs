@@ -67,11 +67,12 @@ fn why(step: &Value) -> String {
 
 /// A message without the list of all fields; a suggestion stays.
 fn without_list(message: &str) -> String {
+    let message = message.replacen("unknown field", "there is no field", 1);
     let Some((start, list)) = message.split_once(", expected one of") else {
-        return message.to_owned();
+        return message;
     };
     let hint = list.split_once("; ").map_or("see format/plan.md", |(_, hint)| hint);
-    format!("{}; {hint}", start.replacen("unknown field", "there is no field", 1))
+    format!("{start}; {hint}")
 }
 
 pub(super) fn add(args: &PlanAddArgs) -> Result<Code, Failure> {
