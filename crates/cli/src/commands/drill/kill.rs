@@ -16,9 +16,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use plan_ledger::internals::plan::VALUE;
+use plan_ledger::internals::plan::{FAIL, SKIP, VALUE};
 use plan_ledger::{
-    Environment, Error, ErrorKind, Ledger, OpenQuestion, Reply, State, StepNumber, state_hash,
+    Environment, Error, ErrorKind, Ledger, OpenQuestion, QuestionBody, QuestionSubject, Reply,
+    State, StepNumber, state_hash,
 };
 
 use crate::options::open_ledger;
@@ -62,16 +63,25 @@ struct Child {
 /// The name under which the drill answers questions.
 const AUTHOR: &str = "drill";
 
-/// The first option, with which the run continues; for a value, what a stub would return.
+/// The first option, with which the run continues; for a value, what a stub would return. Work that a
+/// criterion rejected fails, since a stub does the same again; an answer that was rejected is followed by
+/// the next option, and then by none.
 pub(super) fn reply_to(
     state: &State,
     open: &OpenQuestion,
     outputs: &CannedOutputs,
 ) -> Option<Reply> {
     let asked = &open.question.asked;
-    let mut answer = asked.options.first()?.clone();
+    let run = state.runs.get(&open.run)?;
+    let is_rejected = |number| run.step(number).is_some_and(|it| !it.failed_criteria().is_empty());
+    let mut answer = match &asked.subject {
+        QuestionSubject::Failure { .. } if open.question.step.is_some_and(is_rejected) => {
+            asked.options.iter().find(|option| *option == FAIL)?.clone()
+        }
+        QuestionSubject::Gate => next_option(asked)?.clone(),
+        _ => asked.options.first()?.clone(),
+    };
     if answer == VALUE {
-        let run = state.runs.get(&open.run)?;
         let step = run.plan_step(open.question.step?)?.decode();
         let output = canned_output(&step, outputs).value();
         let name = step.outputs.first().map_or("stub", String::as_str);
@@ -79,6 +89,20 @@ pub(super) fn reply_to(
     }
     let note = "answered by the drill".to_owned();
     Some(Reply { answer, by: AUTHOR.to_owned(), note, shown: asked.shown })
+}
+
+/// The option after the one that the text of a question says was rejected, or the first one. To skip the
+/// step is no answer to a rejection.
+fn next_option(asked: &QuestionBody) -> Option<&String> {
+    let rejected = |option: &String| {
+        // A value may be any.
+        let is_value = option == VALUE && asked.text.contains("` was rejected");
+        is_value || asked.text.contains(&format!("`{option}` was rejected"))
+    };
+    match asked.options.iter().position(rejected) {
+        None => asked.options.first(),
+        Some(at) => asked.options.get(at.saturating_add(1)).filter(|option| *option != SKIP),
+    }
 }
 
 /// The default step at which a run is killed.
