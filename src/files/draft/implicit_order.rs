@@ -1,8 +1,8 @@
 //! Dependencies from the order of tasks, for files that do not write dependencies.
 //!
 //! A task waits for the task before it. Parallel tasks (`[P]`) wait for the last sequential task
-//! before them, and the next sequential task waits for all of them. A phase waits for the phase
-//! before it. A task with written dependencies waits for those, and also for the previous phase
+//! before them, and the next sequential task waits for all of them. Phases are ordered in the same way. A
+//! task with written dependencies waits for those, and also for the previous phase
 //! unless one of them is in its own phase.
 //!
 //! Invariant: the number of dependencies is linear in the number of tasks. Where many tasks wait
@@ -31,6 +31,12 @@ pub(crate) struct ImplicitOrder {
     phase_dependencies: Vec<String>,
     /// The tasks of the current phase.
     phase_tasks: BTreeSet<String>,
+    /// How the current phase is ordered among the phases.
+    phase_concurrency: Concurrency,
+    /// The dependencies of the next parallel phase.
+    before_parallel_phases: Vec<String>,
+    /// The ends of the parallel phases after those.
+    ends_of_parallel_phases: Vec<String>,
     /// The barriers made so far.
     pub(crate) barriers: Vec<Barrier>,
 }
@@ -46,6 +52,9 @@ impl ImplicitOrder {
             previous,
             parallel: Vec::new(),
             phase_tasks: BTreeSet::new(),
+            phase_concurrency: Concurrency::Sequential,
+            before_parallel_phases: Vec::new(),
+            ends_of_parallel_phases: Vec::new(),
             barriers: Vec::new(),
         }
     }
@@ -130,10 +139,30 @@ impl ImplicitOrder {
         if subtasks.parallel.is_empty() { subtasks.previous } else { subtasks.parallel }
     }
 
-    pub(crate) fn end_phase(&mut self) {
+    /// Ends the current phase and begins another one.
+    pub(crate) fn begin_phase(&mut self, concurrency: Concurrency) {
         if !self.parallel.is_empty() {
             self.previous = std::mem::take(&mut self.parallel);
         }
+        let ends = std::mem::take(&mut self.previous);
+        match self.phase_concurrency {
+            Concurrency::Sequential => {
+                self.before_parallel_phases = ends;
+                self.ends_of_parallel_phases.clear();
+            }
+            Concurrency::Parallel => {
+                let all = &mut self.ends_of_parallel_phases;
+                let new: Vec<String> = ends.into_iter().filter(|end| !all.contains(end)).collect();
+                all.extend(new);
+            }
+        }
+        self.previous = match concurrency {
+            Concurrency::Sequential if !self.ends_of_parallel_phases.is_empty() => {
+                self.ends_of_parallel_phases.clone()
+            }
+            Concurrency::Sequential | Concurrency::Parallel => self.before_parallel_phases.clone(),
+        };
+        self.phase_concurrency = concurrency;
         self.phase_dependencies.clone_from(&self.previous);
         self.phase_tasks.clear();
     }
@@ -147,7 +176,8 @@ impl ImplicitOrder {
 fn join(names: &[String], barriers: &mut Vec<Barrier>) -> Vec<String> {
     let [first, .., last] = names else { return names.to_vec() };
     let id = format!("{first}..{last}");
-    if barriers.last().is_none_or(|barrier| barrier.id != id) {
+    // It is mostly the last one; parallel phases come back to an earlier one.
+    if !barriers.iter().rev().any(|barrier| barrier.id == id) {
         barriers.push(Barrier { id: id.clone(), members: names.to_vec(), ..Barrier::default() });
     }
     vec![id]
@@ -170,7 +200,7 @@ mod tests {
         assert_eq!(add(&mut order, "d", Concurrency::Sequential), "b c");
         assert_eq!(add(&mut order, "e", Concurrency::Parallel), "d");
         assert_eq!(add(&mut order, "f", Concurrency::Parallel), "d");
-        order.end_phase();
+        order.begin_phase(Concurrency::Sequential);
         assert_eq!(add(&mut order, "g", Concurrency::Parallel), "e..f");
         assert_eq!(add(&mut order, "h", Concurrency::Parallel), "e..f");
         assert_eq!(order.barriers.len(), 1);
@@ -183,6 +213,36 @@ mod tests {
             order.add_with_dependencies("k", Concurrency::Sequential, vec!["a".to_owned()]);
         assert_eq!(dependencies, ["a", "e..f"]);
         assert_eq!(add(&mut order, "l", Concurrency::Sequential), "j k");
+    }
+
+    #[test]
+    fn parallel_phases_wait_for_the_last_sequential_one() {
+        let mut order = ImplicitOrder::new();
+        add(&mut order, "a", Concurrency::Parallel);
+        add(&mut order, "b", Concurrency::Parallel);
+        for (one, two) in [("c", "d"), ("e", "f")] {
+            order.begin_phase(Concurrency::Parallel);
+            assert_eq!(add(&mut order, one, Concurrency::Parallel), "a..b");
+            assert_eq!(add(&mut order, two, Concurrency::Sequential), one);
+            // A written dependency on another parallel phase is enough.
+            let other = order.add_with_dependencies(
+                &format!("{two}2"),
+                Concurrency::Sequential,
+                vec![two.to_owned()],
+            );
+            assert_eq!(other, [two]);
+        }
+        assert_eq!(order.barriers.len(), 1, "one barrier for both");
+        order.begin_phase(Concurrency::Sequential);
+        assert_eq!(add(&mut order, "g", Concurrency::Sequential), "d2 f2");
+        order.begin_phase(Concurrency::Sequential);
+        assert_eq!(add(&mut order, "h", Concurrency::Sequential), "g");
+        // Phases that are parallel from the start wait for nothing.
+        let mut order = ImplicitOrder::new();
+        for id in ["a", "b"] {
+            order.begin_phase(Concurrency::Parallel);
+            assert_eq!(add(&mut order, id, Concurrency::Sequential), "");
+        }
     }
 
     #[test]

@@ -192,22 +192,105 @@ fn expression(text: &str) -> Option<String> {
             return Some(format!("has(variables.{name})"));
         }
     }
+    if let Some(interval) = Interval::parse(text) {
+        return Some(interval.expression(""));
+    }
     let compares = ["==", "!=", ">=", "<=", " in ", "&&", "||", "has(", " > ", " < "];
     let is_plain = compares.iter().any(|word| text.contains(word)) || text == "true";
-    (is_plain && !is_interval(text) && expression_problem(text).is_none()).then(|| text.to_owned())
+    (is_plain && expression_problem(text).is_none()).then(|| text.to_owned())
 }
 
-/// Whether a text means an interval, `score in [300, 850]`, which an expression does not.
-fn is_interval(text: &str) -> bool {
-    let Some((_, list)) = text.split_once(" in [") else { return false };
-    let items: Vec<&str> = list.trim_end_matches(']').split(',').map(str::trim).collect();
-    items.len() == 2 && items.iter().all(|item| item.parse::<f64>().is_ok())
+/// A range of numbers in words: `score in [300, 850]`, which as an expression would mean two numbers, or
+/// `score is an integer between 300 and 850`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Interval<'a> {
+    name: &'a str,
+    low: &'a str,
+    high: &'a str,
+    is_whole: bool,
+}
+
+impl<'a> Interval<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (name, rest) = text.trim().split_once(' ')?;
+        let rest = rest.trim_start();
+        let (is_whole, low, high) = match rest.strip_prefix("in [") {
+            Some(list) => {
+                let (low, high) = list.strip_suffix(']')?.split_once(',')?;
+                (false, low, high)
+            }
+            None => {
+                let words = rest.strip_prefix("is ").unwrap_or(rest);
+                let words = words.strip_prefix("an ").unwrap_or(words);
+                let words = words.strip_prefix("a ").unwrap_or(words);
+                let whole = words.strip_prefix("integer ");
+                let whole = whole.or_else(|| words.strip_prefix("whole number "));
+                let words = whole.or_else(|| words.strip_prefix("number ")).unwrap_or(words);
+                let bounds = words.strip_prefix("between ")?;
+                let separators = [" and ", " to ", "-", "\u{2013}"];
+                // The first bound may be negative.
+                let (low, high) = separators.into_iter().find_map(|separator| {
+                    let at = bounds.get(1..)?.find(separator)?.saturating_add(1);
+                    Some((bounds.get(..at)?, bounds.get(at.saturating_add(separator.len())..)?))
+                })?;
+                (whole.is_some(), low, high)
+            }
+        };
+        let (low, high) = (low.trim(), high.trim());
+        let is_ordered = number(low)? < number(high)?;
+        (is_name(name) && is_ordered).then_some(Self { name, low, high, is_whole })
+    }
+
+    /// The expression over a variable, or over a member of `output.`
+    fn expression(&self, of: &str) -> String {
+        let Self { name, low, high, is_whole } = self;
+        let whole = if *is_whole { format!("type({of}{name}) == int && ") } else { String::new() };
+        format!("{whole}{of}{name} >= {low} && {of}{name} <= {high}")
+    }
+}
+
+/// A decimal number, as expressions have them.
+fn number(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_decimal = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.ends_with(|c: char| c.is_ascii_digit())
+        && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    is_decimal.then(|| text.parse().ok()).flatten()
+}
+
+/// What is said about a text whose meaning could be another one: a range of numbers that is written as a
+/// list of two.
+pub(crate) fn range_note(text: &str) -> Option<String> {
+    let Interval { name, low, high, .. } =
+        Interval::parse(text).filter(|_| text.contains(" in ["))?;
+    Some(format!("`{}` is read as a range: {name} from {low} to {high}", text.trim()))
+}
+
+/// The success signal that means a criterion over the output, if there is one.
+pub(crate) fn signal_text(criterion: &Criterion) -> Option<String> {
+    let Criterion::Cel(body) = criterion else { return None };
+    let signal = body.strip_prefix("output.").map(str::to_owned);
+    let range = || {
+        let (whole, body) = match body.strip_prefix("type(output.") {
+            Some(rest) => ("is an integer", rest.split_once(") == int && output.")?.1),
+            None => ("is a number", body.strip_prefix("output.")?),
+        };
+        let (name, rest) = body.split_once(" >= ")?;
+        let (low, rest) = rest.split_once(" && output.")?;
+        let (_, high) = rest.split_once(" <= ")?;
+        Some(format!("{name} {whole} between {low} and {high}"))
+    };
+    let means = |signal: &String| success_criterion(signal).0 == *criterion;
+    signal.filter(means).or_else(|| range().filter(means))
 }
 
 /// The criterion that a success signal means, and the variable that it is about. A comparison of
-/// one name with constants is evaluated over the output; anything else is text.
+/// one name with constants, or a range of numbers, is evaluated over the output; anything else is text.
 pub(crate) fn success_criterion(text: &str) -> (Criterion, Option<String>) {
     let text = text.trim();
+    if let Some(interval) = Interval::parse(text) {
+        return (Criterion::Cel(interval.expression("output.")), Some(interval.name.to_owned()));
+    }
     let name: String =
         text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let rest = text.get(name.len()..).unwrap_or_default();
@@ -392,7 +475,9 @@ mod tests {
         assert_eq!(notes, ["Precondition: all is well"]);
         let (step, notes) = set(StepField::Condition, &json!("flag == \"review\""));
         assert_eq!((step.condition.as_deref(), notes.len()), (Some("flag == \"review\""), 0));
-        assert_eq!(set(StepField::Condition, &json!("score in [1, 9]")).1.len(), 1);
+        let (step, notes) = set(StepField::Condition, &json!("score in [1, 9]"));
+        assert_eq!(step.condition.as_deref(), Some("score >= 1 && score <= 9"));
+        assert!(notes.is_empty());
     }
 
     #[test]
@@ -400,8 +485,44 @@ mod tests {
         let of = |text: &str| success_criterion(text);
         assert_eq!(of("ok == true").0, Criterion::Cel("output.ok == true".into()));
         assert_eq!(of("a in [\"x\", \"y\"]").1.as_deref(), Some("a"));
-        assert_eq!(of("score in [300, 850]").0, Criterion::Text("score in [300, 850]".into()));
         assert_eq!(of("it works == well").1, None);
         assert_eq!(of("all tests pass"), (Criterion::Text("all tests pass".into()), None));
+    }
+
+    /// `[300, 850]` are bounds, as they are for a reader of the words; as an expression they would be two
+    /// numbers.
+    #[test]
+    fn ranges_of_numbers_are_checked_over_the_output() {
+        let range = "output.score >= 300 && output.score <= 850";
+        let whole = format!("type(output.score) == int && {range}");
+        for (signal, expected) in [
+            ("score in [300, 850]", range),
+            ("score is between 300 and 850", range),
+            ("score is a number between 300 and 850", range),
+            ("score is integer between 300-850", &whole),
+            ("score is an integer between 300 and 850", &whole),
+            ("score is a whole number between 300\u{2013}850", &whole),
+            ("t in [-1.5, 2]", "output.t >= -1.5 && output.t <= 2"),
+            ("t between -5 and -1", "output.t >= -5 && output.t <= -1"),
+            // A set of three, or of texts, is one.
+            ("score in [1, 2, 3]", "output.score in [1, 2, 3]"),
+            ("score in [\"a\", \"b\"]", "output.score in [\"a\", \"b\"]"),
+            // An empty range is none.
+            ("score in [850, 300]", "output.score in [850, 300]"),
+        ] {
+            let (criterion, name) = success_criterion(signal);
+            assert_eq!(criterion, Criterion::Cel(expected.into()), "{signal}");
+            assert!(name.is_some(), "{signal}");
+            let written = signal_text(&criterion).unwrap();
+            assert_eq!(success_criterion(&written).0, criterion, "{signal}: {written}");
+        }
+        for text in ["the score is between 300 and 850", "score between low and high"] {
+            assert!(matches!(success_criterion(text).0, Criterion::Text(_)), "{text}");
+        }
+        assert_eq!(
+            range_note("score in [300, 850]").unwrap(),
+            "`score in [300, 850]` is read as a range: score from 300 to 850"
+        );
+        assert_eq!(range_note("score is between 300 and 850"), None);
     }
 }

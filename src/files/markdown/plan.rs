@@ -13,7 +13,7 @@ use super::task_ids::{self, IdStyle};
 use super::tasks::{Task, TaskSelection, is_tasks_title, select_tasks};
 use super::waves::{self, Waves};
 use crate::files::draft::{
-    Concurrency, ImplicitOrder, PlanDraft, StepSource, UniqueIds, success_criterion,
+    Concurrency, ImplicitOrder, PlanDraft, StepSource, UniqueIds, range_note, success_criterion,
 };
 use crate::files::plan_file::PlanFormat;
 use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG};
@@ -22,19 +22,28 @@ use crate::plan::{Criterion, Phase, Step};
 /// Reads a Markdown text, if it has a task. `is_prose_allowed`: numbered items anywhere are tasks, as they
 /// are where lines say `step 1:`.
 pub(crate) fn parse(name: &str, text: &str, is_prose_allowed: bool) -> Option<PlanDraft> {
-    let is_prose_allowed = is_prose_allowed || step_lines(text) >= 2;
+    let has_step_lines = step_lines(text) >= 2;
     let text = in_common_spelling(text);
     let document = Document::new(&text);
-    let selection = select_tasks(&document, is_prose_allowed)?;
-    Some(build_plan(name, &document, selection))
+    let selection = select_tasks(&document, is_prose_allowed || has_step_lines)?;
+    Some(build_plan(name, &document, selection, has_step_lines))
 }
 
-fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection) -> PlanDraft {
+/// Builds the plan. `has_step_lines`: the tasks are lines `step 1: text`.
+fn build_plan(
+    name: &str,
+    document: &Document<'_>,
+    mut selection: TaskSelection,
+    has_step_lines: bool,
+) -> PlanDraft {
     let is_spec_kit = selection.id_style == IdStyle::SpecKit;
     let format = if is_spec_kit { PlanFormat::SpecKit } else { PlanFormat::Markdown };
     let phases = Phases::find(document, &selection);
     let mut draft = PlanDraft::new(format);
     let repeated = assign_ids(&mut selection.tasks, &phases);
+    if has_step_lines {
+        name_steps(&mut selection.tasks);
+    }
     for (id, name, line) in repeated {
         draft.add_correction(CorrectionKind::RepeatedId, &id, &name, Some(line));
     }
@@ -61,7 +70,10 @@ fn build_plan(name: &str, document: &Document<'_>, mut selection: TaskSelection)
         let task_phase = phases.of(task).map(str::to_owned);
         if task_phase != phase {
             phase.clone_from(&task_phase);
-            order.end_phase();
+            let is_parallel = phase.as_ref().is_some_and(|id| phases.parallel.contains(id));
+            let concurrency =
+                if is_parallel { Concurrency::Parallel } else { Concurrency::Sequential };
+            order.begin_phase(concurrency);
         }
         builder.add_task(task, task_phase.as_deref(), &mut order);
     }
@@ -87,6 +99,8 @@ struct Phases {
     list: Vec<Phase>,
     /// The id of the phase of each section with tasks.
     by_section: BTreeMap<usize, String>,
+    /// The ids of the phases that are marked `[P]`.
+    parallel: BTreeSet<String>,
 }
 
 impl Phases {
@@ -105,7 +119,7 @@ impl Phases {
                 title: title.clone(),
             };
             let list = selection.item_phases.iter().enumerate().map(phase).collect();
-            return Self { list, by_section: BTreeMap::new() };
+            return Self::new(list, BTreeMap::new());
         }
         let sections: BTreeSet<usize> = selection.tasks.iter().map(|task| task.section).collect();
         let chains: Vec<Vec<usize>> = sections.iter().map(|at| document.ancestors(*at)).collect();
@@ -140,7 +154,7 @@ impl Phases {
             document.sections.get(*at).is_some_and(|section| is_tasks_title(&section.title))
         };
         if heads.len() == 1 && heads.iter().all(is_generic) {
-            return Self { list: Vec::new(), by_section: BTreeMap::new() };
+            return Self::new(Vec::new(), BTreeMap::new());
         }
         let titles: Vec<&str> = heads
             .iter()
@@ -153,7 +167,43 @@ impl Phases {
         let by_section = phase_numbers
             .into_iter()
             .filter_map(|(at, number)| Some((at, ids.get(number)?.clone())));
-        Self { list: list.collect(), by_section: by_section.collect() }
+        Self::new(list.collect(), by_section.collect())
+    }
+
+    /// Takes the marks `[P]` out of the titles.
+    fn new(mut list: Vec<Phase>, by_section: BTreeMap<usize, String>) -> Self {
+        let mut parallel = BTreeSet::new();
+        for phase in &mut list {
+            let words = || phase.title.split_whitespace();
+            if words().any(|word| word == PARALLEL_MARK) {
+                let rest: Vec<&str> = words().filter(|word| *word != PARALLEL_MARK).collect();
+                phase.title = rest.join(" ");
+                parallel.insert(phase.id.clone());
+            }
+        }
+        Self { list, by_section, parallel }
+    }
+}
+
+/// The mark of a phase that does not wait for the phase before it.
+const PARALLEL_MARK: &str = "[P]";
+
+/// Gives tasks the names in their lines `step 1: pull_credit`, if each line is a name of its own, as in
+/// `step 4: human_review (conditional)`. Their numbers remain valid in dependencies.
+fn name_steps(tasks: &mut [Task]) {
+    let name = |task: &Task| {
+        let (name, rest) = task.text.split_once(' ').unwrap_or((&task.text, "("));
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let is_alone = is_name && rest.starts_with('(') && task.subtasks.is_empty();
+        is_alone.then(|| name.to_owned())
+    };
+    let names: Option<Vec<String>> = tasks.iter().map(name).collect();
+    let names = names.unwrap_or_default();
+    if names.iter().collect::<BTreeSet<_>>().len() == tasks.len() {
+        for (task, name) in tasks.iter_mut().zip(names) {
+            task.written = task.id.replace(name);
+        }
     }
 }
 
@@ -315,6 +365,12 @@ impl PlanBuilder<'_> {
         };
         after.extend(self.blocked.get(&id).cloned().unwrap_or_default());
         self.read_marks(&id, task);
+        let typed = task.labelled.typed().flat_map(|(_, texts)| texts);
+        for text in task.labelled.texts(Label::Success).into_iter().chain(typed) {
+            if let Some(note) = range_note(&text) {
+                self.draft.add_note(Some(task.line), note);
+            }
+        }
         let mut step = step(task, phase, after, &unknown);
         step.outputs.dedup();
         self.draft.add_step(step, StepSource::Line(task.line), inferred);

@@ -62,6 +62,9 @@ pub(super) fn read(draft: &mut PlanDraft, document: &Document<'_>, selection: &T
             fields.entry("from").or_insert_with(|| Value::String(from.to_owned()));
         }
     }
+    if let Some(goal) = document.text.lines().find_map(goal_of_heading) {
+        goal.clone_into(&mut plan.goal);
+    }
     take_notes(&mut remaining, document.text);
     for (at, section) in document.sections.iter().enumerate().skip(1) {
         let range = section.range.start..document.subtree_end(at);
@@ -212,6 +215,13 @@ fn placeholders(document: &Document<'_>) -> Vec<(u64, String)> {
         }
     }
     found
+}
+
+/// The goal in the line above a list of steps: `Plan v1 (generated from goal: "Process the loan"):`.
+fn goal_of_heading(line: &str) -> Option<&str> {
+    let line = line.trim().strip_prefix("Plan ")?.strip_suffix(':')?;
+    let (_, goal) = line.strip_suffix(')')?.split_once("goal: ")?;
+    Some(goal.trim().trim_matches('"')).filter(|goal| !goal.is_empty())
 }
 
 /// Sets a text that is still empty. Returns whether it was set.

@@ -34,7 +34,7 @@ pub(super) fn dependencies(text: &str) -> Option<Waves> {
         }) {
             before.insert(id.clone(), order.add(&id, Concurrency::Parallel));
         }
-        order.end_phase();
+        order.begin_phase(Concurrency::Sequential);
     }
     Some(Waves { before, barriers: order.barriers })
 }

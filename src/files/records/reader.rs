@@ -24,7 +24,7 @@ use super::record_fields::{
 };
 use super::step_fields::read_step_fields;
 use crate::files::draft::{
-    Concurrency, ImplicitOrder, PlanDraft, StepSource, success_criterion, tool_extra,
+    Concurrency, ImplicitOrder, PlanDraft, StepSource, range_note, success_criterion, tool_extra,
 };
 use crate::files::plan_file::PlanFormat;
 use crate::files::read_report::{CorrectionKind, OPTIONAL_TAG, PartKind};
@@ -492,7 +492,7 @@ impl<'a> RecordReader<'a> {
             } else {
                 if task.depth == 0 && phase != task.phase {
                     phase.clone_from(&task.phase);
-                    order.end_phase();
+                    order.begin_phase(Concurrency::Sequential);
                 }
                 implied = in_order(at, &tasks, &ids, &mut order, &mut open);
             }
@@ -537,6 +537,9 @@ impl<'a> RecordReader<'a> {
             ..Step::default()
         };
         for text in fields.lists(&["successSignal", "success"]) {
+            if let Some(note) = range_note(&text) {
+                self.draft.add_note(self.line(&task.path), note);
+            }
             let (criterion, name) = success_criterion(&text);
             step.acceptance.push(criterion);
             step.outputs.extend(name.filter(|name| !step.outputs.contains(name)));

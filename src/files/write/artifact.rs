@@ -3,7 +3,7 @@
 //!
 //! These forms leave the dependencies to the order of the text where they can. The writer begins with the
 //! text that says least, reads it, and states what would read back differently: first the dependencies
-//! of single steps, then the ids, then it gives up the phases.
+//! of single steps, then the ids, then that the phases overlap; and at last it gives up the phases.
 //!
 //! Invariant: what is written reads back with the same ids, dependencies and finished steps
 //! ([`Outline`]). Otherwise the form is refused.
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::tools::Outline;
-use crate::files::draft::{StepField, success_criterion};
+use crate::files::draft::{StepField, signal_text, success_criterion};
 use crate::files::plan_file::{PlanFile, PlanFormat};
 use crate::files::read::parse;
 use crate::files::read_report::OPTIONAL_TAG;
@@ -56,11 +56,22 @@ impl TextForm {
     }
 }
 
+/// How the phases are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phases {
+    /// Each one waits for the one before it.
+    InOrder,
+    /// With the mark `[P]`: none waits for another one, but by the dependencies of its steps.
+    Overlapping,
+    /// Not at all: all steps are in one.
+    Omitted,
+}
+
 /// What a text states, and what it leaves to the order of its lines.
 #[derive(Debug, Clone)]
 struct Layout {
     form: TextForm,
-    has_phases: bool,
+    phases: Phases,
     ids: Ids,
     /// Whether texts could read as steps: the text of a step below its title is quoted, and the context
     /// of the plan is left out.
@@ -71,14 +82,20 @@ struct Layout {
     stated: BTreeSet<String>,
 }
 
+impl Layout {
+    /// What follows the name of a phase.
+    fn phase_mark(&self) -> &'static str {
+        if self.phases == Phases::Overlapping { " [P]" } else { "" }
+    }
+}
+
 /// Writes a plan. Returns the reason if the form cannot express it.
 pub(super) fn render(file: &PlanFile, outline: &Outline, form: TextForm) -> Result<String, String> {
-    let may_have_phases = has_contiguous_phases(&file.plan);
     for (keeps_heads, is_careful) in [(true, false), (true, true), (false, false), (false, true)] {
-        for has_phases in [true, false].into_iter().filter(|wanted| !wanted || may_have_phases) {
+        for phases in ways_to_write_phases(&file.plan) {
             for ids in form.ids().iter().copied() {
                 let stated = BTreeSet::new();
-                let layout = Layout { form, has_phases, ids, is_careful, keeps_heads, stated };
+                let layout = Layout { form, phases, ids, is_careful, keeps_heads, stated };
                 if let Some(text) = fitting(file, outline, layout) {
                     return Ok(text);
                 }
@@ -125,14 +142,21 @@ fn heads(plan: &Plan) -> BTreeMap<&str, String> {
     plan.steps.iter().map(|step| (step.id.as_str(), one_line(head_and_notes(step).0))).collect()
 }
 
-/// Whether the steps of each phase follow each other, in the order of the phases.
-fn has_contiguous_phases(plan: &Plan) -> bool {
+/// The ways to write the phases, the best one first. They are in order if the steps of each one follow each
+/// other.
+fn ways_to_write_phases(plan: &Plan) -> Vec<Phases> {
     let place = |step: &Step| {
         let phase = step.phase.as_ref()?;
         plan.phases.iter().position(|each| each.id == *phase)
     };
     let places: Option<Vec<usize>> = plan.steps.iter().map(place).collect();
-    places.is_some_and(|places| places.is_sorted())
+    match places {
+        Some(places) if places.is_sorted() => {
+            vec![Phases::InOrder, Phases::Overlapping, Phases::Omitted]
+        }
+        Some(_) => vec![Phases::Overlapping, Phases::Omitted],
+        None => vec![Phases::Omitted],
+    }
 }
 
 fn text(file: &PlanFile, outline: &Outline, layout: &Layout) -> String {
@@ -144,7 +168,7 @@ fn text(file: &PlanFile, outline: &Outline, layout: &Layout) -> String {
 
 /// The phases with their steps; one without a phase for all steps.
 fn groups<'a>(plan: &'a Plan, layout: &Layout) -> Vec<(Option<&'a Phase>, Vec<&'a Step>)> {
-    if !layout.has_phases {
+    if layout.phases == Phases::Omitted {
         return vec![(None, plan.steps.iter().collect())];
     }
     let of = |phase: &'a Phase| {
@@ -174,7 +198,7 @@ fn artifact(file: &PlanFile, outline: &Outline, layout: &Layout) -> String {
             .map_or("Work", |phase| if phase.title.is_empty() { &phase.id } else { &phase.title });
         let name = one_line(name);
         let (bold, rest) = name.split_once(" \u{2014} ").unwrap_or((&name, ""));
-        let _ = write!(out, "{number}. **Phase {number}: {bold}**");
+        let _ = write!(out, "{number}. **Phase {number}: {bold}**{}", layout.phase_mark());
         if !rest.is_empty() {
             let _ = write!(out, " \u{2014} {rest}");
         }
@@ -222,13 +246,13 @@ fn tasks(file: &PlanFile, outline: &Outline, layout: &Layout) -> String {
     }
     section(&mut out, "Outcome", &plan.outcome);
     section(&mut out, "Goal", &plan.goal);
-    if !layout.has_phases {
+    if layout.phases == Phases::Omitted {
         out.push_str("\n## Tasks\n");
     }
     for (phase, steps) in groups(plan, layout) {
         if let Some(phase) = phase {
             let title = if phase.title.is_empty() { &phase.id } else { &phase.title };
-            let _ = write!(out, "\n## {}\n", one_line(title));
+            let _ = write!(out, "\n## {}{}\n", one_line(title), layout.phase_mark());
         }
         out.push('\n');
         for step in steps {
@@ -333,13 +357,10 @@ fn labels(step: &Step, outline: &Outline, layout: &Layout) -> Vec<String> {
     };
     lines.extend(priority.map(|word| format!("priority: {word}")));
     for each in &step.acceptance {
-        let signal = match each {
-            Criterion::Cel(body) => body.strip_prefix("output.").filter(|signal| {
-                let (found, name) = success_criterion(signal);
-                found == *each && name.is_some_and(|name| step.outputs.contains(&name))
-            }),
-            Criterion::Text(_) | Criterion::Command(_) => None,
-        };
+        let signal = signal_text(each).filter(|signal| {
+            let name = success_criterion(signal).1;
+            name.is_some_and(|name| step.outputs.contains(&name))
+        });
         match signal {
             Some(signal) => lines.push(format!("success: {signal}")),
             None => lines.extend(criterion(each).map(|text| format!("acceptance: {text}"))),
