@@ -88,6 +88,19 @@ fn failures_are_retried_up_to_the_attempt_limit() {
     assert_eq!(ledger.step("a").last_failure(), Some(&last));
 }
 
+/// A lost attempt counts as a failure if the plan states how the step is retried.
+#[test]
+fn lost_attempts_count_towards_the_limit() {
+    let mut ledger = TestLedger::with(&plan(vec![step("a", &[])]), trust());
+    for _ in 0..3 {
+        assert_eq!(ledger.status("a"), StepStatus::Ready);
+        ledger.dispatch("a");
+        ledger.now += 24 * 3600 * SECOND;
+        ledger.execute(Command::Tick).unwrap();
+    }
+    assert_eq!(ledger.status("a"), StepStatus::OutcomeUnknown);
+}
+
 #[test]
 fn deterministic_failure_is_retried_only_if_the_plan_says_so() {
     for (class, decision, rule) in [

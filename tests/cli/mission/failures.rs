@@ -139,12 +139,17 @@ fn s18_rules_see_output_variables_and_budget() {
     let place = Place::new();
     let plan = |cel: &str| {
         format!(
-            "budget: {{money_micros: 250000}}\nfailure: {{rules: [{{id: own, when: {{cel: \"{cel}\"}}, \
+            "budget: {{money_micros: 250000}}\ninputs: {{strict: {{default: true}}}}\nfailure: {{rules: [{{id: own, when: {{cel: \"{cel}\"}}, \
              then: fail}}]}}\nsteps:\n  - id: a\n    command: \"echo '{{\\\"flag\\\": \\\"bad\\\"}}'\"\n    \
              failure_class: deterministic\n    acceptance: [{{cel: output.flag == 'good'}}]\n"
         )
     };
-    place.write("p.yaml", plan("output.flag == 'bad' && budget.money_micros > 100000"));
+    place.write(
+        "p.yaml",
+        plan(
+            "strict && output.flag == 'bad' && failure.number == 1 && budget.money_micros > 100000",
+        ),
+    );
     place.ledger("run p.yaml").code(1);
     let decided = place.ledger("inspect .ledger records --kind failure_decided --json").lines();
     assert_eq!(decided[0]["event"]["rule"], "own");
@@ -487,4 +492,78 @@ fn s28_inspect_and_status_name_files_that_changed_since_the_plan() {
     // A step that began has no such list.
     place.ledger("run p.yaml --run p").code(0);
     assert_eq!(stale("a"), serde_json::Value::Null);
+}
+
+// S18: what the classes lead to without a rule.
+
+/// A transient failure of a step that states no `retry` waits for seconds, and the next one for twice as
+/// long, shortened by at most a fifth.
+#[test]
+fn s18_transient_failure_backs_off_by_default() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a, command: exit 75}]\n");
+    place.ledger("run plan.yaml").code(1);
+    let records = place.ledger("inspect .ledger records --kind receipt_recorded --json").lines();
+    let delays: Vec<u64> = records
+        .iter()
+        .filter_map(|line| {
+            line["event"]["receipt"]["outcome"]["payload"]["backoff_seconds"].as_u64()
+        })
+        .collect();
+    let [first, second, third] = delays[..] else { panic!("{records:#?}") };
+    assert!((1..=2).contains(&first) && (3..=4).contains(&second) && (6..=8).contains(&third));
+    // They were waited for: the next dispatch comes no sooner.
+    let times = place.ledger("inspect .ledger records --kind dispatched --json").lines();
+    let at: Vec<u64> = times.iter().filter_map(|line| line["time"]["micros"].as_u64()).collect();
+    for (pair, delay) in at.windows(2).zip(&delays) {
+        assert!(pair[1] - pair[0] >= delay * 1_000_000, "{at:?} {delays:?}");
+    }
+    assert_eq!(at.len(), 3);
+}
+
+/// A deterministic failure is not repeated: another plan is asked for from the step that set its input.
+#[test]
+fn s18_deterministic_failure_asks_for_a_plan_upstream() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: extract, command: 'test -e right && echo 1 || echo 0', outputs: [rows]}\n  \
+         - {id: side, command: 'echo side >> $TALLY'}\n  - id: load\n    after: [extract]\n    inputs: [rows]\n    \
+         failure_class: deterministic\n    command: 'echo load >> $TALLY; grep -q \"rows.:1\"'\n",
+    );
+    script(&place, "planner.sh", "cat > asked; touch right; cat p.yaml\n");
+    place.ledger("run p.yaml --planner ./planner.sh --approve auto").code(0);
+    let asked: serde_json::Value = serde_json::from_str(&place.read("asked")).unwrap();
+    assert_eq!(asked["request"]["from"], "extract", "{asked}");
+    let mut tally = place.tally();
+    tally.sort();
+    assert_eq!(tally, ["load", "load", "side"]);
+}
+
+/// With little money left, a rule takes the cheaper way instead of another attempt.
+#[test]
+fn s18_rest_of_the_budget_selects_the_cheaper_way() {
+    for (money, way) in [(60_000, "cheap"), (900_000, "dear")] {
+        let place = Place::new();
+        place.write(
+            "p.yaml",
+            format!(
+                "budget: {{money_micros: {money}}}\nfailure: {{rules: [{{id: too-dear, when: {{cel: \
+                 'budget.money_micros < 50000'}}, then: fallback}}]}}\nsteps:\n  - {{id: dear, fallback: {{step: \
+                 cheap}}, retry: {{max_attempts: 2}}}}\n  - {{id: cheap}}\n"
+            ),
+        );
+        script(
+            &place,
+            "w.sh",
+            "cat > /dev/null; echo \"$LEDGER_STEP $LEDGER_ATTEMPT\" >> $TALLY\n\
+             if [ \"$LEDGER_STEP $LEDGER_ATTEMPT\" = 'dear 1' ]; then echo '{\"outcome\": \"failed\", \
+             \"class\": \"transient\", \"message\": \"overloaded\", \"cost\": {\"money_micros\": 20000}}' \
+             > $LEDGER_RECEIPT; exit 1; fi\n",
+        );
+        place.ledger("run p.yaml --worker ./w.sh").code(0);
+        let last = place.tally().last().cloned().unwrap();
+        assert!(last.starts_with(way), "{money}: {:?}", place.tally());
+        assert_eq!(place.tally().len(), 2);
+    }
 }

@@ -11,4 +11,5 @@ mod planning;
 mod routing;
 mod rows;
 mod signals;
+mod stories;
 mod views;

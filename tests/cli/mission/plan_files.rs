@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use plan_ledger::Step;
 use plan_ledger::internals::files::{
-    self, CorrectionKind, PartKind, PlanFile, PlanFormat, ReadOptions, Severity, lint_text,
+    self, CorrectionKind, ExportFormat, PartKind, PlanFile, PlanFormat, ReadOptions, Severity,
+    lint_text,
 };
 use plan_ledger::internals::plan::{Criterion, Idempotence, OnTimeout};
 
@@ -86,42 +87,88 @@ fn s11_step_lines_without_labels_are_steps() {
     assert!(waits(&file, "6", "5"));
 }
 
+/// The loan plan, as it is printed.
+pub(super) const LOAN: &str = "\
+Plan v1 (generated from goal: \"Process loan application for applicant_id=A-7291\"):
+step 1: verify_identity
+success: identity_verified == true
+precondition: applicant_id exists
+owner: identity_agent
+retry: 2 attempts, 5s backoff
+step 2: pull_credit
+success: credit_score in [300, 850]
+precondition: identity_verified == true
+owner: credit_agent
+retry: 3 attempts, exponential backoff
+fallback: cached_score if fresh
+step 3: compliance_check
+success: compliance_flag in [\"pass\", \"review\"]
+precondition: credit_score exists
+owner: compliance_agent
+retry: 1 attempt
+step 4: human_review (conditional)
+trigger: compliance_flag == \"review\"
+success: human_override in [\"approved\", \"denied\"]
+timeout: 48h \u{2192} escalate to manager
+step 5: issue_decision
+success: decision in [\"approved\", \"denied\"]
+precondition: compliance resolved
+side_effects: [write to loan DB, trigger notification]
+idempotent: no (idempotency key required)
+";
+
 #[test]
 fn s11_step_lines_with_labels_are_steps() {
-    let text = "Plan v1 (goal: process a loan):\n\
-        step 1: verify_identity\n  success: identity_verified == true\n  \
-        precondition: applicant_id exists\n  owner: identity_agent\n  retry: 2 attempts, 5s backoff\n\
-        step 2: pull_credit\n  success: credit_score in [300, 850]\n  \
-        precondition: identity_verified == true\n  retry: 3 attempts, exponential backoff\n  \
-        fallback: the cached score if it is fresh\n\
-        step 3: human_review (conditional)\n  trigger: compliance_flag == \"review\"\n  \
-        success: human_override in [\"approved\", \"denied\"]\n  timeout: 48h \u{2192} escalate to manager\n\
-        step 4: issue_decision\n  precondition: compliance resolved\n  \
-        side_effects: [write to loan DB, send a letter]\n  idempotent: no (idempotency key required)\n";
-    for text in [text.to_owned(), text.replace("\n  ", "\n")] {
-        let file = parse(&text);
-        assert_eq!(ids(&file), ["1", "2", "3", "4"]);
-        let first = step(&file, "1");
+    let indented = LOAN.replace('\n', "\n  ").replace("\n  step ", "\nstep ");
+    for text in [LOAN, &indented] {
+        let file = parse(text);
+        let names = [
+            "verify_identity",
+            "pull_credit",
+            "compliance_check",
+            "human_review",
+            "issue_decision",
+        ];
+        assert_eq!(ids(&file), names);
+        assert!(names.windows(2).all(|pair| waits(&file, pair[1], pair[0])));
+        assert_eq!(file.plan.goal, "Process loan application for applicant_id=A-7291");
+        let first = step(&file, "verify_identity");
         assert_eq!(first.owner.as_deref(), Some("identity_agent"));
         assert_eq!(*first.preconditions, ["has(variables.applicant_id)"]);
         assert_eq!(first.acceptance, [Criterion::Cel("output.identity_verified == true".into())]);
         assert_eq!(first.outputs, ["identity_verified"]);
         let retry = first.retry.as_deref().unwrap();
         assert_eq!((retry.max_attempts, retry.backoff_seconds), (2, 5));
-        // The words mean an interval; as an expression they would mean two numbers.
-        let second = step(&file, "2");
-        assert_eq!(second.acceptance, [Criterion::Text("credit_score in [300, 850]".into())]);
-        assert!(second.goal.contains("Fallback: the cached score"), "{}", second.goal);
-        let review = step(&file, "3");
+        let second = step(&file, "pull_credit");
+        let range = "output.credit_score >= 300 && output.credit_score <= 850";
+        assert_eq!(second.acceptance, [Criterion::Cel(range.into())]);
+        assert_eq!(second.outputs, ["credit_score"]);
+        assert!(second.goal.contains("Fallback: cached_score if fresh"), "{}", second.goal);
+        let review = step(&file, "human_review");
         assert_eq!(review.condition.as_deref(), Some("compliance_flag == \"review\""));
         let gate = review.gate.as_deref().unwrap();
         assert_eq!(gate.deadline_seconds, Some(172_800));
         assert_eq!(gate.options, ["approved", "denied"]);
         assert_eq!(gate.on_timeout, Some(OnTimeout::EscalateTo("manager".into())));
-        let last = step(&file, "4");
-        assert_eq!(*last.side_effects, ["write to loan DB", "send a letter"]);
+        let last = step(&file, "issue_decision");
+        assert_eq!(*last.side_effects, ["write to loan DB", "trigger notification"]);
         assert_eq!(last.idempotent, Some(Idempotence::WithKey));
         assert!(last.goal.contains("Precondition: compliance resolved"));
+    }
+    // The linter says what two numbers in brackets mean.
+    let found = lint_text("p", LOAN, None).diagnostics;
+    let range = "`credit_score in [300, 850]` is read as a range: credit_score from 300 to 850";
+    assert!(found.iter().any(|it| it.message == range && it.line == Some(7)), "{found:#?}");
+}
+
+#[test]
+fn s11_names_of_step_lines_are_ids_only_if_all_lines_are_names() {
+    let file = parse("step 1: search\nstep 2: fix (the cause)\nstep 3: test\ndepends on: 1\n");
+    assert_eq!(ids(&file), ["search", "fix", "test"]);
+    // The numbers are names, too.
+    assert_eq!(step(&file, "test").after, ["search"]);
+    for text in ["step 1: search\nstep 2: fix it\n", "step 1: fix\nstep 2: fix\n"] {
+        assert_eq!(ids(&parse(text)), ["1", "2"], "{text}");
     }
 }
 
@@ -147,6 +194,28 @@ fn s16_step_records_in_a_json_list_keep_their_meaning() {
         assert!(step.goal.contains("Fallback: the cached score"));
         assert_eq!(step.failure_class.as_deref(), Some("retrieval_failure"));
     }
+}
+
+/// A signal in words that has bounds is checked.
+#[test]
+fn s16_signal_with_bounds_is_checked() {
+    let text = r#"[{"id": "pull_credit", "goal": "Fetch", "success_signal":
+        "credit_score is integer between 300-850"}, {"id": "b", "goal": "x",
+        "success_signal": "score in [1, 5]", "depends_on": ["pull_credit"]}]"#;
+    let file = parse(text);
+    let first = step(&file, "pull_credit");
+    assert_eq!(
+        criteria(first),
+        [
+            "type(output.credit_score) == int && output.credit_score >= 300 && output.credit_score <= 850"
+        ]
+    );
+    assert_eq!(first.outputs, ["credit_score"]);
+    let found = lint_text("p", text, None).diagnostics;
+    assert!(
+        found.iter().any(|it| it.message.ends_with("a range: score from 1 to 5")),
+        "{found:#?}"
+    );
 }
 
 // S26: the JSON plan, also in a code block, and the seven sections.
@@ -229,6 +298,44 @@ fn s29_phases_have_actions_that_can_be_ticked() {
         (&"docs/spec.md".into(), &"Open the profiler.".into())
     );
     assert_eq!(file.report.unread, []);
+}
+
+/// Phases that overlap are kept: `[P]` says that they do not wait for each other.
+#[test]
+fn s29_overlapping_phases_are_written_and_read() {
+    let plan = "title: Two lanes\nphases: [{id: code, title: Code}, {id: docs, title: Docs \u{2014} for users}]\n\
+        steps:\n  - {id: parse, phase: code, goal: Parse}\n  - {id: outline, phase: docs, goal: Outline}\n  \
+        - {id: print, phase: code, goal: Print, after: [parse]}\n  \
+        - {id: manual, phase: docs, goal: Manual, after: [outline, parse]}\n";
+    let file = parse(plan);
+    for format in [ExportFormat::Artifact, ExportFormat::Tasks] {
+        let text = files::render(&file, format).unwrap();
+        assert!(text.contains("[P]"), "{text}");
+        let again = parse(&text);
+        let phases: Vec<&str> = again.plan.phases.iter().map(|it| it.title.as_str()).collect();
+        assert_eq!(phases, ["Code", "Docs \u{2014} for users"], "{text}");
+        for (id, phase, after) in [
+            ("parse", "Code", ""),
+            ("print", "Code", "parse"),
+            ("outline", "Docs \u{2014} for users", ""),
+            ("manual", "Docs \u{2014} for users", "outline parse"),
+        ] {
+            let step = step(&again, id);
+            let title = again.plan.phases.iter().find(|it| Some(&it.id) == step.phase.as_ref());
+            assert_eq!(title.map(|it| it.title.as_str()), Some(phase), "{text}");
+            let mut names = step.after.clone();
+            names.sort();
+            assert_eq!(names.join(" "), after, "{id}: {text}");
+        }
+    }
+    // Written by hand: the first phase, two at the same time, and the rest.
+    let text = "# PLAN: x\n\n## Phases\n1. **Phase 1: A**\n   - a\n\n2. **Phase 2: B** [P]\n   - b\n\n\
+        3. **Phase 3: C** [P] \u{2014} meanwhile\n   - c\n\n4. **Phase 4: D**\n   - d\n";
+    let file = parse(text);
+    assert_eq!(file.plan.phases[2].title, "C \u{2014} meanwhile");
+    assert!(waits(&file, "2.1", "1.1") && waits(&file, "3.1", "1.1"));
+    assert!(!waits(&file, "3.1", "2.1"));
+    assert!(waits(&file, "4.1", "2.1") && waits(&file, "4.1", "3.1"));
 }
 
 #[test]

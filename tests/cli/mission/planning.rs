@@ -149,3 +149,58 @@ fn s20_judge_is_charged() {
     assert_eq!(place.state().run_named("plan").unwrap().account.spent.tokens, 5);
     assert_eq!(helpers(&place)[0]["role"], "judge");
 }
+
+#[test]
+fn s20_decider_is_charged() {
+    let place = place();
+    place.write(
+        "decider.sh",
+        "echo '{\"money_micros\": 7000}' > \"$LEDGER_COST\"; touch fixed\n\
+         echo '{\"decision\": \"retry\", \"reason\": \"it is fixed\"}'\n",
+    );
+    place.write(
+        "plan.yaml",
+        "failure: {decider: external}\nbudget: {money_micros: 100000}\nsteps:\n  - {id: a, command: test -e fixed}\n",
+    );
+    place.ledger_with(&["run", "plan.yaml", "--decider", "sh decider.sh"]).code(0);
+    assert_eq!(place.state().run_named("plan").unwrap().account.spent.money_micros, 7_000);
+    assert_eq!(helpers(&place)[0]["role"], "decider");
+    place.ledger("budget plan").says(&["spent $0.007"]);
+}
+
+/// The first plan is checked as every plan is: its weaknesses are named before the review.
+#[test]
+fn s20_first_plan_is_linted() {
+    let place = place();
+    place.write("planner.sh", "cat > /dev/null; echo 'steps: [{id: a, goal: A}]'\n");
+    let args = ["plan", "make", "--goal", "Do it", "--planner", "sh planner.sh"];
+    place.ledger_with(&args).code(0).complains(&["warning", "no criteria"]);
+}
+
+/// Why a version was made, by whom, from which file and how sure its author is: all of it is kept.
+#[test]
+fn s28_every_version_keeps_its_author_source_and_confidence() {
+    let place = Place::new();
+    let plan = |goal: &str, sure: &str| {
+        format!("extra: {{confidence: {sure}}}\nsteps: [{{id: a, goal: {goal}}}]\n")
+    };
+    place.ledger("init").code(0);
+    place.write("p.yaml", plan("first", "0.8"));
+    place.ledger_with(&["plan", "propose", "p.yaml", "--run", "p", "--reason", "issue 12"]).code(0);
+    place.write("p.yaml", plan("better", "95"));
+    let args =
+        ["plan", "propose", "p.yaml", "--run", "p", "--by", "ana", "--reason", "the API changed"];
+    place.ledger_with(&args).code(0);
+    place.ledger("plan history p").code(0).says(&[
+        "from p.yaml (",
+        "80 % sure",
+        "replaced: issue 12",
+        "by ana",
+        "95 % sure",
+        "active: the API changed",
+    ]);
+    let lines = place.ledger("plan history p --json").lines();
+    let hash = |line: &Value| line["provenance"]["file_hash"].as_str().map(str::to_owned);
+    assert!(hash(&lines[0]).is_some() && hash(&lines[0]) != hash(&lines[1]), "{lines:?}");
+    assert_eq!(lines[1]["provenance"]["confidence"], 95, "{lines:?}");
+}

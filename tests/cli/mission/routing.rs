@@ -149,3 +149,41 @@ fn s25_racing_workers_get_only_their_own_steps() {
     }
     assert_eq!(count, 36);
 }
+
+/// A hundred workflows share a pool of workers: each step is done once, and no run waits for a person of
+/// the program.
+#[test]
+fn s25_hundred_workflows_share_a_pool_of_workers() {
+    const RUNS: usize = 100;
+    let place = Place::new();
+    place.ledger("init").code(0);
+    place.write("flow.yaml", "steps: [{id: a}, {id: b, after: [a]}]\n");
+    for number in 0..RUNS {
+        place.ledger(&format!("plan propose flow.yaml --run flow-{number}")).code(0);
+    }
+    place.write("w.sh", "cat > /dev/null; echo \"$LEDGER_RUN $LEDGER_STEP\" >> $TALLY\n");
+    let worker = |number: usize| {
+        let name = format!("w{number}");
+        start(&mut place.command(&["work", "--worker", &name, "--wait", "--", "sh", "w.sh"]))
+    };
+    let workers: Vec<_> = (0..6).map(worker).collect();
+    crate::command::wait_until("all is done", || place.tally().len() >= 2 * RUNS);
+    let is_done = || {
+        let state = place.state();
+        (0..RUNS).all(|number| {
+            state.run_named(&format!("flow-{number}")).is_some_and(|run| run.status == ENDED)
+        })
+    };
+    crate::command::wait_until("all runs have ended", is_done);
+    for worker in workers {
+        worker.signal("TERM");
+        worker.end();
+    }
+    let mut tally = place.tally();
+    tally.sort();
+    tally.dedup();
+    assert_eq!(tally.len(), 2 * RUNS, "each step was done once");
+    assert_eq!(place.tally().len(), 2 * RUNS);
+    let all = place.ledger("inspect .ledger metrics --all --json").lines().remove(0);
+    assert_eq!(all["replan_frequency"]["of"], RUNS, "{all}");
+}

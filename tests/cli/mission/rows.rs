@@ -134,6 +134,16 @@ fn n6_what_is_done_again_is_said_before_and_is_what_is_done() {
     place.ledger("plan approve p --by ana").code(0);
     place.ledger("run p.yaml").code(3);
     place.write("p.yaml", plan("better"));
+    // A file says it before it is proposed.
+    let what = "work that is discarded or done again: b, c";
+    place.ledger("plan diff p.yaml p").code(0).says(&["1 step changed: b (goal)", what]);
+    let line = place.ledger("plan diff p.yaml p --json").lines().remove(0);
+    assert_eq!(line["redone"], json!(["b", "c"]));
+    place.write("same.yaml", plan("first"));
+    let same = place.ledger("plan diff same.yaml p").code(0);
+    assert!(!same.out.contains("done again"), "{}", same.out);
+    let files = place.ledger("plan diff same.yaml p.yaml --json").lines().remove(0);
+    assert!(files["redone"].is_null(), "{files}");
     place.ledger("plan propose p.yaml --run p").code(0);
     place.ledger("plan review p").code(3).says(&["work that is discarded or done again: b, c"]);
     let line = place.ledger("plan review p --json").lines().remove(0);
@@ -161,4 +171,35 @@ fn n11_drill_of_every_crash_takes_typed_criteria_and_is_never_vacuous() {
     }
     place.write("waits.yaml", "steps: [{id: a, preconditions: ['x == 1']}]\n");
     place.ledger("drill waits.yaml --every-crash").code(1).says(&["no step was executed"]);
+}
+
+/// A canned output that a criterion rejects fails the drill; it is not asked for without end.
+#[test]
+fn s9_rejected_canned_output_ends_the_drill() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: a, outputs: [score], acceptance: [{cel: 'output.score >= 300'}], retry: {max_attempts: 2}}\n",
+    );
+    place.write("outputs.json", r#"{"a": {"score": 72}}"#);
+    let drill = "drill p.yaml --outputs outputs.json";
+    for more in ["", " --every-crash"] {
+        let ended = place.ledger(&format!("{drill}{more}"));
+        assert_ne!(ended.status.code(), Some(0), "{more}: {ended:#?}");
+    }
+    // An answer that is rejected is followed by the next option; after the last one, the question stays open.
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: a, outputs: [score], gate: {question: Score?, options: ['100', '400']}, acceptance: \
+         [{cel: 'output.score == \"400\"'}]}\n  - {id: b, after: [a]}\n",
+    );
+    place.ledger("drill p.yaml").code(0).says(&["all checks hold"]);
+    place.write(
+        "p.yaml",
+        "steps:\n  - {id: b}\n  - {id: a, outputs: [score], gate: {question: Score?, options: [value]}, acceptance: \
+         [{cel: 'output.score >= 300'}]}\n",
+    );
+    place.write("outputs.json", r#"{"a": {"score": 72}}"#);
+    let ended = place.ledger(drill);
+    assert_ne!(ended.status.code(), Some(0), "{ended:#?}");
 }

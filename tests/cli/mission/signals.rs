@@ -98,3 +98,27 @@ fn s4_answer_of_cap_names_the_lower_cap_of_the_ledger_and_of_plans() {
     assert_eq!((&lifted["limit"], &lifted["holds"]), (&serde_json::Value::Null, &3.into()));
     assert_eq!(lifted["plans"], serde_json::json!([{"run": "plan", "limit": 2}]));
 }
+
+/// Retries that are used up again and again, and more replans than runs, are the marks of a broken manager.
+#[test]
+fn s22_broken_manager_is_marked() {
+    let place = Place::new();
+    place.write(
+        "p.yaml",
+        "failure: {max_replans: 3}\nsteps:\n  - {id: a, estimate_seconds: 1, command: exit 75, retry: {max_attempts: 2}}\n",
+    );
+    place.write(
+        "planner.sh",
+        "cat > /dev/null; sed \"s/exit 75/exit 75 # $(wc -l < count)/\" p.yaml; echo >> count\n",
+    );
+    place.write("count", "");
+    let args = ["run", "p.yaml", "--approve", "auto", "--planner", "sh planner.sh"];
+    place.ledger_with(&args).code(1);
+    let line = place.ledger("inspect .ledger metrics --all --json").lines().remove(0);
+    let marks = &line["marks"];
+    assert_eq!(line["replan_frequency"]["part"], 3, "{line}");
+    assert_eq!(marks["replan_frequency"], "broken", "{line}");
+    assert_eq!(marks["retry_exhaustion"], "broken", "{line}");
+    assert_eq!(marks["replan_precision"], "broken", "{line}");
+    place.ledger("inspect .ledger metrics --all").code(0).says(&["broken"]);
+}

@@ -422,3 +422,78 @@ fn s28_plan_of_a_run_is_written_in_the_forms_of_tools() {
         .code(2)
         .complains(&["does not need all of its members", "choose another format"]);
 }
+
+// S21: a view is a function of the log, so it is as new as the last record.
+
+/// When a step begins, the end of the one before it is in the views.
+#[test]
+fn s21_view_has_the_end_of_a_step_before_the_next_one_begins() {
+    let place = Place::new();
+    let program = crate::command::PROGRAM;
+    place.write(
+        "p.yaml",
+        format!(
+            "steps:\n  - {{id: a, command: 'true'}}\n  - {{id: b, after: [a], command: '{program} inspect .ledger view user \
+             > seen'}}\n"
+        ),
+    );
+    place.ledger("run p.yaml").code(0);
+    let seen = place.read("seen");
+    assert!(seen.contains("a \u{2713}") && seen.contains("working on: #2 b"), "{seen}");
+}
+
+/// From the last action of a worker to the view that has its end, less than 500 ms pass. Nothing polls, so
+/// the fastest of some steps shows it on a machine with other work, too.
+#[test]
+fn s21_view_is_updated_within_500_ms_of_the_end_of_a_step() {
+    let place = Place::new();
+    let mut plan = "steps:\n".to_owned();
+    for number in 0..6 {
+        let after = if number == 0 { String::new() } else { format!(", after: [s{}]", number - 1) };
+        writeln!(
+            plan,
+            "  - {{id: s{number}{after}, command: 'sleep 0.3; date +%s%N > ended.s{number}'}}"
+        )
+        .unwrap();
+    }
+    place.write("p.yaml", plan);
+    let mut runner = start(&mut place.command(&["run", "p.yaml"]));
+    let mut seen = std::collections::BTreeMap::new();
+    while !runner.is_over() {
+        let view = place.ledger("inspect .ledger view user");
+        let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+        for number in 0..6 {
+            if view.out.contains(&format!("s{number} \u{2713}")) {
+                seen.entry(number).or_insert(now);
+            }
+        }
+    }
+    runner.end().code(0);
+    let delay = |(number, seen): (&u32, &std::time::Duration)| {
+        let ended: u128 = place.read(&format!("ended.s{number}")).trim().parse().unwrap();
+        seen.as_nanos().saturating_sub(ended)
+    };
+    let delays: Vec<u128> = seen.iter().map(delay).collect();
+    assert!(delays.iter().min().is_some_and(|least| *least < 500_000_000), "{delays:?}");
+}
+
+// S24: a run in which nothing begins any more.
+
+#[test]
+fn s24_stall_is_detected() {
+    use plan_ledger::internals::plan::{STALL_AFTER, Warning, warnings};
+    let place = Place::planned("steps: [{id: a}, {id: b}]\n");
+    place.ledger("claim --run plan --worker w").code(0);
+    let state = place.state();
+    let run = state.run_named("plan").unwrap();
+    let stalled = |later: u64| {
+        let found = warnings(run, state.time, state.time + later);
+        found.into_iter().find(|warning| matches!(warning, Warning::Stalled { .. }))
+    };
+    assert_eq!(stalled(STALL_AFTER / 2), None);
+    let elapsed = STALL_AFTER + 1_000_000;
+    let Some(Warning::Stalled { ready, in_flight, .. }) = stalled(elapsed) else {
+        panic!("no warning");
+    };
+    assert_eq!((ready, in_flight), (1, 1));
+}
