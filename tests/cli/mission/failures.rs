@@ -529,7 +529,7 @@ fn s18_deterministic_failure_asks_for_a_plan_upstream() {
         "p.yaml",
         "steps:\n  - {id: extract, command: 'test -e right && echo 1 || echo 0', outputs: [rows]}\n  \
          - {id: side, command: 'echo side >> $TALLY'}\n  - id: load\n    after: [extract]\n    inputs: [rows]\n    \
-         failure_class: deterministic\n    command: 'echo load >> $TALLY; grep -q \"rows.:1\"'\n",
+         failure_class: deterministic\n    command: 'echo load >> $TALLY; grep -q \"rows.:[1]\"'\n",
     );
     script(&place, "planner.sh", "cat > asked; touch right; cat p.yaml\n");
     place.ledger("run p.yaml --planner ./planner.sh --approve auto").code(0);

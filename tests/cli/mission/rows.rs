@@ -103,7 +103,7 @@ fn s10_hundred_agents_do_a_slice_each() {
     assert!(lint.out.lines().count() < 12, "{}", lint.out);
     place.write(
         "slice.sh",
-        "cat > /dev/null; mkdir -p at; touch at/$LEDGER_STEP; ls at | wc -l >> counts; \
+        "cat > /dev/null; mkdir -p at; touch at/$LEDGER_STEP; sleep 0.2; ls at | wc -l >> counts; \
          echo \"{\\\"r${LEDGER_STEP#s}\\\": ${LEDGER_STEP#s}}\"; rm at/$LEDGER_STEP\n",
     );
     place.ledger_with(&["run", "p.yaml", "--worker", "sh slice.sh"]).code(0);

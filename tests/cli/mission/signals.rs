@@ -105,11 +105,11 @@ fn s22_broken_manager_is_marked() {
     let place = Place::new();
     place.write(
         "p.yaml",
-        "failure: {max_replans: 3}\nsteps:\n  - {id: a, estimate_seconds: 1, command: exit 75, retry: {max_attempts: 2}}\n",
+        "failure: {max_replans: 3}\nsteps:\n  - {id: a, estimate_seconds: 1, command: 'exit 75', retry: {max_attempts: 2}}\n",
     );
     place.write(
         "planner.sh",
-        "cat > /dev/null; sed \"s/exit 75/exit 75 # $(wc -l < count)/\" p.yaml; echo >> count\n",
+        "cat > /dev/null; echo >> count; sed \"s/exit 75/echo $(wc -l < count) >\\&2; exit 75/\" p.yaml\n",
     );
     place.write("count", "");
     let args = ["run", "p.yaml", "--approve", "auto", "--planner", "sh planner.sh"];

@@ -276,7 +276,8 @@ fn s19_printed_loan_gets_a_branch_when_the_scope_changes() {
     assert_eq!(list(&state, "completed"), "verify_identity pull_credit compliance_check");
     place.ledger("status --view operator").says(&["version 2 of 2, no replans"]);
     place.ledger("answer loan human_review approved --by ana").code(0);
-    run_loan(&place, "").code(0).says(&["6 of 6 steps accepted"]);
+    let args = ["run", "v2.json", "--run", "loan", "--worker", "sh worker.sh"];
+    place.ledger_with(&args).code(0).says(&["6 of 6 steps accepted"]);
     assert_eq!((begun(&place, "verify_identity"), begun(&place, "business_credit")), (1, 1));
 }
 

@@ -19,12 +19,12 @@ use plan_ledger::internals::plan::{ResolvedOutcome, Route};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, Crash};
 use plan_ledger::{
-    AttemptToken, Clock, Cost, Disposition, Environment, FailureClass, Json, Ledger, Outcome, Plan,
-    Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task, TextPolicy, Timestamp,
-    state_hash,
+    AttemptToken, Clock, Cost, Disposition, Ending, Environment, FailureClass, Json, Ledger,
+    Outcome, Plan, Receipt, Run, RunPolicy, RunStatus, State, StepNumber, StepStatus, Task,
+    TextPolicy, Timestamp, state_hash,
 };
 
-use crate::output::{Code, Failure, progress_bar};
+use crate::output::{Code, Failure, phrase, progress_bar};
 use crate::protocol::WorkerKind;
 use crate::runner::{
     CannedOutputs, Check, Guards, Observer, OnStale, Options, Progress, Report, RunOutcome,
@@ -74,12 +74,22 @@ pub(super) fn every_crash(args: &DrillArgs) -> Result<Code, Failure> {
     bar.finish_and_clear();
     let crashes = CrashReport {
         steps: distinct(&first.executed),
+        ending: ending(&first.run),
         calls: images.len(),
         twice: twice.into_inner(),
         state_hash: first.hash.clone(),
         tried,
     };
     report(&crashes, args)
+}
+
+/// Whether a run is done, and how it ended otherwise.
+fn ending(run: &Run) -> Result<(), String> {
+    match run.status {
+        RunStatus::Ended(Ending::Done) => Ok(()),
+        RunStatus::Ended(ending) => Err(format!("ended as {}", phrase(&ending))),
+        _ => Err("waits for what a drill cannot do".to_owned()),
+    }
 }
 
 fn distinct(steps: &[StepNumber]) -> u64 {

@@ -14,6 +14,8 @@ use super::args::{AgentBehavior, DrillArgs};
 pub(super) struct CrashReport {
     /// Distinct steps that the run without a crash executed.
     pub(super) steps: u64,
+    /// Whether that run was done, and how it ended otherwise.
+    pub(super) ending: Result<(), String>,
     /// Changes of the disk in that run.
     pub(super) calls: usize,
     /// Executions of steps in flight that were repeated, over all crashes.
@@ -36,7 +38,8 @@ pub(super) fn report(crashes: &CrashReport, args: &DrillArgs) -> Result<Code, Fa
 
 fn code(crashes: &CrashReport) -> Code {
     // A run that waits at once shows nothing.
-    if crashes.tried.is_ok() && crashes.steps > 0 { Code::Success } else { Code::Failed }
+    let is_whole = crashes.steps > 0 && crashes.ending.is_ok();
+    if crashes.tried.is_ok() && is_whole { Code::Success } else { Code::Failed }
 }
 
 /// A drill that crashes everywhere.
@@ -46,6 +49,8 @@ pub(crate) struct EveryCrashLine<'a> {
     agents: &'static str,
     /// The number of changes of the disk in the run without a crash.
     changes: usize,
+    /// How the run without a crash ended, if it was not done: `ended as failed`.
+    ended: Option<&'a str>,
     /// The number of repeated executions of steps in flight, over all crashes.
     executed_twice: u64,
     /// The crash that failed.
@@ -86,6 +91,7 @@ impl<'a> EveryCrashLine<'a> {
         Self {
             agents: args.agents.name(),
             changes: crashes.calls,
+            ended: crashes.ending.as_ref().err().map(String::as_str),
             executed_twice: crashes.twice,
             failed: failed.map(|failed| FailedCrashJson {
                 again: repeat_command(failed, args),
@@ -122,6 +128,9 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
             lines.push("the drill failed".to_owned());
         }
         Ok(tried) => {
+            if let Err(ending) = &crashes.ending {
+                lines.push(format!("  FAILED  without a crash the run {ending}"));
+            }
             lines.extend([
                 format!("  ok      crash points tried: {}", tried.points),
                 format!("  ok      resumed to the end: {} times", tried.runs),
@@ -129,8 +138,9 @@ fn text(crashes: &CrashReport, args: &DrillArgs) -> Vec<String> {
                 format!("  ok      executed twice: {}, all in flight at the crash", crashes.twice),
                 "  ok      final states: all equal, live and replayed".to_owned(),
                 "  ok      cost: 0".to_owned(),
-                "all checks hold".to_owned(),
             ]);
+            let end = if crashes.ending.is_ok() { "all checks hold" } else { "the drill failed" };
+            lines.push(end.to_owned());
         }
         Err(failed) => {
             lines.push(format!("  FAILED  {failed}"));
@@ -180,14 +190,34 @@ mod tests {
         }
     }
 
+    /// Goal: a run that does not reach its end shows nothing about its end.
+    #[test]
+    fn run_that_is_not_done_fails_the_drill() {
+        let ending = Err("ended as failed".to_owned());
+        let counts = CrashCounts { points: 1, runs: 4 };
+        let (state_hash, tried) = (String::new(), Ok(counts));
+        let crashes = CrashReport { steps: 1, ending, calls: 1, twice: 0, state_hash, tried };
+        assert_eq!(code(&crashes), Code::Failed);
+        let lines = text(&crashes, &args()).join("\n");
+        assert!(lines.contains("FAILED  without a crash the run ended as failed"), "{lines}");
+        assert!(!lines.contains("all checks hold"), "{lines}");
+        assert_eq!(EveryCrashLine::of(&crashes, &args()).ended, Some("ended as failed"));
+    }
+
     /// Goal: the report of a failed crash is a failure, and has the command that repeats it.
     #[test]
     fn failed_crash_is_reported_with_its_command() {
         let crash = Crash { at: 12, restart: Restart::Process, mark: 0 };
         let what = "receipt lost: step 3 was executed again".to_owned();
         let tried = Err(CrashFailure { crash: Some(crash), what });
-        let crashes =
-            CrashReport { steps: 3, calls: 40, twice: 0, state_hash: String::new(), tried };
+        let crashes = CrashReport {
+            steps: 3,
+            ending: Ok(()),
+            calls: 40,
+            twice: 0,
+            state_hash: String::new(),
+            tried,
+        };
         assert_eq!(code(&crashes), Code::Failed);
         let lines = text(&crashes, &args()).join("\n");
         let command =
