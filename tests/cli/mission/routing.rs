@@ -165,10 +165,14 @@ fn s25_hundred_workflows_share_a_pool_of_workers() {
         let name = format!("w{number}");
         start(&mut place.command(&["work", "--worker", &name, "--", "sh", "w.sh"]))
     };
+    let server = start(&mut place.command(&["serve"]));
+    crate::command::wait_until("the server serves", || server.said("serving"));
     let workers: Vec<_> = (0..6).map(worker).collect();
     for worker in workers {
         worker.end().code(0);
     }
+    server.signal("INT");
+    server.end();
     let mut tally = place.tally();
     tally.sort();
     tally.dedup();

@@ -193,13 +193,13 @@ fn s9_rejected_canned_output_ends_the_drill() {
         "steps:\n  - {id: a, outputs: [score], gate: {question: Score?, options: ['100', '400']}, acceptance: \
          [{cel: 'output.score == \"400\"'}]}\n  - {id: b, after: [a]}\n",
     );
-    place.ledger("drill p.yaml").code(0).says(&["all checks hold"]);
+    place.ledger("drill p.yaml --every-crash").code(0).says(&["all checks hold"]);
     place.write(
         "p.yaml",
         "steps:\n  - {id: b}\n  - {id: a, outputs: [score], gate: {question: Score?, options: [value]}, acceptance: \
          [{cel: 'output.score >= 300'}]}\n",
     );
     place.write("outputs.json", r#"{"a": {"score": 72}}"#);
-    let ended = place.ledger(drill);
+    let ended = place.ledger(&format!("{drill} --every-crash"));
     assert_ne!(ended.status.code(), Some(0), "{ended:#?}");
 }
