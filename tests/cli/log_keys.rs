@@ -2,6 +2,7 @@
 
 use plan_ledger::internals::log::{Batch, KEY_WINDOW, KIND_BATCH_KEY, Log};
 use plan_ledger::internals::sim::{Loss, SimDisk};
+use plan_ledger::internals::storage::Storage as _;
 use plan_ledger::{BatchKey, ErrorKind};
 
 use super::lab::{Restart, at, dir, open, options, reader, record, whole};
@@ -51,6 +52,21 @@ fn batch_with_key_is_written_once() {
     let alone = Batch { key: Some(key("c")), ..Batch::new(Vec::new(), at(9)) };
     assert_eq!(log.submit(&alone).and_then(|ticket| log.wait(ticket)).unwrap().seq, last + 1);
     assert_eq!(log.find_key(&key("c"), last).unwrap(), Some((last + 1, last + 1)));
+}
+
+/// Regression: a writer that had lost the lock, and read the keys for its first request with a key only
+/// then, took a batch of the next writer for its own and answered that the ticket was of another log.
+#[test]
+fn keys_of_the_next_writer_are_not_those_of_a_fenced_one() {
+    let disk = SimDisk::new();
+    let old = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    disk.remove(&dir().join("LOCK")).unwrap();
+    let (new, _) = open(&disk).unwrap();
+    let ticket = new.submit(&keyed("a", 1)).unwrap();
+    new.wait(ticket).unwrap();
+    let error = old.submit(&keyed("a", 1)).and_then(|ticket| old.wait(ticket)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    assert_eq!(whole(&new.reader().unwrap()).len(), 3);
 }
 
 /// A key names a request: a batch of another one under it is refused, in the same handle and after

@@ -46,6 +46,8 @@ impl KeyWindow {
         for item in reader.walk(from) {
             let record = match item? {
                 LogItem::Record(_, RecordStatus::Unacknowledged) | LogItem::OpenEnd { .. } => break,
+                // Of a writer that took over meanwhile: this one has not noticed yet.
+                LogItem::Record(record, _) if record.seq >= next_seq => break,
                 LogItem::Record(record, _) => record,
                 LogItem::DerivedDamage(_) => continue,
                 LogItem::Damage(damage) if damage.is_of_header_only() => continue,
