@@ -82,6 +82,7 @@ mod operator_commands;
 mod other_users;
 mod plan_commands;
 mod prime;
+mod protocol_model;
 mod published;
 mod quickstart;
 mod random_commands;
