@@ -96,6 +96,7 @@ fn sweep_unreadable_sector_costs_only_its_records() {
         ("closed", fenced(End::Closed).0),
         ("killed", fenced(End::Killed).0),
     ];
+    let mut tried = 0;
     for (name, pristine) in logs {
         let all = places(&reader(&pristine));
         let segments = reader(&pristine).segments();
@@ -104,6 +105,7 @@ fn sweep_unreadable_sector_costs_only_its_records() {
             let is_head = path == head;
             for bad in sectors(&pristine, &path) {
                 let story = format!("{name}, {} {bad:?}", path.display());
+                tried += 1;
                 let disk = pristine.fork();
                 disk.make_unreadable(&path, bad.clone()).unwrap();
                 // A lost header costs no record: a footer has a copy of it, or HEAD and the segments
@@ -150,6 +152,7 @@ fn sweep_unreadable_sector_costs_only_its_records() {
             }
         }
     }
+    println!("measured: unreadable ranges: {tried} sectors of logs");
 }
 
 /// A ledger with sealed segments, blobs and snapshots.
@@ -188,9 +191,11 @@ fn sweep_ledger_with_unreadable_sector_is_salvaged() {
             .all(|name| { files.iter().any(|path| path.starts_with(dir().join(name))) })
     );
     let blobs = reader(&pristine).blobs().list().unwrap().blobs;
+    let mut tried = 0;
     for path in files {
         let step = sweep(97, 29, 1);
         for bad in sectors(&pristine, &path).into_iter().step_by(step) {
+            tried += 1;
             let story = format!("{} {bad:?}", path.display());
             let disk = pristine.fork();
             disk.make_unreadable(&path, bad.clone()).unwrap();
@@ -228,6 +233,7 @@ fn sweep_ledger_with_unreadable_sector_is_salvaged() {
             }
         }
     }
+    println!("measured: unreadable ranges: {tried} sectors of ledgers with blobs and snapshots");
 }
 
 /// Story: an unreadable sector looked like one that was never written, and so the record in it like a
@@ -287,6 +293,7 @@ fn sweep_each_read_fails_once_and_permanently() {
         assert!(!seen.damages.is_empty() || seen.records == whole.records, "{nth}: {seen:?}");
         assert!(verified(&disk).is_damaged(), "{nth}");
     }
+    println!("measured: unreadable ranges: {reads} reads that fail once, and from then on");
 }
 
 /// One slot of HEAD is enough for readers, the writer and a later check of its ownership.
