@@ -7,12 +7,12 @@
 //! - The thread is joined before the handle is dropped.
 
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::batch::Durability;
 use super::shared::{SharedWriter, StateGuard};
 use super::state::{BackgroundState, FlushState, HeadDurability, NextSegment, WriterStatus};
+use super::sync::thread::{Builder, JoinHandle};
 
 /// The log is idle if nothing was submitted for this long.
 const IDLE: Duration = Duration::from_secs(1);
@@ -28,9 +28,7 @@ impl BackgroundThread {
     /// Start it. The log works without it if the system cannot create a thread.
     pub(crate) fn start(shared: &Arc<SharedWriter>) -> Self {
         let own = shared.clone();
-        let thread = std::thread::Builder::new()
-            .name("ledger-background".to_owned())
-            .spawn(move || run(&own));
+        let thread = Builder::new().name("ledger-background".to_owned()).spawn(move || run(&own));
         Self { shared: shared.clone(), thread: thread.ok() }
     }
 }

@@ -13,6 +13,7 @@ use crate::log::segment::{WritePosition, head_content};
 use super::batch::Durability;
 use super::shared::{SharedWriter, StateGuard};
 use super::state::{FlushState, Group, HeadDurability, WriterState, WriterStatus};
+use super::sync::thread;
 
 /// HEAD is synced at a commit whose time differs from that of the last sync by at least this many
 /// microseconds. The absolute difference is used, because the clock may be set back.
@@ -104,7 +105,7 @@ impl SharedWriter {
                 break;
             }
             drop(state);
-            std::thread::yield_now();
+            thread::yield_now();
             state = self.lock();
         }
         state

@@ -17,6 +17,7 @@ mod rotation;
 mod shared;
 mod staging;
 mod state;
+mod sync;
 mod waiters;
 
 pub use batch::{Batch, Durability, Ticket};

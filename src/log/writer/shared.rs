@@ -12,7 +12,7 @@
 //! - A thread whose flush failed gets an error and does not retry.
 //! - A ticket is acknowledged only if its last record is durable and HEAD covers it.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex as PlainMutex, PoisonError, TryLockError};
 
 use crate::error::Result;
 use crate::format::ChainKey;
@@ -24,6 +24,7 @@ use crate::log::reader::LogReader;
 use crate::log::segment::ResumeCache;
 
 use super::state::{BackgroundState, WriterState};
+use super::sync::{Condvar, Mutex, MutexGuard};
 use super::waiters::{WaitFor, Wakeup};
 
 /// The state that the threads of a log share.
@@ -40,7 +41,7 @@ pub(crate) struct SharedWriter {
     /// Held while the keys of the last records are read.
     pub(crate) key_load: Mutex<()>,
     /// The newest retention note.
-    pub(crate) retention: Mutex<Option<LoggedRetentionNote>>,
+    pub(crate) retention: PlainMutex<Option<LoggedRetentionNote>>,
     /// Resume points for all readers.
     resume_cache: ResumeCache,
 }
@@ -66,7 +67,7 @@ impl SharedWriter {
             state: Mutex::new(state),
             background_wake: Condvar::new(),
             key_load: Mutex::new(()),
-            retention: Mutex::new(retention),
+            retention: PlainMutex::new(retention),
             resume_cache,
         }
     }

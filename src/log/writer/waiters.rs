@@ -11,7 +11,9 @@
 //!   that flush or a later one. That thread leads the flush, and the flush wakes the shared parker.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+use super::sync::Signal;
 
 /// What a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +37,18 @@ pub(crate) enum Wakeup {
 
 /// Parks one or many threads until they are woken with a reason.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Parker(Arc<OnceLock<Wakeup>>);
+pub(crate) struct Parker(Arc<Signal<Wakeup>>);
 
 impl Parker {
     /// Park until woken.
     pub(crate) fn park(&self) -> Wakeup {
-        *self.0.wait()
+        self.0.wait()
     }
 
     /// Wake all threads parked here.
     pub(crate) fn wake(self, why: Wakeup) {
         // Each parker is removed from the waiters and woken once.
-        let _ = self.0.set(why);
+        self.0.set(why);
     }
 }
 
@@ -195,9 +197,9 @@ mod tests {
             }
             self.parked.retain(|(seq, parker)| {
                 let woken = parker.0.get();
-                assert!(woken != Some(&Wakeup::Done) || *seq <= durable, "{seq} > {durable}");
+                assert!(woken != Some(Wakeup::Done) || *seq <= durable, "{seq} > {durable}");
                 assert!(woken.is_some() || *seq > durable, "{seq} stays parked");
-                self.awake.extend((woken == Some(&Wakeup::Recheck)).then_some(*seq));
+                self.awake.extend((woken == Some(Wakeup::Recheck)).then_some(*seq));
                 woken.is_none()
             });
             assert_eq!(self.waiters.count(), self.parked.len());
