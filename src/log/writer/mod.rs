@@ -12,7 +12,6 @@ mod group_commit;
 mod idempotency;
 mod log;
 mod open;
-mod preallocate;
 mod rotation;
 mod shared;
 mod staging;

@@ -81,8 +81,10 @@ impl<T> Default for Signal<T> {
 }
 
 /// Threads on one log, under many schedules. `tests/schedules/run` starts them.
-#[cfg(all(test, schedules))]
+#[cfg(test)]
 mod tests {
+    #![cfg(schedules)]
+
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
