@@ -33,8 +33,17 @@ pub(super) struct AttemptFacts {
     pub(super) since: Timestamp,
     /// The record that ended it, and its time; none while it is in flight.
     pub(super) end: Option<(u64, Timestamp)>,
-    pub(super) is_lost: bool,
+    pub(super) ending: AttemptEnding,
     pub(super) facts: Vec<Fact>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptEnding {
+    /// It has not ended, or it did not fail.
+    Good,
+    Failed,
+    Lost,
 }
 
 /// What a record says about an attempt.
@@ -113,17 +122,21 @@ impl Facts {
                     seq,
                     since: time,
                     end: None,
-                    is_lost: false,
+                    ending: AttemptEnding::Good,
                     facts: Vec::new(),
                 });
             }
             StepEvent::ReceiptRecorded(event) => {
-                self.end(event.token, seq, time, false);
+                let ending = match event.receipt.outcome {
+                    Outcome::Failed { .. } => AttemptEnding::Failed,
+                    Outcome::Succeeded | Outcome::ReplanRequested { .. } => AttemptEnding::Good,
+                };
+                self.end(event.token, seq, time, ending);
                 let fact = self.receipt(seq, &event.receipt);
                 self.fact(event.token, fact);
             }
             StepEvent::AttemptLost(event) => {
-                self.end(event.token, seq, time, true);
+                self.end(event.token, seq, time, AttemptEnding::Lost);
                 let bodies = self.bodies([("detail", event.detail.as_str())]);
                 let text = format!("lost: {}", phrase(&event.cause));
                 self.fact(event.token, Fact { seq, mark: Mark::Bad, text, bodies });
@@ -172,9 +185,9 @@ impl Facts {
         }
     }
 
-    fn end(&mut self, token: AttemptToken, seq: u64, time: Timestamp, is_lost: bool) {
+    fn end(&mut self, token: AttemptToken, seq: u64, time: Timestamp, ending: AttemptEnding) {
         if let Some(attempt) = self.attempt(token) {
-            (attempt.end, attempt.is_lost) = (Some((seq, time)), is_lost);
+            (attempt.end, attempt.ending) = (Some((seq, time)), ending);
         }
     }
 

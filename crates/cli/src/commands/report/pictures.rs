@@ -11,7 +11,7 @@ use plan_ledger::{StepNumber, Timestamp};
 use crate::commands::inspect::text::units::span;
 
 use super::collect::{Collected, Span};
-use super::facts::AttemptFacts;
+use super::facts::{AttemptEnding, AttemptFacts};
 use super::layout::{Place, layout};
 use super::points::{name, shortened};
 
@@ -55,7 +55,7 @@ pub(super) fn timeline(of: &Collected) -> Markup {
             section id="timeline" {
                 h2 { "Attempts over time" }
                 p.hint {
-                    "From " (time_text(first)) ", " (span(whole)) " in all. Dashed: lost; hollow: in flight."
+                    "From " (time_text(first)) ", " (span(whole)) " in all. Low: failed; dashed: lost; hollow: in flight."
                     @if left_out > 0 { " The first " (left_out) " steps are left out." }
                 }
                 div.scroll tabindex="0" role="region" aria-label="Attempts over time" {
@@ -67,7 +67,8 @@ pub(super) fn timeline(of: &Collected) -> Markup {
                             @for bar in bars {
                                 @let from = x(bar.since);
                                 @let to = x(bar.end.map_or(of.time, |(_, time)| time)).max(from + 3);
-                                rect class=(bar_class(bar)) data-f=(bar.seq) x=(from + LABEL_WIDTH) y=(y + 3) width=(to - from) height="12" rx="2" {
+                                @let (class, top, height) = bar_shape(bar);
+                                rect class=(class) data-f=(bar.seq) x=(from + LABEL_WIDTH) y=(y + top) width=(to - from) height=(height) rx="2" {
                                     title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
                                 }
                             }
@@ -81,11 +82,13 @@ pub(super) fn timeline(of: &Collected) -> Markup {
     }
 }
 
-fn bar_class(bar: &AttemptFacts) -> &'static str {
-    match (bar.end, bar.is_lost) {
-        (None, _) => "bar open",
-        (Some(_), true) => "bar lost",
-        (Some(_), false) => "bar",
+/// The class of a bar, how far below its row it begins, and its height: shapes differ, not only colors.
+fn bar_shape(bar: &AttemptFacts) -> (&'static str, usize, usize) {
+    match (bar.end, bar.ending) {
+        (None, _) => ("bar open", 3, 12),
+        (Some(_), AttemptEnding::Good) => ("bar", 3, 12),
+        (Some(_), AttemptEnding::Failed) => ("bar failed", 9, 6),
+        (Some(_), AttemptEnding::Lost) => ("bar lost", 3, 12),
     }
 }
 
