@@ -266,6 +266,55 @@ const parts = {
     await close(page);
   },
 
+  async "a long plan is live, and its chunks follow the ledger and the slider"() {
+    const COUNT = 1_300, home = process.cwd();
+    mkdirSync("long");
+    process.chdir("long");
+    const port = await freePort(), origin = `http://127.0.0.1:${port}`;
+    writeFileSync("tokens", readFileSync("../tokens"), { mode: 0o600 });
+    writeFileSync("plan.json", JSON.stringify({ title: "A long plan", steps: Array.from({ length: COUNT }, (_, number) => ({ id: `task-${number}`, title: `Table <b>${number}</b> & "more"` })) }));
+    ledger("init");
+    ledger("plan", "propose", "plan.json", "--run", "long");
+    const child = await serve(port);
+    try {
+      const page = await open(origin);
+      await show(page, origin, "operator");
+      const count = (selector) => page.$$eval(selector, (nodes) => nodes.length);
+      await until("all steps are built", async () => (await count(".step")) === COUNT);
+      assert.equal(await count(".step b"), 0, "a title is text");
+      const marks = async (status) => count(`.step:not([hidden]) .mark[data-s=${status}]`);
+      const claim = async (step) => {
+        const response = await fetch(`${origin}/v1/claims`, {
+          method: "POST", headers: { Authorization: `Bearer ${TOKENS.worker}` }, body: JSON.stringify({ worker: "w", step }),
+        });
+        assert.equal(response.status, 201);
+      };
+      for (const step of ["task-3", "task-700", "task-1299"]) await claim(step);
+      await until("three steps are dispatched", async () => (await marks("dispatched")) === 3);
+      const steps = await statuses(page);
+      assert.deepEqual([steps["task-700"], steps["task-701"]], ["dispatched", "ready"]);
+      const head = records().at(-1).seq;
+      const go = (seq) => page.$eval("#goto", (node, seq) => { node.value = seq; node.dispatchEvent(new Event("change", { bubbles: true })); }, seq);
+      await go(1);
+      await until("no step is there", async () => (await count(".step:not([hidden])")) === 0 || (await count(".chunk:not([hidden])")) === 0);
+      await go(head - 1);
+      await until("two steps were dispatched", async () => (await marks("dispatched")) === 2 && (await marks("ready")) === COUNT - 2);
+      await claim("task-1000");
+      await has(page, `Live, record ${records().at(-1).seq}`, "#live");
+      await until("the past does not change", async () => (await marks("dispatched")) === 2 && (await marks("ready")) === COUNT - 2);
+      await click(page, "#newest", "newest");
+      await until("the newest record is shown", async () => (await marks("dispatched")) === 4);
+      await page.keyboard.press("/");
+      await page.keyboard.type("task-1000");
+      await has(page, `1 of ${COUNT}`, "#found");
+      assert.deepEqual(await page.$$eval(".step", (nodes) => nodes.filter((node) => node.checkVisibility()).map((node) => node.id)), ["step-1001"]);
+      await close(page);
+    } finally {
+      await ended(child, "SIGTERM");
+      process.chdir(home);
+    }
+  },
+
   async "the report file needs no server, and is accessible in light and dark, wide and narrow"() {
     const file = `file://${process.cwd()}/report.html`;
     ledger("report", "--html", "report.html");

@@ -132,7 +132,7 @@
       return;
     }
     // A parser without scripts would build what is meant to stay a text.
-    const text = (await response.text()).replaceAll("<noscript>", '<script type="text/html">').replaceAll("</noscript>", "<\\/script>");
+    const text = (await response.text()).replaceAll("<noscript>", '<script type="text/html">').replaceAll("</noscript>", "<\/script>");
     const fresh = new DOMParser().parseFromString(text, "text/html");
     if (own !== session) return;
     const found = fresh.getElementById("main").dataset;
