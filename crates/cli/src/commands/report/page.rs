@@ -165,7 +165,33 @@ fn header(of: &Collected, title: &str, audience: Audience) -> Markup {
                     input id="goto" type="number" min="1" max=(of.seq) aria-label="The record to go to";
                 }
                 input id="at" type="range" min="0" max=(last) value=(last) step="1" hidden
-                    aria-label="The record that the page shows";
+                    aria-label="The record that the page shows" aria-valuetext=(format!("record {}", of.seq));
+            }
+            (sections(of, audience))
+        }
+    }
+}
+
+/// Links to the sections: a long list of steps stands between them.
+fn sections(of: &Collected, audience: Audience) -> Markup {
+    let run = &of.run;
+    let all = [
+        ("steps", "Steps", true),
+        ("timeline", "Line of time", !of.attempts.is_empty()),
+        ("graph", "Graph", !of.activated.is_empty()),
+        ("barriers", "Barriers", !run.barriers.is_empty()),
+        ("budget", "Budget", true),
+        ("variables", "Variables", !run.variables.is_empty()),
+        ("versions", "Versions", !run.versions.is_empty()),
+        ("decisions", "Decisions", true),
+        ("records", "Records", true),
+        ("log", "Log", true),
+        ("runs", "Runs", audience != Audience::File && of.runs.len() > 1),
+    ];
+    html! {
+        nav.sections aria-label="Sections of the page" {
+            @for (id, word, is_there) in all {
+                @if is_there { a href=(format!("#{id}")) { (word) } " " }
             }
         }
     }
@@ -177,8 +203,17 @@ fn damage(of: &Collected) -> Markup {
             section.alarm id="damage" {
                 h2 { "\u{26a0} The log is damaged" }
                 p { "The page shows what can be read. " code { "ledger verify" } " checks every byte, " code { "ledger recover" } " salvages what is left." }
-                ul { @for line in &of.health.damage { li { (line) } } }
+                ul { @for line in &of.health.damage { li { (with_code(line)) } } }
             }
+        }
+    }
+}
+
+/// A text with commands between backticks.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }
@@ -321,7 +356,7 @@ fn log(of: &Collected) -> Markup {
                 "State after record " (of.seq) ", " (time_text(of.time)) ", from " (of.health.files) ". "
                 @if of.health.damage.is_empty() { "\u{2713} No damage was found." } @else { b { "\u{26a0} The log is damaged." } }
             }
-            @if !of.health.notes.is_empty() { ul { @for note in &of.health.notes { li { (note) } } } }
+            @if !of.health.notes.is_empty() { ul { @for note in &of.health.notes { li { (with_code(note)) } } } }
             p.hash { "root " (of.seq) ":" (of.chain) }
             p.hint { code { "ledger verify --expect-head" } " compares a ledger with this root." }
         }
