@@ -98,10 +98,9 @@
         if (!old) own.insertBefore(section, place);
         else if (section.id === "steps") {
           // The server sends the steps that changed.
-          report.expandIn(own);
           report.expandIn(section);
           for (const step of [...section.querySelectorAll(".step")]) {
-            const before = $(step.id);
+            const before = report.find(step.id);
             if (before) replace(before, step); else old.querySelector(".steps").append(step);
           }
           continue;

@@ -45,7 +45,7 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
         .map(|number| {
             let attempts = attempts.get(&number).map_or(&[][..], Vec::as_slice);
             let step = Step { of, number, definitions: &definitions, audience };
-            step.markup(attempts, &mut left)
+            WrittenStep { first: step.first(), markup: step.markup(attempts, &mut left) }
         })
         .collect();
     html! {
@@ -61,14 +61,25 @@ pub(super) fn steps(of: &Collected, audience: Audience, known: u64) -> Markup {
     }
 }
 
+/// A step that is written.
+struct WrittenStep {
+    /// The record from which it is there.
+    first: Option<u64>,
+    markup: Markup,
+}
+
 /// The steps; many of them as texts, which a browser without scripts takes for what they are.
-fn list(steps: &[Markup]) -> Markup {
+fn list(steps: &[WrittenStep]) -> Markup {
+    // A chunk is there from the record on that has the first of its steps.
+    let first = |chunk: &[WrittenStep]| chunk.iter().map(|step| step.first).min().flatten();
     html! {
         @if steps.len() <= EAGER_MAX {
-            @for step in steps { (step) }
+            @for step in steps { (step.markup) }
         } @else {
             @for chunk in steps.chunks(CHUNK) {
-                div.chunk { noscript { @for step in chunk { (step) } } }
+                div.chunk data-f=[first(chunk)] data-steps=(chunk.len()) {
+                    noscript { @for step in chunk { (step.markup) } }
+                }
             }
         }
     }
@@ -130,13 +141,18 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// The record from which it is there.
+    fn first(&self) -> Option<u64> {
+        self.definitions.0.get(&self.number)?.first().map(|(span, _, _)| span.from)
+    }
+
     fn markup(&self, attempts: &[&AttemptFacts], left: &mut usize) -> Markup {
         let Self { of, number, definitions, .. } = *self;
         let run = &of.run;
         let Some(state) = run.step(number) else { return html! {} };
         let titles = definitions.each(of, number, |step, owner| title(state.id(), step, owner));
         let texts = definitions.each(of, number, definition);
-        let first = titles.first().map(|(span, _)| span.from);
+        let first = self.first();
         let why = why(run, number);
         html! {
             details.step id=(format!("step-{number}")) data-f=[first] {
