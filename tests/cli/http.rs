@@ -520,6 +520,45 @@ fn broken_connections_disturb_no_client() {
     stop(server).code(0);
 }
 
+/// Goal: clients that do not read what they asked for stop only themselves. The number of followers is bounded,
+/// other requests are answered and recorded, and what the slow ones occupied is free again when they are gone.
+#[test]
+fn slow_readers_disturb_no_client() {
+    const FOLLOWERS: usize = 64;
+    const STALLED: usize = 8;
+    let (place, server, http) = served(PLAN);
+    // More than a connection takes without being read.
+    let value = json!({ "value": "x".repeat(8 << 20), "by": "ana" });
+    http.lines("operator", "PUT /v1/runs/r/variables/big", &[], &value);
+    let head = records(&place).last().unwrap()["seq"].as_u64().unwrap();
+    let unread = |line: &str, headers: &[(&str, &str)]| {
+        let mut stream = http.connect();
+        stream.write_all(http.text("viewer", line, headers, "").as_bytes()).unwrap();
+        stream
+    };
+    let events = [("Accept", "text/event-stream")];
+    let mut slow: Vec<_> = (0..STALLED).map(|_| unread("GET /v1/records", &events)).collect();
+    slow.extend((0..STALLED).map(|_| unread("GET /v1/runs/r/variables/big", &[])));
+    let rest = format!("GET /v1/records?after={head}");
+    slow.extend((STALLED..FOLLOWERS).map(|_| unread(&rest, &events)));
+    wait_until("no further follower is taken", || {
+        let refused = http.view("/v1/records?limit=1");
+        refused.status == 429 && refused.json()["type"] == "urn:plan-ledger:busy"
+    });
+    let claim = json!({ "worker": "w", "step": "notes" });
+    let token = http.lines("worker", "POST /v1/claims", &[], &claim)[0]["token"].clone();
+    let token = token.as_str().map_or_else(|| token.to_string(), str::to_owned);
+    let receipt = json!({ "receipt": { "outcome": "succeeded", "output": 1 } });
+    http.lines("worker", &format!("POST /v1/claims/{token}/receipt"), &[], &receipt);
+    assert_eq!(http.view("/v1/runs").status, 200);
+    let all = records(&place);
+    let count = |kind: &str| all.iter().filter(|record| record["kind"] == kind).count();
+    assert_eq!((count("dispatched"), count("receipt_recorded")), (1, 1));
+    drop(slow);
+    wait_until("followers are taken again", || http.view("/v1/records?limit=1").status == 200);
+    stop(server).code(0);
+}
+
 /// Goal: clients whose server is killed again and again claim each step once, and lose no receipt.
 #[test]
 fn claims_over_http_have_one_winner_while_the_server_is_killed() {

@@ -168,9 +168,35 @@ fn report_says_everything_about_a_run() {
         "paused by ana: lunch",
         "skipped by ben: unneeded",
         "No damage was found",
+        "class=\"bar failed\"",
+        "href=\"#log\"",
     ] {
         assert!(page.contains(words), "{words}");
     }
     // What was answered is hidden, and what is open is not.
     assert_eq!(page.matches("<li id=\"question-").count(), 1);
+}
+
+/// Goal: a browser builds a long plan in pieces, each from the record on that has its steps; without a script it
+/// reads all of them.
+#[test]
+fn long_plan_is_written_in_chunks() {
+    let place = Place::new();
+    let steps: Vec<_> = (1..=501).map(|number| format!("  - {{id: step-{number}}}\n")).collect();
+    place.write("plan.yaml", format!("steps:\n{}", steps.concat()));
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --run r").code(0);
+    place.ledger("report --html page.html").code(0);
+    let page = place.read("page.html");
+    let chunks: Vec<_> = page.split("<div class=\"chunk\"").skip(1).collect();
+    assert_eq!(chunks.len(), 3);
+    for (chunk, count) in chunks.iter().zip([250, 250, 1]) {
+        let (head, text) = chunk.split_once("><noscript>").unwrap();
+        assert!(head.contains(&format!("data-steps=\"{count}\"")), "{head}");
+        let first = head.split("data-f=\"").nth(1).unwrap().split('"').next().unwrap();
+        let text = text.split("</noscript>").next().unwrap();
+        let step = "<details class=\"step\" id=\"step-";
+        assert_eq!(text.matches(step).count(), count);
+        assert_eq!(text.matches(&format!("\" data-f=\"{first}\"><summary>")).count(), count);
+    }
 }
