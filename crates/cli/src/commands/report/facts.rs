@@ -40,7 +40,7 @@ pub(super) struct AttemptFacts {
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptEnding {
-    /// It has not ended, or it did not fail.
+    /// It did not fail, or it has not ended.
     Good,
     Failed,
     Lost,

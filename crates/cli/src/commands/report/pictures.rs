@@ -67,9 +67,13 @@ pub(super) fn timeline(of: &Collected) -> Markup {
                             @for bar in bars {
                                 @let from = x(bar.since);
                                 @let to = x(bar.end.map_or(of.time, |(_, time)| time)).max(from + 3);
-                                @let (class, top, height) = bar_shape(bar);
-                                rect class=(class) data-f=(bar.seq) x=(from + LABEL_WIDTH) y=(y + top) width=(to - from) height=(height) rx="2" {
-                                    title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
+                                @let shape = Shape { x: from + LABEL_WIDTH, y, width: to - from };
+                                @if let Some((end, _)) = bar.end {
+                                    // How it ended is not known before it has.
+                                    (shape.rect(bar, OPEN, Span { from: bar.seq, until: Some(end) }))
+                                    (shape.rect(bar, bar_kind(bar.ending), Span { from: end, until: None }))
+                                } @else {
+                                    (shape.rect(bar, OPEN, Span { from: bar.seq, until: None }))
                                 }
                             }
                         }
@@ -82,13 +86,35 @@ pub(super) fn timeline(of: &Collected) -> Markup {
     }
 }
 
-/// The class of a bar, how far below its row it begins, and its height: shapes differ, not only colors.
-fn bar_shape(bar: &AttemptFacts) -> (&'static str, usize, usize) {
-    match (bar.end, bar.ending) {
-        (None, _) => ("bar open", 3, 12),
-        (Some(_), AttemptEnding::Good) => ("bar", 3, 12),
-        (Some(_), AttemptEnding::Failed) => ("bar failed", 9, 6),
-        (Some(_), AttemptEnding::Lost) => ("bar lost", 3, 12),
+/// The class of a bar, how far below the top of its row it begins, and its height: shapes differ, not only
+/// colors.
+type BarKind = (&'static str, usize, usize);
+
+/// An attempt that is in flight.
+const OPEN: BarKind = ("bar open", 3, 12);
+
+fn bar_kind(ending: AttemptEnding) -> BarKind {
+    match ending {
+        AttemptEnding::Good => ("bar", 3, 12),
+        AttemptEnding::Failed => ("bar failed", 9, 6),
+        AttemptEnding::Lost => ("bar lost", 3, 12),
+    }
+}
+
+/// The place of a bar, and the top of its row.
+struct Shape {
+    x: u64,
+    y: usize,
+    width: u64,
+}
+
+impl Shape {
+    fn rect(&self, bar: &AttemptFacts, (class, top, height): BarKind, there: Span) -> Markup {
+        html! {
+            rect class=(class) data-f=(there.from) data-t=[there.until] hidden[there.is_over()] x=(self.x) y=(self.y + top) width=(self.width) height=(height) rx="2" {
+                title { "attempt " (bar.attempt) " by " (bar.worker) ", " (time_text(bar.since)) }
+            }
+        }
     }
 }
 
