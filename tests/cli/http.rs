@@ -525,10 +525,10 @@ fn broken_connections_disturb_no_client() {
 #[test]
 fn slow_readers_disturb_no_client() {
     const FOLLOWERS: usize = 64;
-    const STALLED: usize = 8;
+    const STALLED: usize = 2;
     let (place, server, http) = served(PLAN);
     // More than a connection takes without being read.
-    let value = json!({ "value": "x".repeat(8 << 20), "by": "ana" });
+    let value = json!({ "value": "x".repeat(5 << 20), "by": "ana" });
     http.lines("operator", "PUT /v1/runs/r/variables/big", &[], &value);
     let head = records(&place).last().unwrap()["seq"].as_u64().unwrap();
     let unread = |line: &str, headers: &[(&str, &str)]| {
