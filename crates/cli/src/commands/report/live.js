@@ -2,7 +2,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const KEY = "plan-ledger-token", AUTHOR = "plan-ledger-author", RUN = "plan-ledger-run";
-  const REFRESH_MIN = 200, RECONNECT_MAX = 10_000, SILENCE_MAX = 40_000;
+  const REFRESH_MIN = 200, RECONNECT_MAX = 10_000, SILENCE_MAX = 40_000, LOAD_MAX = 60_000;
   let token = null, run = sessionStorage.getItem(RUN), last = 0, session = 0, took = 0, timer = null, sources = new WeakMap();
 
   const pause = (time) => new Promise((resolve) => setTimeout(resolve, time));
@@ -115,13 +115,20 @@
     report.attach();
   };
 
-  // Gets what has changed since the record that the page shows.
-  const load = async () => {
+  // Gets what has changed since the record that the page shows. One load begins after the other, or both would bring
+  // the same changes.
+  let loading = Promise.resolve();
+  const load = () => {
+    const next = loading.then(loadNow);
+    loading = next.catch(() => {});
+    return next;
+  };
+  const loadNow = async () => {
     const begun = performance.now(), own = session, main = $("main");
     const known = main && (!run || main.dataset.run === run) ? main.dataset.seq : 0;
     const query = new URLSearchParams({ known });
     if (run) query.set("run", run);
-    const response = await fetch(`/v1/page?${query}`, { headers: headers(), cache: "no-store" });
+    const response = await fetch(`/v1/page?${query}`, { headers: headers(), cache: "no-store", signal: AbortSignal.timeout(LOAD_MAX) });
     if (own !== session) return;
     if (response.status === 401) return leave(await detail(response));
     if (!response.ok) {
