@@ -17,6 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "clients/python"
+SECOND_NAME = b"""#!/bin/sh
+exec "$(dirname "$(readlink -f "$0")")/ledger" "$@"
+"""
 
 
 def platform_of(target: str, program: Path) -> str:
@@ -48,7 +51,9 @@ def main() -> None:
         for path in sorted((CLIENT / "src/plan_ledger").iterdir())
         if path.suffix == ".py" or path.name == "py.typed"
     ]
-    files += [(f"{data}/scripts/{name}", program.read_bytes(), 0o755) for name in ("ledger", "plan-ledger")]
+    files.append((f"{data}/scripts/ledger", program.read_bytes(), 0o755))
+    # A wheel has no links: the second name starts the first, and takes its place.
+    files.append((f"{data}/scripts/plan-ledger", SECOND_NAME, 0o755))
     files += [(f"{info}/licenses/{name}", (ROOT / name).read_bytes(), 0o644) for name in ("LICENSE-APACHE", "LICENSE-MIT")]
     tags = "".join(f"Tag: py3-none-{each}\n" for each in tag.removeprefix("py3-none-").split("."))
     files.append((f"{info}/METADATA", "\n".join(metadata).encode(), 0o644))
