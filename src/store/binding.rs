@@ -79,7 +79,66 @@ pub fn bind(
     unreachable!("the loop ends with a result")
 }
 
+/// The ledger to which a prefix is bound; `None` if it is not bound. Nothing is written. `retry` is as
+/// in [`bind`].
+///
+/// # Errors
+/// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid; `Io` if the store does
+/// not answer.
+pub fn bound_ledger(
+    objects: &dyn Objects,
+    retry: &dyn Fn(u32) -> bool,
+) -> Result<Option<LedgerIdentity>> {
+    let name = ObjectName::Ledger.to_string();
+    let mut unclear = 0;
+    let found = loop {
+        let why = match objects.get(&name, None) {
+            Ok(found) => break found,
+            Err(why) => why,
+        };
+        unclear += 1;
+        if !retry(unclear) {
+            let error = Error::new(ErrorKind::Io, format!("the store does not answer: {why}"));
+            let error = error.with_hint("check the connection, and try again");
+            return Err(error.at_path(name.as_ref()));
+        }
+    };
+    let Some(found) = found else { return Ok(None) };
+    let file = read(&found.bytes)?;
+    let uids = (parse_uid(&file.ledger_uid), parse_uid(&file.genesis_uid));
+    let (Some(ledger), Some(genesis)) = uids else {
+        let message = "expected identifiers of 32 hexadecimal digits, found others";
+        return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
+    };
+    Ok(Some(LedgerIdentity { ledger, genesis }))
+}
+
+/// An identifier from exactly the text that it is written as.
+fn parse_uid(text: &str) -> Option<Uid> {
+    let mut uid = Uid::default();
+    let digits = text.as_bytes();
+    for (at, byte) in uid.iter_mut().enumerate() {
+        let pair = std::str::from_utf8(digits.get(2 * at..2 * at + 2)?).ok()?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    (Hex(&uid).to_string() == text).then_some(uid)
+}
+
 fn check(bytes: &[u8], identity: &LedgerIdentity) -> Result<()> {
+    let file = read(bytes)?;
+    if !file.is_of(identity) {
+        let message = format!(
+            "the prefix belongs to ledger {}; use another prefix for this one",
+            file.ledger_uid
+        );
+        let name = ObjectName::Ledger.to_string();
+        return Err(Error::new(ErrorKind::Rejected, message).at_path(name.as_ref()));
+    }
+    Ok(())
+}
+
+/// The content of `LEDGER.json`, in the form and the version that this program writes.
+fn read(bytes: &[u8]) -> Result<LedgerFile> {
     let name = ObjectName::Ledger.to_string();
     let bad = |kind, message: &str| Err(Error::new(kind, message).at_path(name.as_ref()));
     let Ok(file) = serde_json::from_slice::<LedgerFile>(bytes) else {
@@ -95,12 +154,44 @@ fn check(bytes: &[u8], identity: &LedgerIdentity) -> Result<()> {
     if file.encode() != bytes {
         return bad(ErrorKind::Corrupt, "the object is not canonical");
     }
-    if !file.is_of(identity) {
-        let message = format!(
-            "the prefix belongs to ledger {}; use another prefix for this one",
-            file.ledger_uid
-        );
-        return bad(ErrorKind::Rejected, &message);
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::SimStore;
+
+    /// Goal: what a prefix is bound to is read back, and nothing else is taken for it.
+    #[test]
+    fn bound_ledger_is_read_back() {
+        let store = SimStore::new();
+        assert_eq!(bound_ledger(&store, &|_| false).unwrap(), None);
+        let identity = LedgerIdentity { ledger: [0xA1; 16], genesis: [0x0B; 16] };
+        bind(&store, &identity, 7, &|_| false).unwrap();
+        assert_eq!(bound_ledger(&store, &|_| false).unwrap(), Some(identity));
+        let whole = store.peek("LEDGER.json").unwrap();
+        let text = String::from_utf8(whole).unwrap();
+        for (from, to) in [
+            ("a1a1", "A1A1"),
+            ("a1a1", "a1"),
+            ("a1a1", "a1a1a1"),
+            ("a1a1", "+1a1"),
+            ("a1a1", "zza1"),
+            ("ledger_uid", "ledger"),
+            ("}\n", "} "),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text);
+            store.tamper("LEDGER.json", Some(changed.into_bytes()));
+            assert_eq!(
+                bound_ledger(&store, &|_| false).unwrap_err().kind(),
+                ErrorKind::Corrupt,
+                "{to}"
+            );
+        }
+        let newer = text.replace("store 1", "store 2");
+        store.tamper("LEDGER.json", Some(newer.into_bytes()));
+        assert_eq!(bound_ledger(&store, &|_| false).unwrap_err().kind(), ErrorKind::Unsupported);
     }
-    Ok(())
 }

@@ -28,7 +28,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{LedgerIdentity, bind};
+pub use binding::{LedgerIdentity, bind, bound_ledger};
 pub use collect::{COLLECT_AFTER, collect, collectable};
 pub use directory::DirectoryObjects;
 pub use name::{ObjectName, SegmentForm, SegmentObject};
