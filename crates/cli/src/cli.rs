@@ -1,5 +1,5 @@
 //! The command line: one table of the commands, with the group, the help, the arguments and the function
-//! of each. `help` arranges its help.
+//! of each. `help` arranges its help. A command with `if` exists only in programs with that feature.
 
 use std::io::{self, Write};
 
@@ -8,6 +8,8 @@ use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use plan_ledger::Environment;
 
 use crate::commands::help as help_command;
+#[cfg(feature = "store")]
+use crate::commands::store;
 use crate::commands::{
     accept, answer, archive, blobs, budget, cancel, cap, claim, completions, decide, drill, effect,
     erase, export, fork, get, hook, import, init, inspect, lab, man, next, note, pause, plan,
@@ -46,13 +48,15 @@ macro_rules! commands {
     ($(
         $heading:literal:
         { $($(#[$doc:meta])* $variant:ident($args:ty) => $run:expr;)* }
-        { $($(#[$rest_doc:meta])* $rest:ident($rest_args:ty) => $rest_run:expr;)* }
+        {
+            $($(#[$rest_doc:meta])* $rest:ident($rest_args:ty) $(if $feature:literal)? => $rest_run:expr;)*
+        }
     )*) => {
         #[derive(Debug, Subcommand)]
         pub(crate) enum CliCommand {
             $(
                 $($(#[$doc])* $variant($args),)*
-                $($(#[$rest_doc])* $rest($rest_args),)*
+                $($(#[$rest_doc])* $(#[cfg(feature = $feature)])? $rest($rest_args),)*
             )*
         }
 
@@ -62,7 +66,7 @@ macro_rules! commands {
             CommandGroup {
                 heading: $heading,
                 common: &[$(stringify!($variant)),*],
-                rest: &[$(stringify!($rest)),*],
+                rest: &[$($(#[cfg(feature = $feature)])? stringify!($rest)),*],
             },
         )*];
 
@@ -72,7 +76,7 @@ macro_rules! commands {
                 match self {
                     $(
                         $(Self::$variant(args) => call(args, $run),)*
-                        $(Self::$rest(args) => call(args, $rest_run),)*
+                        $($(#[cfg(feature = $feature)])? Self::$rest(args) => call(args, $rest_run),)*
                     )*
                 }
             }
@@ -212,6 +216,8 @@ commands! {
         Erase(erase::EraseArgs) => erase::erase;
         /// Write a snapshot of the current state
         Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
+        /// Test an object store, or show the ledger in one
+        Store(store::StoreArgs) if "store" => store::store;
     }
     "More": {
         /// Create an empty ledger

@@ -31,6 +31,7 @@ use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
+use crate::commands::store::lines::{StoreProbeLine, StoreStatusLine};
 use crate::commands::{
     archive, blobs, drill, erase, init, lab, next, plan, prime, questions, recover, report, run,
     serve, setup, verify, work,
@@ -143,6 +144,8 @@ json_lines! {
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;
     "step_state" of inspect => StepStateLine<'_>;
+    "store_probe" of store => StoreProbeLine;
+    "store_status" of store => StoreStatusLine;
     "summary" of blobs => blobs::BlobsLine;
     "summary" of drill => drill::kill_report::DrillLine;
     "summary" of inspect => views::records::RecordsLine<'_>;

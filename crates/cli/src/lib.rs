@@ -27,6 +27,10 @@ mod signals;
 #[doc(hidden)]
 pub use interfaces::http::{serve_router, tool_router};
 
+#[cfg(feature = "store")]
+#[doc(hidden)]
+pub use commands::store::open_objects;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 

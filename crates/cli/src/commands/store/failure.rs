@@ -1,0 +1,261 @@
+//! What went wrong with a request to a store, in words without credentials: of an answer only the status
+//! and the code are kept, since servers quote keys and signatures in the rest.
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+use object_store::Error;
+use object_store::client::{HttpError, HttpErrorKind};
+
+use plan_ledger::ErrorKind;
+
+use crate::output::Failure;
+
+use super::transport::NotEncrypted;
+use super::url::{Engine, StoreUrl};
+
+/// A request that did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CallFailure {
+    pub(super) reason: Reason,
+    /// The status and the code of the answer, or what the network reported.
+    detail: String,
+}
+
+/// Why a request did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Another object has the name, or another request creates it now.
+    Refused,
+    /// There is no object of that name.
+    Missing,
+    /// There is no such bucket.
+    NoBucket,
+    /// The credentials are unknown, or may not do this.
+    Denied,
+    /// There are no credentials.
+    NoCredentials,
+    /// The range is after the end of the object.
+    OutOfRange,
+    /// The store asks to wait.
+    Busy,
+    /// No connection could be made.
+    Unreachable,
+    /// The request would not have been encrypted.
+    Plain,
+    /// The request was sent, and no answer arrived within this time.
+    NoAnswer(Duration),
+    /// The request was sent, and the connection ended before the answer.
+    Interrupted,
+    /// Anything else.
+    Other,
+}
+
+/// The most characters of a text of the network or of the client.
+const DETAIL_MAX: usize = 160;
+
+impl CallFailure {
+    /// A request whose answer did not arrive in time.
+    pub(super) fn no_answer(limit: Duration) -> Self {
+        Self { reason: Reason::NoAnswer(limit), detail: String::new() }
+    }
+
+    /// A request that ended with its client.
+    pub(super) fn interrupted() -> Self {
+        Self { reason: Reason::Interrupted, detail: String::new() }
+    }
+
+    /// What an error of the client means.
+    pub(super) fn of(error: &Error) -> Self {
+        let text = chain(error);
+        let code = between(&text, "<Code>", "</Code>").unwrap_or_default();
+        if let Some(status) = between(&text, "status code: ", ":").map(|status| digits(&status)) {
+            let reason = reason_of(&status, &code);
+            return Self { reason, detail: format!("{status} {code}").trim().to_owned() };
+        }
+        let (mut source, mut last) = (error.source(), None);
+        let mut kind = None;
+        while let Some(each) = source {
+            if each.downcast_ref::<NotEncrypted>().is_some() {
+                return Self { reason: Reason::Plain, detail: String::new() };
+            }
+            kind = kind.or_else(|| each.downcast_ref::<HttpError>().map(HttpError::kind));
+            last = Some(each.to_string());
+            source = each.source();
+        }
+        let reason = match (error, kind) {
+            // Of a request for many objects, which has no status for each.
+            (Error::NotFound { .. }, _) => Reason::Missing,
+            (Error::AlreadyExists { .. } | Error::Precondition { .. }, _) => Reason::Refused,
+            _ if text.contains("/latest/api/token") || text.contains("/computeMetadata/") => {
+                return Self { reason: Reason::NoCredentials, detail: String::new() };
+            }
+            (_, Some(HttpErrorKind::Connect)) => Reason::Unreachable,
+            (
+                _,
+                Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Request),
+            ) => Reason::Interrupted,
+            _ => Reason::Other,
+        };
+        Self { reason, detail: printable(&last.unwrap_or(text)) }
+    }
+
+    /// The failure of a command: what happened, where, and what to do next.
+    pub(super) fn of_command(&self, url: &StoreUrl, endpoint: Option<&str>) -> Failure {
+        let place = match endpoint {
+            Some(endpoint) => format!("{url} at {endpoint}"),
+            None => url.to_string(),
+        };
+        let message = format!("cannot read {place}: {self}");
+        match (self.reason, hint(self.reason, url.engine)) {
+            (Reason::NoBucket | Reason::Plain, Some(hint)) => {
+                Failure::Usage(format!("{message}\nhint: {hint}"))
+            }
+            (_, hint) => {
+                let error = plan_ledger::Error::new(ErrorKind::Io, message);
+                Failure::Ledger(match hint {
+                    Some(hint) => error.with_hint(hint),
+                    None => error,
+                })
+            }
+        }
+    }
+}
+
+/// What to do next.
+fn hint(reason: Reason, engine: Engine) -> Option<String> {
+    let hint = match (reason, engine) {
+        (Reason::NoBucket, Engine::Azure) => "create the container first, or check its name",
+        (Reason::NoBucket, _) => "create the bucket first, or check its name and the endpoint",
+        (Reason::Denied | Reason::NoCredentials, Engine::Azure) => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, and check their rights"
+        }
+        (Reason::Denied | Reason::NoCredentials, Engine::Google) => {
+            "set GOOGLE_APPLICATION_CREDENTIALS to a file of credentials, and check their rights"
+        }
+        (Reason::Denied | Reason::NoCredentials, _) => {
+            "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and check their rights"
+        }
+        (Reason::Unreachable | Reason::NoAnswer(_) | Reason::Interrupted, _) => {
+            "check the network and the endpoint, and try again"
+        }
+        (Reason::Busy, _) => "try again later",
+        (Reason::Plain, _) => "use https, or allow it with --allow-http",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+impl fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.reason {
+            Reason::Refused => "the store refused it, since the name exists or is being created",
+            Reason::Missing => "there is no such object",
+            Reason::NoBucket => "there is no such bucket",
+            Reason::Denied => "access is denied",
+            Reason::NoCredentials => "there are no credentials",
+            Reason::OutOfRange => "the range is after the end of the object",
+            Reason::Busy => "the store is busy",
+            Reason::Unreachable => "no connection can be made",
+            Reason::Plain => "the endpoint is not encrypted",
+            Reason::NoAnswer(limit) => {
+                return write!(
+                    f,
+                    "no answer within {} s, so its outcome is unknown",
+                    limit.as_secs()
+                );
+            }
+            Reason::Interrupted => {
+                "the connection ended before the answer, so its outcome is unknown"
+            }
+            Reason::Other => "the request failed",
+        };
+        f.write_str(what)?;
+        if self.detail.is_empty() { Ok(()) } else { write!(f, " ({})", self.detail) }
+    }
+}
+
+/// The texts of an error and of all its causes.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(each) = source {
+        text.push_str(": ");
+        text.push_str(&each.to_string());
+        source = each.source();
+    }
+    text
+}
+
+/// What an answer with a status and a code means. An object is missing only if the store says so in its own words: a
+/// wrong endpoint may answer 404 to everything.
+fn reason_of(status: &str, code: &str) -> Reason {
+    match (status, code) {
+        ("404", "NoSuchBucket" | "ContainerNotFound") => Reason::NoBucket,
+        ("404", "NoSuchKey" | "BlobNotFound") => Reason::Missing,
+        ("409", "ContainerBeingDeleted" | "ContainerDisabled") => Reason::Denied,
+        ("409" | "412" | "304", _) => Reason::Refused,
+        ("401" | "403", _) | ("400", "ExpiredToken" | "InvalidToken") => Reason::Denied,
+        ("416", _) => Reason::OutOfRange,
+        ("408" | "429" | "503", _) => Reason::Busy,
+        _ => Reason::Other,
+    }
+}
+
+/// The word between two texts, if it is one: letters and digits.
+fn between(text: &str, start: &str, end: &str) -> Option<String> {
+    let (_, rest) = text.split_once(start)?;
+    let (word, _) = rest.split_once(end)?;
+    let is_word = |it: char| it.is_ascii_alphanumeric() || " -'".contains(it);
+    (word.len() <= 64 && word.chars().all(is_word)).then(|| word.to_owned())
+}
+
+fn digits(status: &str) -> String {
+    status.chars().take_while(char::is_ascii_digit).collect()
+}
+
+/// The first line of a text, without addresses, which may have secrets in their query.
+fn printable(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let words = line.split(' ').map(|word| if word.contains("://") { "(address)" } else { word });
+    words.collect::<Vec<_>>().join(" ").chars().take(DETAIL_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(text: &str) -> CallFailure {
+        CallFailure::of(&Error::Generic { store: "S3", source: text.to_owned().into() })
+    }
+
+    #[test]
+    fn only_status_and_code_of_an_answer_are_kept() {
+        let text = "Error performing PUT http://host/b/k in 2 ms - Server returned non-2xx status code: \
+                    403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code>\
+                    <AWSAccessKeyId>AKIASECRET</AWSAccessKeyId></Error>";
+        let found = failed(text);
+        assert_eq!(found.reason, Reason::Denied);
+        assert_eq!(found.to_string(), "access is denied (403 SignatureDoesNotMatch)");
+        let found = failed("cannot parse https://host/x?sig=SECRET now");
+        assert_eq!(found.to_string(), "the request failed (cannot parse (address) now)");
+    }
+
+    #[test]
+    fn missing_bucket_is_not_a_missing_object() {
+        let answer = |status: &str, code: &str| {
+            failed(&format!("non-2xx status code: {status}: <Error><Code>{code}</Code></Error>"))
+                .reason
+        };
+        assert_eq!(answer("404 Not Found", "NoSuchBucket"), Reason::NoBucket);
+        assert_eq!(answer("404 Not Found", "ContainerNotFound"), Reason::NoBucket);
+        assert_eq!(answer("404 Not Found", "NoSuchKey"), Reason::Missing);
+        assert_eq!(answer("404 Not Found", "BlobNotFound"), Reason::Missing);
+        assert_eq!(answer("404 Not Found", ""), Reason::Other);
+        assert_eq!(answer("409 Conflict", "ConditionalRequestConflict"), Reason::Refused);
+        assert_eq!(answer("412 Precondition Failed", "PreconditionFailed"), Reason::Refused);
+        assert_eq!(answer("503 Slow Down", "SlowDown"), Reason::Busy);
+        assert_eq!(answer("500 Internal Server Error", "InternalError"), Reason::Other);
+    }
+}

@@ -1,0 +1,34 @@
+//! `ledger store`: object stores, in which a log can outlive its machine (`format/store.md`).
+//!
+//! `url` parses where a store is, and `open` makes its client from the environment. `remote` is the adapter
+//! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no
+//! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
+//! store's clock, `failure` words what went wrong. `probe` and `status` are the commands, and `lines` their
+//! JSON.
+//!
+//! Invariants:
+//! - Credentials come from the environment, and are neither stored nor printed.
+//! - Requests to other machines are encrypted, unless the user allows otherwise.
+
+#[cfg(feature = "store")]
+mod command;
+#[cfg(feature = "store")]
+mod failure;
+pub(crate) mod lines;
+#[cfg(feature = "store")]
+mod open;
+#[cfg(feature = "store")]
+mod probe;
+#[cfg(feature = "store")]
+mod remote;
+#[cfg(feature = "store")]
+mod status;
+#[cfg(feature = "store")]
+mod transport;
+#[cfg(feature = "store")]
+mod url;
+
+#[cfg(feature = "store")]
+pub(crate) use command::{StoreArgs, store};
+#[cfg(feature = "store")]
+pub use open::open_objects;

@@ -1,0 +1,196 @@
+//! The adapter between the library's port and the clients of S3, Azure and Google Cloud Storage.
+//!
+//! One thread carries out the requests of all threads, which wait for their answers. A request is sent
+//! once: the protocol decides what follows an answer that says nothing. A request that is given up may
+//! still be carried out.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use plan_ledger::internals::store::{
+    CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear,
+};
+
+use super::failure::{CallFailure, Reason};
+use super::transport::ResponseTime;
+
+/// What a request with a large object may take longer: this many bytes each second.
+const BYTES_PER_SECOND: u64 = 1 << 20;
+
+/// How much time a request for an object of unknown length gets: that of this many bytes.
+const UNKNOWN_LENGTH: u64 = 16 << 20;
+
+/// A store behind a network, below the prefix of a ledger.
+pub(super) struct RemoteObjects {
+    store: Arc<dyn ObjectStore>,
+    prefix: Vec<String>,
+    timeout: Duration,
+    reactor: Reactor,
+}
+
+/// The thread that carries out requests. It ends with its owner.
+struct Reactor {
+    handle: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reactor {
+    fn start() -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
+            // Either way the owner is gone.
+            let _ = runtime.block_on(stopped);
+        })?;
+        Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for RemoteObjects {
+    /// Without the client, which has the credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteObjects").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl RemoteObjects {
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        prefix: Vec<String>,
+        timeout: Duration,
+    ) -> std::io::Result<Self> {
+        Ok(Self { store, prefix, timeout, reactor: Reactor::start()? })
+    }
+
+    /// Carry out a request, and wait for its answer as long as `timeout` and the size of the object allow.
+    fn call<T, F>(&self, bytes: u64, request: F) -> Result<T, CallFailure>
+    where
+        T: Send + 'static,
+        F: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let limit = self.timeout.saturating_add(Duration::from_secs(bytes / BYTES_PER_SECOND));
+        let (answer, answered) = mpsc::sync_channel(1);
+        let task = self.reactor.handle.spawn(async move {
+            // The caller may have given up.
+            let _ = answer.send(request.await);
+        });
+        match answered.recv_timeout(limit) {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(CallFailure::of(&error)),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                task.abort();
+                Err(CallFailure::no_answer(limit))
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(CallFailure::interrupted()),
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<Path, Unclear> {
+        let parts: Vec<&str> = self.prefix.iter().map(String::as_str).chain([name]).collect();
+        Path::parse(parts.join("/"))
+            .map_err(|_| Unclear(format!("`{name}` is not the name of an object")))
+    }
+
+    /// List a folder, with the reason if that fails.
+    pub(super) fn list_folder(&self, folder: &str) -> Result<Vec<ListedObject>, CallFailure> {
+        let name = folder.trim_end_matches('/');
+        let Ok(path) = self.path(name) else { return Ok(Vec::new()) };
+        let store = Arc::clone(&self.store);
+        let prefix = path.clone();
+        let listing = self.call(0, async move { store.list_with_delimiter(Some(&prefix)).await });
+        let listing = match listing {
+            Err(CallFailure { reason: Reason::Missing, .. }) => return Ok(Vec::new()),
+            listing => listing?,
+        };
+        let objects = listing.objects.into_iter().filter_map(|meta| {
+            let file = meta.location.filename()?;
+            let at = store_time(meta.last_modified.timestamp_micros());
+            Some(ListedObject { name: format!("{folder}{file}"), length: meta.size, at })
+        });
+        Ok(objects.collect())
+    }
+}
+
+fn store_time(micros: i64) -> Option<StoreTime> {
+    u64::try_from(micros).ok().filter(|micros| *micros > 0).map(StoreTime)
+}
+
+fn unclear(what: &str, name: &str) -> impl Fn(CallFailure) -> Unclear {
+    let what = format!("cannot {what} {name}");
+    move |failure| Unclear(format!("{what}: {failure}"))
+}
+
+impl Objects for RemoteObjects {
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<CreatedObject, Unclear> {
+        let (path, store) = (self.path(name)?, Arc::clone(&self.store));
+        let payload = bytes.to_vec();
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let created = self.call(length, async move {
+            store.put_opts(&path, payload.into(), PutOptions::from(PutMode::Create)).await
+        });
+        let created = created.map_err(unclear("create", name))?;
+        Ok(CreatedObject { at: created.extensions.get::<ResponseTime>().map(|time| time.0) })
+    }
+
+    fn get(&self, name: &str, range: Option<Range<u64>>) -> Result<Option<StoredObject>, Unclear> {
+        if range.as_ref().is_some_and(|range| range.end <= range.start) {
+            return Err(Unclear(format!("cannot read {name}: the range is empty")));
+        }
+        let (path, store) = (self.path(name)?, Arc::clone(&self.store));
+        let most = range.as_ref().map_or(UNKNOWN_LENGTH, |range| range.end - range.start);
+        let found = self.call(most, async move {
+            let range = range.map(GetRange::Bounded);
+            let found =
+                store.get_opts(&path, GetOptions { range, ..GetOptions::default() }).await?;
+            let at = found.meta.last_modified.timestamp_micros();
+            Ok((found.bytes().await?.to_vec(), at))
+        });
+        match found {
+            Ok((bytes, at)) => Ok(Some(StoredObject { bytes, at: store_time(at) })),
+            Err(CallFailure { reason: Reason::Missing, .. }) => Ok(None),
+            Err(CallFailure { reason: Reason::OutOfRange, .. }) => {
+                Ok(Some(StoredObject { bytes: Vec::new(), at: None }))
+            }
+            Err(failure) => Err(unclear("read", name)(failure)),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<ListedObject>, Unclear> {
+        self.list_folder(folder).map_err(unclear("list", folder))
+    }
+
+    fn put_hint(&self, name: &str, bytes: &[u8]) -> Result<(), Unclear> {
+        let (path, store) = (self.path(name)?, Arc::clone(&self.store));
+        let payload = bytes.to_vec();
+        let written = self.call(0, async move { store.put(&path, payload.into()).await });
+        written.map(drop).map_err(unclear("write", name))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), Unclear> {
+        let (path, store) = (self.path(name)?, Arc::clone(&self.store));
+        match self.call(0, async move { store.delete(&path).await }) {
+            Ok(()) | Err(CallFailure { reason: Reason::Missing, .. }) => Ok(()),
+            Err(failure) => Err(unclear("delete", name)(failure)),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `ledger store status`: the ledger in a store, from its listings and its last slot.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+
+use plan_ledger::internals::ledger::time_text;
+use plan_ledger::internals::store::{
+    LedgerIdentity, ListedObject, ObjectName, SlotBytes, SlotHeader, Unclear, bound_ledger,
+    segment_floor,
+};
+use plan_ledger::{Error, ErrorKind};
+
+use crate::output::{Code, Failure, print_result};
+use crate::protocol::{count, counted, hex, size};
+
+use super::command::StoreOption;
+use super::lines::StoreStatusLine;
+use super::open::OpenStore;
+use super::url::{Engine, StoreUrl};
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger store status s3://my-ledgers/night
+  ledger store status az://my-ledgers/night --json | jq .seq
+
+It reads the listings, LEDGER.json and the last slot, and verifies these two, but not the whole log.
+The exit code is 2 if the prefix has no ledger, 4 if what was read is damaged, and 7 if the store does
+not answer.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct StoreStatusArgs {
+    #[command(flatten)]
+    store: StoreOption,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
+    let url = &args.store.url;
+    // Opening a store in a folder makes its folders, which a command that only reads does not.
+    let is_empty = url.engine == Engine::Folder && !url.folder().join("LEDGER.json").is_file();
+    if is_empty {
+        return Err(no_ledger(url));
+    }
+    let store = args.store.open()?;
+    let identity = bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(url))?;
+    let line = read(&store, &identity)?;
+    print_result(args.json, &line, &text(&line))?;
+    Ok(Code::Success)
+}
+
+fn no_ledger(url: &StoreUrl) -> Failure {
+    let hint = "check the address; `ledger store probe` tests a store for a new ledger";
+    Failure::Usage(format!("no ledger at {url}\nhint: {hint}"))
+}
+
+/// How many objects a kind has, and their bytes.
+#[derive(Debug, Default)]
+struct Sum {
+    objects: u64,
+    bytes: u64,
+}
+
+impl Sum {
+    fn add(&mut self, listed: &ListedObject) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(listed.length);
+    }
+}
+
+fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine, Failure> {
+    let list = |folder: &str| store.objects.list(folder).map_err(unanswered);
+    // Listed first: a slot that is collected meanwhile is covered by what is listed later.
+    let (tail, segments) = (list("tail/")?, list("seg/")?);
+    let (mut slots, mut sealed, mut others) = (Sum::default(), Sum::default(), Sum::default());
+    let mut last = None;
+    for listed in tail.iter().chain(&segments) {
+        match ObjectName::parse(&listed.name) {
+            Some(ObjectName::Slot(first_seq)) => {
+                slots.add(listed);
+                last = last.max(Some(first_seq));
+            }
+            Some(ObjectName::Segment(_)) => sealed.add(listed),
+            _ => others.add(listed),
+        }
+    }
+    let floor = segment_floor(&segments);
+    let slot = match last {
+        Some(first_seq) if first_seq > floor => read_slot(store, identity, first_seq)?,
+        _ => None,
+    };
+    Ok(StoreStatusLine {
+        chain: slot.as_ref().map(|slot| slot.chain_after.to_string()),
+        epoch: slot.as_ref().map(|slot| slot.epoch),
+        endpoint: store.endpoint.clone(),
+        engine: store.url.engine.word(),
+        floor,
+        genesis: hex(&identity.genesis),
+        last_record_micros: slot.as_ref().map(|slot| slot.time),
+        ledger: hex(&identity.ledger),
+        node: slot.as_ref().map(|slot| hex(&slot.node)),
+        other_objects: others.objects,
+        segment_bytes: sealed.bytes,
+        segments: sealed.objects,
+        seq: slot.as_ref().map_or(floor, |slot| slot.last_seq),
+        server: store.server(),
+        slot_bytes: slots.bytes,
+        slots: slots.objects,
+        url: store.url.to_string(),
+    })
+}
+
+/// The header of a slot whose checksums and name hold.
+fn read_slot(
+    store: &OpenStore,
+    identity: &LedgerIdentity,
+    first_seq: u64,
+) -> Result<Option<SlotHeader>, Failure> {
+    let name = ObjectName::Slot(first_seq).to_string();
+    let Some(found) = store.objects.get(&name, None).map_err(unanswered)? else {
+        return Ok(None);
+    };
+    let checked = SlotBytes(found.bytes).check(first_seq, identity).map_err(|fault| {
+        let kind = if fault.is_version() { ErrorKind::Unsupported } else { ErrorKind::Corrupt };
+        Error::new(kind, fault.to_string()).at_path(name.as_ref()).at_seq(first_seq)
+    })?;
+    Ok(Some(checked.header().clone()))
+}
+
+fn unanswered(why: Unclear) -> Failure {
+    let error = Error::new(ErrorKind::Io, why.to_string());
+    error.with_hint("check the network and the endpoint, and try again").into()
+}
+
+fn text(line: &StoreStatusLine) -> String {
+    let mut text = format!("store {}: ledger {}\n", line.url, line.ledger);
+    // Writing to a string does not fail.
+    let root = match &line.chain {
+        Some(chain) => format!("{}:{chain}", line.seq),
+        None => format!("record {}", count(line.seq)),
+    };
+    let _ = writeln!(text, "  end       {root}");
+    if let (Some(epoch), Some(node)) = (line.epoch, &line.node) {
+        let _ = writeln!(text, "  writer    epoch {epoch}, process {node}");
+    }
+    if let Some(time) = line.last_record_micros {
+        let _ = writeln!(text, "  written   {}", time_text(time));
+    }
+    let (slots, segments) = (counted(line.slots, "slot"), counted(line.segments, "segment object"));
+    let _ = writeln!(text, "  slots     {slots}, {}", size(line.slot_bytes));
+    let _ = write!(text, "  segments  {segments}, {}", size(line.segment_bytes));
+    if line.floor > 0 {
+        let _ = write!(text, ", up to record {}", count(line.floor));
+    }
+    if line.other_objects > 0 {
+        let _ = write!(text, "\n  unknown   {}", counted(line.other_objects, "object"));
+    }
+    text
+}
