@@ -42,7 +42,7 @@ enum StoreTask {
 pub(super) struct StoreOption {
     /// The store: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER
     #[arg(value_name = "URL")]
-    pub(super) url: StoreUrl,
+    url: String,
     /// How long to wait for one answer of the store
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_seconds)]
     timeout: u64,
@@ -52,10 +52,18 @@ pub(super) struct StoreOption {
 }
 
 impl StoreOption {
+    /// Its address. An error does not repeat an address that may have a secret in it.
+    pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
+        self.url.parse().map_err(|why| {
+            let place = if self.url.contains('@') { "the address" } else { self.url.as_str() };
+            Failure::Usage(format!("{place} is not the address of a store\nhint: {why}"))
+        })
+    }
+
     /// The store, after it has answered once.
     pub(super) fn open(&self) -> Result<OpenStore, Failure> {
         let store =
-            super::open::open(&self.url, Duration::from_secs(self.timeout), self.allow_http)?;
+            super::open::open(&self.url()?, Duration::from_secs(self.timeout), self.allow_http)?;
         store.check()?;
         Ok(store)
     }

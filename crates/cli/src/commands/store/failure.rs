@@ -36,8 +36,6 @@ pub(super) enum Reason {
     Denied,
     /// There are no credentials.
     NoCredentials,
-    /// The range is after the end of the object.
-    OutOfRange,
     /// The store asks to wait.
     Busy,
     /// No connection could be made.
@@ -155,7 +153,6 @@ impl fmt::Display for CallFailure {
             Reason::NoBucket => "there is no such bucket",
             Reason::Denied => "access is denied",
             Reason::NoCredentials => "there are no credentials",
-            Reason::OutOfRange => "the range is after the end of the object",
             Reason::Busy => "the store is busy",
             Reason::Unreachable => "no connection can be made",
             Reason::Plain => "the endpoint is not encrypted",
@@ -197,7 +194,6 @@ fn reason_of(status: &str, code: &str) -> Reason {
         ("409", "ContainerBeingDeleted" | "ContainerDisabled") => Reason::Denied,
         ("409" | "412" | "304", _) => Reason::Refused,
         ("401" | "403", _) | ("400", "ExpiredToken" | "InvalidToken") => Reason::Denied,
-        ("416", _) => Reason::OutOfRange,
         ("408" | "429" | "503", _) => Reason::Busy,
         _ => Reason::Other,
     }

@@ -111,6 +111,15 @@ impl RemoteObjects {
             .map_err(|_| Unclear(format!("`{name}` is not the name of an object")))
     }
 
+    /// What a range holds that starts after the end of its object: no bytes. Servers refuse such a range
+    /// in different ways.
+    fn nothing_from(&self, name: &str, start: u64) -> Option<StoredObject> {
+        let (path, store) = (self.path(name).ok()?, Arc::clone(&self.store));
+        let meta = self.call(0, async move { store.head(&path).await }).ok()?;
+        let at = store_time(meta.last_modified.timestamp_micros());
+        (meta.size <= start).then_some(StoredObject { bytes: Vec::new(), at })
+    }
+
     /// List a folder, with the reason if that fails.
     pub(super) fn list_folder(&self, folder: &str) -> Result<Vec<ListedObject>, CallFailure> {
         let name = folder.trim_end_matches('/');
@@ -157,6 +166,7 @@ impl Objects for RemoteObjects {
             return Err(Unclear(format!("cannot read {name}: the range is empty")));
         }
         let (path, store) = (self.path(name)?, Arc::clone(&self.store));
+        let start = range.as_ref().map(|range| range.start);
         let most = range.as_ref().map_or(UNKNOWN_LENGTH, |range| range.end - range.start);
         let found = self.call(most, async move {
             let range = range.map(GetRange::Bounded);
@@ -168,10 +178,10 @@ impl Objects for RemoteObjects {
         match found {
             Ok((bytes, at)) => Ok(Some(StoredObject { bytes, at: store_time(at) })),
             Err(CallFailure { reason: Reason::Missing, .. }) => Ok(None),
-            Err(CallFailure { reason: Reason::OutOfRange, .. }) => {
-                Ok(Some(StoredObject { bytes: Vec::new(), at: None }))
-            }
-            Err(failure) => Err(unclear("read", name)(failure)),
+            Err(failure) => match start.and_then(|start| self.nothing_from(name, start)) {
+                Some(nothing) => Ok(Some(nothing)),
+                None => Err(unclear("read", name)(failure)),
+            },
         }
     }
 

@@ -39,14 +39,14 @@ pub(super) struct StoreStatusArgs {
 }
 
 pub(super) fn status(args: &StoreStatusArgs) -> Result<Code, Failure> {
-    let url = &args.store.url;
+    let url = args.store.url()?;
     // Opening a store in a folder makes its folders, which a command that only reads does not.
     let is_empty = url.engine == Engine::Folder && !url.folder().join("LEDGER.json").is_file();
     if is_empty {
-        return Err(no_ledger(url));
+        return Err(no_ledger(&url));
     }
     let store = args.store.open()?;
-    let identity = bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(url))?;
+    let identity = bound_ledger(&*store.objects, &|_| false)?.ok_or_else(|| no_ledger(&url))?;
     let line = read(&store, &identity)?;
     print_result(args.json, &line, &text(&line))?;
     Ok(Code::Success)
@@ -149,9 +149,8 @@ fn text(line: &StoreStatusLine) -> String {
     if let Some(time) = line.last_record_micros {
         let _ = writeln!(text, "  written   {}", time_text(time));
     }
-    let (slots, segments) = (counted(line.slots, "slot"), counted(line.segments, "segment object"));
-    let _ = writeln!(text, "  slots     {slots}, {}", size(line.slot_bytes));
-    let _ = write!(text, "  segments  {segments}, {}", size(line.segment_bytes));
+    let _ = writeln!(text, "  slots     {}, {}", count(line.slots), size(line.slot_bytes));
+    let _ = write!(text, "  segments  {}, {}", count(line.segments), size(line.segment_bytes));
     if line.floor > 0 {
         let _ = write!(text, ", up to record {}", count(line.floor));
     }
