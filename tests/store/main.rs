@@ -1,0 +1,15 @@
+//! The commands `ledger store`, and the protocol of `format/store.md` on a real store: `LEDGER_STORE_URL`
+//! names it, and its credentials come from the environment. Without it, the store is a folder.
+//!
+//! `tests/store/run` starts real servers and runs these tests on each.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed, helpers included"
+)]
+
+mod commands;
+mod faults;
+mod flawed;
+mod node;
+mod rows;
