@@ -55,7 +55,7 @@ impl StoreOption {
     /// Its address. An error does not repeat an address that may have a secret in it.
     pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
         self.url.parse().map_err(|why| {
-            let place = if self.url.contains('@') { "the address" } else { self.url.as_str() };
+            let place = if self.url.contains('@') { "this" } else { self.url.as_str() };
             Failure::Usage(format!("{place} is not the address of a store\nhint: {why}"))
         })
     }
