@@ -191,9 +191,10 @@ fn reason_of(status: &str, code: &str) -> Reason {
     match (status, code) {
         ("404", "NoSuchBucket" | "ContainerNotFound") => Reason::NoBucket,
         ("404", "NoSuchKey" | "BlobNotFound") => Reason::Missing,
-        ("409", "ContainerBeingDeleted" | "ContainerDisabled") => Reason::Denied,
+        ("401" | "403", _)
+        | ("400", "ExpiredToken" | "InvalidToken")
+        | ("409", "ContainerBeingDeleted" | "ContainerDisabled") => Reason::Denied,
         ("409" | "412" | "304", _) => Reason::Refused,
-        ("401" | "403", _) | ("400", "ExpiredToken" | "InvalidToken") => Reason::Denied,
         ("408" | "429" | "503", _) => Reason::Busy,
         _ => Reason::Other,
     }

@@ -3,8 +3,8 @@
 //! `url` parses where a store is, and `open` makes its client from the environment. `remote` is the adapter
 //! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no
 //! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
-//! store's clock, `failure` words what went wrong. `probe` and `status` are the commands, and `lines` their
-//! JSON.
+//! store's clock, `failure` words what went wrong. `option` has the options of the commands
+//! `probe` and `status`, and `lines` their JSON.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.
@@ -17,6 +17,8 @@ mod failure;
 pub(crate) mod lines;
 #[cfg(feature = "store")]
 mod open;
+#[cfg(feature = "store")]
+mod option;
 #[cfg(feature = "store")]
 mod probe;
 #[cfg(feature = "store")]

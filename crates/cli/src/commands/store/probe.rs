@@ -18,9 +18,9 @@ use plan_ledger::{Environment, Error, ErrorKind};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{counted, hex};
 
-use super::command::StoreOption;
 use super::lines::StoreProbeLine;
 use super::open::OpenStore;
+use super::option::StoreOption;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -14,9 +14,9 @@ use plan_ledger::{Error, ErrorKind};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{count, counted, hex, size};
 
-use super::command::StoreOption;
 use super::lines::StoreStatusLine;
 use super::open::OpenStore;
+use super::option::StoreOption;
 use super::url::{Engine, StoreUrl};
 
 const EXAMPLES: &str = "\
@@ -72,7 +72,7 @@ impl Sum {
 }
 
 fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine, Failure> {
-    let list = |folder: &str| store.objects.list(folder).map_err(unanswered);
+    let list = |folder: &str| store.objects.list(folder).map_err(|why| unanswered(&why));
     // Listed first: a slot that is collected meanwhile is covered by what is listed later.
     let (tail, segments) = (list("tail/")?, list("seg/")?);
     let (mut slots, mut sealed, mut others) = (Sum::default(), Sum::default(), Sum::default());
@@ -120,7 +120,7 @@ fn read_slot(
     first_seq: u64,
 ) -> Result<Option<SlotHeader>, Failure> {
     let name = ObjectName::Slot(first_seq).to_string();
-    let Some(found) = store.objects.get(&name, None).map_err(unanswered)? else {
+    let Some(found) = store.objects.get(&name, None).map_err(|why| unanswered(&why))? else {
         return Ok(None);
     };
     let checked = SlotBytes(found.bytes).check(first_seq, identity).map_err(|fault| {
@@ -130,7 +130,7 @@ fn read_slot(
     Ok(Some(checked.header().clone()))
 }
 
-fn unanswered(why: Unclear) -> Failure {
+fn unanswered(why: &Unclear) -> Failure {
     let error = Error::new(ErrorKind::Io, why.to_string());
     error.with_hint("check the network and the endpoint, and try again").into()
 }

@@ -82,17 +82,14 @@ impl FromStr for StoreUrl {
             "" => Vec::new(),
             path => path.split('/').map(str::to_owned).collect(),
         };
-        let is_plain = |name: &str, is_part: bool| {
+        let is_plain = |name: &str| {
             let is_known = |it: char| it.is_ascii_alphanumeric() || "-_.=+".contains(it);
             let is_other = |it: char| !it.is_control() && !"?#%\\".contains(it);
             let is_allowed = |it| is_known(it) || (engine == Engine::Folder && is_other(it));
-            !name.is_empty()
-                && !(is_part && [".", ".."].contains(&name))
-                && name.chars().all(is_allowed)
+            !["", ".", ".."].contains(&name) && name.chars().all(is_allowed)
         };
-        if engine != Engine::Folder && !is_plain(bucket, true)
-            || !prefix.iter().all(|part| is_plain(part, true))
-        {
+        let is_bucket_plain = engine == Engine::Folder || is_plain(bucket);
+        if !is_bucket_plain || !prefix.iter().all(|part| is_plain(part)) {
             let message = "names in an address consist of letters, digits and - _ . = +";
             return Err(message.to_owned());
         }

@@ -1,0 +1,44 @@
+//! The options that all commands `ledger store` have.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::options::parse_seconds;
+use crate::output::Failure;
+
+use super::open::{OpenStore, open};
+use super::url::StoreUrl;
+
+const PLACES: &str =
+    "The store: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER";
+
+/// Where a store is, and how to speak to it.
+#[derive(Debug, Args)]
+pub(super) struct StoreOption {
+    #[arg(value_name = "URL", help = PLACES)]
+    url: String,
+    /// How long to wait for one answer of the store
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_seconds)]
+    timeout: u64,
+    /// Send requests without encryption also to other machines
+    #[arg(long)]
+    allow_http: bool,
+}
+
+impl StoreOption {
+    /// Its address. An error does not repeat an address that may have a secret in it.
+    pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
+        self.url.parse().map_err(|why| {
+            let place = if self.url.contains('@') { "this" } else { self.url.as_str() };
+            Failure::Usage(format!("{place} is not the address of a store\nhint: {why}"))
+        })
+    }
+
+    /// The store, after it has answered once.
+    pub(super) fn open(&self) -> Result<OpenStore, Failure> {
+        let store = open(&self.url()?, Duration::from_secs(self.timeout), self.allow_http)?;
+        store.check()?;
+        Ok(store)
+    }
+}
