@@ -42,9 +42,7 @@ pub fn probe(objects: &dyn Objects, id: &str) -> Vec<String> {
         let winners = race_for(objects, &name);
         match winners.as_slice() {
             [winner] => check_bytes(objects, &name, &[*winner], &mut problems),
-            [] => {
-                problems.push(format!("race {race}: no client of {RACERS} could create the name"))
-            }
+            [] => problems.push(format!("race {race}: no client of {RACERS} created the name")),
             _ => problems.push(format!(
                 "race {race}: {} clients of {RACERS} created the same name",
                 winners.len()
