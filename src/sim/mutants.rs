@@ -205,10 +205,14 @@ mutants! {
     NearlyFullDiskIgnored, "S night", "steps are dispatched until the disk is full";
     LinkFollowed, "S links", "a link in the folder of a ledger leads to files of its user, which are changed";
     StagingOfAnotherUserAccepted, "H shared folder", "a ledger is created in a folder that another user can change";
+    FolderReachedByPath, "H shared folder", "a ledger's files are opened by path, so a folder that takes its place is written to";
+    LinkInsideFollowed, "H shared folder", "a link to a folder inside a ledger leads out of it";
+    DraftsLeft, "H draft", "what a killed import leaves is never removed";
     LedgerOfAnotherUserFound, "S shared folder", "a command uses a ledger that another user put into a folder above";
     OrphanByPath, "S moved ledger", "a worker of a moved ledger runs beside its successor";
     LateReceiptsUnlimited, "S quota", "a worker fills the disk with receipts that come too late";
     OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
+    BuffersOfPeerUncounted, "S quota", "many connections of one process cost another one its long message";
     BuffersUnlimited, "S quota", "messages without an end fill the memory of a server";
     WorkerControlsRun, "S authority", "a worker accepts its own step, raises the budget, or cancels the run";
     OtherAnswererSilent, "S authority", "the answer of another person than the one who was asked is not reported";

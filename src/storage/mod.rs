@@ -1,7 +1,8 @@
 //! The storage port: everything that a log asks of a file system, and its implementations.
 //!
 //! [`DiskStorage`] uses the operating system, [`TarStorage`] reads an archive without unpacking it,
-//! and the simulated disk is `sim::SimDisk`. Maps are read-only, and no call waits for a lock.
+//! and the simulated disk is `sim::SimDisk`. [`Storage::hold`] opens a folder once and for all. Maps are
+//! read-only, and no call waits for a lock.
 //! [`read_sectors`] continues after sectors that the storage cannot read.
 //!
 //! The crash contract that the log relies on:
@@ -15,8 +16,11 @@
 
 mod boot_clock;
 mod disk;
+mod disk_file;
 mod filesystem_kind;
+mod held_folder;
 mod map;
+mod place;
 mod port;
 mod sectors;
 mod tar;
@@ -26,7 +30,7 @@ pub use disk::DiskStorage;
 pub use filesystem_kind::FilesystemKind;
 pub use map::Map;
 pub use port::{
-    Access, Entry, EntryKind, FolderAccess, LockGuard, LockOutcome, Storage, StorageFile,
+    Access, Entry, EntryKind, FolderAccess, Links, LockGuard, LockOutcome, Storage, StorageFile,
 };
 pub use sectors::{SectorRead, read_sectors};
 pub use tar::{TarStorage, TarWriter};

@@ -3,12 +3,21 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::filesystem_kind::FilesystemKind;
 use super::map::Map;
 
 /// A file system, real or simulated.
 pub trait Storage: Send + Sync + fmt::Debug {
+    /// Open a folder, and return a storage for which all paths below it start at the open folder, and
+    /// lead through no link: also after the folder was renamed or replaced. If this storage renames the
+    /// folder, its paths have the new name. `None` if this storage is one, or has no other processes.
+    fn hold(&self, dir: &Path, links: Links) -> io::Result<Option<Arc<dyn Storage>>> {
+        let _ = (dir, links);
+        Ok(None)
+    }
+
     /// Create a folder. It may exist already. On a real disk it gets the access of its parent: a
     /// private folder has private files and folders, and a shared one has shared ones.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
@@ -87,6 +96,15 @@ pub trait StorageFile: Send + Sync + fmt::Debug {
 
     /// The bytes of a file that has no writer any longer.
     fn map(&self) -> io::Result<Map>;
+}
+
+/// Whether a link to a folder is followed. A link to a file never is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// It leads to the folder.
+    Follow,
+    /// It is an error.
+    Refuse,
 }
 
 /// The access mode of an open file.

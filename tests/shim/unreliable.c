@@ -33,6 +33,16 @@ static int is_ours(const char *path) {
   return path && strstr(path, ".ledger") && strcmp(program_invocation_short_name, "ledger") == 0;
 }
 
+/* The path of an open file. */
+static const char *path_of(int file, char *path, size_t size) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, size - 1);
+  if (length < 0) return NULL;
+  path[length] = 0;
+  return path;
+}
+
 /* Whether this call is affected in that way. */
 static int is_affected(const char *name, const char *how, const char *path) {
   const char *call = getenv("UNRELIABLE_CALL"), *wanted = getenv("UNRELIABLE_HOW");
@@ -51,12 +61,8 @@ static int is_segment(const char *path) {
 }
 
 static int is_file_affected(const char *name, const char *how, int file) {
-  char link[64], path[4096];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-  long length = syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1);
-  if (length < 0) return 0;
-  path[length] = 0;
-  return is_affected(name, how, path);
+  char path[4096];
+  return path_of(file, path, sizeof path) && is_affected(name, how, path);
 }
 
 #define REAL(type, name, ...) ((type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name))
@@ -107,18 +113,41 @@ int ftruncate64(int file, off64_t length) {
   return REAL(int, ftruncate64, int, off64_t)(file, length);
 }
 
+/* The number of the error with which opening a path is to fail; 0 for none. */
+static int open_fault(const char *path) {
+  if (is_affected("open", "eintr", path)) return EINTR;
+  if (is_segment(path) && is_affected("open", "gone", path)) return ENOENT;
+  return 0;
+}
+
 int open64(const char *path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
   mode_t mode = va_arg(rest, mode_t);
   va_end(rest);
-  if (is_affected("open", "eintr", path)) {
-    errno = EINTR;
-    return -1;
-  }
-  if (is_segment(path) && is_affected("open", "gone", path)) {
-    errno = ENOENT;
+  int fault = open_fault(path);
+  if (fault) {
+    errno = fault;
     return -1;
   }
   return REAL(int, open64, const char *, int, mode_t)(path, flags, mode);
+}
+
+int openat64(int folder, const char *path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  mode_t mode = va_arg(rest, mode_t);
+  va_end(rest);
+  char whole[8192];
+  int is_below = folder != AT_FDCWD && path[0] != '/' && path_of(folder, whole, 4096);
+  if (is_below) {
+    size_t length = strlen(whole);
+    snprintf(whole + length, sizeof whole - length, "/%s", path);
+  }
+  int fault = open_fault(is_below ? whole : path);
+  if (fault) {
+    errno = fault;
+    return -1;
+  }
+  return REAL(int, openat64, int, const char *, int, mode_t)(folder, path, flags, mode);
 }
