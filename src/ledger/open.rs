@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::log::{self, ClockContinuation, ErasedFiles, Log, TailVerdict};
+use crate::log::{self, ClockContinuation, ErasedFiles, Log, TailVerdict, hold_folder};
 use crate::plan::State;
 use crate::storage::FilesystemKind;
 
@@ -41,6 +41,7 @@ pub struct OpenReport {
 pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<(Engine, OpenReport)> {
     let time = environment.clock.now();
     let log = Log::create(dir, environment.log_options(), time)?;
+    let environment = &environment.with_storage(log.storage());
     let engine = engine(log, environment, None)?.0;
     let filesystem = environment.storage.filesystem_kind(dir).unwrap_or(FilesystemKind::Local);
     Ok((engine, OpenReport::created(filesystem)))
@@ -52,6 +53,7 @@ pub(crate) fn create(dir: &Path, environment: &Environment) -> Result<(Engine, O
 /// As [`super::Ledger::open`].
 pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, OpenReport)> {
     let time = environment.clock.now();
+    let environment = &environment.with_storage(&hold_folder(&environment.storage, dir)?);
     let prefetch = Prefetch::start(dir, environment);
     let (log, report) = Log::open(dir, environment.log_options(), time)?;
     let mut report = OpenReport::opened(&report, log.last_durable().seq);

@@ -39,6 +39,7 @@ mod writer;
 
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use errors::is_missing;
+pub(crate) use folder::hold_folder;
 pub use folder::{MANIFEST_NAME, read_head_slots};
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,

@@ -90,6 +90,7 @@ mod readers;
 mod recipes;
 mod recorded_output;
 mod repeated_requests;
+mod replaced_folder;
 mod report;
 mod retention;
 mod retry_on_busy;

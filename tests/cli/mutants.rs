@@ -45,6 +45,8 @@ const ENGINE: &[&str] = &[
     "inconsistent_metadata",
     "operator_commands",
     "other_users",
+    "replaced_folder",
+    "interrupts",
     "run",
     "concurrent_claims",
 ];

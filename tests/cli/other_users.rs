@@ -151,18 +151,26 @@ fn shared_ledger_is_for_a_group() {
 
 /// Story: in a shared folder another user made the folder first in which a ledger is created, and owned
 /// the ledger from then on.
+/// Goal: its name is random; a folder of another user that looks like it is neither used nor in the way. Nor
+/// does a folder of another user become a ledger.
 #[test]
 fn ledger_is_not_created_in_a_folder_of_another_user() {
     if !is_superuser() {
         return;
     }
     let place = Place::new();
-    let staging = place.path("x.new-ledger.tmp");
-    fs::create_dir(&staging).unwrap();
-    chown(&staging, Some(OTHER), None).unwrap();
-    place.ledger("init --ledger x").code(6).complains(&["belongs to another user (number 65534)"]);
-    assert!(!place.path("x").exists());
-    assert_eq!(below(&staging), Vec::<std::path::PathBuf>::new());
+    for name in ["x.new-ledger.tmp", "x.0123456789abcdef.new-ledger.tmp", "theirs"] {
+        fs::create_dir(place.path(name)).unwrap();
+        chown(place.path(name), Some(OTHER), None).unwrap();
+    }
+    place.ledger("init --ledger x").code(0);
+    place
+        .ledger("init --ledger theirs")
+        .code(6)
+        .complains(&["belongs to another user (number 65534)"]);
+    for name in ["x.new-ledger.tmp", "x.0123456789abcdef.new-ledger.tmp", "theirs"] {
+        assert_eq!(below(&place.path(name)), Vec::<std::path::PathBuf>::new(), "{name}");
+    }
 }
 
 /// A ledger above the working folder may be another user's: it is only used if it is named.

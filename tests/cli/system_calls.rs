@@ -69,8 +69,16 @@ fn call(line: &str, folder: &Path) -> Option<Call> {
     match name {
         "pwrite64" | "write" => Some(Call::Write(open()?)),
         "fdatasync" | "fsync" => Some(Call::Sync(open()?)),
-        "rename" | "renameat" | "renameat2" => {
-            Some(Call::Rename(folder.join(quoted.first()?), folder.join(quoted.get(1)?)))
+        "rename" => Some(Call::Rename(folder.join(quoted.first()?), folder.join(quoted.get(1)?))),
+        "renameat" | "renameat2" => {
+            // The open folders before the names.
+            let mut parts = arguments.split(", ");
+            let mut path = || {
+                let at = parts.next()?.split_once('<').map_or("", |(_, path)| path);
+                let name = parts.next()?.trim_matches('"');
+                Some(folder.join(at.strip_suffix('>').unwrap_or_default()).join(name))
+            };
+            Some(Call::Rename(path()?, path()?))
         }
         "execve" => Some(Call::Start),
         _ => None,
@@ -97,7 +105,13 @@ fn traced(place: &Place, words: &[&str]) -> Option<Vec<(String, Call)>> {
 
 /// The final name of a file that still has a temporary name, or is in a temporary folder.
 fn final_name(path: &Path) -> PathBuf {
-    PathBuf::from(path.to_string_lossy().replace(".new-ledger.tmp", "").replace(".tmp", ""))
+    let path = path.to_string_lossy();
+    let path = match path.split_once(".new-ledger.tmp") {
+        // Before it are a full stop and 16 random digits.
+        Some((before, rest)) => format!("{}{rest}", &before[..before.len() - 17]),
+        None => path.into_owned(),
+    };
+    PathBuf::from(path.replace(".tmp", ""))
 }
 
 fn is_segment(path: &Path) -> bool {

@@ -89,6 +89,11 @@ impl Environment {
         Secret(self.ids.next_id())
     }
 
+    /// The same environment on another storage.
+    pub(crate) fn with_storage(&self, storage: &Arc<dyn Storage>) -> Self {
+        Self { storage: storage.clone(), ..self.clone() }
+    }
+
     pub(crate) fn log_options(&self) -> LogOptions {
         let ids = self.ids.clone();
         let uids = UidSource::new(move || ids.next_id());

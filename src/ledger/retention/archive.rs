@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::Chain;
+use crate::format::{Chain, Uid};
 use crate::ledger::blobs::referenced_up_to;
 use crate::ledger::environment::Environment;
 use crate::ledger::verify::archive::{Content, SequentialReader, measure};
@@ -26,9 +26,6 @@ use crate::log::{
 use crate::storage::{Access, Storage, StorageFile, TarStorage, TarWriter};
 
 use super::prune::{RetentionLimit, SegmentPrefix};
-
-/// The maximum number of temporary names that are tried.
-const TEMPORARY_NAMES_MAX: u32 = 1000;
 
 /// A new archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +55,9 @@ pub fn archive(
     through: Option<u64>,
     environment: &Environment,
 ) -> Result<ArchiveReport> {
-    let storage = &environment.storage;
-    let reader = LogReader::open(storage, dir)?;
+    let reader = LogReader::open(&environment.storage, dir)?;
+    // The files of the ledger are read from the folder that is open.
+    let storage = &reader.storage;
     if reader.manifest().is_some() {
         let message = "this is an archive already; copy the file";
         return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
@@ -71,7 +69,7 @@ pub fn archive(
     let prefix = limited(&reader, through)?;
     let (contents, missing_blobs) = contents(&reader, &prefix)?;
     let manifest = manifest(&**storage, &reader, &prefix, &contents, missing_blobs)?;
-    let (temporary, file) = create_beside(&**storage, to)?;
+    let (temporary, file) = create_beside(&**storage, to, &environment.ids.next_id())?;
     let made = write(&**storage, &temporary, &*file, &manifest, &contents)
         .and_then(|()| read_back(&temporary, environment))
         .and_then(|()| {
@@ -216,24 +214,20 @@ pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Env
     Ok(Environment { storage: Arc::new(storage), ..environment.clone() })
 }
 
-/// Create a temporary file beside the archive, under an unused name. Existing files are not
-/// touched, even if a killed process left them.
-fn create_beside(storage: &dyn Storage, to: &Path) -> Result<(PathBuf, Box<dyn StorageFile>)> {
-    let mut number = 0;
-    loop {
-        let mut name = to.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}-{number}.part", storage.process()));
-        let path = to.with_file_name(name);
-        match storage.create(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if is_taken(&error) && number < TEMPORARY_NAMES_MAX => number += 1,
-            Err(error) => return Err(Error::io("write the archive", &path, error)),
-        }
+/// Create a temporary file beside the archive. Its name has random digits, so that no other user can
+/// prepare or block it.
+fn create_beside(
+    storage: &dyn Storage,
+    to: &Path,
+    random: &Uid,
+) -> Result<(PathBuf, Box<dyn StorageFile>)> {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", uid_text(random)));
+    let path = to.with_file_name(name);
+    match storage.create(&path) {
+        Ok(file) => Ok((path, file)),
+        Err(error) => Err(Error::io("write the archive", &path, error)),
     }
-}
-
-fn is_taken(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::AlreadyExists
 }
 
 /// Rename the temporary file durably.

@@ -10,5 +10,5 @@ pub(crate) use lock::{FORKED, Ownership, check_lock_file, take_lock};
 pub use paths::MANIFEST_NAME;
 pub(crate) use paths::{
     DATA_START, FolderKind, LOG_NAME, LedgerPaths, STAGED_LOG_NAME, TEMPORARY_SUFFIX, check_access,
-    check_folder, check_writable, is_temporary,
+    check_folder, check_writable, hold_folder, is_temporary,
 };

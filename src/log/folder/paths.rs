@@ -1,11 +1,13 @@
 //! The paths in a ledger's folder, and whether a folder is a ledger or an archive.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Advice, Error, ErrorKind, Result};
-use crate::format::{SEGMENT_HEADER_SIZE, SegmentName};
+use crate::format::{SEGMENT_HEADER_SIZE, SegmentName, Uid};
+use crate::log::bytes::{hex, is_hex};
 use crate::log::errors::{folder_of_another_user, not_a_ledger};
-use crate::storage::{Entry, EntryKind, FolderAccess, Storage};
+use crate::storage::{Entry, EntryKind, FolderAccess, Links, Storage};
 
 /// Offset of a segment's first frame.
 pub(crate) const DATA_START: u64 = 4096;
@@ -72,12 +74,26 @@ impl LedgerPaths {
         self.log().join(format!("{name}{TEMPORARY_SUFFIX}"))
     }
 
-    /// The folder in which this ledger is created before it is renamed. An interrupted creation
-    /// leaves it behind. Its suffix is unlikely to be in use for another folder.
-    pub(crate) fn staging(&self) -> Self {
+    /// The folder in which this ledger is created before it is renamed. Its name has random digits:
+    /// another user can neither prepare nor block it. A killed process leaves it behind.
+    pub(crate) fn staging(&self, random: &Uid) -> Self {
         let mut name = self.dir.file_name().unwrap_or_default().to_owned();
-        name.push(STAGING_SUFFIX);
+        let digits = hex(random.get(..STAGING_DIGITS / 2).unwrap_or_default());
+        name.push(format!(".{digits}{STAGING_SUFFIX}"));
         Self { dir: self.dir.with_file_name(name), log: LOG_NAME }
+    }
+
+    /// The folder of this name, if it is one in which this ledger was to be created.
+    pub(crate) fn as_staging(&self, name: &str) -> Option<Self> {
+        let own = self.dir.file_name()?.to_str()?;
+        let digits = name.strip_prefix(own)?.strip_prefix('.')?.strip_suffix(STAGING_SUFFIX)?;
+        let is_one = digits.len() == STAGING_DIGITS && is_hex(digits);
+        is_one.then(|| Self { dir: self.dir.with_file_name(name), log: LOG_NAME })
+    }
+
+    /// The folder around this one.
+    pub(crate) fn parent(&self) -> &Path {
+        self.dir.parent().unwrap_or(Path::new(""))
     }
 
     /// The same folder, in which this ledger is created in place: it is none before its segments have
@@ -101,6 +117,9 @@ pub(crate) const STAGED_LOG_NAME: &str = "log.new-ledger.tmp";
 /// Suffix of the folder in which a ledger is created.
 const STAGING_SUFFIX: &str = ".new-ledger.tmp";
 
+/// Number of random hexadecimal digits before the suffix.
+const STAGING_DIGITS: usize = 16;
+
 /// Suffix of files that are not complete yet.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
@@ -108,6 +127,22 @@ pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 /// temporary files belong to other programs.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| SegmentName::parse(name).is_some())
+}
+
+/// Open the folder of a ledger, whose path may be a link, once: a storage for which all paths below it
+/// start at the open folder.
+///
+/// # Errors
+/// As [`check_folder`] for a path that is no folder.
+pub(crate) fn hold_folder(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Storage>> {
+    mutant!(FolderReachedByPath => return Ok(storage.clone()));
+    match storage.hold(dir, Links::Follow) {
+        Ok(held) => Ok(held.unwrap_or_else(|| storage.clone())),
+        Err(error) => {
+            check_folder(&**storage, &LedgerPaths::new(dir))?;
+            Err(Error::io("open the folder", dir, error))
+        }
+    }
 }
 
 /// Refuse a folder that is not a ledger, without touching it; report whether it is a ledger or an

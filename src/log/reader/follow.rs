@@ -4,7 +4,8 @@
 //! - Only records up to the durable end in HEAD are returned, each once and in order: across
 //!   rotations, fences and a killed writer.
 //! - The newest segment is never read twice: only the bytes that HEAD has newly covered are read.
-//! - Nothing is written.
+//! - Nothing is written. A folder that was moved or replaced is noticed: files are opened by path, since
+//!   no folder is kept open.
 //!
 //! It polls HEAD and sleeps between two polls, for at most [`PAUSE_MAX`]. It stops at damage; a new
 //! follower can start after it.
@@ -75,7 +76,7 @@ enum PollResult {
 impl LogFollower {
     pub(crate) fn new(reader: &LogReader, from: u64) -> Self {
         Self {
-            storage: reader.storage.clone(),
+            storage: reader.by_path.clone(),
             paths: reader.paths.clone(),
             next_seq: from.max(1),
             chain: None,

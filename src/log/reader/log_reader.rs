@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, HeadSlots, HeaderFault, SegmentHeader, Uid};
 use crate::log::blob::BlobReader;
-use crate::log::folder::{FolderKind, LedgerPaths, check_folder, read_head};
+use crate::log::folder::{FolderKind, LedgerPaths, check_folder, hold_folder, read_head};
 use crate::log::notes::{ArchiveReference, LoggedRetentionNote};
 use crate::log::segment::{
     ArchiveManifest, ChainCheck, ResumeCache, Segment, SegmentEntry, Segments, valid_segment,
@@ -33,7 +33,10 @@ const LONG_BYTES: u64 = 2 << 20;
 /// A log that is open for reading: HEAD and the headers as they were at that time.
 #[derive(Debug, Clone)]
 pub struct LogReader {
+    /// The storage that has the folder open.
     pub(crate) storage: Arc<dyn Storage>,
+    /// The storage in which a follower looks for the folder again.
+    pub(crate) by_path: Arc<dyn Storage>,
     pub(crate) paths: LedgerPaths,
     pub(crate) segments: Segments,
     pub(crate) head_slots: HeadSlots,
@@ -61,10 +64,12 @@ impl LogReader {
     /// `Io`. Damage in the log is not an error here; a walk reports it.
     pub fn open(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Self> {
         let paths = LedgerPaths::new(dir);
-        match check_folder(&**storage, &paths)? {
-            FolderKind::Ledger => Self::load(storage, &paths, SegmentAccess::Windowed, None),
-            FolderKind::Archive => Self::archive(storage, &paths),
-        }
+        let held = &hold_folder(storage, dir)?;
+        let reader = match check_folder(&**held, &paths)? {
+            FolderKind::Ledger => Self::load(held, &paths, SegmentAccess::Windowed, None)?,
+            FolderKind::Archive => Self::archive(held, &paths)?,
+        };
+        Ok(Self { by_path: storage.clone(), ..reader })
     }
 
     pub(crate) fn open_for_writer(
@@ -108,6 +113,7 @@ impl LogReader {
     ) -> Self {
         Self {
             storage: storage.clone(),
+            by_path: storage.clone(),
             paths: paths.clone(),
             segments,
             head_slots,

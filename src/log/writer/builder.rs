@@ -28,7 +28,7 @@ use crate::log::segment::{
 use crate::log::snapshot::{SnapshotReader, write_snapshot};
 use crate::storage::LockGuard;
 
-use super::staging;
+use super::staging::{self, Staging};
 
 /// The genesis from which the key of a new log's chain is derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,10 +91,11 @@ impl LogBuilder {
         time: u64,
     ) -> Result<Self> {
         options.segments.validate()?;
-        let storage = options.storage.clone();
         let paths = LedgerPaths::new(dir);
-        let (staging, lock) = staging::begin(&paths, &options)?;
         let first = first_header(&options, time);
+        let Staging { paths: staging, storage, lock } =
+            staging::begin(&paths, &options, &first.ledger)?;
+        let options = LogOptions { storage: storage.clone(), ..options };
         let header = match genesis {
             ChainOrigin::New => first,
             ChainOrigin::Existing(genesis) => SegmentHeader { genesis, ..first },

@@ -14,6 +14,7 @@ use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
 use crate::log::recovery::mark_erasing;
+use crate::storage::Storage;
 
 use super::background::BackgroundThread;
 use super::open::{self, RecoveryReport};
@@ -68,6 +69,11 @@ impl Log {
     /// `Io`.
     pub fn mark_erasing(&self) -> Result<()> {
         mark_erasing(&*self.shared.options.storage, &self.shared.paths)
+    }
+
+    /// The storage that has the folder open.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.shared.options.storage
     }
 
     /// The last durable record.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::{Chain, ClockAnchor, Head, HeadState};
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_writable, is_temporary, read_head, take_lock,
+    check_writable, hold_folder, is_temporary, read_head, take_lock,
 };
 use crate::log::notes::{DiscardedRange, RewrittenRecords};
 use crate::log::options::LogOptions;
@@ -27,7 +27,7 @@ use crate::log::segment::{
 use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
 
 use super::shared::SharedWriter;
-use super::staging;
+use super::staging::{self, Staging};
 use super::state::WriterState;
 
 /// The verdict about the end of a log, and the changes that opening made.
@@ -67,11 +67,12 @@ pub enum ClockContinuation {
 
 pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<SharedWriter> {
     options.segments.validate()?;
-    let storage = options.storage.clone();
     let paths = LedgerPaths::new(dir);
-    let (staging, lock) = staging::begin(&paths, &options)?;
-
     let header = first_header(&options, time);
+    let Staging { paths: staging, storage, lock } =
+        staging::begin(&paths, &options, &header.ledger)?;
+    let options = LogOptions { storage: storage.clone(), ..options };
+
     let (epoch, none) = (header.writer_epoch, Ack { seq: 0, chain: Chain::GENESIS });
     let head = head_content(&header, epoch, none, DATA_START, options.head_sync, HeadState::Clean);
     let head = Head { generation: 1, ..head };
@@ -91,7 +92,8 @@ pub(crate) fn open(
 ) -> Result<(SharedWriter, RecoveryReport)> {
     options.segments.validate()?;
     let paths = LedgerPaths::new(dir);
-    let storage = options.storage.clone();
+    let storage = hold_folder(&options.storage, dir)?;
+    let options = LogOptions { storage: storage.clone(), ..options };
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
     check_writable(check_folder(&*storage, &paths)?, dir)?;
     check_access(&*storage, dir)?;

@@ -1,13 +1,14 @@
 //! The staging folder in which a ledger is created before it gets its name.
 //!
-//! A ledger whose folder does not exist is created in a folder beside it, which is then renamed. An
-//! existing folder without files (an empty one, or a mount point) is kept, since it may be the working
+//! A ledger whose folder does not exist is created in a folder beside it, which is then renamed. Its name
+//! is random, so that another user can neither prepare nor block it; the next creation under the same
+//! name removes the folder of a killed one. An existing folder without files (an empty one, or a mount point) is kept, since it may be the working
 //! folder of a process and cannot be replaced where something is mounted: the ledger is created in it,
 //! and only the folder of the segments gets its name last. Before that, the folder is no ledger.
 //!
 //! Invariants:
-//! - Nothing is removed from a staging folder that holds anything other than the leftovers of an
-//!   interrupted creation. A ledger that was ever opened is not a leftover: creation ends with the
+//! - Nothing is removed from a staging folder that another user owns, that a process has locked, or that
+//!   holds anything other than the leftovers of an interrupted creation. A ledger that was ever opened is not a leftover: creation ends with the
 //!   rename, and the first opening comes after it.
 //! - In place, the folder of the segments is the first thing that is made after the lock, and the last
 //!   that is removed before it: without it, other files are not leftovers.
@@ -17,77 +18,161 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::SegmentName;
+use crate::format::{SegmentName, Uid};
 use crate::log::blob::BlobReader;
 use crate::log::errors::folder_of_another_user;
 use crate::log::folder::{
-    LOG_NAME, LedgerPaths, STAGED_LOG_NAME, is_temporary, read_head, take_lock,
+    LOG_NAME, LedgerPaths, STAGED_LOG_NAME, hold_folder, is_temporary, read_head, take_lock,
 };
 use crate::log::options::LogOptions;
 use crate::log::segment::CREATION_EPOCH;
 use crate::log::snapshot::list_snapshots;
-use crate::storage::{Access, Entry, EntryKind, FolderAccess, LockGuard, Storage};
+use crate::storage::{Access, Entry, EntryKind, FolderAccess, Links, LockGuard, Storage};
 
-/// Create the staging folder for a ledger, lock it and clear it.
+/// A ledger under construction.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    /// Its paths.
+    pub(crate) paths: LedgerPaths,
+    /// The storage that has its folder open.
+    pub(crate) storage: Arc<dyn Storage>,
+    /// Its lock.
+    pub(crate) lock: Box<dyn LockGuard>,
+}
+
+/// Create the staging folder for a ledger, lock it and clear it. `random` becomes part of its name.
 ///
 /// # Errors
-/// `NotALedger` if the ledger's name is taken, or the staging folder holds other files; `Locked`; `Io`
-/// if a call fails.
-pub(crate) fn begin(
-    paths: &LedgerPaths,
-    options: &LogOptions,
-) -> Result<(LedgerPaths, Box<dyn LockGuard>)> {
+/// `NotALedger` if the ledger's name is taken; `Locked` if another process is creating it; `Rejected` for
+/// a folder of another user; `Io` if a call fails.
+pub(crate) fn begin(paths: &LedgerPaths, options: &LogOptions, random: &Uid) -> Result<Staging> {
     let storage = &options.storage;
-    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
     let staging = match expect_free(&**storage, paths.dir())? {
-        Vacancy::NoFolder => paths.staging(),
-        Vacancy::EmptyFolder => paths.staging_in_place(),
+        Vacancy::NoFolder => {
+            if remove_leftovers(paths, options)? {
+                expect_free(&**storage, paths.dir())?;
+            }
+            begin_beside(paths, options, *random)?
+        }
+        Vacancy::EmptyFolder => begin_in_place(paths, options)?,
     };
-    check_only_leftovers(storage, &staging)?;
-    let remove_new = || {
-        if !staging.is_in_place() {
-            let _ = storage.remove_dir(staging.dir());
-        }
+    let (storage, paths) = (&staging.storage, &staging.paths);
+    let create = |path: &Path| {
+        storage.create_dir(path).map_err(|error| Error::io("create the folder", path, error))
     };
-    if !staging.is_in_place() {
-        storage
-            .create_ledger_dir(staging.dir(), options.for_group)
-            .map_err(|error| io("create the folder", staging.dir(), error))?;
-    }
-    check_own(&**storage, staging.dir()).inspect_err(|error| {
-        // The folder of another user stays.
-        if error.kind() != ErrorKind::Rejected {
-            remove_new();
-        }
-    })?;
-    if staging.is_in_place() {
-        storage
-            .make_private(staging.dir(), options.for_group)
-            .map_err(|error| io("change the access to the folder", staging.dir(), error))?;
-    }
-    let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
-    let lock = take_lock(&**storage, &staging, holder, allowed).inspect_err(|error| {
-        // A folder that is not empty stays. An empty one that another process has just created may
-        // be removed: that process notices by its lock.
-        if error.kind() != ErrorKind::Locked {
-            remove_new();
-        }
-    })?;
-    if staging.is_in_place() {
-        // Another process may have created it before the lock was free.
-        expect_free(&**storage, paths.dir())?;
-        check_only_leftovers(storage, &staging)?;
-    }
-    let create = |path: &Path| storage.create_dir(path);
-    clear(storage, &staging)
-        .and_then(|()| {
-            create(&staging.log()).map_err(|error| io("create the folder", &staging.log(), error))
-        })
+    clear(storage, paths)
+        .and_then(|()| create(&paths.log()))
         // The other files are leftovers only beside this folder, also after a power loss.
-        .and_then(|()| sync_in_place(&**storage, &staging))
-        .and_then(|()| write_gitignore(&**storage, &staging.gitignore()))
-        .inspect_err(|_| abort(storage, &staging))?;
-    Ok((staging, lock))
+        .and_then(|()| sync_in_place(&**storage, paths))
+        .and_then(|()| write_gitignore(&**storage, &paths.gitignore()))
+        .inspect_err(|_| abort(storage, paths))?;
+    Ok(staging)
+}
+
+/// Make a folder with a name of its own, and lock it.
+fn begin_beside(paths: &LedgerPaths, options: &LogOptions, mut random: Uid) -> Result<Staging> {
+    let by_path = &options.storage;
+    for attempts_left in (0..NAME_ATTEMPTS).rev() {
+        let staging = paths.staging(&random);
+        let dir = staging.dir();
+        by_path
+            .create_ledger_dir(dir, options.for_group)
+            .map_err(|error| Error::io("create the folder", dir, error))?;
+        let remove_new = || {
+            let _ = by_path.remove_dir(dir);
+        };
+        let storage = by_path
+            .hold(dir, Links::Refuse)
+            .map(|held| held.unwrap_or_else(|| by_path.clone()))
+            .map_err(|error| Error::io("open the folder", dir, error))?;
+        // The folder of another user stays.
+        check_own(&*storage, dir).inspect_err(|error| {
+            if error.kind() != ErrorKind::Rejected {
+                remove_new();
+            }
+        })?;
+        let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
+        match take_lock(&*storage, &staging, holder, allowed) {
+            Ok(lock) => return Ok(Staging { paths: staging, storage, lock }),
+            // A process that removes leftovers took it for one.
+            Err(_) if attempts_left > 0 && is_gone(&**by_path, dir) => {
+                if let Some(first) = random.first_mut() {
+                    *first = first.wrapping_add(1);
+                }
+            }
+            Err(error) => {
+                // A folder that is not empty stays.
+                if error.kind() != ErrorKind::Locked {
+                    remove_new();
+                }
+                return Err(error);
+            }
+        }
+    }
+    let message = "other processes keep removing the folder in which the ledger is created";
+    Err(Error::new(ErrorKind::Locked, message).at_path(paths.dir()).with_hint("try again"))
+}
+
+/// How many names are tried while other processes remove leftovers.
+const NAME_ATTEMPTS: u32 = 8;
+
+fn is_gone(storage: &dyn Storage, dir: &Path) -> bool {
+    storage.list(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Lock a folder without files in which the ledger is created.
+fn begin_in_place(paths: &LedgerPaths, options: &LogOptions) -> Result<Staging> {
+    let staging = paths.staging_in_place();
+    let dir = staging.dir();
+    let storage = hold_folder(&options.storage, dir)?;
+    check_only_leftovers(&storage, &staging)?;
+    check_own(&*storage, dir)?;
+    storage
+        .make_private(dir, options.for_group)
+        .map_err(|error| Error::io("change the access to the folder", dir, error))?;
+    let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
+    let lock = take_lock(&*storage, &staging, holder, allowed)?;
+    // Another process may have created it before the lock was free.
+    expect_free(&*storage, paths.dir())?;
+    check_only_leftovers(&storage, &staging)?;
+    Ok(Staging { paths: staging, storage, lock })
+}
+
+/// Remove the folders in which killed processes were to create this ledger, as far as they are this
+/// user's and hold nothing else. Returns whether there were any.
+///
+/// # Errors
+/// `Locked` if another process is creating the ledger.
+fn remove_leftovers(paths: &LedgerPaths, options: &LogOptions) -> Result<bool> {
+    mutant!(DraftsLeft => return Ok(false));
+    // What cannot be listed or removed is in the way of no other one: names are random.
+    let entries = options.storage.list(paths.parent()).unwrap_or_default();
+    let folders = entries.iter().filter(|entry| entry.kind == EntryKind::Folder);
+    let mut is_found = false;
+    for staging in folders.filter_map(|entry| paths.as_staging(&entry.name)) {
+        is_found = true;
+        let held = options.storage.hold(staging.dir(), Links::Refuse);
+        let Ok(held) = held else { continue };
+        let storage = held.unwrap_or_else(|| options.storage.clone());
+        if check_own(&*storage, staging.dir()).is_err() {
+            continue;
+        }
+        if check_only_leftovers(&storage, &staging).is_err() {
+            continue;
+        }
+        let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
+        match take_lock(&*storage, &staging, holder, allowed) {
+            // A process that has just completed it renamed the folder, which is still open here.
+            Ok(lock) if lock.is_at(&staging.lock()).unwrap_or_default() => {
+                if check_only_leftovers(&storage, &staging).is_ok() {
+                    abort(&storage, &staging);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Locked => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(is_found)
 }
 
 /// Refuse a staging folder that another user made to get at the ledger's files. A folder that this
@@ -187,7 +272,11 @@ pub(crate) fn publish(
     };
     let parent = to.parent().unwrap_or(Path::new(""));
     storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
-    storage.rename(&from, &to).map_err(|error| io("rename the ledger", &to, error))?;
+    storage.rename(&from, &to).map_err(|error| {
+        // Another process may have created it first.
+        let taken = expect_free(storage, paths.dir()).err().filter(|_| !staging.is_in_place());
+        taken.unwrap_or_else(|| io("rename the ledger", &to, error))
+    })?;
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
     storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
 }
