@@ -5,7 +5,7 @@
 //! were too fast are repeated.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -115,6 +115,61 @@ fn verification_ignores_ctrl_c_if_started_so() {
     panic!("it was too fast {TRIES} times");
 }
 
+/// The names that end so beside the ledger.
+fn parts(place: &Place, end: &str) -> Vec<String> {
+    let names = others(place)
+        .into_iter()
+        .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(end)).collect()
+}
+
+/// Story: an import that was interrupted, with SIGINT or SIGTERM, left the folder in which it made the
+/// ledger, under a name that another user could take first.
+/// Goal: it leaves nothing, also while it waits for its input; a killed one leaves nothing for longer
+/// than until the next import.
+#[test]
+fn interrupted_import_leaves_no_draft() {
+    let place = place();
+    place.ledger("export .ledger -o out").code(0);
+    let text = fs::read(place.path("out")).unwrap();
+    let half = &text[..text.len() / 2];
+    let drafts = || parts(&place, ".new-ledger.tmp");
+    let importing = || {
+        let mut command: Command = place.command(&["import", "-", "--ledger", "copy"]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(half).unwrap();
+        let id = child.id();
+        wait_until("the import waits for its input", || drafts().len() == 1 && heeds_ctrl_c(id));
+        child
+    };
+    let mut names = Vec::new();
+    for signal in ["INT", "TERM", "KILL"] {
+        let mut child = importing();
+        // Its input stays open.
+        let input = child.stdin.take();
+        names.extend(drafts());
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let ended = child.wait_with_output().unwrap();
+        drop(input);
+        if signal == "KILL" {
+            assert_eq!((ended.status.signal(), drafts().len()), (Some(9), 1));
+        } else {
+            assert_eq!((ended.status.code(), drafts()), (Some(3), Vec::new()), "{signal}");
+            let said = String::from_utf8(ended.stderr).unwrap();
+            assert!(said.contains("import stopped: nothing was written"), "{said}");
+        }
+        assert!(!place.path("copy").exists(), "{signal}");
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 3, "the names are random: {names:?}");
+    place.ledger("import out --ledger copy").code(0);
+    assert_eq!(drafts(), Vec::<String>::new(), "what the killed one left");
+    place.ledger("verify copy").code(0);
+}
+
 /// An interrupted export leaves no file; a killed one leaves none under the final name.
 #[test]
 fn interrupted_export_leaves_no_file() {
@@ -125,18 +180,15 @@ fn interrupted_export_leaves_no_file() {
         &["inspect", ".ledger", "export", "--format", "sql", "--to", "out"],
         &["inspect", ".ledger", "export", "--format", "sqlite", "--to", "out"],
     ] {
-        let has_part = |id: u32| {
-            let part = place.path(&format!("out.{id}.part"));
-            heeds_ctrl_c(id) && part.exists()
-        };
+        let has_part = |id: u32| heeds_ctrl_c(id) && !parts(&place, ".part").is_empty();
         let ended = interrupted(&place, words, has_part).code(3);
         ended.complains(&["stopped: nothing was written"]);
         assert_eq!(others(&place), Vec::<PathBuf>::new(), "{words:?}");
     }
 
     let running = start(&mut place.command(&["export", ".ledger", "-o", "out"]));
-    let part = place.path(&format!("out.{}.part", running.id()));
-    wait_until("the export has started", || part.exists() || place.path("out").exists());
+    let has_started = || !parts(&place, ".part").is_empty() || place.path("out").exists();
+    wait_until("the export has started", has_started);
     running.kill();
     if let Ok(text) = fs::read_to_string(place.path("out")) {
         assert!(

@@ -1,16 +1,18 @@
 //! `ledger import`: creates a ledger from an export.
 
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use plan_ledger::internals::ledger;
 use plan_ledger::{Error, ErrorKind};
 
 use crate::options::{create_parents, environment};
-use crate::output::{Code, Failure, print_message, print_text};
+use crate::output::{Code, Failure, LongTask, ProgressUnit, print_message, print_text};
 use crate::protocol::counted;
 
 const EXAMPLES: &str = "\
@@ -36,14 +38,23 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
     let environment = environment();
-    create_parents(&args.ledger)?;
-    let imported = if args.file == Path::new("-") {
-        ledger::import(&args.ledger, &mut io::stdin().lock(), &environment)
+    let failed = |error| Failure::of_input(Error::io("read", &args.file, error));
+    let input = if args.file == Path::new("-") {
+        File::from(rustix::io::dup(io::stdin()).map_err(io::Error::from).map_err(failed)?)
     } else {
-        let file = File::open(&args.file)
-            .map_err(|error| Failure::of_input(Error::io("read", &args.file, error)))?;
-        ledger::import(&args.ledger, &mut BufReader::new(file), &environment)
+        File::open(&args.file).map_err(failed)?
     };
+    create_parents(&args.ledger)?;
+    let length = input.metadata().map_or(0, |file| file.len());
+    let task = LongTask::start(ProgressUnit::Bytes, &args.ledger)?;
+    let input = StoppableReader { input, task: &task, done: 0, length };
+    let mut input = BufReader::with_capacity(BUFFER_SIZE, input);
+    let imported = ledger::import(&args.ledger, &mut input, &environment);
+    task.finish();
+    if imported.is_err() && task.is_stopped() {
+        print_message("import stopped: nothing was written");
+        return Ok(Code::Waiting);
+    }
     // An invalid line is the fault of the file: no ledger is damaged.
     let imported = imported.map_err(|error| match error.kind() {
         ErrorKind::Corrupt => Failure::of_input(error),
@@ -62,4 +73,43 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Code, Failure> {
         imported.ack.chain
     ))?;
     Ok(Code::Success)
+}
+
+const BUFFER_SIZE: usize = 1 << 18;
+
+/// How long a read of a slow input waits before it looks for a signal again.
+const SIGNAL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// An input that fails once the task is stopped, also while it waits for another program.
+struct StoppableReader<'a> {
+    input: File,
+    task: &'a LongTask,
+    done: u64,
+    length: u64,
+}
+
+impl Read for StoppableReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.task.is_stopped() {
+                return Err(io::Error::other("stopped"));
+            }
+            if is_readable(&self.input)? {
+                let count = self.input.read(buffer)?;
+                self.done += u64::try_from(count).unwrap_or_default();
+                self.task.show("importing", self.done, self.length.max(self.done));
+                return Ok(count);
+            }
+        }
+    }
+}
+
+/// Whether a read would not wait.
+fn is_readable(input: &File) -> io::Result<bool> {
+    let mut inputs = [PollFd::new(input, PollFlags::IN)];
+    match poll(&mut inputs, Some(&SIGNAL_CHECK)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -1,15 +1,15 @@
 //! Files that appear under their name only when they are complete.
 //!
 //! The file is written beside its final name. If the work ends early, the file is removed. The file
-//! of a killed process remains under another name (`NAME.PID.part`). An existing file is never
-//! replaced.
+//! of a killed process remains under another name (`NAME.RANDOM.part`): its digits are random, so that
+//! no other user can prepare or block it. An existing file is never replaced.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use plan_ledger::Error;
+use plan_ledger::{Environment, Error};
 
 use crate::protocol::Failure;
 
@@ -24,7 +24,8 @@ impl AtomicFile {
     pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
         expect_absent(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
+        let random = u128::from_be_bytes(Environment::system().ids.next_id());
+        name.push(format!(".{random:032x}.part"));
         Ok(Self { temporary: path.with_file_name(name) })
     }
 
