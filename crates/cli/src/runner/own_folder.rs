@@ -1,11 +1,18 @@
 //! The folders that a runner has in the folder of a ledger.
 //!
-//! Invariant: none of them is reached through a link. A ledger that came with a cloned repository could
-//! have links that lead to other folders of its user, whose files a runner would then delete.
+//! Invariants:
+//! - None of them is reached through a link. A ledger that came with a cloned repository could have links
+//!   that lead to other folders of its user, whose files a runner would then delete.
+//! - A folder with the files of a job is opened once. What takes its place later is not changed.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::retry_on_intr;
 
 use plan_ledger::{Error, ErrorKind, Result};
 
@@ -38,4 +45,63 @@ pub(crate) fn expect_no_link(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A folder below `work` that is open.
+#[derive(Debug)]
+pub(crate) struct OwnFolder(OwnedFd);
+
+impl OwnFolder {
+    /// Open a folder that exists. Neither it nor the one above it is a link.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let below = |parent: &OwnedFd, name: &OsStr| {
+            retry_on_intr(|| openat(parent, name, flags | OFlags::NOFOLLOW, Mode::empty()))
+        };
+        let above = folder.ancestors().nth(2).filter(|path| !path.as_os_str().is_empty());
+        let above = above.unwrap_or(Path::new("."));
+        let mut open = retry_on_intr(|| openat(CWD, above, flags, Mode::empty()))?;
+        for name in folder.strip_prefix(above).unwrap_or(folder) {
+            open = below(&open, name)?;
+        }
+        Ok(Self(open))
+    }
+
+    /// Create a file; one that has its name is removed. Append, so that two processes that share the file
+    /// do not overwrite each other.
+    pub(crate) fn create(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        let _ = self.remove(&name);
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        self.open_file(name.as_ref(), flags)
+    }
+
+    /// Open a file to read it.
+    pub(crate) fn read(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        self.open_file(name.as_ref(), OFlags::RDONLY)
+    }
+
+    /// Open a file to write at its start.
+    pub(crate) fn write(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        self.open_file(name.as_ref(), OFlags::WRONLY)
+    }
+
+    fn open_file(&self, name: &Path, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // The umask decides, as for all files of a runner.
+        let mode = Mode::from_raw_mode(0o666);
+        Ok(File::from(retry_on_intr(|| openat(&self.0, name, flags, mode))?))
+    }
+
+    /// Remove a file, if there is one.
+    pub(crate) fn remove(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
+            Err(error) if error != rustix::io::Errno::NOENT => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rename a file.
+    pub(crate) fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
+    }
 }

@@ -5,13 +5,15 @@
 //! A record under its final name is therefore complete, and so is the output that was synced before
 //! it. If the runner was killed, or could not store the receipt, the next runner reads the record.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
 use plan_ledger::Micros;
+
+use crate::runner::own_folder::OwnFolder;
 
 /// The length of a record in bytes: the last ones are spaces.
 pub(crate) const RECORD_LENGTH: usize = 64;
@@ -56,13 +58,13 @@ impl ExitRecord {
         }
     }
 
-    /// Write the record into the reserved file, and give it its final name.
-    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
-        let reserved = path.with_extension(RESERVED);
-        let mut file = OpenOptions::new().write(true).open(&reserved)?;
+    /// Write the record into the reserved file of that folder, and give it its final name.
+    pub(crate) fn write(self, folder: &OwnFolder, name: &Path) -> io::Result<()> {
+        let reserved = name.with_extension(RESERVED);
+        let mut file = folder.write(&reserved)?;
         file.write_all(format!("{:<1$}", self.text(), RECORD_LENGTH).as_bytes())?;
         file.sync_data()?;
-        fs::rename(&reserved, path)
+        folder.rename(&reserved, name)
     }
 
     fn text(self) -> String {
@@ -106,7 +108,8 @@ mod tests {
             let record = ExitRecord { end, duration: 1_234_567, is_disk_full };
             fs::write(path.with_extension(RESERVED), [b' '; RECORD_LENGTH]).unwrap();
             assert_eq!(ExitRecord::read(&path).map(|record| record.duration), None);
-            record.write(&path).unwrap();
+            let own = OwnFolder::open(folder.path()).unwrap();
+            record.write(&own, Path::new("7.exit")).unwrap();
             assert_eq!(ExitRecord::read(&path), Some(record));
             assert_eq!(fs::metadata(&path).unwrap().len(), 64);
             fs::remove_file(&path).unwrap();

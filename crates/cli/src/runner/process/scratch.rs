@@ -14,9 +14,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use rustix::process::Pid;
 
 use plan_ledger::{Error, ErrorKind, Result};
 
-use crate::runner::own_folder::{create_own_folder, expect_no_link};
+use crate::runner::own_folder::{OwnFolder, create_own_folder, expect_no_link};
 use crate::runner::process::exit_record::{ExitRecord, RECORD_LENGTH, RESERVED};
 use crate::runner::process::orphans;
 use crate::runner::process::orphans::{JobName, Orphan};
@@ -51,6 +52,8 @@ const RECORD: &str = "exit";
 #[derive(Debug)]
 pub(crate) struct Scratch {
     folder: PathBuf,
+    /// The folder as the last job's files were created in it: they are removed there.
+    opened: Mutex<Option<OwnFolder>>,
     /// The folder of outputs that are too long for a receipt.
     outputs: PathBuf,
 }
@@ -70,7 +73,7 @@ impl Scratch {
     /// Use this folder; it is created when it is needed.
     pub(crate) fn new(folder: PathBuf) -> Self {
         let outputs = folder.join("outputs");
-        Self { folder, outputs }
+        Self { folder, opened: Mutex::default(), outputs }
     }
 
     /// Keep outputs that are too long for a receipt in this folder.
@@ -137,51 +140,73 @@ impl Scratch {
     /// Create a job's files: its input with these bytes, an empty output, and a locked error file.
     pub(crate) fn create(&self, stem: &str, input: &[u8]) -> Result<JobFiles> {
         create_own_folder(&self.folder)?;
-        let input_path = self.path(stem, "in");
-        create(&input_path)?
-            .write_all(input)
-            .map_err(|error| Error::io("write a worker's input", &input_path, error))?;
-        let input = File::open(&input_path)
-            .map_err(|error| Error::io("open a worker's input", &input_path, error))?;
-        remove(&self.path(stem, "receipt"))?;
-        remove(&self.path(stem, COST))?;
-        remove(&self.record_path(stem))?;
-        let output = create(&self.path(stem, "out"))?;
-        let error_path = self.path(stem, "err");
-        let errors = create(&error_path)?;
-        errors
-            .lock()
-            .map_err(|error| Error::io("lock a worker's error file", &error_path, error))?;
+        let failed = |error| Error::io("open the workers' folder", &self.folder, error);
+        let folder = OwnFolder::open(&self.folder).map_err(failed)?;
+        let name = |suffix: &str| format!("{stem}.{suffix}");
+        let create = |suffix: &str, bytes: &[u8]| -> Result<File> {
+            let mut file = folder.create(name(suffix)).map_err(|error| {
+                Error::io("create a worker's file", &self.path(stem, suffix), error)
+            })?;
+            let written = file.write_all(bytes);
+            written.map_err(|error| {
+                Error::io("write a worker's file", &self.path(stem, suffix), error)
+            })?;
+            Ok(file)
+        };
+        create("in", input)?;
+        let input = folder
+            .read(name("in"))
+            .map_err(|error| Error::io("open a worker's input", &self.path(stem, "in"), error))?;
+        for suffix in ["receipt", COST, RECORD] {
+            folder.remove(&name(suffix)).map_err(|error| {
+                Error::io("remove a worker's file", &self.path(stem, suffix), error)
+            })?;
+        }
+        let output = create("out", &[])?;
+        let errors = create("err", &[])?;
+        errors.lock().map_err(|error| {
+            Error::io("lock a worker's error file", &self.path(stem, "err"), error)
+        })?;
         // Reserve the space for the process id and the record now: once the job runs, a full disk is
         // noticed too late.
-        let note = self.path(stem, "pid");
-        create(&note)?
-            .write_all(&[b' '; NOTE_LENGTH])
-            .map_err(|error| Error::io("make room for a worker's process id", &note, error))?;
-        let record = self.path(stem, RESERVED);
-        create(&record)?
-            .write_all(&[b' '; RECORD_LENGTH])
-            .map_err(|error| Error::io("make room for a worker's exit status", &record, error))?;
+        create("pid", &[b' '; NOTE_LENGTH])?;
+        create(RESERVED, &[b' '; RECORD_LENGTH])?;
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(folder);
         Ok(JobFiles { input, output, errors })
+    }
+
+    /// Calls a function with the folder, as it was when the last job's files were created.
+    fn in_folder<T>(&self, call: impl FnOnce(&OwnFolder) -> io::Result<T>) -> io::Result<T> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match opened.take() {
+            Some(open) => open,
+            None => OwnFolder::open(&self.folder)?,
+        };
+        call(opened.insert(open))
     }
 
     /// Write the process id and name of a job into the reserved space, for messages and for the
     /// runner that may have to end it.
     pub(crate) fn note_process(&self, stem: &str, pid: u32, name: &str) -> Result<()> {
-        let path = self.path(stem, "pid");
         let mut note = format!("{pid} {name}").into_bytes();
         note.truncate(NOTE_LENGTH);
-        let written =
-            OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(&note));
-        written.map_err(|error| Error::io("write a worker's process id", &path, error))
+        let written = self.in_folder(|folder| {
+            folder.write(format!("{stem}.pid")).and_then(|mut file| file.write_all(&note))
+        });
+        written.map_err(|error| {
+            Error::io("write a worker's process id", &self.path(stem, "pid"), error)
+        })
     }
 
     /// Delete a job's files. The next runner deletes those that cannot be deleted now.
     pub(crate) fn forget(&self, stem: &str) {
-        for suffix in SUFFIXES {
-            // Failure is harmless: the next runner tries again.
-            let _ = fs::remove_file(self.path(stem, suffix));
-        }
+        // Failure is harmless: the next runner tries again.
+        let _ = self.in_folder(|folder| {
+            for suffix in SUFFIXES {
+                let _ = folder.remove(format!("{stem}.{suffix}"));
+            }
+            Ok(())
+        });
     }
 
     /// Delete empty folders.
@@ -247,7 +272,12 @@ impl Scratch {
     /// Delete the files of all jobs. None of them may be alive, and none may have a result that is
     /// not recorded.
     pub(crate) fn forget_all(&self) -> Result<()> {
-        self.files()?.iter().filter(|path| path.is_file()).try_for_each(|path| remove(path))
+        for path in self.files()?.iter().filter(|path| path.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let removed = self.in_folder(|folder| folder.remove(&*name));
+            removed.map_err(|error| Error::io("remove a worker's file", path, error))?;
+        }
+        Ok(())
     }
 
     fn files(&self) -> Result<Vec<PathBuf>> {
@@ -295,26 +325,6 @@ pub(crate) struct JobFiles {
     pub(crate) input: File,
     pub(crate) output: File,
     pub(crate) errors: File,
-}
-
-fn create(path: &Path) -> Result<File> {
-    // A link that has its name is removed and not followed. Append, so that two processes that share
-    // the file do not overwrite each other.
-    let _ = fs::remove_file(path);
-    OpenOptions::new()
-        .create_new(true)
-        .append(true)
-        .open(path)
-        .map_err(|error| Error::io("create a worker's file", path, error))
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("remove a worker's file", path, error))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn still_alive(errors: &Path, note: &str) -> Error {

@@ -25,6 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use plan_ledger::Micros;
 
 use crate::protocol::hand_off::files::open_regular;
+use crate::runner::own_folder::OwnFolder;
 use crate::runner::process::exit_record::{CommandEnd, ExitRecord};
 use crate::runner::process::ignored_signals::not_ignored;
 
@@ -83,12 +84,16 @@ fn supervise(record: &Path, shell_command: &OsStr) -> ExitCode {
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
     leave_terminal();
+    // Opened before the command runs: what takes its place meanwhile is not written to.
+    let folder = record.parent().and_then(|folder| OwnFolder::open(folder).ok());
     let started = Instant::now();
     let end = run(shell_command);
     let duration = Micros::try_from(started.elapsed().as_micros()).unwrap_or(Micros::MAX);
     let is_disk_full = is_disk_full(io::stdout());
     sync(&record.with_extension("receipt"));
-    let is_recorded = ExitRecord { end, duration, is_disk_full }.write(record).is_ok();
+    let record = Path::new(record.file_name().unwrap_or_default());
+    let written = ExitRecord { end, duration, is_disk_full };
+    let is_recorded = folder.is_some_and(|folder| written.write(&folder, record).is_ok());
     match end {
         CommandEnd::NotStarted(_) => ExitCode::from(NOT_STARTED),
         CommandEnd::Ended(status) => match status.code() {
