@@ -215,6 +215,54 @@ fn messages_without_an_end_have_a_common_limit() {
     });
 }
 
+/// Story: when incomplete messages had more bytes than the server keeps, the longest one was dropped: many
+/// connections of one process cost another process its one long message.
+/// Method: the many connections are those of another process.
+#[test]
+fn long_message_survives_many_short_ones_of_another_process() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        super::command::report_skipped("python3 is missing");
+        return;
+    }
+    let place = Place::new();
+    place.ledger("init").code(0);
+    place.write(
+        "flood.py",
+        "import socket, time
+part, held = b'x' * (900 << 10), []
+for _ in range(160):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect('.ledger/serve.sock')
+    s.settimeout(5)
+    held.append(s)
+    try: s.sendall(part)
+    except OSError: pass
+open('flooded', 'w').write('x')
+time.sleep(600)
+",
+    );
+    let serving = start(&mut place.command(&["serve"]));
+    wait_until("it serves", || serving.said("serving"));
+    let text = "y".repeat(60_000);
+    let start_of = format!(r#"{{"padding":"{}","#, "y".repeat(12 << 20));
+    let own = UnixStream::connect(place.path(".ledger").join(SOCKET_NAME)).unwrap();
+    (&own).write_all(start_of.as_bytes()).unwrap();
+    let mut python = std::process::Command::new("python3")
+        .arg("flood.py")
+        .current_dir(place.path(""))
+        .spawn()
+        .unwrap();
+    wait_until("the other process has sent its parts", || place.path("flooded").exists());
+    let rest = format!(r#""act":"note","text":"{text}","by":"ana"}}"#);
+    let answered = std::panic::catch_unwind(|| asked(&own, &rest));
+    python.kill().unwrap();
+    python.wait().unwrap();
+    let answer = answered.expect("the connection with the long message was closed");
+    assert!([0, 2].contains(&answer.code), "{answer:?}");
+    serving.signal("TERM");
+    serving.end().code(0);
+}
+
 /// Goal: a client that says nothing, or only half a message, disturbs no other client; the end of the
 /// service does not wait for it, and half a message is not acted upon.
 #[test]

@@ -182,14 +182,30 @@ impl<'scope, 'env, 'l> EventLoop<'scope, 'env, 'l> {
         true
     }
 
-    /// Ends the connections with the longest incomplete messages until all of them together fit into
-    /// memory.
+    /// Ends connections with incomplete messages until all of these together fit into memory: of the
+    /// process whose connections have the most, the one with the longest.
     fn limit_buffers(&mut self) {
         let mut total: u64 = self.clients.values().map(Connection::buffered).sum();
-        while total > BUFFERED_MAX && !plan_ledger::mutant!(BuffersUnlimited) {
-            let longest = self.clients.values_mut().max_by_key(|client| client.buffered());
-            let Some(client) = longest else { return };
-            total -= client.buffered();
+        if total <= BUFFERED_MAX || plan_ledger::mutant!(BuffersUnlimited) {
+            return;
+        }
+        let mut of_peer: BTreeMap<Option<i32>, u64> = BTreeMap::new();
+        for client in self.clients.values() {
+            *of_peer.entry(client.peer()).or_default() += client.buffered();
+        }
+        while total > BUFFERED_MAX {
+            let share = |client: &Connection| match of_peer.get(&client.peer()) {
+                Some(share) if !plan_ledger::mutant!(BuffersOfPeerUncounted) => *share,
+                _ => 0,
+            };
+            let clients = self.clients.values_mut();
+            let most = clients.max_by_key(|client| (share(client), client.buffered()));
+            let Some(client) = most.filter(|client| client.buffered() > 0) else { return };
+            let length = client.buffered();
+            total -= length;
+            if let Some(share) = of_peer.get_mut(&client.peer()) {
+                *share -= length;
+            }
             client.shed();
         }
     }
