@@ -356,3 +356,97 @@ fn answer_of_another_person_is_reported() {
     let of: Vec<_> = answers.iter().map(|it| (it["asked"].clone(), it["by"].clone())).collect();
     assert_eq!(of, [("ana".into(), "bob".into()), ("ana".into(), "bob".into())]);
 }
+
+/// Story: every output showed direction marks as escapes, but `plan export` printed them as they were: a
+/// reviewer read another plan than the one that runs.
+/// Goal: no output has a direction mark or a control character, whatever a plan, a worker or a person wrote.
+#[test]
+fn direction_marks_are_escaped_in_every_output() {
+    const MARKED: &str = "a\u{202e}b\u{2066}c\u{1b}[2J\u{9b}31md";
+    let place = Place::new();
+    let plan = serde_json::json!({
+        "title": MARKED,
+        "goal": MARKED,
+        "steps": [
+            { "id": "one", "title": MARKED, "goal": MARKED, "command": "sh work.sh" },
+            { "id": "two", "after": ["one"], "gate": { "question": MARKED, "to": "ana" } },
+        ],
+    });
+    place.write("plan.json", plan.to_string());
+    let worker = format!("printf '%s' '{MARKED}' >&2\nprintf '%s' '{MARKED}'\n");
+    place.write("work.sh", worker);
+    place.ledger("run plan.json --quiet");
+    place.ledger_with(&["note", MARKED, "--by", MARKED]).code(0);
+    place.ledger("snapshot").code(0);
+    let mut lines: Vec<String> = [
+        "status",
+        "next",
+        "plan show plan",
+        "plan history plan",
+        "inspect",
+        "inspect queue",
+        "inspect step plan one --full",
+        "inspect records",
+        "inspect records --json",
+        "inspect view operator",
+        "inspect history plan",
+        "inspect plan",
+        "inspect timeline plan",
+        "inspect graph plan",
+        "status --json",
+        "export",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let forms = [
+        "yaml",
+        "json",
+        "md",
+        "plan",
+        "spec-kit",
+        "tasks",
+        "task-master",
+        "beads",
+        "cursor",
+        "dot",
+        "mermaid",
+    ];
+    for source in ["plan.json", "plan"] {
+        lines.extend(forms.map(|form| format!("plan export {source} --form {form}")));
+    }
+    let mut shown = 0;
+    for line in &lines {
+        let ended = place.ledger(line);
+        for text in [&ended.out, &ended.err] {
+            let bad = |c: &char| {
+                (c.is_control() && *c != '\n')
+                    || matches!(*c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            };
+            assert_eq!(text.chars().find(bad), None, "{line}: {text}");
+            shown += usize::from(text.contains("202e"));
+        }
+    }
+    assert!(shown > 20, "the text is in few outputs: {shown}");
+}
+
+/// What else a worker is there for: to ask for another plan, and to give its attempt back with its token.
+#[test]
+fn s8_worker_asks_for_a_plan_and_releases_its_attempt() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: one}, {id: two}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml").code(0);
+    let commands = [
+        "plan request --from one --reason unclear",
+        "release $LEDGER_TOKEN --reason mine",
+        "release --step two --by ana",
+    ];
+    place.write("worker.sh", format!("[ -e results ] && exit 0\n{}", worker(&commands, "")));
+    place.ledger("claim --step two").code(0);
+    let words = ["work", "--worker", "w", "--max", "1", "--", "sh", "worker.sh"];
+    let mut work = place.command(&words);
+    work.env("LEDGER", super::command::PROGRAM);
+    super::command::start(&mut work).end();
+    let codes: Vec<i32> = results(&place).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, [0, 0, 6], "{}", place.read("errors"));
+}
