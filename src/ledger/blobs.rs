@@ -34,6 +34,15 @@ pub(crate) struct OutputStore {
     reservations: RwLock<()>,
 }
 
+/// Whether the output of a receipt is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeepOutput {
+    /// A record may name it.
+    Stored,
+    /// No record will: the receipt is compared with an earlier one, and not recorded.
+    Compared,
+}
+
 /// How thoroughly blobs are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobCheck {
@@ -166,11 +175,12 @@ impl OutputStore {
 
     /// Store the output of a receipt as a blob if it is larger than the threshold, and return the
     /// output that replaces it. A blob that the receipt references must exist. `declared_outputs`
-    /// has the names that the step declares; `None` if the attempt was never dispatched.
+    /// has the names that the step declares; `None` for a receipt that will be rejected.
     pub(crate) fn store(
         &self,
         receipt: &Receipt,
         threshold: usize,
+        keep: KeepOutput,
         declared_outputs: impl FnOnce() -> Result<Option<Vec<String>>>,
     ) -> Result<Option<Output>> {
         let value = match &receipt.output {
@@ -180,8 +190,7 @@ impl OutputStore {
         if value.as_str().len() <= threshold {
             return Ok(None);
         }
-        // A receipt for an attempt that was never dispatched is rejected, so no record would
-        // reference the blob.
+        // No record would reference the blob of a receipt that is rejected.
         let Some(names) = declared_outputs()? else { return Ok(None) };
         let values: Vec<_> =
             output_values(names.iter().map(String::as_str), value).into_iter().collect();
@@ -192,7 +201,11 @@ impl OutputStore {
             return Ok(None);
         }
         value.expect_readable()?;
-        let id = self.store.put(value.as_str().as_bytes())?;
+        let bytes = value.as_str().as_bytes();
+        let id = match keep {
+            KeepOutput::Compared if !mutant!(RejectedOutputStored) => BlobId::of(bytes),
+            _ => self.store.put(bytes)?,
+        };
         let blob = BlobOutput { hash: ContentHash(id.hash), length: id.length, values };
         Ok(Some(Output::Blob(blob)))
     }

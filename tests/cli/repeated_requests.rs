@@ -276,3 +276,34 @@ fn late_receipts_of_an_attempt_are_limited() {
         .complains(&["is not active: it has ended, or there never was one"]);
     place.ledger_with(&["receipt", &token, "--output", "1"]).code(0);
 }
+
+/// Story: of 300 late receipts of 1 MB eight were recorded, and the outputs of all were stored: the ledger
+/// grew by 289 MB. A process that guessed a record number stored outputs without any token.
+/// Goal: an output is stored only for a receipt that can be recorded.
+#[test]
+fn outputs_of_rejected_receipts_are_not_stored() {
+    let place = Place::new();
+    place.write("plan.yaml", "steps: [{id: a}]");
+    place.ledger("init").code(0);
+    place.ledger("plan propose plan.yaml --run r").code(0);
+    let task = place.ledger("claim r --json").code(0).lines().remove(0);
+    let token = task["token"].as_str().unwrap().to_owned();
+    let (number, _) = token.split_once('-').unwrap();
+    let blobs = || {
+        let lines = place.ledger("blobs --json").code(0).lines();
+        lines.iter().filter(|line| line["type"] == "blob").count()
+    };
+    let send = |token: &str, number: usize| {
+        let text = format!("{number}{}", "s".repeat(100_000));
+        place.ledger_with(&["receipt", token, "--output", &text])
+    };
+    send(&format!("{number}-{}", "9f".repeat(16)), 0).code(6);
+    assert_eq!(blobs(), 0, "another token");
+    send(&token, 1).code(0);
+    for number in 2..20 {
+        send(&token, number);
+    }
+    assert_eq!(blobs(), 1 + 8, "the one that counts, and the late ones that are recorded");
+    send(&token, 1).code(0);
+    assert_eq!(blobs(), 9);
+}

@@ -4,6 +4,7 @@
 //! worker therefore never learns that nothing is ready while a consequence is missing.
 
 use crate::error::{Error, Result};
+use crate::ledger::blobs::KeepOutput;
 use crate::ledger::codec::hash::secret_hash;
 use crate::plan::{
     AttemptToken, Command, Event, Proof, Receipt, Rejection, Route, RunId, Secret, State,
@@ -118,8 +119,15 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
         Ok(earlier) => earlier,
         Err(error) => return Submitted::failed(engine, error.into()),
     };
+    let earlier = engine.receipts.get(token).unwrap_or(earlier);
+    // No output of a receipt that will be rejected fills the disk.
+    let keep = match is_rejected(engine, token, earlier) {
+        Ok(false) => KeepOutput::Stored,
+        Ok(true) => KeepOutput::Compared,
+        Err(error) => return Submitted::failed(engine, error.into()),
+    };
     let command = Command::RecordReceipt { token, proof, receipt };
-    engine.submit_command(options, &command, |transaction, command| {
+    engine.submit_command(options, &command, keep, |transaction, command| {
         let Command::RecordReceipt { receipt, .. } = command else { return Ok(read(transaction)) };
         if !transaction.state().is_proven(token, proof) {
             return Err(Error::from(Rejection::StaleToken(token)).into());
@@ -149,6 +157,16 @@ pub(crate) fn submit_receipt<'a, T, E: From<Error>>(
         }
         Ok(read(transaction))
     })
+}
+
+/// Whether no other receipt of an attempt is recorded: it is over, and too many came too late.
+fn is_rejected(engine: &Engine, token: AttemptToken, earlier: EarlierReceipt) -> Result<bool> {
+    if !earlier.is_full() {
+        return Ok(false);
+    }
+    let mut shared = engine.lock()?;
+    shared.refresh(&engine.log)?;
+    Ok(!shared.state.in_flight.contains_key(&token))
 }
 
 /// The receipt in the log of an attempt that is no longer in flight, unless this process remembers it.

@@ -8,12 +8,12 @@ use std::sync::RwLockReadGuard;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::PAYLOAD_LENGTH_MAX;
-use crate::ledger::blobs::blob_of;
+use crate::ledger::blobs::{KeepOutput, blob_of};
 use crate::ledger::codec::event::{decode, encode};
 use crate::ledger::codec::values::encoded_length;
 use crate::ledger::snapshot::load::expect_valid;
 use crate::log::{Batch, BatchKey, Durability, Ticket};
-use crate::plan::{AttemptToken, Command, EvaluationPool, Evaluator, Receipt, State};
+use crate::plan::{AttemptToken, Command, EvaluationPool, Evaluator, Proof, Receipt, State};
 
 use super::commit::Commit;
 use super::engine::{Engine, Freshness};
@@ -60,17 +60,18 @@ impl Engine {
         submitted.unwrap_or_else(|error| Submitted::failed(self, error.into()))
     }
 
-    /// As [`Engine::submit`], for a command whose large output is stored first. The closure gets the
-    /// command that names the stored output.
+    /// As [`Engine::submit`], for a command whose large output is stored first, unless `keep` says that
+    /// no record will name it. The closure gets the command that names the output.
     pub(crate) fn submit_command<T, E: From<Error>>(
         &self,
         options: CommitOptions<'_>,
         command: &Command,
+        keep: KeepOutput,
         mut run: impl FnMut(&mut Transaction<'_>, &Command) -> std::result::Result<T, E>,
     ) -> Submitted<'_, T, E> {
         let submitted = self.log.check_process().and_then(|()| {
             let reservation = self.outputs.reserve();
-            let command = self.store_output(command)?;
+            let command = self.store_output(command, keep)?;
             expect_fitting(&command)?;
             self.submit_reserved(options, |transaction| run(transaction, &command), reservation)
         });
@@ -83,7 +84,9 @@ impl Engine {
     /// As [`crate::Ledger::execute_once`].
     pub(crate) fn execute(&self, key: Option<&BatchKey>, command: &Command) -> Result<Commit> {
         let run = |transaction: &mut Transaction<'_>, command: &Command| transaction.run(command);
-        self.submit_command(key.into(), command, run).wait_commit().map(|(commit, ())| commit)
+        self.submit_command(key.into(), command, KeepOutput::Stored, run)
+            .wait_commit()
+            .map(|(commit, ())| commit)
     }
 
     /// Read from the state without copying it.
@@ -102,13 +105,13 @@ impl Engine {
     }
 
     /// The command with its large inline output replaced by a blob.
-    fn store_output<'a>(&self, command: &'a Command) -> Result<Cow<'a, Command>> {
+    fn store_output<'a>(&self, command: &'a Command, keep: KeepOutput) -> Result<Cow<'a, Command>> {
         let Command::RecordReceipt { token, proof, receipt } = command else {
             return Ok(Cow::Borrowed(command));
         };
         let threshold = self.environment.blob_threshold;
-        let declared = || self.declared_outputs(*token);
-        Ok(match self.outputs.store(receipt, threshold, declared)? {
+        let declared = || self.declared_outputs(*token, *proof);
+        Ok(match self.outputs.store(receipt, threshold, keep, declared)? {
             None => Cow::Borrowed(command),
             Some(output) => {
                 let receipt = Receipt { output, ..receipt.clone() };
@@ -118,11 +121,14 @@ impl Engine {
     }
 
     /// The names of the outputs that the step of an attempt declares; `None` if the attempt was never
-    /// dispatched.
-    fn declared_outputs(&self, token: AttemptToken) -> Result<Option<Vec<String>>> {
+    /// dispatched, or the token is not that of its worker.
+    fn declared_outputs(&self, token: AttemptToken, proof: Proof) -> Result<Option<Vec<String>>> {
         let mut shared = self.lock()?;
         shared.refresh(&self.log)?;
         let state = &shared.state;
+        if !state.is_proven(token, proof) {
+            return Ok(None);
+        }
         let Some((run, step, _)) = state.dispatched.get(&token) else { return Ok(None) };
         let step = state.runs.get(run).and_then(|run| run.plan_step(*step));
         Ok(Some(step.map(|step| step.outputs().owned()).unwrap_or_default()))
