@@ -43,6 +43,7 @@ pub use event::step_event::*;
 pub use event::step_status::StepStatus;
 pub(crate) use event::table::with_events;
 pub use event::table::{StepEvent, StepRecord};
+pub use event::text::Text;
 pub use execute::execute;
 pub(crate) use execute::{Executed, execute_within};
 pub use explain::explain;

@@ -57,6 +57,7 @@ macro_rules! mutants {
 mutants! {
     // Erasure.
     ErasureForgotten, "H erasure", "an opening forgets an erasure whose note is not known to be durable";
+    LogTailKept, "H erasure", "the error output of a worker cannot be erased with its receipt";
     DetachedValueUnchecked, "H erasure", "a detached value is read without comparing it with its digest";
     EraseLeavesCopies, "H erasure", "values that came with an erased one are kept";
     ErasedSegmentUnsynced, "H12", "a segment without the erased values replaces the old one unsynced";
@@ -210,6 +211,7 @@ mutants! {
     DraftsLeft, "H draft", "what a killed import leaves is never removed";
     LedgerOfAnotherUserFound, "S shared folder", "a command uses a ledger that another user put into a folder above";
     OrphanByPath, "S moved ledger", "a worker of a moved ledger runs beside its successor";
+    RejectedOutputStored, "S quota", "the outputs of receipts that are rejected as too late fill the disk";
     LateReceiptsUnlimited, "S quota", "a worker fills the disk with receipts that come too late";
     OldConnectionsKept, "S quota", "connections that say nothing keep other clients out";
     BuffersOfPeerUncounted, "S quota", "many connections of one process cost another one its long message";

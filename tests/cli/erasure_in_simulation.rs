@@ -68,7 +68,8 @@ fn ledger(disk: &SimDisk) {
     let payload = serde_json::json!({ "seen": NEEDLE }).into();
     let outcome =
         Outcome::Failed { class: FailureClass::Deterministic, message: "no".to_owned(), payload };
-    report(Receipt { outcome, ..Receipt::default() });
+    let log_tail = format!("the password is {NEEDLE}\n").into();
+    report(Receipt { outcome, log_tail, ..Receipt::default() });
     ledger.set_variable(run, "mine", NEEDLE, None, "ana").unwrap();
     ledger.set_variable(run, "mine", "harmless", None, "ana").unwrap();
     ledger.set_variable(run, "other", "kept", None, "ana").unwrap();
@@ -208,6 +209,50 @@ fn values_of_one_receipt_are_erased_together() {
     let none = erase(&dir(), &environment(&disk), &[step], "ana").unwrap_err();
     assert!(none.to_string().contains("has no receipt with a value"), "{none}");
     expect_whole(&disk);
+}
+
+/// The end of a worker's error output is erased with its receipt, also if nothing else is in it, and is
+/// marked where it is shown. What stays says why.
+#[test]
+fn error_output_is_erased() {
+    let disk = SimDisk::new();
+    let ledger = Ledger::create(&dir(), &environment(&disk)).unwrap();
+    let steps = vec![step("one", &[])];
+    ledger.start_run("r", &Plan { steps, ..Plan::default() }, RunPolicy::default()).unwrap();
+    let task = ledger.dispatch(RUN, "w").unwrap().unwrap();
+    let log_tail = format!("{NEEDLE}\n").into();
+    ledger.record_receipt(task.token, Receipt { log_tail, ..Receipt::default() }).unwrap();
+    ledger.snapshot::<State>().unwrap();
+    ledger.close().unwrap();
+    let before = hashes(&disk);
+    let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
+    let first = |kind: u16| {
+        let mut records = view.log().records(1).map(Result::unwrap);
+        records.find(|record| record.kind == kind).unwrap().seq
+    };
+    let (receipt, plan, start) = (first(35), first(2), first(1));
+    let target = EraseTarget::Record(receipt);
+    erase(&dir(), &environment(&disk), std::slice::from_ref(&target), "ana").unwrap();
+    assert_eq!(files_with(&disk, NEEDLE.as_bytes()), Vec::<PathBuf>::new());
+    let after = hashes(&disk);
+    assert!(before.iter().all(|(seq, hash)| after[seq] == *hash));
+    expect_whole(&disk);
+    let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
+    let state = view.fold(u64::MAX).unwrap().state;
+    let attempt = state.runs[&RUN].step(StepNumber(1)).unwrap().attempt().unwrap();
+    let shown = attempt.receipt.as_ref().unwrap().log_tail.to_string();
+    assert!(shown.starts_with("(erased ") && shown.len() == 73, "{shown}");
+    for (seq, why) in [
+        (receipt, "(receipt_recorded) were erased before"),
+        (plan, "(plan_proposed) has a plan, which later records are replayed with"),
+        (start, "(run_started) has names and texts that later records depend on or quote"),
+        (999, "the log has no record 999"),
+    ] {
+        let kept = erase(&dir(), &environment(&disk), &[EraseTarget::Record(seq)], "ana");
+        let kept = kept.unwrap_err();
+        assert_eq!(kept.kind(), ErrorKind::Rejected);
+        assert!(kept.to_string().contains(why), "{seq}: {kept}");
+    }
 }
 
 /// A crash at any change that an erasure makes to the disk: the next opening completes it, or nothing

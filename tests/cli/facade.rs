@@ -111,7 +111,7 @@ fn oversized_payload_causes_no_new_fold() {
     assert_eq!(set(&large), (false, 0));
     assert_eq!(set("y"), usual);
     let before = disk.calls();
-    let receipt = Receipt { log_tail: large, ..done() };
+    let receipt = Receipt { log_tail: large.into(), ..done() };
     let error = ledger.record_receipt(token, receipt).unwrap_err();
     assert_eq!((error.kind(), disk.calls()), (ErrorKind::TooLarge, before), "{error}");
     assert_eq!(set("z"), usual);

@@ -65,7 +65,7 @@ pub(crate) fn success(output: &Value) -> Receipt {
     Receipt {
         output: Json::new(output).into(),
         duration: 1_500_000,
-        log_tail: "warning: \u{1b}[2J\nall is well".to_owned(),
+        log_tail: "warning: \u{1b}[2J\nall is well".into(),
         ..Receipt::default()
     }
 }

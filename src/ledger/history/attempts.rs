@@ -117,7 +117,7 @@ impl AttemptBuilder {
     }
 
     fn add_receipt(&mut self, receipt: Receipt) {
-        self.log_tail = receipt.log_tail;
+        self.log_tail = receipt.log_tail.into();
         self.end = Some(match receipt.outcome {
             Outcome::Failed { class, message, .. } => {
                 self.message = message;

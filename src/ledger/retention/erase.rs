@@ -1,4 +1,4 @@
-//! Erases values: outputs, variables, details of failures and texts of notes, and blobs
+//! Erases values: outputs, variables, details of failures, error output and texts of notes, and blobs
 //! (`format/retention.md`, *Erasure*). The log, its chain and every state keep the digests of erased
 //! values, and so their hashes.
 //!
@@ -171,7 +171,7 @@ impl LedgerView {
 
     fn nothing_to_erase(&self, target: &EraseTarget) -> Error {
         let what = match target {
-            EraseTarget::Record(seq) => format!("record {seq} has no value that can be erased"),
+            EraseTarget::Record(seq) => return self.record_is_kept(*seq),
             EraseTarget::Blob(hash) => format!("no record names the blob {hash}"),
             EraseTarget::Variable(run, name) => {
                 format!("run {run} has no record of a value of the variable `{name}`")
@@ -182,9 +182,41 @@ impl LedgerView {
         };
         let what = format!("nothing to erase: {what}, or it was erased before");
         Error::new(ErrorKind::Rejected, what).at_path(self.reader.dir()).with_hint(
-            "outputs, variables, details of failures and texts of notes can be erased; see \
-             `ledger inspect records`",
+            "outputs, variables, details of failures, error output and texts of notes can be erased; \
+             see `ledger inspect records`",
         )
+    }
+
+    /// Why a record has nothing to erase.
+    fn record_is_kept(&self, seq: u64) -> Error {
+        let record = self.reader.records(seq).next().and_then(std::result::Result::ok);
+        let what = match record.filter(|record| record.seq == seq) {
+            None => format!("the log has no record {seq}"),
+            Some(record) => match Kind::from_number(record.kind) {
+                Some(kind) if record.codec == Codec::Detached => {
+                    format!("the values of record {seq} ({}) were erased before", kind.name())
+                }
+                Some(kind) => format!("record {seq} ({}) has {}", kind.name(), kept_content(kind)),
+                None => format!("record {seq} is of a kind that this program does not know"),
+            },
+        };
+        let message = format!("nothing to erase: {what}");
+        Error::new(ErrorKind::Rejected, message).at_path(self.reader.dir()).with_hint(
+            "outputs, variables, details of failures, error output and texts of notes can be erased; \
+             a name, plan, message or answer stays: make what it reveals worthless",
+        )
+    }
+}
+
+/// What a record without detached values has, and why it stays.
+fn kept_content(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ReceiptRecorded | Kind::ReceiptRefused | Kind::VariableSet => "no value",
+        Kind::PlanProposed | Kind::PlanSteps => "a plan, which later records are replayed with",
+        _ if kind.number() >= crate::format::SKIPPABLE_KINDS_FROM => {
+            "what the log itself is checked and read with"
+        }
+        _ => "names and texts that later records depend on or quote",
     }
 }
 
@@ -274,6 +306,7 @@ fn salts_of(state: &State) -> BTreeSet<Salt> {
 fn receipt_salts(receipt: &Receipt) -> Vec<Salt> {
     let mut salts: Vec<Salt> =
         receipt.variables.iter().map(|(_, value)| value.own_salt()).collect();
+    salts.push(receipt.log_tail.own_salt());
     match &receipt.output {
         Output::Inline(value) => salts.push(value.own_salt()),
         Output::Blob(blob) => salts.extend(blob.values.iter().map(|(_, value)| value.own_salt())),

@@ -17,6 +17,7 @@ use crate::plan::value::ids::{ContentHash, Micros, SECOND};
 use crate::plan::value::json::Json;
 
 use super::json_form::{self, flattened, json_form, tagged};
+use super::text::Text;
 
 /// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +103,7 @@ pub struct Receipt {
     #[serde(rename = "duration_micros")]
     pub duration: Micros,
     /// The end of the standard error output, or other notes.
-    pub log_tail: String,
+    pub log_tail: Text,
     /// Whether the work of a failed attempt took effect, if the worker knows.
     pub disposition: Option<Disposition>,
 }
@@ -125,12 +126,15 @@ impl Receipt {
     /// Whether it has values that can be erased.
     pub(crate) fn has_values(&self) -> bool {
         let has_payload = matches!(&self.outcome, Outcome::Failed { .. });
-        has_payload || !self.output.is_null() || !self.variables.is_empty()
+        let has_value = !self.output.is_null() || !self.variables.is_empty();
+        has_payload || has_value || !self.log_tail.is_empty()
     }
 
-    /// Sets the salt of its values.
+    /// Sets the salt of its values and of its log tail.
     pub(crate) fn set_salt(&mut self, salt: Salt) {
         self.values_mut().for_each(|value| value.salt(salt));
+        mutant!(LogTailKept => return);
+        self.log_tail.salt(salt);
     }
 }
 

@@ -23,6 +23,9 @@ impl Salt {
     /// The salt of a value that cannot be erased.
     pub(crate) const NONE: Self = Self([0; SALT_SIZE]);
 
+    /// The salt of a value that was erased.
+    pub(crate) const ERASED: Self = Self([0xFF; SALT_SIZE]);
+
     /// Whether the value can be erased.
     pub(crate) fn is_some(self) -> bool {
         self != Self::NONE
@@ -74,7 +77,7 @@ pub(crate) fn without_collecting<T>(measure: impl FnOnce() -> T) -> T {
 }
 
 /// Detaches a value; `false` if no encoder collects values.
-pub(super) fn put(value: impl FnOnce() -> DetachedText) -> bool {
+pub(crate) fn put(value: impl FnOnce() -> DetachedText) -> bool {
     VALUES.with_borrow_mut(|values| {
         let Some(values) = values else { return false };
         values.push_back(value());
@@ -82,7 +85,16 @@ pub(super) fn put(value: impl FnOnce() -> DetachedText) -> bool {
     })
 }
 
+/// A digest from its 64 hexadecimal digits.
+pub(crate) fn digest_of(hex: &str) -> Option<[u8; 32]> {
+    let mut digest = [0; 32];
+    for (at, byte) in digest.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(digest)
+}
+
 /// The next detached value, if there is one.
-pub(super) fn take() -> Option<DetachedText> {
+pub(crate) fn take() -> Option<DetachedText> {
     VALUES.with_borrow_mut(|values| values.as_mut()?.pop_front())
 }

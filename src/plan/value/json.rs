@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::canonical::canonical;
-use super::detached::{self, DetachedText, SALT_SIZE, Salt};
+use super::detached::{self, DetachedText, Salt};
 
 /// Maximum nesting depth of a value of a run (an output or a variable): the limit of the JSON
 /// parser. Values in plans have a lower limit, [`crate::plan::VALUE_DEPTH_MAX`].
@@ -30,9 +30,6 @@ pub struct Json {
     text: EcoString,
     salt: Salt,
 }
-
-/// The salt of a value that was erased.
-const ERASED: Salt = Salt([0xFF; SALT_SIZE]);
 
 /// The text of a value that was erased, before and after its digest.
 const ERASED_TEXT: (&str, &str) = (r#"{"erased":""#, r#""}"#);
@@ -70,21 +67,17 @@ impl Json {
     pub(crate) fn erased(digest: &[u8; 32]) -> Self {
         let (before, after) = ERASED_TEXT;
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { text: format!("{before}{hex}{after}").into(), salt: ERASED }
+        Self { text: format!("{before}{hex}{after}").into(), salt: Salt::ERASED }
     }
 
     /// The digest, if the value was erased.
     #[must_use]
     pub fn erased_digest(&self) -> Option<[u8; 32]> {
-        if self.salt != ERASED {
+        if self.salt != Salt::ERASED {
             return None;
         }
         let hex = self.text.strip_prefix(ERASED_TEXT.0)?.strip_suffix(ERASED_TEXT.1)?;
-        let mut digest = [0; 32];
-        for (at, byte) in digest.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
-        }
-        Some(digest)
+        detached::digest_of(hex)
     }
 
     /// The salt that it was stored with.
@@ -96,7 +89,7 @@ impl Json {
     /// are.
     #[must_use]
     pub(crate) fn with_salt(self, salt: Salt) -> Self {
-        if self.salt == ERASED || self.text == "null" { self } else { Self { salt, ..self } }
+        if self.salt == Salt::ERASED || self.text == "null" { self } else { Self { salt, ..self } }
     }
 
     /// Sets the salt: see [`Json::with_salt`].

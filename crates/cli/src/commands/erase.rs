@@ -24,7 +24,7 @@ Examples:
   ledger erase --variable api_key                  show what would be erased
   ledger erase --variable api_key --by ana --yes   every value that it had, and their sources
   ledger erase --output login --run nightly --yes  the outputs of a step, and the variables they set
-  ledger erase --record 412 --yes                  the values of a record: the text of a note
+  ledger erase --record 412 --yes                  the values of a record: a receipt, the text of a note
   ledger erase --blob 9f2c... --yes                a large output by its hash: `ledger blobs`
 
 The bytes are gone from the log, the snapshots and the blobs; the record of the erasure stays. Every

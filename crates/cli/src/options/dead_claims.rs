@@ -25,7 +25,7 @@ pub(crate) fn release_dead_claims(ledger: &Path, client: &mut Client) -> bool {
             Some(receipt) => ReceiptRequest {
                 token,
                 duration_micros: receipt.duration,
-                log_tail: receipt.log_tail.clone(),
+                log_tail: receipt.log_tail.to_string(),
                 receipt: ReceiptFile::of(&receipt),
                 next: None,
             }

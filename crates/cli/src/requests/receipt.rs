@@ -173,7 +173,7 @@ impl ReceiptRequest {
     fn receipt(&self) -> Result<Receipt, Failure> {
         let invalid = |message| Failure::Usage(format!("invalid receipt: {message}"));
         let receipt = self.receipt.clone().into_receipt().map_err(invalid)?;
-        let (duration, log_tail) = (self.duration_micros, self.log_tail.clone());
+        let (duration, log_tail) = (self.duration_micros, self.log_tail.clone().into());
         Ok(Receipt { duration, log_tail, ..receipt })
     }
 

@@ -145,7 +145,7 @@ pub(crate) fn left_result(ledger: &Path, folder: &Path, task: &Value) -> Result<
         notes.extend(note.clone());
         let places = scratch.artifact_places(work.changes());
         notes.extend(files::examine(&mut receipt.artifacts, &places));
-        receipt.log_tail = worked::with_notes(receipt.log_tail, &notes);
+        receipt.log_tail = worked::with_notes(receipt.log_tail.into(), &notes).into();
         receipt
     });
     Ok(LeftResult { receipt, note })
@@ -265,7 +265,7 @@ impl ExternalWork<'_> {
         };
         receipt.artifacts = artifacts;
         notes.extend(noticed);
-        let log_tail = worked::with_notes(receipt.log_tail, &notes);
+        let log_tail = worked::with_notes(receipt.log_tail.into(), &notes).into();
         Ok(End::Returned(Box::new(Receipt { duration, log_tail, ..receipt })))
     }
 

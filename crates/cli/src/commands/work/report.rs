@@ -76,7 +76,7 @@ impl Worker<'_> {
         next: Option<NextStep>,
     ) -> Result<Answer, Failure> {
         let (token, duration_micros) = (attempt.token, receipt.duration);
-        let (log_tail, receipt) = (receipt.log_tail.clone(), ReceiptFile::of(receipt));
+        let (log_tail, receipt) = (receipt.log_tail.to_string(), ReceiptFile::of(receipt));
         let request = ReceiptRequest { token, receipt, duration_micros, log_tail, next }.into();
         let notice = format!("the receipt of attempt {} is not recorded yet", token.seq);
         self.request_until(attempt.until, &request, &notice)

@@ -87,10 +87,10 @@ pub(crate) fn result_of(
     let outcome = match (status.code(), status.signal()) {
         (Some(0), _) => {
             return match output {
-                Ok(output) => output.add_to(Receipt { log_tail, ..Receipt::default() }),
+                Ok(output) => output.add_to(with_log(log_tail)),
                 Err(message) => {
                     let outcome = failed(FailureClass::Deterministic, message);
-                    Receipt { outcome, log_tail, ..Receipt::default() }.into()
+                    Receipt { outcome, ..with_log(log_tail) }.into()
                 }
             };
         }
@@ -101,8 +101,12 @@ pub(crate) fn result_of(
         (None, None) => failed(FailureClass::Unknown, format!("ended: {status}")),
     };
     // The output of a failed worker may explain the failure.
-    let receipt = Receipt { outcome, log_tail, ..Receipt::default() };
+    let receipt = Receipt { outcome, ..with_log(log_tail) };
     output.unwrap_or_default().add_to(receipt)
+}
+
+fn with_log(log_tail: String) -> Receipt {
+    Receipt { log_tail: log_tail.into(), ..Receipt::default() }
 }
 
 /// The replacement for a receipt that cannot be stored. Its cost, duration and disposition are

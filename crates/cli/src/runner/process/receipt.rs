@@ -104,7 +104,7 @@ fn receipt_in_file(
 ) -> Option<Result<Worked, String>> {
     let found = receipt_file::read(&scratch.path(stem, "receipt"), || printed(scratch, stem))?;
     Some(found.map(|Worked { receipt, notes }| {
-        let log_tail = log_tail.to_owned();
+        let log_tail = log_tail.into();
         Worked { receipt: Receipt { log_tail, ..receipt }, notes }
     }))
 }
@@ -122,7 +122,7 @@ fn without_receipt_file(
 ) -> Receipt {
     let outcome = failed(class, message);
     let disposition = unknown(idempotence);
-    Receipt { outcome, log_tail, disposition, ..Receipt::default() }
+    Receipt { outcome, log_tail: log_tail.into(), disposition, ..Receipt::default() }
 }
 
 /// A receipt with what the worker printed, which may explain the failure.

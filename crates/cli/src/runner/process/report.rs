@@ -139,7 +139,7 @@ impl ProcessWorkers {
         notes: &[String],
     ) -> Report {
         self.note(Some(token), notes);
-        let log_tail = with_notes(receipt.log_tail.clone(), notes);
+        let log_tail = with_notes(receipt.log_tail.to_string(), notes).into();
         Report::Finished(token, Box::new(Receipt { log_tail, ..*receipt }))
     }
 

@@ -225,7 +225,7 @@ impl Workers for ProcessWorkers {
             worked::left(&self.scratch, &stem, record, idempotence)?;
         let places = self.scratch.artifact_places(changes.to_vec());
         notes.extend(files::examine(&mut receipt.artifacts, &places));
-        receipt.log_tail = with_notes(receipt.log_tail, &notes);
+        receipt.log_tail = with_notes(receipt.log_tail.into(), &notes).into();
         Some(receipt)
     }
 

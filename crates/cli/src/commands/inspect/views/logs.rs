@@ -211,7 +211,8 @@ fn print_receipt(
         Ok(output) => pretty(&output),
         Err(error) => format!("[the output cannot be read: {error}]"),
     };
-    for (stream, text) in [(Stream::Output, output), (Stream::Error, receipt.log_tail.clone())] {
+    for (stream, text) in [(Stream::Output, output), (Stream::Error, receipt.log_tail.to_string())]
+    {
         name.print(stream, &text, form, false, out)?;
     }
     Ok(())

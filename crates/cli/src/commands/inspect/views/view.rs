@@ -325,7 +325,7 @@ fn print_record(
         payloads.push(("output", output.as_str().to_owned()));
     }
     if !log_tail.is_empty() {
-        payloads.push(("log", log_tail.clone()));
+        payloads.push(("log", log_tail.to_string()));
     }
     if *cost != Cost::default() {
         payloads.push(("cost", cost_text(*cost)));
