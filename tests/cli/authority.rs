@@ -375,8 +375,8 @@ fn direction_marks_are_escaped_in_every_output() {
     place.write("plan.json", plan.to_string());
     let worker = format!("printf '%s' '{MARKED}' >&2\nprintf '%s' '{MARKED}'\n");
     place.write("work.sh", worker);
-    place.ledger("run plan.json --quiet");
-    place.ledger_with(&["note", MARKED, "--by", MARKED]).code(0);
+    place.ledger("run plan.json --worker true --quiet");
+    place.ledger_with(&["note", MARKED, "--by", "ana"]).code(0);
     place.ledger("snapshot").code(0);
     let mut lines: Vec<String> = [
         "status",

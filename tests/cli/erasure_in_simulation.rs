@@ -10,7 +10,7 @@ use plan_ledger::internals::ledger::{
     EraseTarget, ForkPoint, Note, VerifyLevel, VerifyRequest, decode, erase, verify,
 };
 use plan_ledger::internals::log::ErasureNote;
-use plan_ledger::internals::plan::Event;
+use plan_ledger::internals::plan::{Event, StepEvent};
 use plan_ledger::internals::sim::SimDisk;
 use plan_ledger::internals::sim::lab::{self, for_each_crash};
 use plan_ledger::{
@@ -238,9 +238,10 @@ fn error_output_is_erased() {
     assert!(before.iter().all(|(seq, hash)| after[seq] == *hash));
     expect_whole(&disk);
     let view = LedgerView::open(&dir(), &environment(&disk)).unwrap();
-    let state = view.fold(u64::MAX).unwrap().state;
-    let attempt = state.runs[&RUN].step(StepNumber(1)).unwrap().attempt().unwrap();
-    let shown = attempt.receipt.as_ref().unwrap().log_tail.to_string();
+    let record = view.log().records(receipt).next().unwrap().unwrap();
+    let Some(Event::Step(step)) = decode(&record).unwrap() else { panic!("it is of a step") };
+    let StepEvent::ReceiptRecorded(recorded) = step.event else { panic!("it is a receipt") };
+    let shown = recorded.receipt.log_tail.to_string();
     assert!(shown.starts_with("(erased ") && shown.len() == 73, "{shown}");
     for (seq, why) in [
         (receipt, "(receipt_recorded) were erased before"),
