@@ -40,7 +40,7 @@ impl HeldFolder {
 
     /// Calls a function with the place of a path.
     fn at<T>(&self, path: &Path, call: impl FnOnce(&Place<'_>) -> io::Result<T>) -> io::Result<T> {
-        match path.strip_prefix(&self.path()) {
+        match path.strip_prefix(self.path()) {
             Ok(inner) => call(&Place::below(self.folder.as_fd(), inner)?),
             Err(_) => call(&Place::of(path)),
         }
@@ -56,6 +56,10 @@ impl HeldFolder {
     }
 }
 
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the path of the method is not general over the lifetime of a place"
+)]
 impl Storage for HeldFolder {
     fn hold(&self, dir: &Path, links: Links) -> io::Result<Option<Arc<dyn Storage>>> {
         if dir == &*self.path() {

@@ -163,10 +163,11 @@ fn remove_leftovers(paths: &LedgerPaths, options: &LogOptions) -> Result<bool> {
         let (holder, allowed) = (&options.holder, options.allow_unsafe_locks);
         match take_lock(&*storage, &staging, holder, allowed) {
             // A process that has just completed it renamed the folder, which is still open here.
-            Ok(lock) if lock.is_at(&staging.lock()).unwrap_or_default() => {
-                if check_only_leftovers(&storage, &staging).is_ok() {
-                    abort(&storage, &staging);
-                }
+            Ok(lock)
+                if lock.is_at(&staging.lock()).unwrap_or_default()
+                    && check_only_leftovers(&storage, &staging).is_ok() =>
+            {
+                abort(&storage, &staging);
             }
             Err(error) if error.kind() == ErrorKind::Locked => return Err(error),
             _ => {}
