@@ -75,7 +75,7 @@ fn call(line: &str, folder: &Path) -> Option<Call> {
             let mut parts = arguments.split(", ");
             let mut path = || {
                 let at = parts.next()?.split_once('<').map_or("", |(_, path)| path);
-                let name = parts.next()?.trim_matches('"');
+                let name = parts.next()?.trim_end_matches(')').trim_matches('"');
                 Some(folder.join(at.strip_suffix('>').unwrap_or_default()).join(name))
             };
             Some(Call::Rename(path()?, path()?))
