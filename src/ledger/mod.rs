@@ -78,6 +78,7 @@ pub use transaction::submitted::Submitted;
 pub use transaction::task::Task;
 pub use transfer::export::{DescribeRecord, ExportReport};
 pub use transfer::import::{ImportReport, import};
+pub use transfer::lines::is_printable;
 pub use transfer::salvage::{GAP_RECORDS_MAX, SalvageReport, salvage};
 pub use verify::report::{
     LedgerCondition, VerifyLevel, VerifyPhase, VerifyProgress, VerifyReport, VerifyRequest,

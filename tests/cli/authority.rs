@@ -381,7 +381,7 @@ fn direction_marks_are_escaped_in_every_output() {
     let mut lines: Vec<String> = [
         "status",
         "next",
-        "plan show plan",
+        "plan show",
         "plan history plan",
         "inspect",
         "inspect queue",
@@ -389,7 +389,7 @@ fn direction_marks_are_escaped_in_every_output() {
         "inspect records",
         "inspect records --json",
         "inspect view operator",
-        "inspect history plan",
+        "inspect history one",
         "inspect plan",
         "inspect timeline plan",
         "inspect graph plan",

@@ -247,8 +247,9 @@ impl Export<'_> {
 }
 
 fn line(out: &mut dyn Write, line: &Line<Value>) -> Result<()> {
-    let mut text =
+    let text =
         serde_json::to_string(line).expect("strings, numbers and JSON values always have a text");
+    let mut text = lines::escaped(text);
     text.push('\n');
     out.write_all(text.as_bytes()).map_err(cannot_write)
 }

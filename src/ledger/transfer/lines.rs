@@ -71,9 +71,38 @@ pub(crate) enum Line<E> {
 /// An event within the limits of a line.
 pub(crate) fn event(event: Option<Value>) -> Value {
     let fits = |event: &Value| {
-        is_flat(event, EVENT_DEPTH_MAX) && event.to_string().len() <= EVENT_LENGTH_MAX
+        is_flat(event, EVENT_DEPTH_MAX) && escaped(event.to_string()).len() <= EVENT_LENGTH_MAX
     };
     event.filter(fits).unwrap_or_default()
+}
+
+/// The same JSON text with escapes for characters that do not print as themselves, so that an export can
+/// neither drive a terminal nor hide what it has.
+pub(crate) fn escaped(text: String) -> String {
+    if text.chars().all(is_printable) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    let mut units = [0; 2];
+    for c in text.chars() {
+        if is_printable(c) {
+            out.push(c);
+        } else {
+            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
+/// Whether a character prints as itself: no control character (escape sequences begin with one), no
+/// change of writing direction, no line break, nothing invisible.
+#[must_use]
+pub fn is_printable(c: char) -> bool {
+    !(c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'))
 }
 
 fn is_flat(value: &Value, depth: usize) -> bool {

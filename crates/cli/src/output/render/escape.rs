@@ -47,15 +47,7 @@ pub(crate) fn escape_path(path: &Path) -> String {
     escape_control(&path.display().to_string())
 }
 
-/// Whether a character prints as itself: no control character (escape sequences begin with one),
-/// no change of writing direction, no line break, nothing invisible.
-pub(crate) fn is_printable(c: char) -> bool {
-    !(c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'))
-}
+pub(crate) use plan_ledger::internals::ledger::is_printable;
 
 #[cfg(test)]
 mod tests {
