@@ -229,7 +229,10 @@ fn link_below_the_folder_is_not_followed() {
 #[test]
 fn runner_changes_nothing_in_a_replacement() {
     let place = Place::new();
-    place.write("plan.yaml", "steps: [{id: a, command: 'sh swap.sh'}, {id: b, after: [a], command: 'true'}]");
+    place.write(
+        "plan.yaml",
+        "steps: [{id: a, command: 'sh swap.sh'}, {id: b, after: [a], command: 'true'}]",
+    );
     place.write(
         "swap.sh",
         "mkdir -p victim; for file in .ledger/work/run-1/*; do echo precious > victim/${file##*/}; done
