@@ -24,7 +24,7 @@ impl AtomicFile {
     pub(crate) fn beside(path: &Path) -> Result<Self, Failure> {
         expect_absent(path)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        let random = u128::from_be_bytes(Environment::system().ids.next_id());
+        let random = u128::from_le_bytes(Environment::system().ids.next_id());
         name.push(format!(".{random:032x}.part"));
         Ok(Self { temporary: path.with_file_name(name) })
     }

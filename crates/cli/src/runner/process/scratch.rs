@@ -158,7 +158,7 @@ impl Scratch {
             .read(name("in"))
             .map_err(|error| Error::io("open a worker's input", &self.path(stem, "in"), error))?;
         for suffix in ["receipt", COST, RECORD] {
-            folder.remove(&name(suffix)).map_err(|error| {
+            folder.remove(name(suffix)).map_err(|error| {
                 Error::io("remove a worker's file", &self.path(stem, suffix), error)
             })?;
         }
