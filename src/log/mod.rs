@@ -12,8 +12,8 @@
 //!   erased only if an erasure note names them: in a new file that replaces the segment. An unfinished write at
 //!   the end of the log is closed by a *fence*: a new segment whose header states where its
 //!   predecessor logically ends.
-//! - A record is acknowledged only after its bytes were written and synced and HEAD was written, in
-//!   this order.
+//! - A record is acknowledged only after its bytes were written and synced, the [`Keeper`] has them if
+//!   there is one, and HEAD was written, in this order.
 //! - A bad record ends the log only if the evidence proves that nothing after it can have been
 //!   acknowledged ([`classify`]). Otherwise the writer refuses to open, and readers continue.
 //! - After a failed write or sync the writer is poisoned: it neither retries nor reuses the region.
@@ -46,7 +46,9 @@ pub use notes::{
     KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
     LoggedRetentionNote, LostRange, RecoveryNote, RetentionNote, RewrittenRecords, SnapshotNote,
 };
-pub use options::{BackgroundWork, LogOptions, OnAmbiguous, SegmentSizes, UidSource};
+pub use options::{
+    BackgroundWork, Keeper, KeptGroup, LogOptions, NotKept, OnAmbiguous, SegmentSizes, UidSource,
+};
 pub use prune::PruneSet;
 pub(crate) use reader::{BatchSink, is_full_batch, read_ahead};
 pub use reader::{

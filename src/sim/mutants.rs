@@ -64,6 +64,17 @@ mutants! {
     SnapshotSurvivesErase, "H erasure", "an erasure keeps snapshots that hold the value";
     DeadBytesSurviveErase, "H erasure", "an erasure keeps copies of the value after the logical end";
     ErasedWithoutNoteAccepted, "H erasure", "verify accepts an erased value that no note names";
+    // The keeper and the store.
+    AckBeforeKept, "H store", "a commit is acknowledged although the store does not have it";
+    HeadBeforeKept, "H store", "HEAD covers a group before the store has it";
+    KeptBeforeSync, "H store", "a group goes to the store before it is synced in the folder";
+    BufferedNotKept, "H store", "records that were written without a sync are missing in the store";
+    UnsyncedRecordsShipped, "H store", "records that may not be durable are not written again before they become durable in the store";
+    AcknowledgedRecordsDropped, "H store", "a diverged folder loses records that it acknowledged";
+    CopyUnsynced, "H store", "what a folder takes in from the store is not synced before HEAD";
+    DeadBytesFollowCopy, "H store", "bytes of a dropped record stay after the end of the log";
+    BlobNotKept, "H store", "a record refers to a blob that the store does not have";
+    PartEndUnchecked, "H store", "a segment object that ends inside a slot hides the rest of the slot";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";
     LedgerDirEntryUnsynced, "H20", "a new ledger is used before its parent folder is synced";

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::folder::{LedgerPaths, TEMPORARY_SUFFIX};
+use crate::log::options::Keeper;
 use crate::storage::{Access, Storage};
 
 use super::reader::{BLOB_LENGTH_MAX, BlobId, BlobReader, BlobState, blob_error, too_long};
@@ -17,6 +18,8 @@ use super::reader::{BLOB_LENGTH_MAX, BlobId, BlobReader, BlobState, blob_error, 
 #[derive(Debug)]
 pub struct BlobStore {
     reader: BlobReader,
+    /// Has each blob before a record refers to it.
+    keeper: Option<Arc<dyn Keeper>>,
     /// Held while a blob is written, so that two threads never write the same file.
     state: Mutex<StoreState>,
 }
@@ -29,17 +32,23 @@ struct StoreState {
     /// Existing blobs for which a sync failed. A later success proves nothing, so they are written
     /// again.
     suspect: BTreeSet<BlobId>,
+    /// Blobs that the keeper has.
+    kept: BTreeSet<BlobId>,
 }
 
 impl BlobStore {
     /// The store of a ledger; the caller has its lock. Leftovers of a crash are removed.
-    pub(crate) fn new(storage: &Arc<dyn Storage>, paths: &LedgerPaths) -> Self {
+    pub(crate) fn new(
+        storage: &Arc<dyn Storage>,
+        paths: &LedgerPaths,
+        keeper: Option<Arc<dyn Keeper>>,
+    ) -> Self {
         let reader = BlobReader::new(storage, paths);
         // Readers ignore them and the next write replaces them, so an error does not matter.
         for path in reader.list().unwrap_or_default().unfinished {
             let _ = storage.remove(&path);
         }
-        Self { reader, state: Mutex::default() }
+        Self { reader, keeper, state: Mutex::default() }
     }
 
     /// Read access to the same blobs.
@@ -63,6 +72,7 @@ impl BlobStore {
         } else {
             self.write(&id, bytes, &mut state)?;
         }
+        self.keep(&id, || Ok(bytes.to_vec()), &mut state)?;
         Ok(id)
     }
 
@@ -75,11 +85,31 @@ impl BlobStore {
         match self.reader.check(id) {
             BlobState::Intact if state.suspect.contains(id) => {
                 let bytes = self.reader.get(id)?;
-                self.write(id, &bytes, &mut state)
+                self.write(id, &bytes, &mut state)?;
             }
-            BlobState::Intact => self.adopt(id, &mut state),
-            state => Err(blob_error(&self.reader.path(id), id, &state)),
+            BlobState::Intact => self.adopt(id, &mut state)?,
+            state => return Err(blob_error(&self.reader.path(id), id, &state)),
         }
+        self.keep(id, || self.reader.get(id), &mut state)
+    }
+
+    /// Let the keeper have a blob, if there is one.
+    fn keep(
+        &self,
+        id: &BlobId,
+        bytes: impl FnOnce() -> Result<Vec<u8>>,
+        state: &mut StoreState,
+    ) -> Result<()> {
+        let Some(keeper) = &self.keeper else { return Ok(()) };
+        if state.kept.contains(id) || mutant!(BlobNotKept) {
+            return Ok(());
+        }
+        keeper.keep_blob(&id.hex(), &bytes()?).map_err(|why| {
+            let message = format!("the store does not have the blob: {why}");
+            Error::new(ErrorKind::Io, message).at_path(&self.reader.path(id))
+        })?;
+        state.kept.insert(*id);
+        Ok(())
     }
 
     /// Remove a file from the list of [`BlobReader::list`] to which no record refers.

@@ -10,13 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HeadState, NewRecord};
 use crate::log::errors::fenced;
 use crate::log::notes::BatchKey;
+use crate::log::options::NotKept;
 use crate::log::record::Ack;
 
 use super::batch::{Batch, DigestedBatch, Durability, Ticket};
 use super::idempotency::KeyWindow;
 use super::log::Log;
 use super::shared::{SharedWriter, StateGuard};
-use super::state::{BackgroundState, Capacity, FlushState, WriterStatus};
+use super::state::{BackgroundState, Capacity, FlushState, WriterStatus, not_kept};
 use super::waiters::{WaitFor, Wakeup};
 
 impl Log {
@@ -92,6 +93,9 @@ impl SharedWriter {
         mutant!(NoOp => ());
         let key_record = batch.key.as_ref().map(BatchKey::record);
         let digested = DigestedBatch::new(key_record.as_ref(), &batch.records)?;
+        if let Some(keeper) = &self.options.keeper {
+            check_size(digested.size, keeper.size_max())?;
+        }
         if batch.key.is_some() {
             self.check_process()?;
             self.load_keys()?;
@@ -219,8 +223,11 @@ impl SharedWriter {
         match &self.enter()?.status {
             WriterStatus::Open => {}
             WriterStatus::Fenced(why) => return Err(fenced(why)),
+            WriterStatus::NotKept(why @ NotKept::Fenced(_)) => return Err(not_kept(why)),
             // The callers whose records are affected already have the error.
-            WriterStatus::Poisoned(_) | WriterStatus::Closed => return Ok(()),
+            WriterStatus::Poisoned(_)
+            | WriterStatus::NotKept(NotKept::Unknown(_))
+            | WriterStatus::Closed => return Ok(()),
         }
         let flushed = self.flush();
         let content = {
@@ -236,4 +243,16 @@ impl SharedWriter {
         let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         head.write_both(&content, || self.ownership.check().map_err(|why| fenced(&why)))
     }
+}
+
+/// Refuse a batch that the keeper cannot keep, before anything of it is written.
+fn check_size(found: u64, size_max: u64) -> Result<()> {
+    if found <= size_max {
+        return Ok(());
+    }
+    let message = format!(
+        "batch: expected at most {size_max} bytes of records, which is what the store takes, found \
+         {found}; split it"
+    );
+    Err(Error::new(ErrorKind::TooLarge, message))
 }

@@ -139,7 +139,7 @@ impl LogBuilder {
     /// The blobs of the new ledger.
     #[must_use]
     pub fn blobs(&self) -> BlobStore {
-        BlobStore::new(&self.options.storage, &self.staging)
+        BlobStore::new(&self.options.storage, &self.staging, None)
     }
 
     /// Write a snapshot of the new ledger, and return its file; `body` writes its body. Uids, lengths

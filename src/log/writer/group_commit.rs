@@ -1,6 +1,7 @@
 //! Flushing: writing and syncing a group of batches, and stopping the log if that fails.
 //!
-//! The order of a flush: write the bytes, sync them, write HEAD, acknowledge. After a failed write
+//! The order of a flush: write the bytes, sync them, let the keeper have them if there is one, write
+//! HEAD, acknowledge. After a failed write
 //! or sync nothing is known about the bytes, and a later success proves nothing, because the page
 //! cache may have dropped them. So nothing is ever retried.
 
@@ -8,6 +9,7 @@ use std::sync::PoisonError;
 
 use crate::error::Error;
 use crate::format::{Head, HeadState, HeadSync, SegmentHeader};
+use crate::log::options::{Keeper, KeptGroup, NotKept};
 use crate::log::segment::{WritePosition, head_content};
 
 use super::batch::Durability;
@@ -29,6 +31,8 @@ pub(crate) enum StopReason {
     Failed(Error),
     /// The right to write is lost.
     Fenced(String),
+    /// The keeper does not have the group.
+    NotKept(NotKept),
     /// Another thread has already stopped the log.
     AlreadyStopped,
 }
@@ -133,8 +137,55 @@ impl SharedWriter {
         mutant!(AckBeforeSync => return self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
         mutant!(HeadBeforeSync => let _ = self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
         mutant!(FailedSyncRetried => let _ = file.sync());
+        if mutant!(KeptBeforeSync) {
+            self.let_keep(group)?;
+        }
         file.sync().map_err(|error| io("sync the records", error))?;
+        mutant!(HeadBeforeKept => let _ = self.write_head(&group.header, &group.position, HeadSyncDue::ByMode));
+        if !mutant!(KeptBeforeSync) {
+            self.let_keep(group)?;
+        }
         self.write_head(&group.header, &group.position, HeadSyncDue::ByMode)
+    }
+
+    /// Let the keeper have everything that is not acknowledged yet: the group, and records before it
+    /// that were written without a sync.
+    fn let_keep(&self, group: &Group) -> std::result::Result<(), StopReason> {
+        let Some(keeper) = &self.options.keeper else { return Ok(()) };
+        mutant!(AckBeforeKept => return Ok(()));
+        let before = &group.durable;
+        if group.position.ack.seq == before.ack.seq {
+            return Ok(());
+        }
+        if before.end == group.offset || mutant!(BufferedNotKept) {
+            return self.keep(&**keeper, group, group.bytes());
+        }
+        let length = usize::try_from(group.position.end - before.end).unwrap_or(usize::MAX);
+        let mut frames = vec![0; length];
+        let read = group.file.read_at(&mut frames, before.end);
+        let path = self.paths.segment(group.header.name());
+        let failed = |error| {
+            let error = Error::io("read the records", &path, error).at_offset(before.end);
+            StopReason::Failed(error)
+        };
+        let count = read.map_err(failed)?;
+        if count != length {
+            return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.keep(&**keeper, group, &frames)
+    }
+
+    fn keep(
+        &self,
+        keeper: &dyn Keeper,
+        group: &Group,
+        frames: &[u8],
+    ) -> std::result::Result<(), StopReason> {
+        let WritePosition { ack, end, time } = group.durable;
+        let segment = &group.header;
+        let kept =
+            KeptGroup { segment, offset: end, frames, last_seq: ack.seq, chain: ack.chain, time };
+        keeper.keep(&kept).map_err(StopReason::NotKept)
     }
 
     /// Check the right to write, and that no other thread has stopped the log meanwhile, so that an
@@ -213,7 +264,7 @@ impl SharedWriter {
             }
             Err(StopReason::Failed(error)) => state.stop(WriterStatus::Poisoned(error.to_string())),
             Err(StopReason::Fenced(why)) => state.stop(WriterStatus::Fenced(why)),
-            Err(StopReason::AlreadyStopped) => {}
+            Err(StopReason::NotKept(_) | StopReason::AlreadyStopped) => {}
         }
         let content = self.poisoned_head(&state);
         drop(self.wake_waiters(state));
@@ -229,6 +280,7 @@ impl SharedWriter {
             match stop {
                 StopReason::Failed(error) => state.stop(WriterStatus::Poisoned(error.to_string())),
                 StopReason::Fenced(why) => state.stop(WriterStatus::Fenced(why)),
+                StopReason::NotKept(why) => state.stop(WriterStatus::NotKept(why)),
                 StopReason::AlreadyStopped => {}
             }
         }

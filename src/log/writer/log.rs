@@ -176,7 +176,8 @@ impl Log {
     /// The blobs of this log, for its writer. Create one store and share it.
     #[must_use]
     pub fn blobs(&self) -> BlobStore {
-        BlobStore::new(&self.shared.options.storage, &self.shared.paths)
+        let LogOptions { storage, keeper, .. } = &self.shared.options;
+        BlobStore::new(storage, &self.shared.paths, keeper.clone())
     }
 }
 

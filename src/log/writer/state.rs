@@ -18,7 +18,7 @@ use crate::log::bytes::to_u64;
 use crate::log::errors::{fenced, poisoned};
 use crate::log::folder::DATA_START;
 use crate::log::notes::BatchKey;
-use crate::log::options::SegmentSizes;
+use crate::log::options::{NotKept, SegmentSizes};
 use crate::log::record::Ack;
 use crate::log::segment::{ActiveSegment, SegmentDraft, WritePosition, low_bits};
 use crate::storage::StorageFile;
@@ -81,6 +81,8 @@ pub(crate) enum WriterStatus {
     Poisoned(String),
     /// The right to write is lost, for this reason.
     Fenced(String),
+    /// The keeper does not have the last group.
+    NotKept(NotKept),
     Closed,
 }
 
@@ -152,8 +154,8 @@ pub(crate) struct Group {
     /// Where they are written.
     pub(crate) offset: u64,
     first: u64,
-    /// The last durable record when the write starts.
-    durable: u64,
+    /// The last durable record when the write starts. Between it and the group may be buffered records.
+    pub(crate) durable: WritePosition,
     /// The position after them.
     pub(crate) position: WritePosition,
     pub(crate) header: SegmentHeader,
@@ -259,7 +261,7 @@ impl WriterState {
             file: self.active.file.clone(),
             offset: self.written.end,
             first: self.written.ack.seq + 1,
-            durable: self.durable.ack.seq,
+            durable: self.durable,
             position: self.encoded,
             header: self.active.header.clone(),
         }
@@ -289,6 +291,7 @@ impl WriterState {
             WriterStatus::Open => Ok(()),
             WriterStatus::Poisoned(_) => Err(poisoned()),
             WriterStatus::Fenced(why) => Err(fenced(why)),
+            WriterStatus::NotKept(why) => Err(not_kept(why)),
             WriterStatus::Closed => {
                 let closed = Error::new(ErrorKind::Poisoned, "the log is closed");
                 Err(closed.with_hint("open it again to continue"))
@@ -311,7 +314,11 @@ impl WriterState {
     pub(crate) fn stop_error(&self, first: u64, last: u64) -> Option<Error> {
         match &self.status {
             WriterStatus::Open => None,
-            WriterStatus::Poisoned(cause) => Some(commit_unknown(cause, first, last)),
+            WriterStatus::Poisoned(cause) | WriterStatus::NotKept(NotKept::Unknown(cause)) => {
+                Some(commit_unknown(cause, first, last))
+            }
+            // The keeper has none of them, and never will.
+            WriterStatus::NotKept(why @ NotKept::Fenced(_)) => Some(not_kept(why).at_seq(first)),
             WriterStatus::Fenced(_) | WriterStatus::Closed => {
                 let error = self.check_status().err()?;
                 // Records in the file, or on their way, may be found by the next opening.
@@ -332,7 +339,7 @@ impl Group {
         for size in &self.buffer.sizes {
             let (frame, behind) = rest.split_at_mut(*size);
             // At most 4 MiB, or one batch, are in flight.
-            let inflight = u32::try_from(seq - self.durable).unwrap_or(u32::MAX);
+            let inflight = u32::try_from(seq - self.durable.ack.seq).unwrap_or(u32::MAX);
             let inflight = if mutant!(InflightRecordsUncounted) { 1 } else { inflight };
             stamp_frame(frame, inflight, &seeds.at(offset));
             (seq, offset) = (seq + 1, offset + to_u64(*size));
@@ -340,6 +347,23 @@ impl Group {
         }
         &self.buffer.bytes
     }
+
+    /// The frames, as they were stamped.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer.bytes
+    }
+}
+
+/// The error of a log that stopped because its keeper does not have a group.
+pub(crate) fn not_kept(why: &NotKept) -> Error {
+    match why {
+        NotKept::Fenced(why) => Error::new(ErrorKind::Fenced, why.clone()),
+        NotKept::Unknown(why) => {
+            let message = format!("an earlier commit is not confirmed: {why}");
+            Error::new(ErrorKind::Poisoned, message)
+        }
+    }
+    .with_hint("open the ledger again to continue")
 }
 
 pub(crate) fn commit_unknown(cause: &str, first: u64, last: u64) -> Error {

@@ -6,64 +6,28 @@
 
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{Chain, ClockAnchor, Head, HeadState};
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_writable, hold_folder, is_temporary, read_head, take_lock,
+    check_writable, hold_folder, read_head, take_lock,
 };
-use crate::log::notes::{DiscardedRange, RewrittenRecords};
 use crate::log::options::LogOptions;
 use crate::log::prune;
 use crate::log::record::Ack;
-use crate::log::recovery::{
-    ErasedFiles, Evidence, Fence, RecoveryAction, TailVerdict, classify, examine, refuse,
-    resume_erasure,
-};
+use crate::log::recovery::{Fence, RecoveryAction, classify, examine, refuse, resume_erasure};
 use crate::log::segment::{
     ActiveSegment, CreateError, ResumeCache, Segments, WritePosition, create_segment, first_header,
     head_content, open_segment, seal_rotated,
 };
-use crate::storage::{EntryKind, FilesystemKind, LockGuard, Storage};
+use crate::log::writer::shared::SharedWriter;
+use crate::log::writer::staging::{self, Staging};
+use crate::log::writer::state::WriterState;
+use crate::storage::{FilesystemKind, LockGuard};
 
-use super::shared::SharedWriter;
-use super::staging::{self, Staging};
-use super::state::WriterState;
-
-/// The verdict about the end of a log, and the changes that opening made.
-#[derive(Debug, Clone)]
-pub struct RecoveryReport {
-    /// The verdict about the end of the log.
-    pub verdict: TailVerdict,
-    /// The evidence for it.
-    pub evidence: Evidence,
-    /// Unacknowledged bytes that a fence discarded.
-    pub discarded: Vec<DiscardedRange>,
-    /// Records that a fence rewrote.
-    pub survivors: Option<RewrittenRecords>,
-    /// Unknown files in the log's folder, which are ignored.
-    pub unknown_files: Vec<String>,
-    /// The kind of file system that holds the log.
-    pub filesystem: FilesystemKind,
-    /// The files that were removed to complete an interrupted prune, or why it cannot continue.
-    pub pruned: std::result::Result<prune::PruneSet, String>,
-    /// The files that were changed to complete an erasure, or why it cannot be completed.
-    pub erased: std::result::Result<ErasedFiles, String>,
-    /// How the ledger's time was continued.
-    pub clock: ClockContinuation,
-}
-
-/// How an opening continues the ledger's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClockContinuation {
-    /// From HEAD, by the boot clock.
-    Elapsed,
-    /// From the wall clock.
-    Wall,
-    /// From the last record, since the wall clock is this many microseconds behind it. How much time
-    /// has passed since then is unknown, and does not count.
-    Behind(u64),
-}
+use super::steps::{
+    RecoveryReport, ledger_time, publish_guard, remove_temporaries, sync_folders, take_over,
+};
 
 pub(crate) fn create(dir: &Path, options: LogOptions, time: u64) -> Result<SharedWriter> {
     options.segments.validate()?;
@@ -203,77 +167,4 @@ fn open_locked(
     let shared =
         SharedWriter::new(options, paths, ownership, head, state, retention, resume_points);
     Ok((shared, report))
-}
-
-/// The ledger's time at opening. It advances with the boot clock while the machine is up; after
-/// another boot it is that of the wall clock, but never before the last record.
-fn ledger_time(
-    before: Option<ClockAnchor>,
-    options: &LogOptions,
-    wall: u64,
-    last: u64,
-) -> (u64, ClockContinuation) {
-    let before = if mutant!(ElapsedTimeForgotten) { None } else { before };
-    let elapsed = before.zip(options.boot_time).and_then(|(anchor, now)| anchor.time_at(now));
-    match elapsed {
-        Some(time) => (time.max(last), ClockContinuation::Elapsed),
-        None if wall < last => (last, ClockContinuation::Behind(last - wall)),
-        None => (wall, ClockContinuation::Wall),
-    }
-}
-
-/// Take over in HEAD as the current writer. The recovered state must survive the next crash, so
-/// HEAD is synced before anything is returned.
-fn take_over(
-    storage: &dyn Storage,
-    paths: &LedgerPaths,
-    head: Option<HeadFile>,
-    content: &Head,
-    may_write: impl Fn() -> Result<()>,
-) -> Result<HeadFile> {
-    let mut head = if let Some(head) = head {
-        head
-    } else {
-        HeadFile::replace(storage, paths, content)?;
-        HeadFile::open(storage, paths, &read_head(storage, paths)?)?
-    };
-    head.clock = content.clock;
-    head.write_both(content, may_write)?;
-    Ok(head)
-}
-
-/// Whether a segment may be published under these paths: the lock file must still be the locked
-/// one.
-fn publish_guard(
-    lock: &dyn LockGuard,
-    paths: &LedgerPaths,
-) -> std::result::Result<(), CreateError> {
-    check_lock_file(lock, &paths.lock()).map_err(CreateError::BeforePublish)
-}
-
-/// Remove segments that were never completed.
-fn remove_temporaries(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
-    let folder = paths.log();
-    let entries =
-        storage.list(&folder).map_err(|error| Error::io("list the folder", &folder, error))?;
-    for entry in entries {
-        if entry.kind == EntryKind::File && is_temporary(&entry.name) {
-            let path = folder.join(&entry.name);
-            storage
-                .remove(&path)
-                .map_err(|error| Error::io("remove an incomplete segment", &path, error))?;
-        }
-    }
-    Ok(())
-}
-
-/// Make every name durable that is about to be relied on. The process that created them may have
-/// been killed before it could do so, even before the ledger's own name was durable.
-fn sync_folders(storage: &dyn Storage, paths: &LedgerPaths) -> Result<()> {
-    mutant!(LedgerDirEntryUnsynced => return Ok(()));
-    let parent = paths.dir().parent().unwrap_or(Path::new(""));
-    for folder in [&paths.log(), paths.dir(), parent] {
-        storage.sync_dir(folder).map_err(|error| Error::io("sync the folder", folder, error))?;
-    }
-    Ok(())
 }

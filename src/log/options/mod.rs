@@ -1,5 +1,7 @@
 //! The environment of a log, and the options that its caller chooses.
 
+mod keeper;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use crate::log::folder::DATA_START;
 use crate::storage::Storage;
 
 use super::record::StreamRule;
+
+pub use keeper::{Keeper, KeptGroup, NotKept};
 
 /// The source of random identifiers for segments.
 #[derive(Clone)]
@@ -124,6 +128,8 @@ pub struct LogOptions {
     /// The reading of the boot clock at the time that is passed with these options; `None` without such
     /// a clock.
     pub boot_time: Option<BootTime>,
+    /// A second place that must have records before they are acknowledged.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 impl LogOptions {
@@ -143,6 +149,7 @@ impl LogOptions {
             allow_unsafe_locks: false,
             for_group: false,
             boot_time: None,
+            keeper: None,
         }
     }
 }
