@@ -67,6 +67,9 @@ pub enum ErrorKind {
     KeyReused,
     /// The rules of the plan reject the command; see [`Error::rejection`].
     Rejected,
+    /// The folder has records that the store of the ledger does not have, and cannot take over. Nothing was
+    /// changed.
+    Diverged,
     /// There is no such record.
     OutOfRange,
     /// The record was pruned. An archive may have it.
@@ -96,6 +99,7 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::KeyReused => "key_reused",
             Self::Rejected => "rejected",
+            Self::Diverged => "diverged",
             Self::OutOfRange => "out_of_range",
             Self::Pruned => "pruned",
             Self::BadPlan => "bad_plan",

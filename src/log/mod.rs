@@ -71,6 +71,6 @@ pub use verify::{
 };
 pub(crate) use writer::is_free;
 pub use writer::{
-    Batch, ChainOrigin, ClockContinuation, Durability, KEY_WINDOW, Log, LogBuilder, RecoveryReport,
-    Ticket,
+    Batch, ChainOrigin, ClockContinuation, CopiedRecord, Durability, FolderPart, KEY_WINDOW, Log,
+    LogBuilder, LogCopy, RecoveryReport, Ticket,
 };

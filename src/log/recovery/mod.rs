@@ -16,6 +16,6 @@ pub use diagnose::{Diagnosis, TailSummary, diagnose, opening_verdict};
 pub(crate) use diagnose::{may_be_written, refuse};
 pub use erase::ErasedFiles;
 pub(crate) use erase::{mark_erasing, resume_erasure};
-pub(crate) use evidence::examine;
+pub(crate) use evidence::{Tail, examine};
 pub(crate) use fence::Fence;
 pub use table::{Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailVerdict, classify};

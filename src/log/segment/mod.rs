@@ -31,4 +31,6 @@ pub(crate) use resume_cache::{ResumeCache, ResumeKey};
 pub use scan::ChainCheck;
 pub(crate) use scan::{ByteSurvey, FramePosition, Scan, SegmentBytes};
 pub(crate) use seal::{seal, seal_rotated};
-pub(crate) use writer::{CreateError, PublishGuard, SegmentDraft, SegmentWriter, create_segment};
+pub(crate) use writer::{
+    CreateError, PublishGuard, SegmentDraft, SegmentWriter, create_segment, create_segment_with,
+};

@@ -261,3 +261,20 @@ pub(crate) fn create_segment(
     draft.publish(storage, paths, header, publish_guard)?;
     Ok(draft.file)
 }
+
+/// As [`create_segment`], with frames that another copy of the segment has from its start on.
+pub(crate) fn create_segment_with(
+    storage: &dyn Storage,
+    paths: &LedgerPaths,
+    header: &SegmentHeader,
+    frames: &[u8],
+    publish_guard: PublishGuard<'_>,
+) -> std::result::Result<(), CreateError> {
+    let path = paths.temporary(header.name());
+    let mut draft = SegmentDraft::create(storage, path).map_err(CreateError::BeforePublish)?;
+    if let Err(error) = draft.append(frames) {
+        draft.discard(storage);
+        return Err(CreateError::BeforePublish(error));
+    }
+    draft.publish(storage, paths, header, publish_guard)
+}

@@ -9,7 +9,7 @@ use crate::log::blob::BlobStore;
 use crate::log::bytes::lock;
 use crate::log::errors::fenced;
 use crate::log::notes::LoggedRetentionNote;
-use crate::log::options::{BackgroundWork, LogOptions};
+use crate::log::options::{BackgroundWork, Keeper, LogOptions};
 use crate::log::prune::{PruneSet, remove_covered};
 use crate::log::reader::LogReader;
 use crate::log::record::Ack;
@@ -17,7 +17,7 @@ use crate::log::recovery::mark_erasing;
 use crate::storage::Storage;
 
 use super::background::BackgroundThread;
-use super::open::{self, RecoveryReport};
+use super::open::{self, LogCopy, RecoveryReport};
 use super::shared::SharedWriter;
 
 /// A log that is open for writing. At most one exists for each folder, in all processes.
@@ -51,6 +51,21 @@ impl Log {
     /// file LOCK was removed or replaced meanwhile; `Io` and `DiskFull`.
     pub fn open(dir: &Path, options: LogOptions, time: u64) -> Result<(Self, RecoveryReport)> {
         let (shared, report) = open::open(dir, options, time)?;
+        Ok((Self::new(shared), report))
+    }
+
+    /// Write to the log of a folder that was made equal to one that is kept elsewhere, in an epoch that the
+    /// caller opened there. `keeper` gets every group before it is acknowledged.
+    ///
+    /// # Errors
+    /// `Fenced` if the lock is lost; `Io`.
+    pub fn of_copy(
+        copy: LogCopy,
+        epoch: u64,
+        time: u64,
+        keeper: Arc<dyn Keeper>,
+    ) -> Result<(Self, RecoveryReport)> {
+        let (shared, report) = copy.into_shared(epoch, time, keeper)?;
         Ok((Self::new(shared), report))
     }
 

@@ -1,7 +1,10 @@
-//! Opening a log: `recover` creates a log or opens an existing one with recovery, in the steps of `steps`.
+//! Opening a log: `recover` creates a log or opens an existing one with recovery, `copy` makes a folder
+//! equal to a log that is kept elsewhere, and `steps` has what both need.
 
+mod copy;
 mod recover;
 mod steps;
 
+pub use copy::{CopiedRecord, FolderPart, LogCopy};
 pub(crate) use recover::{create, open};
 pub use steps::{ClockContinuation, RecoveryReport};
