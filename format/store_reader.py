@@ -50,7 +50,6 @@ def read_slot(root, name, ids):
     require(int(name[:20]) == slot.first_seq, file, 80, "name and header disagree")
     require((slot.ledger_uid, slot.genesis) == ids, file, 16, "belongs to another ledger")
     require(not zero(slot.node), file, 48, "node_uid is zero")
-    require(slot.epoch > 0, file, 64, "epoch is zero")
     require(slot.flags < 4 and bool(slot.flags & 2) == (slot.offset == START), file, 72, "flags are wrong")
     require(slot.last_seq - slot.first_seq + 1 == slot.count > 0 < slot.first_seq, file, 76, "count is wrong")
     require(slot.offset >= START and slot.offset % 64 == slot.end % 64 == 0 and slot.end > slot.offset, file, 184,
@@ -138,7 +137,6 @@ class Log:
         if slot.flags & 2:
             segment, frames = self.segment_of(file, body, slot.first_seq, slot.ordinal), body[START:]
             require(segment.header.uid == slot.uid, file, 160, "segment header of another segment")
-            require(segment.header.epoch <= slot.epoch, file, 64, "segment of a later epoch")
         else:
             segment, frames = self.segment, body
             require(segment and (segment.header.uid, segment.header.ordinal, self.end) == (slot.uid, slot.ordinal, slot.offset),

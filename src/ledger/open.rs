@@ -66,6 +66,19 @@ pub(crate) fn open(dir: &Path, environment: &Environment) -> Result<(Engine, Ope
     Ok((engine, report))
 }
 
+/// The ledger of a log that is open already.
+pub(crate) fn of_log(
+    log: Log,
+    recovery: &log::RecoveryReport,
+    environment: &Environment,
+) -> Result<(Engine, OpenReport)> {
+    let mut report = OpenReport::opened(recovery, log.last_durable().seq);
+    let (engine, from_snapshot) = engine(log, environment, None)?;
+    report.from_snapshot = from_snapshot;
+    report.notes.extend(engine.warnings());
+    Ok((engine, report))
+}
+
 /// Open the ledger in a folder, or create one if the folder does not exist or is empty.
 ///
 /// # Errors

@@ -37,12 +37,6 @@ impl LedgerFile {
         bytes.push(b'\n');
         bytes
     }
-
-    fn is_of(&self, identity: &LedgerIdentity) -> bool {
-        let [ledger, genesis] =
-            [&identity.ledger, &identity.genesis].map(|uid| Hex(uid).to_string());
-        (&self.ledger_uid, &self.genesis_uid) == (&ledger, &genesis)
-    }
 }
 
 /// Bind a prefix to a ledger, or check that it is bound to it. `created` is in microseconds since the
@@ -79,82 +73,73 @@ pub fn bind(
     unreachable!("the loop ends with a result")
 }
 
-/// The ledger to which a prefix is bound; `None` if it is not bound. Nothing is written. `retry` is as
-/// in [`bind`].
+/// The ledger to which a prefix is bound; `None` if there is none. `retry` is as for [`bind`].
 ///
 /// # Errors
-/// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid; `Io` if the store does
-/// not answer.
+/// `Unsupported` if a newer program bound it; `Corrupt` if the object is invalid; `Io` if the store does not
+/// answer.
 pub fn bound_ledger(
     objects: &dyn Objects,
     retry: &dyn Fn(u32) -> bool,
 ) -> Result<Option<LedgerIdentity>> {
     let name = ObjectName::Ledger.to_string();
-    let mut unclear = 0;
-    let found = loop {
+    for unclear in 1.. {
         let why = match objects.get(&name, None) {
-            Ok(found) => break found,
+            Ok(None) => return Ok(None),
+            Ok(Some(found)) => return read(&found.bytes).map(Some),
             Err(why) => why,
         };
-        unclear += 1;
         if !retry(unclear) {
-            let error = Error::new(ErrorKind::Io, format!("the store does not answer: {why}"));
-            let error = error.with_hint("check the connection, and try again");
-            return Err(error.at_path(name.as_ref()));
+            let message = format!("the store does not answer: {why}");
+            return Err(Error::new(ErrorKind::Io, message).at_path(name.as_ref()));
         }
-    };
-    let Some(found) = found else { return Ok(None) };
-    let file = read(&found.bytes)?;
-    let uids = (parse_uid(&file.ledger_uid), parse_uid(&file.genesis_uid));
-    let (Some(ledger), Some(genesis)) = uids else {
-        let message = "expected identifiers of 32 hexadecimal digits, found others";
-        return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
-    };
-    Ok(Some(LedgerIdentity { ledger, genesis }))
-}
-
-/// An identifier from exactly the text that it is written as.
-fn parse_uid(text: &str) -> Option<Uid> {
-    let mut uid = Uid::default();
-    let digits = text.as_bytes();
-    for (at, byte) in uid.iter_mut().enumerate() {
-        let pair = std::str::from_utf8(digits.get(2 * at..2 * at + 2)?).ok()?;
-        *byte = u8::from_str_radix(pair, 16).ok()?;
     }
-    (Hex(&uid).to_string() == text).then_some(uid)
+    unreachable!("the loop ends with a result")
 }
 
 fn check(bytes: &[u8], identity: &LedgerIdentity) -> Result<()> {
-    let file = read(bytes)?;
-    if !file.is_of(identity) {
-        let message = format!(
-            "the prefix belongs to ledger {}; use another prefix for this one",
-            file.ledger_uid
-        );
-        let name = ObjectName::Ledger.to_string();
-        return Err(Error::new(ErrorKind::Rejected, message).at_path(name.as_ref()));
+    let found = read(bytes)?;
+    if found == *identity {
+        return Ok(());
     }
-    Ok(())
+    let message = format!(
+        "the prefix belongs to ledger {}; use another prefix for this one",
+        Hex(&found.ledger)
+    );
+    Err(bad(ErrorKind::Rejected, &message))
 }
 
-/// The content of `LEDGER.json`, in the form and the version that this program writes.
-fn read(bytes: &[u8]) -> Result<LedgerFile> {
-    let name = ObjectName::Ledger.to_string();
-    let bad = |kind, message: &str| Err(Error::new(kind, message).at_path(name.as_ref()));
+/// The ledger that the bytes of `LEDGER.json` name.
+fn read(bytes: &[u8]) -> Result<LedgerIdentity> {
     let Ok(file) = serde_json::from_slice::<LedgerFile>(bytes) else {
-        return bad(ErrorKind::Corrupt, "this does not state to which ledger the prefix belongs");
+        let message = "this does not state to which ledger the prefix belongs";
+        return Err(bad(ErrorKind::Corrupt, message));
     };
     if file.format != FORMAT {
         let message = format!(
             "expected store format `{FORMAT}`, found `{:.80}`; use a newer `ledger`",
             file.format
         );
-        return bad(ErrorKind::Unsupported, &message);
+        return Err(bad(ErrorKind::Unsupported, &message));
     }
-    if file.encode() != bytes {
-        return bad(ErrorKind::Corrupt, "the object is not canonical");
+    let uids = parse_uid(&file.ledger_uid).zip(parse_uid(&file.genesis_uid));
+    match uids {
+        Some((ledger, genesis)) if file.encode() == bytes => Ok(LedgerIdentity { ledger, genesis }),
+        _ => Err(bad(ErrorKind::Corrupt, "the object is not canonical")),
     }
-    Ok(file)
+}
+
+fn bad(kind: ErrorKind, message: &str) -> Error {
+    Error::new(kind, message).at_path(ObjectName::Ledger.to_string().as_ref())
+}
+
+/// A uid, if the text is its lower-case hexadecimal form.
+pub(super) fn parse_uid(text: &str) -> Option<Uid> {
+    let mut uid = Uid::default();
+    for (byte, digits) in uid.iter_mut().zip((0..text.len()).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(digits..digits + 2)?, 16).ok()?;
+    }
+    (Hex(&uid).to_string() == text).then_some(uid)
 }
 
 #[cfg(test)]

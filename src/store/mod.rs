@@ -4,7 +4,8 @@
 //! From bottom to top: `name` and `objects` (names, and the port with its five calls), `slot` (bytes
 //! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
 //! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
-//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises).
+//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises), and `folder`
+//! (opens, restores and follows with the folder of a ledger).
 //! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
 //! Invariants:
@@ -18,6 +19,7 @@
 mod binding;
 mod collect;
 mod directory;
+mod folder;
 mod name;
 mod objects;
 mod probe;
@@ -31,6 +33,9 @@ mod tests;
 pub use binding::{LedgerIdentity, bind, bound_ledger};
 pub use collect::{COLLECT_AFTER, collect, collectable};
 pub use directory::DirectoryObjects;
+pub use folder::{
+    BoundLog, FolderProgress, StoreClient, StoreKeeper, open_bound, replicate, restore,
+};
 pub use name::{ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};
 pub use probe::probe;

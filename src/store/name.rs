@@ -9,6 +9,8 @@ use std::fmt;
 pub(super) const TAIL: &str = "tail/";
 /// The folder of segments and first parts of segments.
 pub(super) const SEGMENTS: &str = "seg/";
+/// The folder of blobs, each named by the hash of its content.
+pub(super) const BLOBS: &str = "blob/";
 /// The folder of objects that a test of the store creates.
 pub(super) const PROBE: &str = "probe/";
 

@@ -140,15 +140,22 @@ impl StoreSession<'_> {
     /// # Errors
     /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
     pub(super) fn create_segment(&self, object: &SegmentObject, bytes: &[u8]) -> Result<()> {
-        let name = ObjectName::Segment(*object).to_string();
+        self.create_same(&ObjectName::Segment(*object).to_string(), bytes)
+    }
+
+    /// Create an object, which may exist with the same bytes.
+    ///
+    /// # Errors
+    /// `Corrupt` if there is another one of that name; `Io` if the store does not answer.
+    pub(super) fn create_same(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut unclear = 0;
         loop {
-            let Err(why) = self.objects.create(&name, bytes) else { return Ok(()) };
+            let Err(why) = self.objects.create(name, bytes) else { return Ok(()) };
             self.ask_again(&mut unclear, &why)?;
-            match self.objects.get(&name, None) {
+            match self.objects.get(name, None) {
                 Ok(Some(found)) if found.bytes == bytes => return Ok(()),
                 Ok(Some(_)) => {
-                    let message = "another segment object has this name";
+                    let message = "another object has this name";
                     return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
                 }
                 Ok(None) => {}
@@ -170,7 +177,7 @@ impl StoreSession<'_> {
         }
     }
 
-    fn get(&self, name: &str, unclear: &mut u32) -> Result<Option<StoredObject>> {
+    pub(super) fn get(&self, name: &str, unclear: &mut u32) -> Result<Option<StoredObject>> {
         loop {
             match self.objects.get(name, None) {
                 Ok(found) => return Ok(found),
@@ -190,6 +197,12 @@ impl StoreSession<'_> {
 }
 
 impl HeldStore {
+    /// Continue at the end of the log, in its epoch. The process that opened the epoch wrote to the folder of
+    /// the caller, and does not run any more.
+    pub(super) fn at(end: StoreEnd) -> Self {
+        Self { keeper: SlotKeeper::at(end.position), end, unresolved: None }
+    }
+
     /// Where the log ends.
     #[must_use]
     pub fn end(&self) -> &StoreEnd {
@@ -320,6 +333,7 @@ impl<'s, 'a> Run<'s, 'a> {
                 Ok(StoreAnswer::Position(self.end.position))
             }
             StoreCall::GetSlot(first_seq) => self.look(*first_seq),
+            StoreCall::CheckLastSlot(first_seq) => self.check_last(*first_seq),
             StoreCall::TakeIn(slot) => {
                 self.take_in(slot, take)?;
                 Ok(StoreAnswer::TakenIn)
@@ -380,6 +394,25 @@ impl<'s, 'a> Run<'s, 'a> {
                 FoundSlot::Invalid
             }
         })))
+    }
+
+    /// Whether the last slot has the record before the position, and continues after it.
+    fn check_last(&mut self, first_seq: u64) -> Result<StoreAnswer> {
+        let name = ObjectName::Slot(first_seq).to_string();
+        let Some(object) = self.session.get(&name, &mut self.unclear)? else {
+            return Ok(StoreAnswer::Found(None));
+        };
+        let StoreEnd { position, place, .. } = &self.end;
+        let checked = SlotBytes(object.bytes).check(first_seq, &self.session.identity).ok();
+        let is_inside = checked.zip(place.as_ref()).is_some_and(|(slot, place)| {
+            slot.chain_at(position.next_seq - 1, &place.header) == Some(position.chain)
+                && slot.header().last_seq >= position.next_seq
+        });
+        if is_inside {
+            let fault = SlotFault::Link("a segment object ends inside it");
+            return Err(fault_error(&name, &fault).at_seq(position.next_seq));
+        }
+        Ok(StoreAnswer::EndsInside(false))
     }
 
     fn take_in(&mut self, facts: &SlotFacts, take: Take<'_>) -> Result<()> {

@@ -94,7 +94,10 @@ impl Environment {
         Self { storage: storage.clone(), ..self.clone() }
     }
 
-    pub(crate) fn log_options(&self) -> LogOptions {
+    /// The options of a log in this environment.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn log_options(&self) -> LogOptions {
         let ids = self.ids.clone();
         let uids = UidSource::new(move || ids.next_id());
         LogOptions {

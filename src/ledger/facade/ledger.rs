@@ -19,7 +19,7 @@ use crate::ledger::transaction::submit::CommitOptions;
 use crate::ledger::transaction::submitted::Submitted;
 use crate::ledger::transaction::task::Task;
 use crate::ledger::transaction::{dispatch, tick};
-use crate::log::{Ack, BatchKey};
+use crate::log::{Ack, BatchKey, Log, RecoveryReport};
 use crate::plan::{AttemptToken, Command, Proof, Receipt, State};
 
 /// A ledger that is open for writing. At most one exists per folder, over all processes.
@@ -46,6 +46,18 @@ impl Ledger {
     /// As [`Ledger::open`]; `NotALedger`.
     pub fn open_with(dir: &Path, environment: &Environment) -> Result<(Self, OpenReport)> {
         open::open(dir, environment).map(Self::with_report)
+    }
+
+    /// The ledger of a log that is open already, with these options: [`Environment::log_options`].
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub fn of_log(
+        log: Log,
+        recovery: &RecoveryReport,
+        environment: &Environment,
+    ) -> Result<(Self, OpenReport)> {
+        open::of_log(log, recovery, environment).map(Self::with_report)
     }
 
     /// Open the ledger in a folder, or create one if the folder does not exist or is empty.

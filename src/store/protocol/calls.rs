@@ -97,6 +97,9 @@ pub enum StoreCall {
     ReadSegments(u64),
     /// Get the slot with this first record. Answer with what is there.
     GetSlot(u64),
+    /// Look whether the last slot, which has this first record, has the record before the position and
+    /// continues after it. Answer whether it does, or that it is missing.
+    CheckLastSlot(u64),
     /// A slot belongs to the log. Answer when it is taken in.
     TakeIn(SlotFacts),
     /// Build the opening slot for this position. Answer with its facts.
@@ -149,6 +152,8 @@ pub enum StoreAnswer {
     Position(StorePosition),
     /// What stands under a name.
     Found(Option<FoundSlot>),
+    /// Whether the position is inside the last slot.
+    EndsInside(bool),
     /// The slot is taken in.
     TakenIn,
     /// The opening slot.

@@ -24,6 +24,8 @@ enum Phase {
     Missing,
     /// The slot was missing, and this is the last one that exists.
     MissingAfter(u64),
+    /// No slot is later, and the position follows a segment object: the last slot must not continue after it.
+    CheckLast(u64),
     /// As `Get`, where a later slot exists.
     GetAgain,
     /// The slot is missing, although a later one exists.
@@ -77,6 +79,7 @@ impl EndFinder {
             Phase::ReadSegments(floor) => StoreCall::ReadSegments(*floor),
             Phase::Get | Phase::GetAgain => StoreCall::GetSlot(name),
             Phase::Missing => StoreCall::ListSlots,
+            Phase::CheckLast(last) => StoreCall::CheckLastSlot(*last),
             Phase::MissingAfter(_) => StoreCall::ListSegments(ListReason::MissingSlot),
             Phase::Lost => StoreCall::ListSegments(ListReason::LostSlot),
             Phase::Doubtful(_) => StoreCall::ListSegments(ListReason::DoubtfulSlot),
@@ -98,7 +101,16 @@ impl EndFinder {
             // Listed before the segment objects, so that a slot which was collected meanwhile is covered.
             (Phase::Missing, StoreAnswer::LastSlot(last)) => Phase::MissingAfter(last),
             (Phase::MissingAfter(last), StoreAnswer::Floor(_)) if covers(*last) => Phase::GetAgain,
+            // The segment object may be one that another program made: it may end where no slot does.
+            (Phase::MissingAfter(last), StoreAnswer::Floor(_))
+                if *last > 0 && self.position.at.is_none() && !mutant!(PartEndUnchecked) =>
+            {
+                Phase::CheckLast(*last)
+            }
             (Phase::MissingAfter(_), StoreAnswer::Floor(_)) => Phase::End,
+            (Phase::CheckLast(_), StoreAnswer::Found(None)) => Phase::Missing,
+            (Phase::CheckLast(_), StoreAnswer::EndsInside(true)) => Phase::Damaged,
+            (Phase::CheckLast(_), StoreAnswer::EndsInside(false)) => Phase::End,
             (Phase::Doubtful(FoundSlot::Slot(slot)), StoreAnswer::Floor(_))
                 if self.position.is_continued_by(slot) =>
             {

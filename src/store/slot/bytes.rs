@@ -1,6 +1,6 @@
 //! From the bytes of a store to verified records.
 
-use crate::format::{Record, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash};
+use crate::format::{Chain, Record, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash};
 use crate::store::binding::LedgerIdentity;
 use crate::store::objects::StoreTime;
 use crate::store::protocol::{SlotFacts, StorePosition};
@@ -85,6 +85,20 @@ impl CheckedSlot {
         SlotFacts { first_seq, last_seq, chain_before, chain_after, epoch, opens, node, bytes, at }
     }
 
+    /// The chain value of a record, if the slot has it in this segment and everything before it is valid.
+    pub(in crate::store) fn chain_at(&self, seq: u64, segment: &SegmentHeader) -> Option<Chain> {
+        let SlotHeader { first_seq, chain_before, offset, .. } = self.header;
+        if self.header.segment != segment.segment || seq < first_seq {
+            return None;
+        }
+        let start = if self.header.starts_segment() { SEGMENT_HEADER_SIZE } else { 0 };
+        let frames = self.bytes.get(SLOT_HEADER_SIZE + start..)?;
+        let walk =
+            FrameWalk { next_seq: first_seq, chain: chain_before, time: 0, offset, note: None };
+        let walk = walk_frames(frames, segment, walk, seq, &mut |_| ()).ok()?;
+        (walk.next_seq == seq + 1).then_some(walk.chain)
+    }
+
     /// Verify every frame, and that the slot continues the log at a position. `time` is that of the
     /// record before, and `place` the end of the newest segment, if it is known.
     pub fn verify(
@@ -151,8 +165,7 @@ fn check_successor(
     }
     let starts_here = segment.base_seq == header.first_seq
         && segment.prev_last_seq == header.first_seq - 1
-        && segment.prev_chain == header.chain_before
-        && segment.writer_epoch <= header.epoch;
+        && segment.prev_chain == header.chain_before;
     if !starts_here {
         return Err(SlotFault::Place("its segment header states another start"));
     }

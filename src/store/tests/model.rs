@@ -349,6 +349,10 @@ impl Search {
                 let floor = if self.is_skipped(reason, world, index) { 0 } else { world.floor };
                 self.tell(&mut after, index, StoreAnswer::Floor(floor));
             }
+            StoreCall::CheckLastSlot(_) => {
+                // A slot of the model has one record.
+                self.tell(&mut after, index, StoreAnswer::EndsInside(false));
+            }
             StoreCall::ListSlots => {
                 let last = world.objects.keys().last().copied().unwrap_or(0);
                 self.tell(&mut after, index, StoreAnswer::LastSlot(last));

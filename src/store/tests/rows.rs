@@ -1,4 +1,4 @@
-//! The interleavings of `format/store.md`, section 8, with real bytes: one test for each row.
+//! The interleavings of `format/store.md`, section 9, with real bytes: one test for each row.
 
 use std::sync::{Arc, Mutex};
 

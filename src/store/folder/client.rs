@@ -1,0 +1,49 @@
+//! A store as a process uses it: the objects, and how often it asks again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::store::binding::LedgerIdentity;
+use crate::store::objects::Objects;
+use crate::store::session::StoreSession;
+
+/// A store below the prefix of a ledger, and how often a process asks it again.
+#[derive(Clone)]
+pub struct StoreClient {
+    objects: Arc<dyn Objects>,
+    retry: Arc<dyn Fn(u32) -> bool + Send + Sync>,
+}
+
+impl fmt::Debug for StoreClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreClient").field("objects", &self.objects).finish_non_exhaustive()
+    }
+}
+
+impl StoreClient {
+    /// `retry` is asked after the n-th unclear answer whether to try again; it waits as long as it sees fit.
+    pub fn new(
+        objects: Arc<dyn Objects>,
+        retry: impl Fn(u32) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { objects, retry: Arc::new(retry) }
+    }
+
+    /// The objects.
+    #[must_use]
+    pub fn objects(&self) -> &dyn Objects {
+        &*self.objects
+    }
+
+    /// Asked after the n-th unclear answer whether to try again.
+    #[must_use]
+    pub fn retry(&self) -> &dyn Fn(u32) -> bool {
+        &*self.retry
+    }
+
+    /// A session that speaks for a ledger.
+    #[must_use]
+    pub fn session(&self, identity: LedgerIdentity) -> StoreSession<'_> {
+        StoreSession { objects: &*self.objects, identity, retry: &*self.retry }
+    }
+}

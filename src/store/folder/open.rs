@@ -1,0 +1,131 @@
+//! Opening a folder that is bound to a store: it is brought to the end of the log there, and takes over.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::Uid;
+use crate::log::{FolderPart, Log, LogCopy, LogOptions, RecoveryReport};
+use crate::store::binding::{LedgerIdentity, bind};
+use crate::store::session::StoreEnd;
+use crate::store::slot::{EncodedSlot, SlotPart, SlotWriter, WriterNote, WriterReason};
+
+use super::client::StoreClient;
+use super::follow::{FolderProgress, Follower};
+use super::keeper::StoreKeeper;
+
+/// A log that is open for writing, and whose records are acknowledged only after the store has them.
+#[derive(Debug)]
+pub struct BoundLog {
+    /// The log.
+    pub log: Log,
+    /// What opening the folder found.
+    pub recovery: RecoveryReport,
+    /// What was done to make the folder equal to the log in the store.
+    pub progress: FolderProgress,
+    /// The epoch that this process opened.
+    pub epoch: u64,
+    /// Commits the groups of the log.
+    pub keeper: Arc<StoreKeeper>,
+}
+
+/// Open the log of a folder that is bound to a store, or bind it: bring the folder to the end of the log
+/// in the store, and open an epoch there. `node` is unique for this process, and `time` is in microseconds
+/// since the Unix epoch. After a failure it can be called again.
+///
+/// # Errors
+/// As [`Log::open`]. `Rejected` if the store has the log of another ledger. `Diverged` if the folder has
+/// records that may be acknowledged and are not in the log: nothing was changed. `Corrupt` with the name of
+/// a damaged object; `Io` if the store does not answer.
+pub fn open_bound(
+    dir: &Path,
+    options: LogOptions,
+    client: &StoreClient,
+    node: Uid,
+    time: u64,
+) -> Result<BoundLog> {
+    let mut copy = LogCopy::open(dir, options)?;
+    let identity = identity_of(&copy)?;
+    bind(client.objects(), &identity, time, client.retry())?;
+    let session = client.session(identity);
+    let mut follower = Follower::new(&mut copy);
+    let common = follower.common_position(&session)?;
+    let end = follower.follow(&session, common)?;
+    follower.expect_no_doubt(&end)?;
+    let end = follower.ship(&session, node, end)?;
+    follower.copy.write_head()?;
+
+    let opening = RefCell::new(Opening { follower, identity, node, time, made: None });
+    let held = session.take_over(
+        end,
+        &mut |taken| opening.borrow_mut().follower.take_in(taken),
+        &mut |end| opening.borrow_mut().build(end),
+    )?;
+    let Opening { follower, made, .. } = opening.into_inner();
+    let (part, writer) = made.expect("an epoch is open after its opening slot was built");
+    follower.copy.append(&part)?;
+    let progress = FolderProgress {
+        last_seq: follower.copy.last().seq,
+        epoch: writer.epoch,
+        ..follower.progress
+    };
+    let epoch = writer.epoch;
+    let keeper = Arc::new(StoreKeeper::new(client.clone(), writer, held));
+    let (log, recovery) = Log::of_copy(copy, epoch, time, keeper.clone())?;
+    Ok(BoundLog { log, recovery, progress, epoch, keeper })
+}
+
+pub(super) fn identity_of(copy: &LogCopy) -> Result<LedgerIdentity> {
+    let (ledger, genesis) = copy.identity().ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, "the folder has no segment").at_path(copy.dir())
+    })?;
+    Ok(LedgerIdentity { ledger, genesis })
+}
+
+/// Builds the opening slot.
+struct Opening<'c> {
+    follower: Follower<'c>,
+    identity: LedgerIdentity,
+    node: Uid,
+    time: u64,
+    made: Option<(FolderPart, SlotWriter)>,
+}
+
+impl Opening<'_> {
+    fn build(&mut self, end: &StoreEnd) -> Result<EncodedSlot> {
+        let Follower { copy, last_writer, .. } = &self.follower;
+        let before = copy.last();
+        let StoreEnd { position, time, place } = end;
+        if (before.seq.checked_add(1), before.chain) != (Some(position.next_seq), position.chain) {
+            let message = format!(
+                "the folder ends at record {}, and the store at record {}",
+                before.seq,
+                position.next_seq - 1
+            );
+            return Err(Error::new(ErrorKind::Diverged, message)
+                .with_hint("open the ledger again")
+                .at_path(copy.dir()));
+        }
+        let epoch = position.epoch.max(copy.epoch()) + 1;
+        let why = match last_writer {
+            None => WriterReason::Create,
+            Some((last, _)) if *last == copy.head_epoch() => WriterReason::Open,
+            Some(_) => WriterReason::Takeover,
+        };
+        let note = WriterNote::new(epoch, &self.node, why, *last_writer).record();
+        let known = place.as_ref().map(|place| (&place.header, place.end));
+        let part = copy.opening(known, &note, epoch, copy.time(self.time).max(*time))?;
+        let writer = SlotWriter { identity: self.identity, node: self.node, epoch };
+        let slot = writer.encode(&SlotPart {
+            segment: &part.segment,
+            offset: part.offset,
+            frames: &part.frames,
+            last_seq: before.seq,
+            chain: before.chain,
+            time: *time,
+        })?;
+        self.made = Some((part, writer));
+        Ok(slot)
+    }
+}
