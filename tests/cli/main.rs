@@ -106,6 +106,7 @@ mod sim_model;
 mod snapshots;
 mod socket;
 mod step_names;
+mod store_folder;
 mod sweep;
 mod system_calls;
 mod tampered_snapshot;

@@ -57,6 +57,9 @@ const DERIVED_FILES: &[&str] = &["blobs", "snapshots", "delta_snapshots", "reten
 /// Modules that run first for mutants of erasures.
 const ERASURE: &[&str] = &["erasure_in_simulation", "erasure"];
 
+/// Modules that run first for mutants of the store.
+const STORE: &[&str] = &["store_folder"];
+
 /// Modules for mutants of plans (hazards `P ...`).
 const PLANS: &[&str] = &[
     "losses",
@@ -170,7 +173,7 @@ fn every_mutant_is_killed() {
 /// Modules that are named here and no longer exist: their filters would match no test.
 fn unknown_modules() -> Vec<&'static str> {
     let main = include_str!("main.rs");
-    let listed = [ENGINE, DERIVED_FILES, ERASURE, PLANS, SERVICE, SAMPLE_MODULES].concat();
+    let listed = [ENGINE, DERIVED_FILES, ERASURE, STORE, PLANS, SERVICE, SAMPLE_MODULES].concat();
     let is_known = |module: &&str| main.lines().any(|line| line == format!("mod {module};"));
     listed.into_iter().filter(|module| !is_known(module)).collect()
 }
@@ -180,7 +183,9 @@ fn engine_modules(mutant: Mutant) -> Vec<&'static str> {
     let derived = ["Snapshot", "Run", "Prune", "Blob"];
     let is_derived = derived.iter().any(|file| mutant.name().contains(file));
     let is_erasure = mutant.name().contains("Eras") || mutant.hazard() == "H erasure";
+    let is_store = mutant.hazard() == "H store";
     let first = match (is_erasure, is_derived) {
+        _ if is_store => STORE,
         (true, _) => ERASURE,
         (false, true) => DERIVED_FILES,
         (false, false) => &[],
