@@ -50,6 +50,7 @@ def read_slot(root, name, ids):
     require(int(name[:20]) == slot.first_seq, file, 80, "name and header disagree")
     require((slot.ledger_uid, slot.genesis) == ids, file, 16, "belongs to another ledger")
     require(not zero(slot.node), file, 48, "node_uid is zero")
+    require(slot.epoch > 0 or not slot.flags & 1, file, 64, "an opening slot with epoch zero")
     require(slot.flags < 4 and bool(slot.flags & 2) == (slot.offset == START), file, 72, "flags are wrong")
     require(slot.last_seq - slot.first_seq + 1 == slot.count > 0 < slot.first_seq, file, 76, "count is wrong")
     require(slot.offset >= START and slot.offset % 64 == slot.end % 64 == 0 and slot.end > slot.offset, file, 184,

@@ -181,6 +181,9 @@ impl SlotHeader {
         if self.node == Uid::default() {
             return Some("node_uid");
         }
+        if self.opens && self.epoch == 0 {
+            return Some("epoch");
+        }
         if self.first_seq == 0 || self.last_seq == u64::MAX {
             return Some("first_seq");
         }
