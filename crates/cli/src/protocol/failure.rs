@@ -172,6 +172,7 @@ pub fn code_of(error: &Error) -> Code {
         ErrorKind::Rejected
         | ErrorKind::Conflict
         | ErrorKind::KeyReused
+        | ErrorKind::Diverged
         | ErrorKind::TooLarge
         | ErrorKind::Unencodable
         | ErrorKind::Unsupported => Code::Rejected,
