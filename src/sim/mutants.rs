@@ -69,7 +69,6 @@ mutants! {
     HeadBeforeKept, "H store", "HEAD covers a group before the store has it";
     KeptBeforeSync, "H store", "a group goes to the store before it is synced in the folder";
     BufferedNotKept, "H store", "records that were written without a sync are missing in the store";
-    UnsyncedRecordsShipped, "H store", "records that may not be durable are not written again before they become durable in the store";
     AcknowledgedRecordsDropped, "H store", "a diverged folder loses records that it acknowledged";
     CopyUnsynced, "H store", "what a folder takes in from the store is not synced before HEAD";
     DeadBytesFollowCopy, "H store", "bytes of a dropped record stay after the end of the log";

@@ -12,7 +12,10 @@ use plan_ledger::internals::log::{
     Batch, Durability, Keeper, KeptGroup, Log, LogOptions, LogReader, LoggedRecord, NotKept,
     SegmentSizes, VerifyOptions, verify,
 };
-use plan_ledger::internals::sim::{Fault, FaultEffect, Loss, SimDisk, SimStore, StoreFate, sweep};
+use plan_ledger::internals::sim::{
+    Fault, FaultAction, FaultEffect, FaultRule, Loss, Operation, OsError, SimDisk, SimStore,
+    StoreFate, sweep,
+};
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::internals::store::{
     BoundLog, DirectoryObjects, Objects, StoreClient, open_bound, replicate, restore,
@@ -607,6 +610,42 @@ fn records_of_a_program_without_the_store_are_added() {
         summary(&restored(&store).unwrap().1),
         summary(&whole(&bound.log.reader().unwrap()))
     );
+}
+
+/// Goal: records whose sync failed are written again before they become durable in the store. The system
+/// may have dropped their bytes, and a later sync proves nothing.
+#[test]
+fn records_whose_sync_failed_are_written_again() {
+    let (disk, store) = (ledger(1), SimStore::new());
+    let bound = open(&disk, &store.handle(), 1).unwrap();
+    let failed = FaultAction::Error(OsError::Io, FaultEffect::Nothing);
+    disk.inject(FaultRule::next(failed).of(Operation::Sync));
+    let error = bound.log.append(&[record(5, 700)], at(60)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    kill(&disk, bound.log);
+    let bound = open(&disk, &store.handle(), 2).unwrap();
+    assert_eq!((bound.progress.shipped, bound.log.last_durable().seq), (1, 4));
+    kill(&disk, bound.log);
+    disk.lose_power(Loss::Everything);
+    let bound = open(&disk, &store.handle(), 3).unwrap();
+    let own = whole(&bound.log.reader().unwrap());
+    assert_eq!(own.len(), 5);
+    assert_eq!(summary(&restored(&store).unwrap().1), summary(&own));
+}
+
+/// Goal: where the log continues in the place of an unfinished write, nothing is left of it.
+#[test]
+fn bytes_of_an_unfinished_write_are_overwritten() {
+    let (disk, store) = (ledger(0), SimStore::new());
+    let segment = disk.files(&dir().join("log")).remove(0);
+    // The first sectors of the write did not arrive.
+    disk.overwrite(&segment, 6144, &[7; 100]).unwrap();
+    let bound = open(&disk, &store, 1).unwrap();
+    assert_eq!(bound.recovery.discarded.len(), 1);
+    kill(&disk, bound.log);
+    let bytes = disk.read(&segment).unwrap();
+    let end = usize::try_from(reader(&disk).head().unwrap().data_end).unwrap();
+    assert!(end > 4096 && bytes[end..].iter().all(|byte| *byte == 0));
 }
 
 /// Goal: a folder of another ledger, or a store without one, is refused.

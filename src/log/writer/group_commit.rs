@@ -158,7 +158,7 @@ impl SharedWriter {
             return Ok(());
         }
         if before.end == group.offset || mutant!(BufferedNotKept) {
-            return self.keep(&**keeper, group, group.bytes());
+            return keep(&**keeper, group, group.bytes());
         }
         let length = usize::try_from(group.position.end - before.end).unwrap_or(usize::MAX);
         let mut frames = vec![0; length];
@@ -172,20 +172,7 @@ impl SharedWriter {
         if count != length {
             return Err(failed(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        self.keep(&**keeper, group, &frames)
-    }
-
-    fn keep(
-        &self,
-        keeper: &dyn Keeper,
-        group: &Group,
-        frames: &[u8],
-    ) -> std::result::Result<(), StopReason> {
-        let WritePosition { ack, end, time } = group.durable;
-        let segment = &group.header;
-        let kept =
-            KeptGroup { segment, offset: end, frames, last_seq: ack.seq, chain: ack.chain, time };
-        keeper.keep(&kept).map_err(StopReason::NotKept)
+        keep(&**keeper, group, &frames)
     }
 
     /// Check the right to write, and that no other thread has stopped the log meanwhile, so that an
@@ -304,6 +291,15 @@ impl SharedWriter {
         let (header, position) = (&state.active.header, &state.durable);
         is_poisoned.then(|| self.head_content(header, position, HeadState::Poisoned))
     }
+}
+
+/// Let the keeper have the frames after the durable end.
+fn keep(keeper: &dyn Keeper, group: &Group, frames: &[u8]) -> std::result::Result<(), StopReason> {
+    let WritePosition { ack, end, time } = group.durable;
+    let segment = &group.header;
+    let kept =
+        KeptGroup { segment, offset: end, frames, last_seq: ack.seq, chain: ack.chain, time };
+    keeper.keep(&kept).map_err(StopReason::NotKept)
 }
 
 /// When HEAD is synced after a write.

@@ -42,7 +42,6 @@ impl StoreClient {
     }
 
     /// A session that speaks for a ledger.
-    #[must_use]
     pub fn session(&self, identity: LedgerIdentity) -> StoreSession<'_> {
         StoreSession { objects: &*self.objects, identity, retry: &*self.retry }
     }

@@ -163,13 +163,12 @@ impl<'c> Follower<'c> {
         if both > part.before.seq {
             let chain = chain_at(taken, &part, both);
             match self.copy.find(both)? {
-                // It was pruned here.
-                None => {}
                 Some(own) if own.chain != chain => self.drop_rest(taken)?,
                 Some(own) if own.segment != part.segment.segment => {
                     return Err(other_segments(self.copy, &part));
                 }
-                Some(_) => {}
+                // The same record, or one that was pruned here.
+                _ => {}
             }
         }
         let last = self.copy.last().seq;

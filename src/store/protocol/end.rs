@@ -107,21 +107,21 @@ impl EndFinder {
             {
                 Phase::CheckLast(*last)
             }
-            (Phase::MissingAfter(_), StoreAnswer::Floor(_)) => Phase::End,
-            (Phase::CheckLast(_), StoreAnswer::Found(None)) => Phase::Missing,
-            (Phase::CheckLast(_), StoreAnswer::EndsInside(true)) => Phase::Damaged,
-            (Phase::CheckLast(_), StoreAnswer::EndsInside(false)) => Phase::End,
+            (Phase::MissingAfter(_), StoreAnswer::Floor(_))
+            | (Phase::CheckLast(_), StoreAnswer::EndsInside(false)) => Phase::End,
             (Phase::Doubtful(FoundSlot::Slot(slot)), StoreAnswer::Floor(_))
                 if self.position.is_continued_by(slot) =>
             {
                 Phase::TakeIn(*slot)
             }
-            (Phase::Lost | Phase::Doubtful(_), StoreAnswer::Floor(_)) => Phase::Damaged,
+            (Phase::Lost | Phase::Doubtful(_), StoreAnswer::Floor(_))
+            | (Phase::CheckLast(_), StoreAnswer::EndsInside(true)) => Phase::Damaged,
             (Phase::ReadSegments(_), StoreAnswer::Position(position)) => {
                 self.position = position;
                 Phase::Get
             }
-            (Phase::Get, StoreAnswer::Found(None)) => Phase::Missing,
+            // The last slot was collected meanwhile: look again.
+            (Phase::Get | Phase::CheckLast(_), StoreAnswer::Found(None)) => Phase::Missing,
             (Phase::GetAgain, StoreAnswer::Found(None)) => Phase::Lost,
             (Phase::Get | Phase::GetAgain, StoreAnswer::Found(Some(found))) => match found {
                 FoundSlot::Slot(slot) if !self.is_doubtful(&slot) => Phase::TakeIn(slot),
