@@ -36,12 +36,12 @@ impl StoreClient {
     }
 
     /// Asked after the n-th unclear answer whether to try again.
-    #[must_use]
     pub fn retry(&self) -> &dyn Fn(u32) -> bool {
         &*self.retry
     }
 
     /// A session that speaks for a ledger.
+    #[must_use]
     pub fn session(&self, identity: LedgerIdentity) -> StoreSession<'_> {
         StoreSession { objects: &*self.objects, identity, retry: &*self.retry }
     }
