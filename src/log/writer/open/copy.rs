@@ -24,7 +24,7 @@ use crate::log::bytes::{len_u64, to_u64};
 use crate::log::errors::damaged;
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_writable, read_head, take_lock,
+    check_writable, hold_folder, read_head, take_lock,
 };
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
 use crate::log::options::{Keeper, LogOptions};
@@ -40,7 +40,7 @@ use crate::log::segment::{
     seal_rotated,
 };
 use crate::log::writer::shared::SharedWriter;
-use crate::log::writer::staging;
+use crate::log::writer::staging::{self, Staging};
 use crate::log::writer::state::WriterState;
 use crate::storage::{Access, FilesystemKind, LockGuard, Storage};
 
@@ -140,7 +140,9 @@ impl LogCopy {
     /// kept for [`Self::take_doubt`].
     pub fn open(dir: &Path, options: LogOptions) -> Result<Self> {
         options.segments.validate()?;
-        let (storage, paths) = (options.storage.clone(), LedgerPaths::new(dir));
+        let paths = LedgerPaths::new(dir);
+        let storage = hold_folder(&options.storage, dir)?;
+        let options = LogOptions { storage: storage.clone(), ..options };
         check_writable(check_folder(&*storage, &paths)?, dir)?;
         check_access(&*storage, dir)?;
         let lock = take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks)?;
@@ -212,8 +214,9 @@ impl LogCopy {
     pub fn create(dir: &Path, options: LogOptions) -> Result<Self> {
         options.segments.validate()?;
         let name = LedgerPaths::new(dir);
-        let (staging, lock) = staging::begin(&name, &options)?;
-        let storage = options.storage.clone();
+        let Staging { paths: staging, storage, lock } =
+            staging::begin(&name, &options, &options.uids.next())?;
+        let options = LogOptions { storage: storage.clone(), ..options };
         let staged = Staged { storage, staging: staging.clone(), name, is_named: false };
         Ok(Self {
             options,
