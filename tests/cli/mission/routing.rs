@@ -169,7 +169,9 @@ fn s25_hundred_workflows_share_a_pool_of_workers() {
     crate::command::wait_until("the server serves", || server.said("serving"));
     let workers: Vec<_> = (0..6).map(worker).collect();
     for worker in workers {
-        worker.end().code(0);
+        // The first ones to find no step end while others still work.
+        let ended = worker.end();
+        assert!(matches!(ended.status.code(), Some(0 | 3)), "{ended:#?}");
     }
     server.signal("INT");
     server.end();
