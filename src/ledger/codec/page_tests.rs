@@ -124,6 +124,11 @@ impl<'de> Deserializer<'de> for Shape<'_> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         self.text.push_str(name);
+        if name == "Text" {
+            // Its forms are in the table of types.
+            let (mut inside, mut text) = (Shapes::default(), String::new());
+            return visitor.visit_enum(Variant { shapes: &mut inside, index: 0, text: &mut text });
+        }
         let (_, asked) = self
             .shapes
             .enums

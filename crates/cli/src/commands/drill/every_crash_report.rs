@@ -50,7 +50,7 @@ pub(crate) struct EveryCrashLine<'a> {
     /// The number of changes of the disk in the run without a crash.
     changes: usize,
     /// How the run without a crash ended, if it was not done: `ended as failed`.
-    ended: Option<&'a str>,
+    without_crash: Option<&'a str>,
     /// The number of repeated executions of steps in flight, over all crashes.
     executed_twice: u64,
     /// The crash that failed.
@@ -91,7 +91,7 @@ impl<'a> EveryCrashLine<'a> {
         Self {
             agents: args.agents.name(),
             changes: crashes.calls,
-            ended: crashes.ending.as_ref().err().map(String::as_str),
+            without_crash: crashes.ending.as_ref().err().map(String::as_str),
             executed_twice: crashes.twice,
             failed: failed.map(|failed| FailedCrashJson {
                 again: repeat_command(failed, args),
@@ -201,7 +201,7 @@ mod tests {
         let lines = text(&crashes, &args()).join("\n");
         assert!(lines.contains("FAILED  without a crash the run ended as failed"), "{lines}");
         assert!(!lines.contains("all checks hold"), "{lines}");
-        assert_eq!(EveryCrashLine::of(&crashes, &args()).ended, Some("ended as failed"));
+        assert_eq!(EveryCrashLine::of(&crashes, &args()).without_crash, Some("ended as failed"));
     }
 
     /// Goal: the report of a failed crash is a failure, and has the command that repeats it.
