@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use plan_ledger::internals::plan::{FAIL, SKIP, VALUE};
 use plan_ledger::{
-    Environment, Error, ErrorKind, Ledger, OpenQuestion, QuestionBody, QuestionSubject, Reply,
-    State, StepNumber, state_hash,
+    Ending, Environment, Error, ErrorKind, Ledger, OpenQuestion, QuestionBody, QuestionSubject,
+    Reply, RunStatus, State, StepNumber, state_hash,
 };
 
 use crate::options::open_ledger;
@@ -39,7 +39,7 @@ pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
     let second = folder.run_to_end(args, "killed", "killed-second", &[])?;
     let whole = folder.run_to_end(args, "whole", "whole", &[])?;
     for child in [&second, &whole] {
-        if !child.status.success() {
+        if !child.is_done() {
             return Err(folder.child_failed(&child.name, child.status));
         }
     }
@@ -48,8 +48,8 @@ pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
         kill_at: StepNumber(kill_at),
         first: first.status,
         at_kill: folder.state_at("killed", found)?,
-        killed: folder.finished_run("killed", &second.name)?,
-        whole: folder.finished_run("whole", &whole.name)?,
+        killed: folder.finished_run("killed", &second)?,
+        whole: folder.finished_run("whole", &whole)?,
     };
     report(&evidence, args)
 }
@@ -58,6 +58,30 @@ pub(super) fn kill_and_resume(args: &DrillArgs) -> Result<Code, Failure> {
 struct Child {
     name: String,
     status: ExitStatus,
+    /// The state after the last answer, if that completed the run.
+    answered: Option<LiveState>,
+}
+
+impl Child {
+    fn is_done(&self) -> bool {
+        self.answered.is_some() || self.status.success()
+    }
+}
+
+/// A live state, as the process that had it reported it.
+struct LiveState {
+    seq: u64,
+    hash: String,
+}
+
+/// What became of the open questions of a run.
+enum Answers {
+    /// None could be answered.
+    None,
+    /// The run continues.
+    Continue,
+    /// The last answer completed the run.
+    Done(LiveState),
 }
 
 /// The name under which the drill answers questions.
@@ -186,27 +210,36 @@ impl DrillFolder {
         };
         for round in 2_u32.. {
             let status = self.child(args, ledger, &name, more)?;
-            if status.code() != Some(waits) || self.answer(ledger, &outputs)? == 0 {
-                return Ok(Child { name, status });
+            if status.code() != Some(waits) {
+                return Ok(Child { name, status, answered: None });
             }
-            name = format!("{child}-{round}");
+            match self.answer(ledger, &outputs)? {
+                Answers::Continue => name = format!("{child}-{round}"),
+                Answers::None => return Ok(Child { name, status, answered: None }),
+                Answers::Done(state) => return Ok(Child { name, status, answered: Some(state) }),
+            }
         }
         Err(Failure::Rejected("the plan asks questions without end".to_owned()))
     }
 
-    /// Answers all open questions of a ledger. Returns how many there were.
-    fn answer(&self, ledger: &str, outputs: &CannedOutputs) -> Result<usize, Failure> {
+    /// Answers all open questions of a ledger.
+    fn answer(&self, ledger: &str, outputs: &CannedOutputs) -> Result<Answers, Failure> {
         let handle = open(&self.ledger(ledger))?;
-        let mut answered = 0;
+        let mut answers = Answers::None;
         let state = handle.state()?;
         for open in handle.questions()? {
             if let Some(reply) = reply_to(&state, &open, outputs) {
                 handle.answer(open.id, reply)?;
-                answered += 1;
+                answers = Answers::Continue;
             }
         }
+        let state = handle.state()?;
+        if state.run_named(RUN).is_some_and(|run| run.status == RunStatus::Ended(Ending::Done)) {
+            answers =
+                Answers::Done(LiveState { seq: state.seq, hash: state_hash(&state).to_string() });
+        }
         handle.close()?;
-        Ok(answered)
+        Ok(answers)
     }
 
     /// Runs this binary on the plan and waits for its end.
@@ -280,14 +313,19 @@ impl DrillFolder {
     }
 
     /// A ledger at the end of its run, and the live state that its last process reported.
-    fn finished_run(&self, ledger: &str, child: &str) -> Result<FinishedRun, Failure> {
-        let summary = self.line(child, "summary")?;
-        let live_seq = self.number(child, "summary", "seq")?;
-        let live_hash = summary.get("state_hash").and_then(Value::as_str).unwrap_or_default();
+    fn finished_run(&self, ledger: &str, child: &Child) -> Result<FinishedRun, Failure> {
+        let (live_seq, live_hash) = match &child.answered {
+            Some(LiveState { seq, hash }) => (*seq, hash.clone()),
+            None => {
+                let summary = self.line(&child.name, "summary")?;
+                let hash = summary.get("state_hash").and_then(Value::as_str).unwrap_or_default();
+                (self.number(&child.name, "summary", "seq")?, hash.to_owned())
+            }
+        };
         let handle = open(&self.ledger(ledger))?;
         let finished = FinishedRun {
             state: handle.state()?,
-            live_hash: live_hash.to_owned(),
+            live_hash,
             replay_hash: state_hash(&handle.state_at(live_seq)?).to_string(),
             executions: executions(&self.tally(ledger))?,
         };
