@@ -146,17 +146,17 @@ steps:
     told.code(0).says(&["drill"]);
 }
 
-/// A small run survives a crash at every change of the disk, with steady and with flaky agents.
 /// Story: the last step of a plan was one that a person does. After the answer the run was done, the next
 /// process found nothing to do, and the drill failed.
 #[test]
 fn drill_completes_a_plan_whose_last_step_a_person_does() {
     let place = Place::new();
-    place.write("plan.yaml", "steps: [{id: draft}, {id: sign, after: [draft], gate: person}]");
+    place.write("plan.yaml", "steps: [{id: draft}, {id: sign, after: [draft], owner: human}]");
     let ended = drill(&place, "plan.yaml", &[]).code(0).says(&["all checks hold"]);
     assert!(ended.out.contains("ok      replay equals live state: "), "{}", ended.out);
 }
 
+/// A small run survives a crash at every change of the disk, with steady and with flaky agents.
 #[test]
 fn sweep_small_plan_survives_every_crash() {
     let place = Place::new();

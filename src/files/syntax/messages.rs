@@ -125,7 +125,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// The words of other plan formats for a field, without case and separators. The first field that
 /// the place has is meant.
-const MEANT: [(&[&str], &[&str]); 21] = [
+const MEANT: [(&[&str], &[&str]); 22] = [
     (
         &[
             "dependson",
@@ -152,12 +152,12 @@ const MEANT: [(&[&str], &[&str]); 21] = [
             "prompt",
             "instructions",
             "task",
-            "summary",
             "objective",
             "purpose",
         ],
-        &["goal", "title"],
+        &["goal"],
     ),
+    (&["summary"], &["goal", "title"]),
     (
         &[
             "criteria",

@@ -5,6 +5,7 @@
 //! - [`Metrics`] is a pure fold of the records. Trust and budgets are read from the state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
@@ -369,15 +370,28 @@ impl Projection for Metrics {
 
 #[doc(hidden)]
 impl LedgerView {
-    /// The sum of the metrics of all runs that a state has.
+    /// The sum of the metrics of all runs that a state has, also of those of which it has only a summary.
+    /// Without summaries nothing is replayed. Runs that ended before the first record are not counted.
     ///
     /// # Errors
     /// As [`crate::Ledger::metrics`].
     pub fn metrics_of_all(&self, state: &State) -> Result<RunMetrics> {
         let counted = store::project::<Metrics>(&self.reader, state.seq)?.value;
-        let mut runs = state.runs.values();
-        let mut sum = runs.next().map(|run| counted.of(run)).unwrap_or_default();
-        runs.for_each(|run| sum.add(&counted.of(run)));
+        let mut sum = RunMetrics::default();
+        let mut add = |run: &Run| sum.add(&counted.of(run));
+        state.runs.values().for_each(&mut add);
+        if !state.summaries.is_empty() {
+            // A run is complete at the record that ended it.
+            self.fold_with(state.seq, &mut |fold, _| {
+                let then = &fold.state;
+                let ended = then.ended.last().filter(|(seq, _)| *seq == then.seq);
+                let run = ended.filter(|(_, id)| state.summaries.contains_key(id));
+                if let Some(run) = run.and_then(|(_, id)| then.runs.get(id)) {
+                    add(run);
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
         Ok(sum)
     }
 

@@ -7,6 +7,7 @@
 //! - A blob that cannot be read is an error; a blob that is missing or damaged is listed as
 //!   missing.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ pub fn archive(
     let prefix = limited(&reader, through)?;
     let (contents, missing_blobs) = contents(&reader, &prefix)?;
     let manifest = manifest(&**storage, &reader, &prefix, &contents, missing_blobs)?;
-    let (temporary, file) = create_beside(&**storage, to, &environment.ids.next_id())?;
+    let (temporary, file) = create_beside(&**storage, to, || environment.ids.next_id())?;
     let made = write(&**storage, &temporary, &*file, &manifest, &contents)
         .and_then(|()| read_back(&temporary, environment))
         .and_then(|()| {
@@ -219,16 +220,25 @@ pub fn archive_environment(path: &Path, environment: &Environment) -> Result<Env
 fn create_beside(
     storage: &dyn Storage,
     to: &Path,
-    random: &Uid,
+    mut random: impl FnMut() -> Uid,
 ) -> Result<(PathBuf, Box<dyn StorageFile>)> {
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", uid_text(random)));
-    let path = to.with_file_name(name);
-    match storage.create(&path) {
-        Ok(file) => Ok((path, file)),
-        Err(error) => Err(Error::io("write the archive", &path, error)),
+    let mut attempts_left = NAME_ATTEMPTS;
+    loop {
+        attempts_left -= 1;
+        let mut name = to.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", uid_text(&random())));
+        let path = to.with_file_name(name);
+        match storage.create(&path) {
+            Ok(file) => return Ok((path, file)),
+            // Of a process that was killed, with the same source of random bytes.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts_left > 0 => {}
+            Err(error) => return Err(Error::io("write the archive", &path, error)),
+        }
     }
 }
+
+/// How many names are tried.
+const NAME_ATTEMPTS: u32 = 8;
 
 /// Rename the temporary file durably.
 fn publish(storage: &dyn Storage, temporary: &Path, to: &Path) -> Result<()> {

@@ -265,21 +265,30 @@ pub(crate) fn publish(
     staging: &LedgerPaths,
     paths: &LedgerPaths,
 ) -> Result<()> {
-    let io = |what: &str, path: &Path, error| Error::io(what, path, error);
+    let failed = |what: &str, path: &Path, error| Error::io(what, path, error);
     let (from, to) = if staging.is_in_place() {
         (staging.log(), paths.log())
     } else {
         (staging.dir().to_owned(), paths.dir().to_owned())
     };
     let parent = to.parent().unwrap_or(Path::new(""));
-    storage.sync_dir(staging.dir()).map_err(|error| io("sync the folder", staging.dir(), error))?;
+    storage
+        .sync_dir(staging.dir())
+        .map_err(|error| failed("sync the folder", staging.dir(), error))?;
     storage.rename(&from, &to).map_err(|error| {
-        // Another process may have created it first.
-        let taken = expect_free(storage, paths.dir()).err().filter(|_| !staging.is_in_place());
-        taken.unwrap_or_else(|| io("rename the ledger", &to, error))
+        // Another process may have created it first. After any other error the name may be this ledger's.
+        let is_taken = !staging.is_in_place()
+            && matches!(
+                error.kind(),
+                io::ErrorKind::AlreadyExists
+                    | io::ErrorKind::DirectoryNotEmpty
+                    | io::ErrorKind::NotADirectory
+            );
+        let taken = if is_taken { expect_free(storage, paths.dir()).err() } else { None };
+        taken.unwrap_or_else(|| failed("rename the ledger", &to, error))
     })?;
     mutant!(LedgerDirEntryUnsynced => return Ok(()));
-    storage.sync_dir(parent).map_err(|error| io("sync the folder", parent, error))
+    storage.sync_dir(parent).map_err(|error| failed("sync the folder", parent, error))
 }
 
 /// Sync a folder in which a ledger is created in place.

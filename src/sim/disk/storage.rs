@@ -165,6 +165,7 @@ impl Storage for SimDisk {
             state.note(call, InjectedKind::LyingSync);
         } else if takes_effect(action.as_ref()) {
             let node = state.find(path)?;
+            state.folder(node)?;
             state.sync(node)?;
         }
         check(action.as_ref())
