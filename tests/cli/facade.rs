@@ -468,7 +468,7 @@ fn replaced_ledger_is_not_read() {
     }
     assert!(ledger.replay(1).is_ok(), "its folder is open");
     // A blob that no record of the other ledger names.
-    let stray = path.join("blob").join("0".repeat(64));
+    let stray = path.join("blob/00").join("0".repeat(64));
     std::fs::create_dir_all(stray.parent().unwrap()).unwrap();
     std::fs::write(&stray, "of the other").unwrap();
     assert_eq!(ledger.collect_blobs().map_or(0, |it| it.blobs), 0);
