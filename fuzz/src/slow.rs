@@ -137,7 +137,8 @@ fn frame(
     for (field, size) in [(4, 4), (8, 8), (16, 8), (32, 2), (34, 1), (36, 2), (38, 2)] {
         hashed.extend_from_slice(&bytes[field..field + size]);
     }
-    hashed.extend_from_slice(blake3::hash(&payload).as_bytes());
+    let Some(covered) = covered(codec, &payload) else { return Err(SlowEnd::Broken) };
+    hashed.extend_from_slice(blake3::hash(covered).as_bytes());
     let link = *blake3::keyed_hash(key, &hashed).as_bytes();
     if number(bytes, 8, 8) != seq || link != stored {
         return Err(SlowEnd::Broken);
@@ -151,4 +152,56 @@ fn frame(
         payload,
         chain: link,
     })
+}
+
+/// The part of a payload that the chain covers; `None` if it is not as its codec says.
+fn covered(codec: u8, payload: &[u8]) -> Option<&[u8]> {
+    if codec != 4 {
+        return Some(payload);
+    }
+    let end = payload.len().checked_sub(4)?;
+    let values_at = end.checked_sub(length(payload, end)?)?;
+    let count_at = values_at.checked_sub(4)?;
+    let count = length(payload, count_at)?;
+    let digests_at = count_at.checked_sub(count.checked_mul(32)?)?;
+    let mut at = values_at;
+    for index in 0..count {
+        let digest = &payload[digests_at + 32 * index..][..32];
+        let begin = at.checked_add(20).filter(|begin| *begin <= end)?;
+        let next = begin.checked_add(length(payload, at)?).filter(|next| *next <= end)?;
+        let (salt, bytes) = (&payload[at + 4..begin], &payload[begin..next]);
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let is_valid = if is_zero(salt) {
+            is_zero(bytes)
+        } else {
+            blake3::hash(&[salt, bytes].concat()).as_bytes() == digest
+        };
+        if !is_valid {
+            return None;
+        }
+        at = next;
+    }
+    (at == end).then(|| &payload[..values_at])
+}
+
+fn length(bytes: &[u8], at: usize) -> Option<usize> {
+    usize::try_from(number(bytes, at, 4)).ok()
+}
+
+/// A payload of codec 4 with one value for each part: erased if its salt is zero.
+#[must_use]
+pub fn detached(mut body: Vec<u8>, values: &[(u8, Vec<u8>)]) -> Vec<u8> {
+    let mut tail = Vec::new();
+    for (salt, bytes) in values {
+        let salt = [*salt; 16];
+        body.extend_from_slice(blake3::hash(&[&salt, bytes.as_slice()].concat()).as_bytes());
+        tail.extend_from_slice(&u32::try_from(bytes.len()).expect("short").to_le_bytes());
+        tail.extend_from_slice(&salt);
+        tail.extend(bytes.iter().map(|byte| if salt == [0; 16] { 0 } else { *byte }));
+    }
+    body.extend_from_slice(&u32::try_from(values.len()).expect("few").to_le_bytes());
+    let size = u32::try_from(tail.len()).expect("short").to_le_bytes();
+    body.extend_from_slice(&tail);
+    body.extend_from_slice(&size);
+    body
 }

@@ -136,8 +136,7 @@ fn check(data: &[u8]) {
     let found =
         verify(&storage, dir, VerifyOptions { check_record: &examine, ..VerifyOptions::DEFAULT })
             .expect("a folder that is a ledger's");
-    let is_harmless =
-        |class| matches!(class, FindingClass::Warning | FindingClass::RecordedLoss);
+    let is_harmless = |class| matches!(class, FindingClass::Warning | FindingClass::RecordedLoss);
     let damages = found.findings.iter().filter(|finding| !is_harmless(finding.class));
     let of = |finding: &VerifyFinding| {
         let first = SPECIMEN.records.iter().find(|record| record.segment == 2).map(|it| it.seq);

@@ -8,7 +8,9 @@ use plan_ledger::internals::format::{
     looks_torn, peek_payload_length,
 };
 use plan_ledger_fuzz::Fields;
-use plan_ledger_fuzz::slow::{SlowEnd, SlowRecord, SlowStart, crc, frame_length, read, seed};
+use plan_ledger_fuzz::slow::{
+    SlowEnd, SlowRecord, SlowStart, crc, detached, frame_length, read, seed,
+};
 
 const START: SlowStart =
     SlowStart { segment: [7; 16], ordinal: 3, genesis: [9; 16], seq: 1, chain: [0; 32] };
@@ -62,7 +64,7 @@ fn written(fields: &mut Fields<'_>) -> Vec<u8> {
     for number in 0..u64::from(fields.u8() % 6) {
         // Mostly the next number, sometimes another one.
         let seq = START.seq + number + u64::from(fields.u8() == 0xFF);
-        let record = NewRecord {
+        let mut record = NewRecord {
             kind: fields.u16(),
             codec: fields.pick(&[Codec::Bincode, Codec::Json, Codec::Raw, Codec::Detached]),
             schema: fields.u16(),
@@ -71,6 +73,18 @@ fn written(fields: &mut Fields<'_>) -> Vec<u8> {
                 fields.bytes(count)
             },
         };
+        // Mostly as the codec says, and sometimes any bytes.
+        if record.codec == Codec::Detached && fields.u8() != 0xFF {
+            let count = fields.u8() % 3;
+            let value = |_| {
+                (fields.u8(), {
+                    let count = usize::from(fields.u8() % 40);
+                    fields.bytes(count)
+                })
+            };
+            let values: Vec<(u8, Vec<u8>)> = (0..count).map(value).collect();
+            record.payload = detached(record.payload, &values);
+        }
         let time = u64::from(fields.u8());
         let stamp = Stamp { seq, time, ordinal: 3, inflight: 1, batch_left: fields.u8().into() };
         let offset = DATA_START + u64::try_from(bytes.len()).expect("a length");
