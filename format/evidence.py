@@ -188,16 +188,18 @@ def power(rows, out):
     out("prune. Its disk records every write and flush. A *cut* keeps all writes before the last flush, and any part")
     out("of those after it, in pieces of 512 or 4096 bytes; the kernel mounts the result. *Checked*: how often a")
     out("promise was compared. *Broken*: cuts after which something acknowledged was missing, `verify` reported")
-    out("damage, or the ledger did not open.\n")
-    out("| file system | cuts | writes | flushes | answers | checked | broken | opened as | seconds |")
-    out("|---|---|---|---|---|---|---|---|---|")
+    out("damage of the log, or the ledger did not open. *Snapshot lost*: without a journal, a removed snapshot")
+    out("returned with blocks of another file; nothing else was missing. *Not mounted*: the kernel gave up the file")
+    out("system, since a block was torn inside; such a cut is repeated with whole blocks.\n")
+    out("| file system | cuts | writes | flushes | answers | checked | broken | snapshot lost | not mounted | opened as | seconds |")
+    out("|---|---|---|---|---|---|---|---|---|---|---|")
     for it in rows:
         openings = ", ".join(f"{count} {name}" for name, count in it["openings"].items())
         out(
             f"| {it['fs']} | {it['cuts']} | {it['writes']} | {it['flushes']} | {it['acks']} | {it['checked']} "
-            f"| {it['broken']} | {openings} | {it['seconds']} |"
+            f"| {it['broken']} | {it['derived']} | {it['unmountable']} | {openings} | {it['seconds']} |"
         )
-    out(f"| **all** | **{sum(it['cuts'] for it in rows)}** | | | | | **{sum(it['broken'] for it in rows)}** | | |")
+    out(f"| **all** | **{sum(it['cuts'] for it in rows)}** | | | | | **{sum(it['broken'] for it in rows)}** | | | | |")
     out("")
 
 

@@ -55,9 +55,9 @@ class Parts(unittest.TestCase):
 
     def test_power_cuts_are_summed(self):
         row = {"fs": "xfs", "cuts": 5, "writes": 9, "flushes": 2, "acks": 7, "checked": 20, "broken": 0,
-               "openings": {"clean": 4, "torn": 1}, "seconds": 3}
+               "unmountable": 1, "derived": 2, "openings": {"clean": 4, "torn": 1}, "seconds": 3}
         text = self.lines(evidence.power, [row, row | {"fs": "ext4", "broken": 1}])
-        self.assertIn("| xfs | 5 | 9 | 2 | 7 | 20 | 0 | 4 clean, 1 torn | 3 |", text)
+        self.assertIn("| xfs | 5 | 9 | 2 | 7 | 20 | 0 | 2 | 1 | 4 clean, 1 torn | 3 |", text)
         self.assertIn("| **all** | **10** | | | | | **1** |", text)
 
     def test_schedules_are_listed_by_test(self):
