@@ -241,13 +241,19 @@ def survivors(pending, loss, chance):
             yield whole
 
 
-def write_disk(base, crashed, recording, parts):
-    """The disk after a cut: all writes before the last flush, and `parts` of those after it."""
-    must("cp", "--sparse=always", "--reflink=auto", base, crashed)
-    disk = os.open(crashed, os.O_RDWR)
-    for entry, start, end in parts:
-        os.pwrite(disk, recording[entry.start + start:entry.start + end], entry.offset + start)
-    os.close(disk)
+PIECE = bytes(64 << 10)
+
+
+def write_disk(covered, crashed, recording, parts):
+    """The disk after a cut: `covered`, the bytes of all writes before the last flush, and `parts` of those after it."""
+    with open(crashed, "wb", buffering=0) as disk:
+        disk.truncate(len(covered))
+        for start in range(0, len(covered), len(PIECE)):
+            piece = covered[start:start + len(PIECE)]
+            if piece != PIECE[:len(piece)]:
+                os.pwrite(disk.fileno(), piece, start)
+        for entry, start, end in parts:
+            os.pwrite(disk.fileno(), recording[entry.start + start:entry.start + end], entry.offset + start)
 
 
 def lines(text):
@@ -354,10 +360,10 @@ def cut(options):
         at_answer = min(bisect.bisect_left(ends, chance.choice(acks)["at"]), len(log) - 1)
         points.append(at_answer if number % 2 else chance.randrange(first, len(log)))
     begun = time.monotonic()
-    base, crashed, mounted = work / "moving.img", work / "crashed.img", work / "after"
-    must("cp", "--sparse=always", work / "base.img", base)
+    crashed, mounted = work / "crashed.img", work / "after"
     mounted.mkdir(exist_ok=True)
-    image = os.open(base, os.O_RDWR)
+    # In memory: no copy of a file with holes can then miss what was just written to it.
+    image = bytearray((work / "base.img").read_bytes())
     applied, broken, promises, unmountable, derived = 0, 0, 0, 0, 0
     openings, losses = collections.Counter(), collections.Counter()
     # In the order of time, so that the writes before the last flush are applied once.
@@ -369,14 +375,14 @@ def cut(options):
         covered = flushes[-1] if flushes else applied
         for entry in log[applied:covered]:
             if entry.kind == WRITE:
-                os.pwrite(image, recording[entry.start:entry.end], entry.offset)
+                image[entry.offset:entry.offset + entry.length] = recording[entry.start:entry.end]
         applied = covered
         pending = [entry for entry in log[applied:point + 1] if entry.kind == WRITE]
         loss = LOSSES[number % len(LOSSES)]
         parts = list(survivors(pending, loss, chance))
         if options.only not in (None, number):
             continue
-        write_disk(base, crashed, recording, parts)
+        write_disk(image, crashed, recording, parts)
         if rows["fs"] == "ext4-without-journal":
             # Without a journal it is not safe to mount before that. 1: errors were corrected.
             checked = run("e2fsck", "-f", "-y", crashed)
@@ -394,7 +400,7 @@ def cut(options):
                 raise SystemExit(f"error: cut {number} at entry {point}, kept {loss}: the disk cannot be mounted")
             unmountable += 1
             loss = "pieces of 4096"
-            write_disk(base, crashed, recording, survivors(pending, loss, chance))
+            write_disk(image, crashed, recording, survivors(pending, loss, chance))
             must(*mount)
         use_state_of(mounted)
         check = Check(mounted, promised, is_pruned=any(ack["what"] == "prune" for ack in promised),
@@ -413,7 +419,6 @@ def cut(options):
             print(f"cut {number} at entry {point}, kept {loss} of {len(pending)} writes:", flush=True)
             for problem in check.problems[:5]:
                 print(f"  {problem}", flush=True)
-    os.close(image)
     if options.lying:
         print(f"{rows['fs']}, a disk that lies about its flushes: {broken} of {options.cuts} cuts were found to lose something")
         return 0 if broken else 1
