@@ -172,6 +172,20 @@ class Failures(Case):
         process.stdout.close()
         self.assertEqual(self.ledger.steps("r"), {"a": "ready"})
 
+    def test_text_that_no_message_can_contain_is_reported_all_the_same(self):
+        """The name of a file may be no valid text. The receipt of a failure must not fail itself."""
+        long = "\N{GRINNING FACE}" * 300_000
+        cases = [ValueError("no file \udce9"), Transient(long, retry_after=0.2), Replan("\udce9"), OSError("\udce9" * 5000)]
+        self.ledger.propose(plan(*({"id": f"s{number}"} for number in range(len(cases)))), "r")
+        for number, error in enumerate(cases):
+            with self.assertRaises(type(error)), self.ledger.claim("r", step=f"s{number}"):
+                raise error
+        outcomes = [event["receipt"]["outcome"] for event in self.records("receipt_recorded")]
+        self.assertEqual([outcome.get("class") for outcome in outcomes], ["deterministic", "transient", None, "transient"])
+        self.assertEqual(outcomes[0]["message"], "ValueError: no file \\udce9")
+        self.assertEqual((outcomes[1]["message"], outcomes[1]["payload"]["retry_after_seconds"]), (long, 1))
+        self.assertEqual(outcomes[2]["reason"], "\\udce9")
+
     def test_receipt_that_the_ledger_rejects_becomes_a_failure(self):
         self.ledger.propose(plan({"id": "a"}), "r")
         with self.ledger.claim("r") as task:

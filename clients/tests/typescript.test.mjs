@@ -138,6 +138,23 @@ place("error becomes a failed receipt with its class", async ({ ledger, receipt 
   assert.equal(receipt().outcome.is, "replan_requested");
 });
 
+place("text that no message can contain is reported all the same", async ({ ledger, records }) => {
+  const long = "\u{1F600}".repeat(300_000);
+  const halved = new Error("x");
+  halved.stack = `${long}.`;
+  const cases = [new RangeError("no file \uDCE9"), new Transient(long, { retryAfter: 0.2 }), new Replan("\uDCE9"), halved];
+  await ledger.propose(plan(...cases.map((_, number) => ({ id: `s${number}` }))), { run: "r" });
+  for (const [number, error] of cases.entries()) {
+    const task = await ledger.claim("r", { step: `s${number}` });
+    await assert.rejects(task.do(() => Promise.reject(error)), (thrown) => thrown === error);
+  }
+  const outcomes = records("receipt_recorded").map((event) => event.receipt.outcome);
+  assert.deepEqual(outcomes.map((each) => each.class), ["deterministic", "transient", undefined, "unknown"]);
+  assert.equal(outcomes[0].message, "RangeError: no file \uFFFD");
+  assert.deepEqual([outcomes[1].message, outcomes[1].payload.retry_after_seconds], [long, 1]);
+  assert.equal(outcomes[2].reason, "\uFFFD");
+});
+
 place("failed step of a loop is tried again, and effects happen once", async ({ ledger, warnings, records }) => {
   await ledger.propose(plan({ id: "a", retry: { max_attempts: 2 } }), { run: "r" });
   const sent = [];

@@ -33,6 +33,14 @@ export function newKey() {
 }
 
 /**
+ * The text without lone surrogates, which a message cannot contain.
+ * @param {string} text
+ */
+export function encodable(text) {
+  return Buffer.from(text).toString();
+}
+
+/**
  * A request as a message without its line end.
  * @param {object} request
  */
@@ -182,7 +190,7 @@ export class Caller {
       return await this.call(receiptRequest(report), { key: report.key, patience: report.patience });
     } catch (error) {
       if (!(error instanceof Rejected)) throw error;
-      const message = `the receipt was rejected: ${error.message}`.slice(0, 2000);
+      const message = encodable(`the receipt was rejected: ${error.message}`.slice(0, 2000));
       report.receipt = { outcome: "failed", class: "deterministic", message };
       report.key = newKey();
       return await this.call(receiptRequest(report), { key: report.key, patience: report.patience });

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 
 import { forgetClaim, keepClaim } from "./claims.js";
 import { Failure, LeaseLost, LedgerError, Rejected, Replan, failureClass } from "./errors.js";
-import { OUTPUT_MAX, newKey } from "./flow.js";
+import { OUTPUT_MAX, encodable, newKey } from "./flow.js";
 import { lineOf } from "./transport.js";
 
 /** @import {Disposition, FailureClass, Json, PlanRequestKind, ReceiptLine, TaskLine} from "./types.d.ts" */
@@ -206,7 +206,7 @@ export class Task {
    * @param {FailureClass} [failure]
    * @param {object} [more]
    * @param {Json} [more.payload]
-   * @param {number} [more.retryAfter] in seconds
+   * @param {number} [more.retryAfter] in seconds, rounded up to whole ones
    * @param {Disposition} [more.disposition]
    * @param {number} [more.money]
    * @param {number} [more.tokens]
@@ -215,11 +215,11 @@ export class Task {
     this.#receipt = {
       outcome: "failed",
       class: failure,
-      message,
+      message: encodable(message),
       payload,
       disposition: disposition ?? null,
       cost: cost(money, tokens),
-      ...(retryAfter === undefined ? {} : { retry_after_seconds: Math.max(0, Math.round(retryAfter)) }),
+      ...(retryAfter === undefined ? {} : { retry_after_seconds: Math.max(0, Math.ceil(retryAfter)) }),
     };
   }
 
@@ -229,7 +229,7 @@ export class Task {
    * @param {{fromStep?: string | null, kind?: PlanRequestKind}} [more]
    */
   replan(reason, { fromStep = null, kind = "replan" } = {}) {
-    this.#receipt = { outcome: "replan_requested", message: reason, from: fromStep, kind };
+    this.#receipt = { outcome: "replan_requested", message: encodable(reason), from: fromStep, kind };
   }
 
   /**
@@ -285,7 +285,8 @@ export class Task {
 
   /** @param {unknown} error */
   #endWith(error) {
-    this.#logTail = (error instanceof Error ? (error.stack ?? "") : String(error)).slice(-LOG_TAIL);
+    // A cut may leave half a character.
+    this.#logTail = encodable((error instanceof Error ? (error.stack ?? "") : String(error)).slice(-LOG_TAIL));
     if (error instanceof Replan) {
       this.replan(error.message, { fromStep: error.fromStep, kind: error.kind });
       return;

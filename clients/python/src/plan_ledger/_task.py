@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import socket
 import time
@@ -173,21 +174,27 @@ class TaskBase:
         money: float = 0.0,
         tokens: int = 0,
     ) -> None:
-        """The step failed. `failure` is a class of failures, by its word or its exception."""
+        """The step failed. `failure` is a class of failures, by its word or its exception.
+
+        `retry_after` is in seconds, and is rounded up to whole ones.
+        """
         word = failure if isinstance(failure, str) else failure.failure_class
         self._receipt = {
-            "outcome": "failed", "class": word, "message": message, "payload": payload,
+            "outcome": "failed", "class": word, "message": _encodable(message), "payload": payload,
             "disposition": disposition, "cost": _cost(money, tokens),
-            **({} if retry_after is None else {"retry_after_seconds": max(0, round(retry_after))}),
+            **({} if retry_after is None else {"retry_after_seconds": max(0, math.ceil(retry_after))}),
         }
 
     def replan(self, reason: str, *, from_step: Optional[str] = None, kind: str = "replan") -> None:
         """The plan should change."""
-        self._receipt = {"outcome": "replan_requested", "message": reason, "from": from_step, "kind": kind}
+        self._receipt = {
+            "outcome": "replan_requested", "message": _encodable(reason), "from": from_step, "kind": kind,
+        }
 
     def _end_with(self, error: BaseException) -> None:
         """An exception left the block of the task."""
-        self._log_tail = "".join(traceback.format_exception(type(error), error, error.__traceback__))[-_LOG_TAIL:]
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self._log_tail = _encodable(trace)[-_LOG_TAIL:]
         if isinstance(error, Replan):
             self.replan(str(error), from_step=error.from_step, kind=error.kind)
             return
@@ -378,6 +385,11 @@ class EffectBase:
         """After the block."""
         if error is None and not self.is_done:
             yield from self._recording("committed")
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, as names of files may contain them: a message cannot."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _cost(money: float, tokens: int) -> dict[str, int]:
