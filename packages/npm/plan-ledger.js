@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Starts the program of the package for this platform.
-import { spawnSync } from "node:child_process";
+// Starts the program of the package for this platform, and ends as it ends.
+import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 
 const name = `@plan-ledger/${process.platform}-${process.arch}`;
@@ -11,6 +11,16 @@ try {
   console.error(`error: the package ${name} is not installed\nhint: reinstall plan-ledger with optional dependencies`);
   process.exit(7);
 }
-const ended = spawnSync(program, process.argv.slice(2), { stdio: "inherit" });
-if (ended.signal) process.kill(process.pid, ended.signal);
-process.exit(ended.status ?? 7);
+const started = spawn(program, process.argv.slice(2), { stdio: "inherit" });
+started.on("error", (error) => {
+  console.error(`error: ${program} cannot be started: ${error.message}`);
+  process.exit(7);
+});
+// A terminal sends Ctrl-C to both, and the program decides when it ends. Other signals reach only this process.
+process.on("SIGINT", () => {});
+for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => started.kill(signal));
+started.on("exit", (code, signal) => {
+  if (signal === null) process.exit(code);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+});
