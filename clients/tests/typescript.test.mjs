@@ -7,7 +7,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -69,8 +69,10 @@ async function until(what, holds) {
 
 /** A process that runs a module with `Ledger` and `folder`, until it has printed a line. */
 async function started(folder, code) {
+  // Temporary files are beside the ledger.
+  const env = { ...process.env, TMPDIR: dirname(folder) };
   const text = `import { Ledger } from ${JSON.stringify(INDEX)};\nconst folder = ${JSON.stringify(folder)};\n${code}`;
-  const child = spawn(process.execPath, ["--input-type=module", "-e", text], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, ["--input-type=module", "-e", text], { env, stdio: ["ignore", "pipe", "inherit"] });
   await new Promise((printed) => child.stdout.once("data", printed));
   return { child, ended: new Promise((done) => child.once("exit", (code, signal) => done({ code, signal }))) };
 }
@@ -261,7 +263,7 @@ place("large output goes by file", async ({ ledger, receipt }) => {
   assert.equal(JSON.parse(readFileSync(rows.artifact, "utf8")).length, 9000);
 });
 
-place("server is started and ends with the client, also if that is killed", async ({ folder, ledger }) => {
+place("server is started and ends with the client, also if that is killed", async ({ base, folder, ledger }) => {
   assert.deepEqual(servers(folder), []);
   await ledger.note("x");
   assert.equal(servers(folder).length, 1);
@@ -275,6 +277,7 @@ place("server is started and ends with the client, also if that is killed", asyn
   child.kill("SIGKILL");
   await ended;
   await until("the server ends", () => servers(folder).length === 0);
+  assert.deepEqual(readdirSync(base), ["l"], "a killed client leaves nothing behind");
 });
 
 place("client keeps no process alive", async ({ folder }) => {

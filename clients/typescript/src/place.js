@@ -6,7 +6,18 @@
  */
 
 import { spawn, spawnSync } from "node:child_process";
-import { accessSync, closeSync, constants, existsSync, mkdtempSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
@@ -87,7 +98,8 @@ export function socketAddress(folder) {
 export class Launcher {
   /** @type {ChildProcess | undefined} */
   #process;
-  #messages = "";
+  /** A file without a name: a client that is killed leaves nothing behind. @type {number | undefined} */
+  #messages;
   #started = 0;
   #folder;
   #program;
@@ -115,14 +127,14 @@ export class Launcher {
   #start() {
     this.#discard();
     const program = findProgram(this.#program);
-    this.#messages = mkdtempSync(join(tmpdir(), "plan-ledger-"));
-    const messages = openSync(join(this.#messages, "stderr"), "w", 0o600);
+    const folder = mkdtempSync(join(tmpdir(), "plan-ledger-"));
+    const messages = (this.#messages = openSync(join(folder, "stderr"), "wx+", 0o600));
+    rmSync(folder, { recursive: true });
     // In a session of its own: Ctrl-C is for the worker, which still has to release its step.
     const started = spawn(program, ["serve", "--ledger", this.#folder, "--until-eof"], {
       stdio: ["pipe", "ignore", messages],
       detached: true,
     });
-    closeSync(messages);
     started.on("error", () => {});
     // Neither the process nor the pipe keeps this process alive.
     started.unref();
@@ -138,14 +150,21 @@ export class Launcher {
    */
   #expectUsefulEnd(ended) {
     if (ended.signalCode !== null || ended.exitCode === 0 || ended.exitCode === 5) return;
-    const message = readFileSync(join(this.#messages, "stderr"), "utf8").trim();
+    const message = this.#message();
     throw new LedgerError(`the server of ${this.#folder} ended with exit code ${ended.exitCode}: ${message}`);
+  }
+
+  /** What the server wrote on standard error. */
+  #message() {
+    if (this.#messages === undefined) return "";
+    const bytes = Buffer.alloc(Math.min(fstatSync(this.#messages).size, 1 << 16));
+    return bytes.toString("utf8", 0, readSync(this.#messages, bytes, 0, bytes.length, 0)).trim();
   }
 
   #discard() {
     this.#process?.stdin?.destroy();
-    if (this.#messages) rmSync(this.#messages, { recursive: true, force: true });
-    this.#messages = "";
+    if (this.#messages !== undefined) closeSync(this.#messages);
+    this.#messages = undefined;
   }
 
   /** Ends the server, if this object started it. */
