@@ -14,7 +14,7 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use plan_ledger::BatchKey;
@@ -292,8 +292,15 @@ fn parse(message: &[u8]) -> Result<Parsed, Failure> {
     Ok((request, key))
 }
 
-/// The limit of connected clients. The ledger needs file descriptors, too: without one a write fails.
+/// The limit of connected clients. The ledger needs file descriptors, too: without one a write fails. Raises the soft
+/// limit of open files, which is often 1,024, as far as the process may.
 fn clients_max() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let (wanted, allowed) = (4 * CONNECTIONS_MAX as u64, limit.maximum.unwrap_or(u64::MAX));
+    if limit.current.is_some_and(|current| current < wanted.min(allowed)) {
+        // If this fails, the lower limit applies.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(allowed)), ..limit });
+    }
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX)
 }

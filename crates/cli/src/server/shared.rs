@@ -16,7 +16,7 @@ use super::waker::Waker;
 
 /// The limit of connected clients, if the process may open four times as many files. Further
 /// clients get the response to try again.
-pub const CONNECTIONS_MAX: usize = 256;
+pub const CONNECTIONS_MAX: usize = 2_048;
 
 pub(super) struct ServerShared<'a> {
     pub(super) ledger: &'a Ledger,
