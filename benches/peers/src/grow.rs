@@ -1,5 +1,6 @@
-//! How costs grow with the length of the log and the size of the plan: a ledger is extended to
-//! several lengths, and opened, folded and used at each of them; each plan size has its own ledger.
+//! How costs grow with the records of the log, the steps of a plan, the runs of a ledger and its open
+//! questions. A ledger is extended to several lengths, or numbers of runs, and opened, folded and used
+//! at each of them; each size of a plan has its own ledger.
 //!
 //! The library judges the commands of real runs, and their records are appended in bulk. At each
 //! snapshot interval the ledger is opened and makes the due snapshot, as in normal use.
@@ -19,7 +20,8 @@ use plan_ledger::internals::ledger::{
 use plan_ledger::internals::log::{Batch, Log, LogOptions};
 use plan_ledger::internals::plan::Proof;
 use plan_ledger::{
-    BackgroundWork, Command, Environment, Json, Ledger, LedgerView, RunId, RunPolicy, State,
+    BackgroundWork, Command, Environment, Json, Ledger, LedgerView, Plan, Reply, RunId, RunPolicy,
+    State,
 };
 
 use crate::Result;
@@ -34,13 +36,22 @@ pub struct Options {
     /// The folder of the ledgers, on the device to measure
     #[arg(long, default_value = "target/peers")]
     folder: PathBuf,
+    /// What grows
+    #[arg(long, value_delimiter = ',', default_value = "lengths,plans,runs,questions")]
+    of: Vec<Of>,
     /// Lengths in records, ascending
     #[arg(long, value_delimiter = ',', default_value = "10000,100000,1000000,10000000")]
     records: Vec<u64>,
     /// Plan sizes in steps
     #[arg(long, value_delimiter = ',', default_value = "100,1000,10000,100000")]
     steps: Vec<u64>,
-    /// Opens at each length
+    /// Numbers of runs, ascending
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000,100000")]
+    runs: Vec<u64>,
+    /// Numbers of open questions
+    #[arg(long, value_delimiter = ',', default_value = "100,1000,10000")]
+    questions: Vec<u64>,
+    /// Opens at each size
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Write all figures to this file, as JSON
@@ -55,11 +66,48 @@ pub struct Options {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// Records of the log.
+    Lengths,
+    /// Steps of one plan.
+    Plans,
+    /// Runs of the ledger; each tenth has not ended.
+    Runs,
+    /// Open questions of one run.
+    Questions,
+}
+
+impl Of {
+    /// The part that makes a ledger of a size.
+    fn maker(self) -> Part {
+        match self {
+            Self::Lengths => Part::Extend,
+            Self::Plans => Part::Begin,
+            Self::Runs => Part::ExtendRuns,
+            Self::Questions => Part::Ask,
+        }
+    }
+
+    fn sizes(self, options: &Options) -> &[u64] {
+        match self {
+            Self::Lengths => &options.records,
+            Self::Plans => &options.steps,
+            Self::Runs => &options.runs,
+            Self::Questions => &options.questions,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Append until the ledger has the first length.
     Extend,
     /// Start a run of a plan with the first size.
     Begin,
+    /// Append until the ledger has so many runs.
+    ExtendRuns,
+    /// Start a run of a plan with so many questions.
+    Ask,
     /// Execute steps, print a line, and wait to be killed.
     Hold,
     Open,
@@ -69,6 +117,8 @@ enum Part {
     StateAt,
     Verify,
     Use,
+    /// Answer open questions.
+    Answer,
 }
 
 /// Names and figures.
@@ -78,6 +128,10 @@ type Figures = Vec<(&'static str, f64)>;
 const STEP: u64 = 4096;
 /// Steps of each run.
 const STEPS: u64 = 400;
+/// Steps of each of many runs.
+const STEPS_OF_MANY: u64 = 4;
+/// One of so many runs is left open.
+const LEFT_OPEN: usize = 10;
 /// Records in a bulk append.
 const BULK: usize = 2_000;
 /// A command leads to fewer events than this. The rest up to a snapshot interval is filled with
@@ -87,9 +141,11 @@ const EVENTS_MAX: u64 = 32;
 const FILLER: u16 = 0x9000;
 /// Reads of random past states at each length, as many as fit into the time.
 const LOOKS: u64 = 300;
-const LOOKING: Duration = Duration::from_secs(30);
+const LOOKING: Duration = Duration::from_secs(10);
 /// Commands of each type at each length.
 const USES: u64 = 60;
+/// Questions that are answered at each size.
+const ANSWERS: usize = 60;
 
 pub fn run(options: &Options) -> Result<()> {
     if let (Some(part), Some(ledger)) = (options.part, &options.ledger) {
@@ -97,6 +153,8 @@ pub fn run(options: &Options) -> Result<()> {
         let figures = match part {
             Part::Extend => extend(ledger, first(&options.records))?,
             Part::Begin => begin(ledger, first(&options.steps))?,
+            Part::ExtendRuns => extend_runs(ledger, first(&options.records))?,
+            Part::Ask => questions(ledger, first(&options.records))?,
             Part::Hold => hold(ledger)?,
             Part::Open => open(ledger)?,
             Part::Replay => replay(ledger)?,
@@ -104,6 +162,7 @@ pub fn run(options: &Options) -> Result<()> {
             Part::StateAt => state_at(ledger)?,
             Part::Verify => verified(ledger)?,
             Part::Use => uses(ledger)?,
+            Part::Answer => answers(ledger)?,
         };
         for (name, figure) in figures {
             println!("{name}\t{figure}");
@@ -112,19 +171,23 @@ pub fn run(options: &Options) -> Result<()> {
     }
     std::fs::create_dir_all(&options.folder)?;
     let folder = tempfile::tempdir_in(&options.folder)?;
-    let mut lengths = Vec::new();
-    let ledger = folder.path().join("long.ledger");
-    for records in &options.records {
-        lengths.push(measured(&ledger, Part::Extend, *records, options)?);
-    }
-    std::fs::remove_dir_all(&ledger)?;
-    let mut plans = Vec::new();
-    for steps in &options.steps {
-        let ledger = folder.path().join(format!("plan-{steps}.ledger"));
-        plans.push(measured(&ledger, Part::Begin, *steps, options)?);
+    let mut report: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for of in &options.of {
+        let name = of.to_possible_value().ok_or("no name")?.get_name().to_owned();
+        let points = report.entry(name).or_default();
+        let ledger = folder.path().join("growing.ledger");
+        for size in of.sizes(options) {
+            // A plan does not grow.
+            if matches!(of, Of::Plans | Of::Questions) && ledger.exists() {
+                std::fs::remove_dir_all(&ledger)?;
+            }
+            points.push(measured(*of, &ledger, *size, options)?);
+        }
+        if ledger.exists() {
+            std::fs::remove_dir_all(&ledger)?;
+        }
     }
     if let Some(path) = &options.json {
-        let report = serde_json::json!({ "lengths": lengths, "plans": plans });
         std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
     }
     Ok(())
@@ -132,8 +195,8 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Create or extend a ledger, and measure it.
 fn measured(
+    of: Of,
     ledger: &Path,
-    make: Part,
     size: u64,
     options: &Options,
 ) -> Result<BTreeMap<String, Vec<f64>>> {
@@ -145,22 +208,25 @@ fn measured(
         Ok(())
     };
     figures.insert("size".to_owned(), vec![as_float(size)]);
-    take(make, &mut figures)?;
+    take(of.maker(), &mut figures)?;
     figures.insert("bytes on disk".to_owned(), vec![as_float(bytes_below(ledger)?)]);
     for _ in 0..options.rounds {
         killed(ledger)?;
         take(Part::Open, &mut figures)?;
     }
     // A long log is folded once, because that takes long enough.
-    let folds = if make == Part::Extend && size > 1_000_000 { 1 } else { options.rounds };
+    let folds = if size > 1_000_000 { 1 } else { options.rounds };
     (0..folds).try_for_each(|_| take(Part::Replay, &mut figures))?;
-    if make == Part::Begin {
+    if of == Of::Plans {
         take(Part::Memory, &mut figures)?;
     }
     take(Part::StateAt, &mut figures)?;
-    (0..folds).try_for_each(|_| take(Part::Verify, &mut figures))?;
+    take(Part::Verify, &mut figures)?;
     (0..options.rounds).try_for_each(|_| take(Part::Use, &mut figures))?;
-    println!("{make:?} {size}: {}", serde_json::to_string(&figures)?);
+    if of == Of::Questions {
+        take(Part::Answer, &mut figures)?;
+    }
+    println!("{of:?} {size}: {}", serde_json::to_string(&figures)?);
     Ok(figures)
 }
 
@@ -238,7 +304,10 @@ fn open(dir: &Path) -> Result<Figures> {
     let (ledger, _) = Ledger::open_with(dir, &Environment::system())?;
     let took = started.elapsed();
     drop(ledger);
-    Ok(vec![("open after a kill, ms", took.as_secs_f64() * 1e3)])
+    Ok(vec![
+        ("open after a kill, ms", took.as_secs_f64() * 1e3),
+        ("peak memory of an open, MiB", mebibytes(memory("VmHWM")?)),
+    ])
 }
 
 fn replay(dir: &Path) -> Result<Figures> {
@@ -250,13 +319,16 @@ fn replay(dir: &Path) -> Result<Figures> {
     if !fold.damage.is_empty() || fold.state.seq == 0 {
         return Err("the ledger is incomplete".into());
     }
-    let mebibytes = |bytes: u64| as_float(bytes) / f64::from(1 << 20);
     Ok(vec![
         ("replay from the start, ms", took * 1e3),
         ("replay, records/s", as_float(fold.records) / took),
         ("memory of the state, MiB", mebibytes(after.saturating_sub(before))),
         ("memory of the replay beyond the state, MiB", mebibytes(most.saturating_sub(after))),
     ])
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    as_float(bytes) / f64::from(1 << 20)
 }
 
 /// The growth of the process by the state.
@@ -267,7 +339,7 @@ fn in_use(dir: &Path) -> Result<Figures> {
     if !fold.damage.is_empty() || fold.state.seq == 0 {
         return Err("the ledger is incomplete".into());
     }
-    Ok(vec![("memory in use, MiB", as_float(grown) / f64::from(1 << 20))])
+    Ok(vec![("memory in use, MiB", mebibytes(grown))])
 }
 
 fn state_at(dir: &Path) -> Result<Figures> {
@@ -329,6 +401,28 @@ fn uses(dir: &Path) -> Result<Figures> {
         ("durable dispatch, p50, us", at_share(dispatching, 500)),
         ("durable receipt, p50, us", at_share(receiving, 500)),
         ("durable append (a variable), p50, us", at_share(appending, 500)),
+        ("peak memory in use, MiB", mebibytes(memory("VmHWM")?)),
+    ])
+}
+
+/// Listing the open questions, and durable answers.
+fn answers(dir: &Path) -> Result<Figures> {
+    let (ledger, _) = Ledger::open_with(dir, &Environment::system())?;
+    let started = Instant::now();
+    let open = ledger.questions()?;
+    let listing = started.elapsed();
+    let mut answering = Vec::new();
+    for question in open.into_iter().take(ANSWERS) {
+        let (answer, by) = ("yes".to_owned(), "bench".to_owned());
+        let shown = question.question.asked.shown;
+        let started = Instant::now();
+        ledger.answer(question.id, Reply { answer, by, note: String::new(), shown })?;
+        answering.push(started.elapsed());
+    }
+    ledger.close()?;
+    Ok(vec![
+        ("list of the questions, ms", listing.as_secs_f64() * 1e3),
+        ("durable answer, p50, us", at_share(answering, 500)),
     ])
 }
 
@@ -344,6 +438,25 @@ fn begin(dir: &Path, steps: u64) -> Result<Figures> {
     Ok(vec![("start of the run, ms", took.as_secs_f64() * 1e3)])
 }
 
+/// Start a run in which that many questions are open, and steps are ready.
+fn questions(dir: &Path, count: u64) -> Result<Figures> {
+    let ledger = Ledger::create(dir, &Environment::system())?;
+    let gate = |number: u64| serde_json::json!({ "id": format!("q{number}"), "gate": { "question": "Go on?" } });
+    let gates = serde_json::json!({ "steps": (0..count).map(gate).collect::<Vec<_>>() });
+    let mut plan = plan(STEPS)?;
+    plan.steps.extend(serde_json::from_value::<Plan>(gates)?.steps);
+    let started = Instant::now();
+    let run = ledger.start_run("questions", &plan, RunPolicy::default())?;
+    let took = started.elapsed();
+    if u64::try_from(ledger.questions()?.len())? != count {
+        return Err("not every question is open".into());
+    }
+    work(&ledger, run)?;
+    ledger.snapshot::<State>()?;
+    ledger.close()?;
+    Ok(vec![("start of the run, ms", took.as_secs_f64() * 1e3)])
+}
+
 /// Judged and folded events that are not yet in the log.
 struct Grower {
     state: State,
@@ -351,6 +464,8 @@ struct Grower {
     bulk: Vec<NewRecord>,
     run: Option<RunId>,
     open: Option<plan_ledger::AttemptToken>,
+    /// Of many small runs: how many there are to be.
+    runs: Option<usize>,
 }
 
 fn extend(dir: &Path, to: u64) -> Result<Figures> {
@@ -358,7 +473,23 @@ fn extend(dir: &Path, to: u64) -> Result<Figures> {
     let mut state = opened_at_interval(dir)?;
     while state.seq < to {
         let next = (state.seq + 1).next_multiple_of(STEP).min(to);
-        Grower::new(dir, state)?.grow(next)?;
+        Grower::new(dir, state, None)?.grow(next)?;
+        state = opened_at_interval(dir)?;
+    }
+    Ok(vec![("time to write, s", started.elapsed().as_secs_f64())])
+}
+
+/// The number of runs, of which a state keeps summaries after many more ended.
+fn runs(state: &State) -> usize {
+    state.runs.len() + state.summaries.len()
+}
+
+fn extend_runs(dir: &Path, to: u64) -> Result<Figures> {
+    let (started, to) = (Instant::now(), usize::try_from(to)?);
+    let mut state = opened_at_interval(dir)?;
+    while runs(&state) < to {
+        let next = (state.seq + 1).next_multiple_of(STEP);
+        Grower::new(dir, state, Some(to))?.grow(next)?;
         state = opened_at_interval(dir)?;
     }
     Ok(vec![("time to write, s", started.elapsed().as_secs_f64())])
@@ -380,18 +511,20 @@ fn opened_at_interval(dir: &Path) -> Result<State> {
 }
 
 impl Grower {
-    fn new(dir: &Path, state: State) -> Result<Self> {
+    fn new(dir: &Path, state: State, runs: Option<usize>) -> Result<Self> {
         let options = LogOptions { stream_rule: RUN_STREAMS, ..log_options() };
         let (log, _) = Log::open(dir, options, now())?;
         let (run, open) = (state.runs.open().next_back(), state.in_flight.keys().next().copied());
-        Ok(Self { state, log, bulk: Vec::new(), run, open })
+        Ok(Self { state, log, bulk: Vec::new(), run, open, runs })
     }
 
     fn grow(mut self, to: u64) -> Result<()> {
-        while self.state.seq + EVENTS_MAX < to {
+        let wanted = self.runs;
+        let has_enough = |state: &State| wanted.is_some_and(|wanted| runs(state) >= wanted);
+        while self.state.seq + EVENTS_MAX < to && !has_enough(&self.state) {
             self.step()?;
         }
-        while self.state.seq < to {
+        while self.state.seq < to && !has_enough(&self.state) {
             let payload = vec![0; 64];
             self.bulk.push(NewRecord { kind: FILLER, codec: Codec::Raw, schema: 1, payload });
             self.state.skip_record(self.state.seq + 1, self.state.time);
@@ -414,7 +547,8 @@ impl Grower {
             (Some(run), None) => dispatch(run),
             (None, None) => {
                 let number = self.state.seq + 1;
-                start(format!("run-{number}"), &plan(STEPS)?)?
+                let steps = if self.runs.is_some() { STEPS_OF_MANY } else { STEPS };
+                start(format!("run-{number}"), &plan(steps)?)?
             }
         };
         let first = self.state.seq + 1;
@@ -427,7 +561,10 @@ impl Grower {
                 .get(run)
                 .is_some_and(|run| run.status == plan_ledger::RunStatus::Running)
         };
-        self.run = self.run.filter(is_open);
+        let is_left = self.runs.is_some()
+            && matches!(command, Command::StartRun { .. })
+            && runs(&self.state).is_multiple_of(LEFT_OPEN);
+        self.run = self.run.filter(|run| is_open(run) && !is_left);
         self.bulk.extend(events.iter().map(encode));
         if self.bulk.len() >= BULK { self.submit() } else { Ok(()) }
     }

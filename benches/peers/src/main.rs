@@ -2,11 +2,13 @@
 //!
 //! `flips` damages one bit of 400 acknowledged records at a time and counts the records that each engine
 //! still serves; `speed` appends records of 256 bytes, and opens and folds them. Every engine has its
-//! default settings, with the strongest durability that it offers for a commit. `limits`, `own` and
-//! `grow` measure the limits of the machine, and how the costs of this engine grow.
+//! default settings, with the strongest durability that it offers for a commit. `limits`, `own`,
+//! `grow` and `claims` measure the limits of the machine, the costs of this engine, how they grow, and
+//! its server.
 //!
 //! No engine is tuned: the comparison shows what a user gets without it.
 
+mod claims;
 mod engine;
 mod flips;
 mod grow;
@@ -50,6 +52,8 @@ enum Command {
     Own(own::Options),
     /// Measure costs by length of the log and size of the plan
     Grow(grow::Options),
+    /// Measure claims and receipts of many clients through a real server
+    Claims(claims::Options),
     /// Execute steps of a plan durably, one at a time; prints the seconds
     Steps { dir: PathBuf, steps: u64 },
     /// Run one measurement of one engine
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Command::Limits(options) => limits::run(&options),
         Command::Own(options) => own::run(&options),
         Command::Grow(options) => grow::run(&options),
+        Command::Claims(options) => claims::run(&options),
         Command::Steps { dir, steps } => steps::run(&dir, steps),
         Command::Measure { peer, options } => {
             let open = |dir: &Path| peer.open(dir);

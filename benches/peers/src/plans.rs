@@ -75,7 +75,12 @@ pub fn now() -> u64 {
 /// A line of `/proc/self/status`, in bytes: `VmRSS` is the resident memory, `VmHWM` its maximum so
 /// far.
 pub fn memory(name: &str) -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    memory_of("self", name)
+}
+
+/// The same of another process.
+pub fn memory_of(process: &str, name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or("no such line")?;
     let kibibytes: u64 = line.trim_matches([':', ' ', '\t', 'k', 'B']).parse()?;
     Ok(kibibytes << 10)

@@ -88,6 +88,8 @@ impl Row {
             // It differs only in reading.
             _ if candidate.peer == Some(Peer::PlanLedgerTrusting) => self.work == Work::Replay,
             Work::Pipeline => candidate.peer == Some(Peer::PlanLedger),
+            // It does not sync, so it is no peer, and it takes longest.
+            Work::Bytes if candidate.peer == Some(Peer::Sled) => false,
             Work::Reopen | Work::Replay | Work::Bytes => candidate.peer != Some(Peer::Bare),
             _ => true,
         }
