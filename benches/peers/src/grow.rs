@@ -441,7 +441,7 @@ fn begin(dir: &Path, steps: u64) -> Result<Figures> {
 /// Start a run in which that many questions are open, and steps are ready.
 fn questions(dir: &Path, count: u64) -> Result<Figures> {
     let ledger = Ledger::create(dir, &Environment::system())?;
-    let gate = |number: u64| serde_json::json!({ "id": format!("q{number}"), "gate": { "question": "Go on?" } });
+    let gate = |number: u64| serde_json::json!({ "id": format!("q{number}"), "gate": { "question": "Continue?" } });
     let gates = serde_json::json!({ "steps": (0..count).map(gate).collect::<Vec<_>>() });
     let mut plan = plan(STEPS)?;
     plan.steps.extend(serde_json::from_value::<Plan>(gates)?.steps);
