@@ -141,7 +141,7 @@ def main():
     words.add_argument("--clients", type=int, default=64)
     words.add_argument("--seconds", type=float, default=3.0)
     words.add_argument("--steps", type=int, default=100_000, help="steps of the plan")
-    words.add_argument("--tool-steps", type=int, default=30, help="steps of each client of a tool")
+    words.add_argument("--tool-steps", type=int, default=60, help="steps of each client of a tool")
     words.add_argument("--rates", type=numbers, default=[])
     words.add_argument("--workers", type=numbers, default=[])
     words.add_argument("--folder", type=pathlib.Path, default=ROOT / "target" / "bench")
