@@ -7,7 +7,10 @@
 //! - A decoded plan has the hash of its version, and the same lookup tables as after a fold.
 
 use std::io;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,10 +19,11 @@ use crate::format::{
     Codec, ContentHasher, NewDetached, content_hash, covered_part, detached_digests,
     detached_values, read_detached,
 };
+use crate::log::parallel_map;
 use crate::plan::{
     Account, CompactPlan, ContentHash, FailureSettings, PackedPlan, PackedRun, PauseCause, Plan,
     PlanVersion, Provenance, Queue, ReplanRequest, Review, Run, RunCounters, RunForked, RunId,
-    RunOverview, RunPolicy, RunStatus, Step, StepNumber, Timestamp, canonical,
+    RunOverview, RunPolicy, RunStatus, Step, Timestamp, canonical,
 };
 
 use crate::ledger::codec::detached;
@@ -139,14 +143,11 @@ fn encode_values(run: &Run, out: &mut impl io::Write) -> io::Result<()> {
     put_many(out, &run.estimates)
 }
 
-/// Read a run. `version` reads one version and finds its plan.
-pub(crate) fn decode<'a>(
-    input: &mut Values<'a>,
-    mut version: impl FnMut(&mut Values<'a>) -> io::Result<PlanVersion>,
-) -> io::Result<Run> {
+/// Read a run without the plans of its versions.
+fn decode(input: &mut Values<'_>) -> io::Result<Run> {
     let mut run = input.take::<RunScalars>()?.into_run();
     for _ in 0..input.take::<u64>()? {
-        run.versions.push(version(input)?);
+        run.versions.push(decode_version(input)?);
     }
     run.steps = input.take_many()?;
     run.barriers = input.take_many()?;
@@ -180,13 +181,13 @@ pub(crate) fn decode<'a>(
 
 /// The fields of a version except its plan.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct VersionScalars {
-    pub(crate) hash: ContentHash,
-    pub(crate) reason: String,
-    pub(crate) review: Option<Review>,
-    pub(crate) note: String,
-    pub(crate) provenance: Option<Provenance>,
-    pub(crate) step_count: u32,
+struct VersionScalars {
+    hash: ContentHash,
+    reason: String,
+    review: Option<Review>,
+    note: String,
+    provenance: Option<Provenance>,
+    step_count: u32,
 }
 
 fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result<()> {
@@ -205,18 +206,6 @@ fn encode_version(version: &PlanVersion, out: &mut impl io::Write) -> io::Result
     put_many(out, &version.numbers)
 }
 
-/// The version with this plan.
-pub(crate) fn version_of(
-    scalars: VersionScalars,
-    step_hashes: Vec<ContentHash>,
-    plan: &Arc<CompactPlan>,
-    numbers: Vec<StepNumber>,
-) -> PlanVersion {
-    let VersionScalars { hash, reason, review, note, provenance, step_count } = scalars;
-    let plan = Arc::clone(plan);
-    PlanVersion { hash, reason, review, note, provenance, plan, step_hashes, numbers, step_count }
-}
-
 /// The text of a plan in canonical JSON: the plan without its steps, then each step.
 pub(crate) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
@@ -226,14 +215,30 @@ pub(crate) fn plan_text(plan: &CompactPlan) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The plan that a text encodes.
-pub(crate) fn plan_of(header: &str, steps: &[&str]) -> io::Result<Plan> {
-    let mut plan: Plan = from_json(header)?;
-    if !plan.steps.is_empty() {
+/// How many steps one thread decodes at a time.
+const STEPS_PER_PIECE: usize = 4096;
+
+/// The plan that a text encodes. Its steps are decoded on all processors.
+fn plan_of(header: &str, steps: &[&str]) -> io::Result<CompactPlan> {
+    let header: Plan = from_json(header)?;
+    if !header.steps.is_empty() {
         return Err(invalid("the header of a plan contains steps"));
     }
-    plan.steps = steps.iter().map(|step| from_json::<Step>(step)).collect::<io::Result<_>>()?;
+    let decoded = |steps: &[&str]| {
+        let mut piece = CompactPlan::default();
+        piece.try_extend(steps.iter().map(|step| from_json::<Step>(step)))?;
+        Ok::<_, io::Error>(piece)
+    };
+    let mut plan = CompactPlan::from(header);
+    for piece in parallel_map(processors(), steps.chunks(STEPS_PER_PIECE).collect(), decoded) {
+        plan.append(&piece?);
+    }
+    plan.shrink_to_fit();
     Ok(plan)
+}
+
+fn processors() -> NonZeroUsize {
+    available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// An empty list of steps in a plan's canonical text.
@@ -258,50 +263,67 @@ fn hash_of_text(header: &str, steps: &[&str]) -> Option<ContentHash> {
     Some(ContentHash(text.finish()))
 }
 
-/// Reject a complete plan whose hash is not its version's. A version lacks steps only in the middle
-/// of a batch.
-pub(crate) fn expect_plan(
-    scalars: &VersionScalars,
-    steps: usize,
-    hash: ContentHash,
-) -> io::Result<()> {
-    let count = u32::try_from(steps).unwrap_or(u32::MAX);
-    if count == scalars.step_count && hash != scalars.hash {
-        return Err(invalid("a plan differs from its hash"));
-    }
-    Ok(())
+/// A version whose plan is not known yet.
+fn decode_version(input: &mut Values<'_>) -> io::Result<PlanVersion> {
+    let VersionScalars { hash, reason, review, note, provenance, step_count } = input.take()?;
+    Ok(PlanVersion {
+        hash,
+        reason,
+        review,
+        note,
+        provenance,
+        plan: Arc::default(),
+        step_hashes: input.take()?,
+        numbers: input.take()?,
+        step_count,
+    })
 }
 
-fn unpack_version(
-    input: &mut Values<'_>,
-    plan: Option<&Arc<PackedPlan>>,
-) -> io::Result<PlanVersion> {
-    let scalars: VersionScalars = input.take()?;
-    let step_hashes: Vec<ContentHash> = input.take()?;
-    let count = u64::try_from(step_hashes.len()).unwrap_or(u64::MAX);
-    let plan = plan.filter(|plan| plan.key == (scalars.hash, count));
-    let plan = plan.ok_or_else(|| invalid("a version has no plan"))?;
-    let plan = unpack_plan(plan, &scalars)?;
-    Ok(version_of(scalars, step_hashes, plan, input.take_many()?))
+/// The plan of a version, and whether it has the version's hash.
+struct UnpackedPlan {
+    plan: Arc<CompactPlan>,
+    has_own_hash: bool,
 }
 
-fn unpack_plan<'a>(
-    packed: &'a PackedPlan,
-    scalars: &VersionScalars,
-) -> io::Result<&'a Arc<CompactPlan>> {
+fn unpack_plan(packed: &PackedPlan) -> io::Result<UnpackedPlan> {
     if let Some(plan) = packed.plan.get() {
-        return Ok(plan);
+        return Ok(UnpackedPlan { plan: Arc::clone(plan), has_own_hash: true });
     }
     let text = decompress(&packed.bytes)?;
     let mut input = Values::new(&text);
     let (header, steps) = input.take::<(&str, Vec<&str>)>()?;
-    let plan = plan_of(header, &steps)?;
     expect_end(&mut input)?;
-    // Text with this hash is the text of the plan with this hash.
-    if hash_of_text(header, &steps) != Some(scalars.hash) {
-        expect_plan(scalars, steps.len(), plan_hash(&plan))?;
+    let (hash, count) = packed.key;
+    if u64::try_from(steps.len()) != Ok(count) {
+        return Err(invalid("a plan lacks steps, or has too many"));
     }
-    Ok(packed.plan.get_or_init(|| Arc::new(plan.into())))
+    let plan = plan_of(header, &steps)?;
+    // Text with this hash is the text of the plan with this hash.
+    let has_own_hash =
+        hash_of_text(header, &steps) == Some(hash) || plan_hash(&plan.decode()) == hash;
+    Ok(UnpackedPlan { plan: Arc::new(plan), has_own_hash })
+}
+
+/// Give a version its plan. A version lacks steps only in the middle of a batch, and then the hash
+/// is not that of its plan.
+fn set_plan(
+    version: &mut PlanVersion,
+    packed: &PackedPlan,
+    unpacked: UnpackedPlan,
+) -> io::Result<()> {
+    let steps = version.step_hashes.len();
+    if packed.key != (version.hash, u64::try_from(steps).unwrap_or(u64::MAX)) {
+        return Err(invalid("a version has no plan"));
+    }
+    let is_complete = u32::try_from(steps).unwrap_or(u32::MAX) == version.step_count;
+    if is_complete && !unpacked.has_own_hash {
+        return Err(invalid("a plan differs from its hash"));
+    }
+    version.plan = match unpacked {
+        UnpackedPlan { plan, has_own_hash: true } => Arc::clone(packed.plan.get_or_init(|| plan)),
+        UnpackedPlan { plan, .. } => plan,
+    };
+    Ok(())
 }
 
 /// Whether the bytes of a run have the run's hash.
@@ -313,25 +335,31 @@ fn has_hash(packed: &PackedRun, bytes: &[u8]) -> bool {
     ContentHash(content_hash(covered_part(Codec::Detached, bytes))) == packed.hash
 }
 
+/// From this many bytes on, the plans of a run are decoded on a thread of their own.
+const LARGE_PLANS: usize = 256 << 10;
+
 /// Decode a packed run.
 ///
 /// # Errors
 /// The reason why the bytes do not encode the run with this hash.
 pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
-    let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
-    let run = |body: &[u8]| {
-        let mut input = Values::new(body);
-        let mut plans = packed.plans.iter();
-        let run = decode(&mut input, |input| unpack_version(input, plans.next()))?;
-        expect_end(&mut input)?;
-        Ok::<_, io::Error>(run)
+    let unpack_plans =
+        || packed.plans.iter().map(|plan| unpack_plan(plan)).collect::<io::Result<Vec<_>>>();
+    let missing = packed.plans.iter().filter(|plan| plan.plan.get().is_none());
+    let (run, plans) = if missing.map(|plan| plan.bytes.len()).sum::<usize>() < LARGE_PLANS {
+        (unpack_run(packed), unpack_plans())
+    } else {
+        std::thread::scope(|scope| {
+            let plans = scope.spawn(unpack_plans);
+            (unpack_run(packed), plans.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })
     };
-    if !has_hash(packed, &bytes) && !mutant!(RunHashUnchecked) {
-        return Err("its bytes do not have its hash".to_owned());
+    let (mut run, plans) = (run?, plans.map_err(|error| error.to_string())?);
+    let mut plans = packed.plans.iter().zip(plans);
+    for version in &mut run.versions {
+        let (packed, unpacked) = plans.next().ok_or("a version has no plan")?;
+        set_plan(version, packed, unpacked).map_err(|error| error.to_string())?;
     }
-    let parts = read_detached(&bytes).ok_or("its detached values do not have their digests")?;
-    let mut run =
-        detached::decode_parts(&parts, |body| run(body).map_err(|error| error.to_string()))?;
     let active = usize::try_from(run.active).ok().and_then(|active| active.checked_sub(1));
     match active.and_then(|active| packed.plans.get(active)) {
         Some(plan) => run.relink(&plan.links),
@@ -341,6 +369,20 @@ pub(crate) fn unpack(packed: &PackedRun) -> Result<Run, String> {
         return Err("its overview differs from its content".to_owned());
     }
     Ok(run)
+}
+
+/// Decode a packed run without the plans of its versions.
+fn unpack_run(packed: &PackedRun) -> Result<Run, String> {
+    let bytes = decompress(&packed.bytes).map_err(|error| error.to_string())?;
+    if !has_hash(packed, &bytes) && !mutant!(RunHashUnchecked) {
+        return Err("its bytes do not have its hash".to_owned());
+    }
+    let parts = read_detached(&bytes).ok_or("its detached values do not have their digests")?;
+    detached::decode_parts(&parts, |body| {
+        let mut input = Values::new(body);
+        let run = decode(&mut input).and_then(|run| expect_end(&mut input).map(|()| run));
+        run.map_err(|error| error.to_string())
+    })
 }
 
 pub(crate) fn expect_end(input: &mut Values<'_>) -> io::Result<()> {
@@ -375,6 +417,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::ledger::snapshot::compression::compress;
+    use crate::plan::StepNumber;
 
     fn parts(json: &str) -> (Plan, String, Vec<String>) {
         let plan: Plan = serde_json::from_str(json).unwrap();
@@ -418,6 +462,45 @@ mod tests {
         assert!(plan_of(r#"{"steps":[]}"#, &[&twice]).is_err());
     }
 
+    /// Goal: the text of a plan has all steps of its version. Story: only a text with the expected
+    /// number of steps was compared with the version's hash, so a shorter text was accepted.
+    #[test]
+    fn plan_text_with_other_steps_than_its_version_is_rejected() {
+        let step = |id: &&str| Step { id: (*id).to_owned(), ..Step::default() };
+        let plan = |ids: &[&str]| Plan { steps: ids.iter().map(step).collect(), ..Plan::default() };
+        let hash = plan_hash(&plan(&["a", "b"]));
+        let mut run = Run::new(RunId(1), "run", RunPolicy::default(), 1);
+        run.versions.push(PlanVersion {
+            hash,
+            reason: String::new(),
+            review: None,
+            note: String::new(),
+            provenance: None,
+            plan: Arc::default(),
+            step_hashes: vec![ContentHash::default(); 2],
+            numbers: Vec::new(),
+            step_count: 2,
+        });
+        let mut bytes = Vec::new();
+        encode(&run, &mut bytes).unwrap();
+        let unpacked = |ids: &[&str]| {
+            let text = plan_text(&plan(ids).into()).unwrap();
+            let text = PackedPlan::new((hash, 2), compress(&text).unwrap());
+            let packed = PackedRun {
+                overview: RunOverview::of(&run),
+                hash: ContentHash(content_hash(covered_part(Codec::Detached, &bytes))),
+                bytes: compress(&bytes).unwrap(),
+                plans: vec![Arc::new(text)],
+                unpack,
+            };
+            unpack(&packed).map(|run| run.versions[0].plan.decode())
+        };
+        assert_eq!(unpacked(&["a", "b"]), Ok(plan(&["a", "b"])));
+        for other in [&[][..], &["a"], &["a", "b", "c"], &["b", "a"]] {
+            assert!(unpacked(other).is_err(), "{other:?}");
+        }
+    }
+
     /// Goal: a run whose queue differs from its lanes is rejected.
     #[test]
     fn queue_that_differs_from_its_lanes_is_rejected() {
@@ -434,9 +517,8 @@ mod tests {
             encode(run, &mut bytes).unwrap();
             bytes
         };
-        let none = |_: &mut Values<'_>| Err(invalid("no version expected"));
         let bytes = encoded(&run);
-        assert!(decode(&mut Values::new(&bytes), none).unwrap().ready().eq([key]));
+        assert!(decode(&mut Values::new(&bytes)).unwrap().ready().eq([key]));
         let (one, two) = (bytes_of(&key), bytes_of(&other));
         let places = bytes.windows(one.len()).enumerate().filter(|(_, window)| *window == one);
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
@@ -444,9 +526,9 @@ mod tests {
         for place in places {
             let mut forged = bytes.clone();
             forged.splice(place..place + one.len(), two.clone());
-            assert!(decode(&mut Values::new(&forged), none).is_err());
+            assert!(decode(&mut Values::new(&forged)).is_err());
         }
         run.lanes.insert((Some("x".to_owned()), BTreeSet::new()), BTreeSet::new());
-        assert!(decode(&mut Values::new(&encoded(&run)), none).is_err());
+        assert!(decode(&mut Values::new(&encoded(&run))).is_err());
     }
 }

@@ -111,13 +111,33 @@ impl CompactPlan {
     /// Appends steps.
     pub(crate) fn extend<'a>(&mut self, steps: impl IntoIterator<Item = &'a Step>) {
         let mut encoder = StepEncoder::default();
-        for step in steps {
-            if self.steps.is_multiple_of(BLOCK) {
-                self.begins.push(self.bytes.len());
-            }
-            encoder.put(&mut self.bytes, step);
-            self.steps += 1;
+        steps.into_iter().for_each(|step| self.push(&mut encoder, step));
+    }
+
+    /// Appends steps that are decoded one at a time, up to the first error.
+    pub(crate) fn try_extend<E>(
+        &mut self,
+        steps: impl IntoIterator<Item = Result<Step, E>>,
+    ) -> Result<(), E> {
+        let mut encoder = StepEncoder::default();
+        steps.into_iter().try_for_each(|step| step.map(|step| self.push(&mut encoder, &step)))
+    }
+
+    fn push(&mut self, encoder: &mut StepEncoder, step: &Step) {
+        if self.steps.is_multiple_of(BLOCK) {
+            self.begins.push(self.bytes.len());
         }
+        encoder.put(&mut self.bytes, step);
+        self.steps += 1;
+    }
+
+    /// Appends the steps of another plan. The own steps fill their blocks.
+    pub(crate) fn append(&mut self, other: &Self) {
+        debug_assert!(self.steps.is_multiple_of(BLOCK), "the next step begins a block");
+        let end = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.begins.extend(other.begins.iter().map(|begin| end + begin));
+        self.steps += other.steps;
     }
 
     /// Releases spare capacity once the plan is complete.

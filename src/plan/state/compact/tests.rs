@@ -106,3 +106,21 @@ proptest! {
         }
     }
 }
+
+/// Goal: a plan that is put together from pieces equals the plan that was encoded at once.
+#[test]
+fn appended_pieces_equal_the_whole_plan() {
+    let step = |number: usize| Step { id: format!("s{number}"), ..of(&full()) };
+    let steps: Vec<Step> = (0..45).map(step).collect();
+    let whole = CompactPlan::from(Plan { steps: steps.clone(), ..Plan::default() });
+    for size in [8, 16, 40, 48] {
+        let mut plan = CompactPlan::default();
+        for piece in steps.chunks(size) {
+            let mut other = CompactPlan::default();
+            other.try_extend(piece.iter().cloned().map(Ok::<_, ()>)).unwrap();
+            plan.append(&other);
+        }
+        assert!(plan == whole, "{size}");
+        assert!((0..45).all(|place| plan.step(place) == whole.step(place)), "{size}");
+    }
+}
