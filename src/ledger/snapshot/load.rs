@@ -102,6 +102,10 @@ impl<P: Projection> UncheckedSnapshot<P> {
         Some(Self { name, value, header })
     }
 
+    pub(crate) fn value(&self) -> &P {
+        &self.value
+    }
+
     pub(crate) fn has_name(&self, name: &SnapshotName) -> bool {
         self.name == *name
     }

@@ -1,5 +1,6 @@
 //! Reads the newest snapshot of the state on a second thread while the log is recovered: neither
-//! needs the other until both are done.
+//! needs the other until both are done. It also unpacks the newest open run, which the records after
+//! the snapshot most probably are about.
 //!
 //! Invariants:
 //! - The result is used only if it fits the recovered log and is the snapshot that the regular read
@@ -27,7 +28,9 @@ impl Prefetch {
             return Self(None);
         }
         let (storage, dir) = (environment.storage.clone(), dir.to_owned());
-        let work = move || UncheckedSnapshot::newest(SnapshotFolder::of(&*storage, &dir));
+        let work = move || {
+            UncheckedSnapshot::newest(SnapshotFolder::of(&*storage, &dir)).filter(has_valid_run)
+        };
         Self(std::thread::Builder::new().name("newest-snapshot".to_owned()).spawn(work).ok())
     }
 
@@ -35,6 +38,12 @@ impl Prefetch {
     pub(crate) fn wait(mut self) -> Option<UncheckedSnapshot<State>> {
         self.0.take()?.join().ok().flatten()
     }
+}
+
+/// Whether the newest open run can be unpacked; it stays unpacked.
+fn has_valid_run(newest: &UncheckedSnapshot<State>) -> bool {
+    let runs = &newest.value().runs;
+    runs.open().next_back().is_none_or(|run| runs.get(&run).is_some())
 }
 
 impl Drop for Prefetch {
