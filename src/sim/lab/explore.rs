@@ -107,6 +107,21 @@ pub fn explore(
     scope: &ExploreScope,
     watch: ExploreWatch<'_>,
 ) -> Result<ExploreReport, FailingCase> {
+    explore_images(scope, watch).map(|(report, _)| report)
+}
+
+/// The content hash of an image: all that the next process can observe. It covers neither the history nor
+/// the number of crashes, so that the different images of several explorations can be counted.
+pub type ImageHash = [u8; 16];
+
+/// Explore, and return the hash of each different image that was examined.
+///
+/// # Errors
+/// The same as of [`explore`].
+pub fn explore_images(
+    scope: &ExploreScope,
+    watch: ExploreWatch<'_>,
+) -> Result<(ExploreReport, BTreeSet<ImageHash>), FailingCase> {
     let all = ExploreReport { workloads_all: scope.workloads(), ..ExploreReport::default() };
     let shared = Shared { report: Mutex::new(all), ..Shared::new(scope) };
     std::thread::scope(|threads| {
@@ -117,7 +132,7 @@ pub fn explore(
     let failing = lock(&shared.failing).take();
     match failing {
         Some(failing) => Err(shrink(scope, failing)),
-        None => Ok(*lock(&shared.report)),
+        None => Ok((*lock(&shared.report), std::mem::take(&mut lock(&shared.images)))),
     }
 }
 
@@ -209,6 +224,7 @@ struct Shared<'a> {
     next: AtomicU64,
     is_over: AtomicBool,
     seen: Mutex<BTreeSet<[u8; 16]>>,
+    images: Mutex<BTreeSet<ImageHash>>,
     report: Mutex<ExploreReport>,
     failing: Mutex<Option<FailingCase>>,
 }
@@ -220,6 +236,7 @@ impl<'a> Shared<'a> {
             next: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             seen: Mutex::new(BTreeSet::new()),
+            images: Mutex::new(BTreeSet::new()),
             report: Mutex::new(ExploreReport::default()),
             failing: Mutex::new(None),
         }
@@ -341,14 +358,16 @@ impl<'a> Shared<'a> {
         crashes: u8,
         report: &mut ExploreReport,
     ) -> Option<[u8; 32]> {
+        let content = image.digest();
         let mut hasher = ContentHasher::default();
-        hasher.update(&image.digest());
+        hasher.update(&content);
         hasher.update(&model.digest());
         hasher.update(&[crashes]);
         let key = hasher.finish();
         let short = *key.first_chunk::<16>()?;
         let is_new = lock(&self.seen).insert(short);
         if is_new {
+            lock(&self.images).insert(*content.first_chunk()?);
             report.digest.iter_mut().zip(key).for_each(|(sum, byte)| *sum ^= byte);
         }
         is_new.then_some(key)
@@ -401,5 +420,23 @@ mod tests {
         let counts = |report: &ExploreReport| ExploreReport { digest: [0; 32], ..*report };
         assert_eq!(counts(&forward), counts(&backward));
         assert!(forward.distinct_third > 0, "{forward:?}");
+    }
+
+    /// Goal: an image has one hash, whatever device and history led to it, so that two explorations can be
+    /// counted together.
+    #[test]
+    fn equal_images_of_two_devices_have_one_hash() {
+        let images = |device| {
+            let scope = ExploreScope { ops: 0, device, ..ExploreScope::FULL };
+            explore_images(&scope, &|_| ControlFlow::Continue(())).unwrap()
+        };
+        let (report, atomic) = images(Profile::AtomicSector);
+        let (_, torn) = images(Profile::Psow512);
+        let count = u64::try_from(atomic.len()).unwrap();
+        assert!(count <= report.examined() && count > report.distinct / 2, "{count} of {report:?}");
+        assert_eq!(images(Profile::AtomicSector).1, atomic);
+        // Killed processes and lost names leave the same images on both devices; torn sectors do not.
+        assert!(atomic.intersection(&torn).count() > 10);
+        assert!(torn.difference(&atomic).count() > 0);
     }
 }

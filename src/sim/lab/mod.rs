@@ -27,7 +27,9 @@ pub use every_crash::{
     Crash, CrashCounts, CrashFailure, every_crash, for_each_crash, record_crash_points,
     standard_restarts,
 };
-pub use explore::{ExploreScope, ExploreWatch, explore, explore_one, replay};
+pub use explore::{
+    ExploreScope, ExploreWatch, ImageHash, explore, explore_images, explore_one, replay,
+};
 pub use faults::{FaultCounts, FaultReport, FaultWatch, inject_faults, inject_into};
 pub use model::{Guarantee, Model, Violation};
 pub use op::{Op, workload_name};
