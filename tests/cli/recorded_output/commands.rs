@@ -321,6 +321,8 @@ fn laboratory() {
         "lab run --ops 0 --jobs 1 --json",
         "lab run --ops 1 --jobs 1 --seed 2 --images 20",
         "lab run --ops 0 --jobs 1 --device psow512 --json",
+        "lab run --ops 0 --jobs 1 --hashes images.txt",
+        "lab run --ops 0 --jobs 1 --hashes missing/images.txt",
         "lab run --ops 0 --jobs 1 --faults 0",
         "lab run --ops 0 --jobs 1 --faults 0 --json",
         "lab run --ops 99",

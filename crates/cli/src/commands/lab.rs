@@ -3,18 +3,23 @@
 //! It runs workloads on a simulated disk, crashes them, and checks that the engine keeps its
 //! guarantees.
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use plan_ledger::Error;
 use plan_ledger::internals::sim::Profile;
 use plan_ledger::internals::sim::lab::{
-    self, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport, SoakReport,
-    explore, replay, soak,
+    self, Case, ExploreReport, ExploreScope, FailingCase, FaultCounts, FaultReport, ImageHash,
+    SoakReport, explore_images, replay, soak,
 };
 
 use crate::output::{Code, Failure, print_line, print_text, progress_bar};
@@ -27,6 +32,7 @@ Examples:
   ledger lab run --ops 3 --minutes 5 --seed 7      for five minutes, in another order
   ledger lab run --ops 1 --faults 1                failing and lying disks as well
   ledger lab run --ops 2 --device psow512          torn sectors contain garbage
+  ledger lab run --ops 2 --hashes images.txt       to count the images of several runs
   ledger lab endure --ops 100000                   one ledger, crashed over and over
   ledger lab replay append+rotate/17,power:but5    replay one case";
 
@@ -71,6 +77,9 @@ struct LabRunArgs {
     /// Also make every disk call of all workloads of this many operations fail, and lie
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=3))]
     faults: Option<u32>,
+    /// Write the hash of each different image to this file, sorted
+    #[arg(long, value_name = "FILE")]
+    hashes: Option<PathBuf>,
     /// Print the figures as JSON Lines
     #[arg(long)]
     json: bool,
@@ -169,6 +178,12 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         device: args.device,
         ..ExploreScope::FULL
     };
+    // First, so that a wrong path does not end a long run.
+    let create = |path| match File::create(path) {
+        Ok(file) => Ok((path, file)),
+        Err(error) => Err(hashes_failed(path, error)),
+    };
+    let hashes = args.hashes.as_deref().map(create).transpose()?;
     let bar = progress_bar(usize::try_from(scope.workloads()).unwrap_or(usize::MAX));
     let limit = args.minutes.map(|minutes| Duration::from_secs(minutes.saturating_mul(60)));
     let is_late = || limit.is_some_and(|limit| start.elapsed() >= limit);
@@ -177,12 +192,15 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         let is_full = args.images.is_some_and(|images| tally.tried() >= images);
         if is_full || is_late() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let explored = explore(&scope, &watch);
+    let explored = explore_images(&scope, &watch);
     bar.finish_and_clear();
-    let tally = match explored {
-        Ok(tally) => tally,
+    let (tally, images) = match explored {
+        Ok(explored) => explored,
         Err(broken) => return report_broken(&broken),
     };
+    if let Some((path, file)) = hashes {
+        write_hashes(file, &images).map_err(|error| hashes_failed(path, error))?;
+    }
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
         print_line(&LabLine::of(&tally, args, seconds))?;
@@ -193,6 +211,19 @@ fn run(args: &LabRunArgs) -> Result<Code, Failure> {
         None => Ok(Code::Success),
         Some(ops) => inject_faults(args, ops, &is_late),
     }
+}
+
+fn hashes_failed(path: &Path, error: io::Error) -> Failure {
+    Failure::Ledger(Error::io("write the hashes", path, error))
+}
+
+/// One hash on a line: the files of several runs can be merged with `sort -mu`, and counted.
+fn write_hashes(file: File, images: &BTreeSet<ImageHash>) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    for hash in images {
+        writeln!(out, "{}", hex(hash))?;
+    }
+    out.flush()
 }
 
 /// Injects failing and lying disks.
