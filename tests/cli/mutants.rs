@@ -5,10 +5,12 @@
 //! selects the mutants: `all`, names separated by commas, or nothing for a sample.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use plan_ledger::internals::sim::mutants::{CHOICE, Mutant, REACHED};
@@ -112,12 +114,12 @@ const SAMPLE_MODULES: &[&str] =
     &["disk_trace", "log_files", "claims", "other_users", "hazards", "facade", "log_fencing"];
 
 /// The test that found each mutant before, `MUTANT TEST` on a line: it runs first, so that most mutants cost
-/// one test. `tests/mutants/run all` writes the list.
+/// one test. `tests/mutants/run all` writes the list. A new mutant gets a line with its test.
 const KILLERS: &str = include_str!("../mutants/killers.txt");
 
-/// The time limit of one module, which takes a minute at most: longer means that the mutant hangs
-/// it. The limit is generous because other work on the machine slows the tests.
-const TIMEOUT: Duration = Duration::from_secs(3600);
+/// The time limit of one module, which takes a minute or two: longer means that the mutant hangs it. The
+/// limit is generous because other work on the machine slows the tests.
+const TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// The result of running modules against one mutant.
 struct Run {
@@ -144,30 +146,101 @@ fn every_mutant_is_killed() {
         "all" => (Mutant::ALL.to_vec(), false),
         names => (names.split(',').map(named).collect(), false),
     };
-    let mut problems = Vec::new();
-    if selection == "all" {
-        let baseline = run_modules(None, ENGINE);
-        problems.extend(baseline.killer.map(|test| format!("without a mutant, {test} fails")));
+    let earlier = Earlier::read();
+    let (problems, killed) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+    let count = |mutant: Mutant, is_killed: bool| {
+        killed.fetch_add(usize::from(is_killed), Ordering::Relaxed);
+        if is_killed == (mutant == Mutant::NoOp) {
+            problems.lock().unwrap().push(format!("{}: {}", mutant.name(), mutant.effect()));
+        }
+    };
+    let (done, open): (Vec<_>, Vec<_>) =
+        mutants.iter().copied().partition(|mutant| earlier.line(*mutant).is_some());
+    for mutant in done {
+        let line = earlier.line(mutant).unwrap();
+        println!("{line}");
+        count(mutant, line.contains(" killed-by="));
     }
-    let mut killed = 0;
-    for mutant in &mutants {
+    let finish = |mutant: Mutant, run: Run| {
+        let line = report_line(mutant, &run);
+        println!("{line}");
+        if run.unrelated.is_empty() {
+            earlier.append(&line);
+        }
+        count(mutant, run.killer.is_some());
+        problems.lock().unwrap().extend(run.unrelated);
+    };
+    // One test for each mutant, on all processors.
+    let (next, rest) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for worker in 0..std::thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            let (next, rest, open, finish) = (&next, &rest, &open, &finish);
+            scope.spawn(move || {
+                while let Some(mutant) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match run_killer(*mutant, worker) {
+                        Some(run) => finish(*mutant, run),
+                        None => rest.lock().unwrap().push(*mutant),
+                    }
+                }
+            });
+        }
+    });
+    // The mutants that no test is known to find, or that it finds no more.
+    for mutant in rest.into_inner().unwrap() {
         let modules = match mutant.hazard() {
             _ if is_sample => SAMPLE_MODULES.to_vec(),
+            "none" => every_module(),
             hazard if hazard.starts_with('P') => PLANS.to_vec(),
             hazard if hazard.starts_with('S') => SERVICE.to_vec(),
-            _ => engine_modules(*mutant),
+            _ => engine_modules(mutant),
         };
-        let mut run = run_against(*mutant, &modules);
-        problems.append(&mut run.unrelated);
-        println!("{}", report_line(*mutant, &run));
-        killed += usize::from(run.killer.is_some());
-        if run.killer.is_some() == (*mutant == Mutant::NoOp) {
-            problems.push(format!("{}: {}", mutant.name(), mutant.effect()));
-        }
+        finish(mutant, run_modules(mutant, &modules));
     }
     let total = mutants.iter().filter(|mutant| **mutant != Mutant::NoOp).count();
-    println!("mutants: total={total} killed={killed}");
+    println!("mutants: total={total} killed={}", killed.into_inner());
+    let problems = problems.into_inner().unwrap();
     assert!(problems.is_empty(), "unexpected results:\n{}", problems.join("\n"));
+}
+
+/// Every module. Without an effect, a mutant must survive all of them: so without a mutant, every test
+/// passes.
+fn every_module() -> Vec<&'static str> {
+    let mut modules = Vec::new();
+    for module in [ENGINE, DERIVED_FILES, ERASURE, STORE, PLANS, SERVICE].concat() {
+        if !modules.contains(&module) {
+            modules.push(module);
+        }
+    }
+    modules
+}
+
+/// The lines of an interrupted run, in the file that `PLAN_LEDGER_MUTANTS_FOUND` names: its mutants are not
+/// run again, and new lines are appended.
+struct Earlier {
+    path: Option<PathBuf>,
+    lines: Vec<String>,
+}
+
+impl Earlier {
+    fn read() -> Self {
+        let path = std::env::var_os("PLAN_LEDGER_MUTANTS_FOUND").map(PathBuf::from);
+        let text = path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        // A line without an end was interrupted.
+        let lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        Self { lines: lines.map(str::to_owned).collect(), path }
+    }
+
+    fn line(&self, mutant: Mutant) -> Option<&str> {
+        let start = format!("mutant: {} ", mutant.name());
+        self.lines.iter().map(String::as_str).find(|line| line.starts_with(&start))
+    }
+
+    fn append(&self, line: &str) {
+        let Some(path) = &self.path else { return };
+        let mut file = File::options().create(true).append(true).open(path).unwrap();
+        // In one call: several threads append.
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
 }
 
 /// Modules that are named here and no longer exist: their filters would match no test.
@@ -211,32 +284,28 @@ fn report_line(mutant: Mutant, run: &Run) -> String {
     format!("mutant: {name} {hazards} {end} passed-before={} seconds={seconds:.1}", run.passed)
 }
 
-/// Run the test that found the mutant before, and the modules if it finds it no more.
-fn run_against(mutant: Mutant, modules: &[&str]) -> Run {
+/// Run the test that found the mutant before; `None` if it finds it no more.
+fn run_killer(mutant: Mutant, worker: usize) -> Option<Run> {
     let killer = |line: &'static str| line.split_once(' ').filter(|(it, _)| *it == mutant.name());
-    if let Some((_, test)) = KILLERS.lines().find_map(killer) {
-        let run = run_each(Some(mutant), &[&[test, "--exact"]]);
-        if run.killer.is_some() {
-            return run;
-        }
-    }
-    run_modules(Some(mutant), modules)
+    let (_, test) = KILLERS.lines().find_map(killer)?;
+    let run = run_each(mutant, worker, &[&[test, "--exact"]]);
+    run.killer.is_some().then_some(run)
 }
 
 /// Run one module after the other until a test fails.
-fn run_modules(mutant: Option<Mutant>, modules: &[&str]) -> Run {
+fn run_modules(mutant: Mutant, modules: &[&str]) -> Run {
     let filters: Vec<String> = modules.iter().map(|module| format!("{module}::")).collect();
     let filters: Vec<[&str; 1]> = filters.iter().map(|filter| [filter.as_str()]).collect();
-    run_each(mutant, &filters.iter().map(<[&str; 1]>::as_slice).collect::<Vec<_>>())
+    run_each(mutant, 0, &filters.iter().map(<[&str; 1]>::as_slice).collect::<Vec<_>>())
 }
 
 /// Run the tests that each of the filters selects, until one fails.
-fn run_each(mutant: Option<Mutant>, filters: &[&[&str]]) -> Run {
+fn run_each(mutant: Mutant, worker: usize, filters: &[&[&str]]) -> Run {
     let start = Instant::now();
     let (unrelated, time) = (Vec::new(), Duration::ZERO);
     let mut run = Run { killer: None, passed: 0, hits: None, unrelated, time };
     for filter in filters {
-        run_selected(mutant, filter, &mut run);
+        run_selected(mutant, worker, filter, &mut run);
         if run.killer.is_some() {
             break;
         }
@@ -246,25 +315,22 @@ fn run_each(mutant: Option<Mutant>, filters: &[&[&str]]) -> Run {
 }
 
 /// Run the selected tests until one fails, the process dies, or the time is up.
-fn run_selected(mutant: Option<Mutant>, filter: &[&str], run: &mut Run) {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants");
+fn run_selected(mutant: Mutant, worker: usize, filter: &[&str], run: &mut Run) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutants").join(worker.to_string());
     fs::create_dir_all(&folder).unwrap();
     let (stderr, reached) = (folder.join("stderr"), folder.join("reached"));
     let _ = fs::remove_file(&reached);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(filter).arg("--test-threads=2").stdout(Stdio::piped());
-    command.stderr(File::create(&stderr).unwrap()).env_remove(CHOICE);
-    command.env(REACHED, &reached);
-    if let Some(mutant) = mutant {
-        command.env(CHOICE, mutant.name());
-    }
+    command.stderr(File::create(&stderr).unwrap());
+    command.env(REACHED, &reached).env(CHOICE, mutant.name());
     let mut child = command.spawn().unwrap();
     let (send, lines) = mpsc::channel();
     let out = BufReader::new(child.stdout.take().unwrap());
     let reading = std::thread::spawn(move || {
         out.lines().map_while(Result::ok).for_each(|line| drop(send.send(line)));
     });
-    let deadline = Instant::now() + TIMEOUT;
+    let (deadline, name) = (Instant::now() + TIMEOUT, filter[0].trim_end_matches("::"));
     let mut is_over = false;
     let killer = loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -278,9 +344,9 @@ fn run_selected(mutant: Option<Mutant>, filter: &[&str], run: &mut Run) {
                 run.passed += usize::from(test.ends_with(" ... ok"));
                 is_over |= line.starts_with("test result: ok");
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => break Some(format!("{}hangs", filter[0])),
+            Err(mpsc::RecvTimeoutError::Timeout) => break Some(format!("{name}::hangs")),
             Err(mpsc::RecvTimeoutError::Disconnected) if is_over => break None,
-            Err(mpsc::RecvTimeoutError::Disconnected) => break Some(format!("{}dies", filter[0])),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break Some(format!("{name}::dies")),
         }
     };
     let _ = child.kill();
@@ -290,7 +356,6 @@ fn run_selected(mutant: Option<Mutant>, filter: &[&str], run: &mut Run) {
     drop(reading);
     let stderr = fs::read_to_string(&stderr).unwrap_or_default();
     if let Some(test) = &killer
-        && let Some(mutant) = mutant
         && !reached.exists()
     {
         run.unrelated.push(format!("{test} fails, but never reached {mutant:?}:\n{stderr}"));

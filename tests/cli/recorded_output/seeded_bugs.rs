@@ -1,50 +1,49 @@
-//! Every mutant (seeded bug), and the test that killed it in the last complete run.
+//! Every mutant (seeded bug), and the test that kills it.
 //!
-//! The names come from `src/sim/mutants.rs`, the tests from `format/EVIDENCE.md`. A newer mutant is
-//! listed with the modules that run against it (`tests/cli/mutants.rs`).
+//! The names come from `src/sim/mutants.rs`, the tests from `tests/mutants/killers.txt`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
 use super::session;
 
-fn source(path: &str) -> String {
-    fs::read_to_string(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)).unwrap()
+fn path(path: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path)
 }
 
-/// Goal: no seeded bug and no test that finds one is lost.
+fn source(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// Goal: no seeded bug and no test that finds one is lost, and each seeded bug has a test that finds it.
 #[test]
 fn seeded_bugs_and_the_tests_that_find_them() {
     let bug = Regex::new(r#"(?m)^    (\w+), "([^"]*)", "[^"]*";$"#).unwrap();
-    let row = Regex::new(r"(?m)^\| (\w+) \| [^|]* \| ([\w:]+) \| *\d* \| `").unwrap();
-    let (mutants, evidence) = (source("src/sim/mutants.rs"), source("format/EVIDENCE.md"));
-    let found_by: BTreeMap<_, _> = row
-        .captures_iter(&evidence)
-        .map(|row| row.extract())
-        .map(|(_, [bug, test])| (bug, test))
-        .collect();
+    let (mutants, killers) = (source("src/sim/mutants.rs"), source("tests/mutants/killers.txt"));
+    let mut found_by: BTreeMap<_, _> =
+        killers.lines().filter_map(|line| line.split_once(' ')).collect();
     let mut text = "# bug, hazards, the test that finds it\n".to_owned();
     for (_, [name, hazards]) in bug.captures_iter(&mutants).map(|bug| bug.extract()) {
-        let test = found_by.get(name).copied();
-        let test = test.map_or_else(|| hunted_in(name, hazards), str::to_owned);
-        writeln!(text, "{name}\t{hazards}\t{test}").unwrap();
+        let test = found_by.remove(name);
+        let is_known = test.map_or(name == "NoOp", is_test);
+        assert!(is_known, "{name}: tests/mutants/killers.txt names no test that exists: {test:?}");
+        writeln!(text, "{name}\t{hazards}\t{}", test.unwrap_or("none, since it has no effect"))
+            .unwrap();
     }
-    assert!(text.lines().count() > 80, "{text}");
+    assert!(found_by.is_empty(), "tests/mutants/killers.txt has no such mutants: {found_by:?}");
+    assert!(text.lines().count() > 100, "{text}");
     session::assert_recorded("seeded-bugs", &text);
 }
 
-/// The list of modules that hunt for a bug which is not in the evidence.
-fn hunted_in(name: &str, hazards: &str) -> String {
-    let derived = ["Snapshot", "Run", "Prune", "Blob"];
-    let list = match hazards {
-        _ if hazards.starts_with('P') => "of plans",
-        _ if hazards.starts_with('S') => "of serving",
-        _ if derived.iter().any(|file| name.contains(file)) => "beside the log first, then all",
-        _ => "all",
-    };
-    format!("not in EVIDENCE.md; hunted in the modules: {list}")
+/// Whether the tests of the program have a test with that path.
+fn is_test(test: &str) -> bool {
+    let Some((module, name)) = test.rsplit_once("::") else { return false };
+    let module = format!("tests/cli/{}", module.replace("::", "/"));
+    let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
+    let text = files.iter().find_map(|file| fs::read_to_string(path(file)).ok());
+    text.is_some_and(|text| text.contains(&format!("fn {name}()")))
 }
