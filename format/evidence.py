@@ -1,20 +1,23 @@
-"""Writes EVIDENCE.md from the output of the laboratory, the flip sweep, the mutants and the fuzz targets.
+"""Writes EVIDENCE.md from the output of the laboratory, the tests, the mutants and the fuzz targets.
 
 Usage:
   evidence.py page FOLDER    write the page from the parts in a folder, all of one commit
   evidence.py digests        put the short runs (JSON Lines on standard input) into the page
   evidence.py check          compare the short runs with those in the page
 
-`format/evidence.sh` calls it. The script copies figures and computes percentages. A part without a file is
+`format/evidence.sh` calls it. The script copies figures, and computes sums and percentages. A part without a file is
 reported as not run.
 """
 
+import heapq
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent / "EVIDENCE.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "format" / "EVIDENCE.md"
 
 
 def read(path):
@@ -24,21 +27,42 @@ def read(path):
         value = json.loads(line) if line.startswith('{"') and line.endswith("}\n") else None
         if value:
             values.append(value)
-        elif not line.startswith("$ "):
+        else:
             text.append(line)
     return values, "".join(text)
+
+
+def different(paths):
+    """How many different hashes sorted files have together."""
+    files = [path.open(encoding="ascii") for path in paths]
+    count, last = 0, None
+    for line in heapq.merge(*files):
+        count += line != last
+        last = line
+    for file in files:
+        file.close()
+    return count
 
 
 def share(part, whole):
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
-def crashes(labs, out):
+def crashes(labs, counts, out):
+    """`counts`: the different images of all runs together, and of each device."""
     out("## Crash images\n")
+    if not labs:
+        out("Not run for this page: `format/evidence.sh crashes devices`.\n")
+        return
     out("All workloads of so many operations (append, batch, flush, rotate, snapshot, reopen, kill, prune) crash")
     out("at every change of the simulated disk. *Images* are disks as they may be after the crash. Of equal images")
     out("one is examined (*distinct*). *All subsets*: the share of crash points at which every subset of the")
-    out("unsynced writes is tried; at the others, all of them, none of them, and samples.\n")
+    out("unsynced writes is tried; at the others, all of them, none of them, and samples. Shorter workloads come first: where")
+    out("not all workloads were run, it is a selection of the longest that is missing.\n")
+    if counts:
+        out(f"**{counts['all']} different images** in all runs together: their content differs, whatever device, history and")
+        out("number of crashes led to them. Of these, each run has (*distinct* images with equal content count once):")
+        out(f"{'; '.join(f'{name} {count}' for name, count in counts.items() if name != 'all')}.\n")
     out("| operations | device | workloads | crash | points | all subsets | images | distinct | seconds |")
     out("|---|---|---|---|---|---|---|---|---|")
     for it in labs:
@@ -98,6 +122,9 @@ ASKS = "disk full inside of a sector"
 
 def lives(all_of, out):
     out("## Long workloads\n")
+    if not all_of:
+        out("Not run for this page: `format/evidence.sh life`.\n")
+        return
     out("One ledger that crashes repeatedly, in operations and in recoveries, is pruned when it is long, and is read")
     out("all the time through a reader that was opened before.\n")
     out("| operations | seed | crashes | records | reads | promises broken | seconds |\n|---|---|---|---|---|---|---|")
@@ -114,20 +141,32 @@ KILLS = re.compile(r"^mutant: (\w+) (\S+) (?:killed-by=(\S+) hits=(\S+)|survived
 
 # Every mutant has one line: the page lists the mutants that were not run.
 MUTANT = re.compile(r'^    (\w+), "[^"]+", "', re.M)
-MUTANTS = pathlib.Path(__file__).resolve().parent.parent / "src" / "sim" / "mutants.rs"
 
 
-def mutants(text, out):
+def found_bugs(kills):
+    """How many seeded bugs were found, how many were run, and the seconds that this took."""
+    bugs = [it for it in kills.values() if it[0] != "NoOp"]
+    return sum(1 for it in bugs if it[2]), len(bugs), sum(float(it[4]) for it in bugs)
+
+
+def source_at(commit, name):
+    """A file at a commit; of the working tree if there is no such commit."""
+    shown = subprocess.run(["git", "show", f"{commit}:{name}"], cwd=ROOT, capture_output=True, text=True)
+    return shown.stdout if shown.returncode == 0 else (ROOT / name).read_text(encoding="utf-8")
+
+
+def mutants(text, commit, out):
     out("## Mutants (seeded bugs)\n")
     kills = {found[0]: found for found in KILLS.findall(text)}
     if not kills:
         out("Not run for this page: `tests/mutants/run all`.")
         return
-    bugs = [it for it in kills.values() if it[0] != "NoOp"]
-    found = sum(1 for it in bugs if it[2])
-    seconds = sum(float(it[4]) for it in bugs)
-    out(f"{found} of {len(bugs)} were found by a test, in {seconds:.0f} seconds.")
-    missing = [name for name in MUTANT.findall(MUTANTS.read_text(encoding="utf-8")) if name not in kills]
+    names = MUTANT.findall(source_at(commit, "src/sim/mutants.rs"))
+    # Several run at once: the order is that of the list.
+    kills = {name: kills[name] for name in sorted(kills, key=lambda it: names.index(it) if it in names else -1)}
+    found, bugs, seconds = found_bugs(kills)
+    out(f"{found} of {bugs} were found by a test, in {seconds:.0f} seconds.")
+    missing = [name for name in names if name not in kills]
     if missing:
         out(f"Not run for this page: {', '.join(missing)}.")
     out("The test that found each mutant, and how often it had reached the mutant (*hits*):\n")
@@ -170,8 +209,9 @@ def runners(rows, out):
     if not rows:
         out("Not run for this page: `format/evidence.sh runner`.\n")
         return
-    out("`ledger drill --every-crash`: the runner, with agents that are simulated too, crashes at each of its writes")
-    out("to a simulated disk and is resumed. Each run must end with the state of the run without a crash.\n")
+    out("`ledger drill --every-crash`: the loop of `ledger run` on a simulated disk, with a simulated clock and simulated")
+    out("workers, which succeed, fail, or are lost (*flaky*). It crashes at each of its writes and is resumed. Each run must end")
+    out("with the state of the run without a crash, and no accepted work may be done twice.\n")
     out("| plan | agents | steps | crash points | lives | holds |\n|---|---|---|---|---|---|")
     for it in rows:
         plan = it["plan"].rpartition("/")[2]
@@ -303,36 +343,134 @@ def check(labs):
     yield from (f"{device}: not run" for device in known)
 
 
+COMMAND = re.compile(r"^\$ (?:\S*/)?(.*)\n", re.M)
+
+
+class Parts:
+    """The parts in a folder, by name. One subject may have several parts: `fuzz-a+b`, `fuzz-c+d`."""
+
+    def __init__(self, folder):
+        self.commit = folder.name
+        hashes = sorted(folder.glob("*.hashes"), key=lambda it: it.stem)
+        # Those of a part that was interrupted do not count.
+        self.hashes = {path.stem: path for path in hashes if path.with_suffix("").exists()}
+        known = [path for path in sorted(folder.iterdir()) if path.suffix not in (".part", ".hashes", ".page")]
+        self.parts = {path.name: read(path) for path in known if path.name != "machine"}
+        self.machine = (folder / "machine").read_text(encoding="utf-8") if (folder / "machine").exists() else ""
+
+    def text(self, name):
+        parts = (text for part, (_, text) in self.parts.items() if part == name or part.startswith(name + "-"))
+        return "".join(COMMAND.sub("", text, 1) for text in parts)
+
+    def values(self, kind):
+        # The short runs have a section of their own.
+        values = (it for name, (values, _) in self.parts.items() if name != "digests" for it in values)
+        return [it for it in values if it["type"] == kind]
+
+    def digests(self):
+        return [it for it in self.parts.get("digests", ([], ""))[0] if it["type"] == "lab"]
+
+    def about(self):
+        """The command of each part, its time, and what was measured where."""
+        for name, (values, text) in self.parts.items():
+            about = next((it for it in values if it["type"] == "part"), {})
+            line = COMMAND.match(text)
+            yield name, {"command": line[1] if line else name, "seconds": None} | about
+
+    def different(self):
+        """The different images of all runs together, and of each."""
+        if not self.hashes:
+            return {}
+        each = {name: different([path]) for name, path in self.hashes.items()}
+        return {"all": different(self.hashes.values())} | each
+
+
+def measured(parts, out):
+    """The parts, their commands, and what was measured where."""
+    about = dict(parts.about())
+    where = {}
+    for name, it in about.items():
+        known = (it.get("program"), it.get("toolchain"), it.get("machine"))
+        where.setdefault(known if all(known) else None, []).append(name)
+    out("## How it was measured\n")
+    for known, names in where.items():
+        which = "All parts" if len(where) == 1 else ", ".join(names)
+        if known:
+            out(f"- {which}: program `{known[0]}` (SHA-256), {known[1]}, {known[2]}")
+        else:
+            out(f"- {which}: {'; '.join(parts.machine.strip().splitlines()) or 'no machine is named'}")
+    out("\n| part | command | seconds |\n|---|---|---|")
+    for name, it in about.items():
+        seconds = "" if it["seconds"] is None else it["seconds"]
+        out(f"| {name} | `{it['command']}` | {seconds} |")
+    out("")
+
+
+def summary(parts, counts, out):
+    """The figures that matter most; a part that was not run has no row."""
+    rows = []
+    labs = [it for it in parts.values("lab") if it["ops"]]
+    if labs:
+        tried, broken = sum(it["tried"] for it in labs), sum(it["broken"] for it in labs)
+        images = f"{counts['all']} different of {tried}" if counts else f"{tried}, different ones not counted"
+        rows.append(("crash images", images, f"{broken} guarantees violated"))
+    kills = {found[0]: found for found in KILLS.findall(parts.text("mutants"))}
+    if kills:
+        found, bugs, _ = found_bugs(kills)
+        rows.append(("seeded bugs", bugs, f"{found} found"))
+    cuts = parts.values("power")
+    if cuts:
+        rows.append(("power cuts below ext4 and xfs", sum(it["cuts"] for it in cuts), f"{sum(it['broken'] for it in cuts)} with a loss"))
+    requests = sum(int(count) for subject, count, what in MEASURED.findall(parts.text("cases")) if (subject, what) == ("histories", "requests"))
+    if requests:
+        rows.append(("requests in histories of answers", requests, "0 violations"))
+    crashed = parts.values("every_crash")
+    if crashed:
+        failed = sum(not it["holds"] for it in crashed)
+        rows.append(("resumed runs of the simulated runner", sum(it["lives"] for it in crashed), f"{failed} plans with another end"))
+    targets = FUZZED.findall(parts.text("fuzz"))
+    if targets:
+        least = min(int(it[3]) for it in targets)
+        rows.append(("runs of fuzz targets", sum(int(it[1]) for it in targets), f"0 crashes; {len(targets)} targets, each {least} seconds or more"))
+    if rows:
+        out("| what | how many | result |\n|---|---|---|")
+        for row in rows:
+            out(f"| {row[0]} | {row[1]} | {row[2]} |")
+        out("")
+
+
 def page(folder):
-    parts = {path.name: read(path) for path in sorted(folder.iterdir()) if path.suffix != ".part"}
-    text = lambda name: parts.get(name, ([], ""))[1]
+    parts = Parts(folder)
+    digests = short_runs(parts.digests()) if parts.digests() else section()[1]
     lines = [
         "# Evidence\n",
         "Results of the long tests of the engine. `format/evidence.sh` writes this page; do not edit it.\n",
-        f"Measured at {'; '.join(text('machine').strip().splitlines())}.\n",
+        f"Measured at commit `{parts.commit}`.\n",
     ]
     out = lines.append
-    values = [value for name, (found, _) in parts.items() if name != "digests" for value in found]
-    lines.append(short_runs(parts["digests"][0]).rstrip() + "\n" if "digests" in parts else section()[1].rstrip() + "\n")
+    counts = parts.different()
+    summary(parts, counts, out)
+    measured(parts, out)
+    lines.append(digests.rstrip() + "\n")
     # A run with faults also prints a line for the workload of no operations.
-    crashes([it for it in values if it["type"] == "lab" and it["ops"]], out)
-    lives([it for it in values if it["type"] == "endured"], out)
-    struck = [it for it in values if it["type"] == "fault"]
+    crashes([it for it in parts.values("lab") if it["ops"]], counts, out)
+    lives(parts.values("endured"), out)
+    struck = parts.values("fault")
     if struck:
-        faults(struck, [it for it in values if it["type"] == "faults"], out)
+        faults(struck, parts.values("faults"), out)
     else:
         out("## Failing and lying disks\n\nNot run for this page: `ledger lab run --faults 1`.\n")
-    flips = text("flips").strip()
+    flips = parts.text("flips").strip()
     out("## Flipped bits\n")
     out(f"```text\n{flips}\n```\n" if flips else "Not run for this page: `cargo run --release --example sweep`.\n")
     out("The same sweep on other logs: `benches/peers/FLIPS.md`.\n")
-    cases(text("cases"), out)
-    runners([it for it in values if it["type"] == "every_crash"], out)
-    power([it for it in values if it["type"] == "power"], out)
-    schedules(text("schedules"), out)
-    mutants(text("mutants"), out)
-    coverage(text("coverage"), out)
-    fuzzed(text("fuzz"), out)
+    cases(parts.text("cases"), out)
+    runners(parts.values("every_crash"), out)
+    power(parts.values("power"), out)
+    schedules(parts.text("schedules"), out)
+    mutants(parts.text("mutants"), parts.commit, out)
+    coverage(parts.text("coverage"), out)
+    fuzzed(parts.text("fuzz"), out)
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

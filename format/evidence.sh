@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Measures the evidence for the checked-out commit and writes EVIDENCE.md.
 #
-#   format/evidence.sh                 every part that this commit lacks: hours
-#   format/evidence.sh crashes fuzz    only these parts
-#   format/evidence.sh digests         only the short runs that CI compares, into the page: a minute
-#   format/evidence.sh check           compare the short runs with the page, as CI does
+#   format/evidence.sh                       every part that this commit lacks: hours
+#   format/evidence.sh crashes fuzz          only these parts
+#   format/evidence.sh page                  only the page, from the parts that there are
+#   COMMIT=1234abcd format/evidence.sh page  the same from the parts of another commit
+#   format/evidence.sh digests               only the short runs that CI compares, into the page: a minute
+#   format/evidence.sh check                 compare the short runs with the page, as CI does
 #
-# A part leaves its output in target/evidence/COMMIT and is not repeated, so the work can be interrupted. OPS,
-# SEED, FUZZ_SECONDS, CUTS and SWEEPS change how much is measured. Every part installs what it needs, and power cuts
-# need root.
+# Each part leaves its output, its command, its time and the program that it measured in target/evidence/COMMIT. It is
+# not repeated, so the work can be interrupted, and done in several calls with other arguments: the page names the
+# arguments of each part. OPS, IMAGES, SEED, FUZZ_SECONDS, CUTS and SWEEPS change how much is measured; LEDGER is a
+# program that was built before. Every part installs what it needs, and power cuts need root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-ops=${OPS:-5} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-600} cuts=${CUTS:-400} sweeps=${SWEEPS:-all}
+ops=${OPS:-5} images=${IMAGES:-6000000} seed=${SEED:-1} seconds=${FUZZ_SECONDS:-600} cuts=${CUTS:-400} sweeps=${SWEEPS:-all}
 devices='atomic-sector ordered-append psow512 psow4096'
 ledger=${LEDGER:-target/release/ledger}
 
@@ -25,14 +28,28 @@ digests() {
   done
 }
 
+parts=("$@")
 case "${1:-}" in
   check | digests)
-    build
-    digests | python3 format/evidence.py "$1"
-    exit
+    if (($# == 1)); then
+      build
+      digests | python3 format/evidence.py "$1"
+      exit
+    fi
+    ;;
+  page)
+    commit=${COMMIT:-$(git rev-parse --short HEAD)}
+    exec python3 format/evidence.py page "target/evidence/$commit"
+    ;;
+  '')
+    parts=(digests crashes devices life faults flips cases runner power schedules mutants coverage fuzz)
     ;;
 esac
 
+if [ -n "${COMMIT:-}" ] && [ "$(git rev-parse "$COMMIT")" != "$(git rev-parse HEAD)" ]; then
+  echo "$COMMIT is not checked out: only \`page\` can be made of another commit" >&2
+  exit 2
+fi
 if [ -n "$(git status --porcelain -- . ':!format/EVIDENCE.md' ':!tests/mutants/killers.txt')" ]; then
   echo 'the working tree has changes: commit them, so that the page names what was measured' >&2
   exit 2
@@ -42,14 +59,25 @@ folder=target/evidence/$commit
 mkdir -p "$folder"
 build
 
-# A part: the file of its output, and the command.
+# What was measured, where and with what. None of the values has a character that JSON escapes.
+about() {
+  printf '{"type":"part","command":"%s","seconds":%d,"program":"%s","toolchain":"%s","machine":"%s"}\n' \
+    "$1" "$2" "$(sha256sum "$ledger" | cut -c1-16)" "$(rustc --version)" \
+    "$(nproc) processors, $(awk '/MemTotal/ {printf "%.0f GB", $2 / 1e6}' /proc/meminfo), $(uname -sr)"
+}
+
+# part NAME TEXT COMMAND...: the file of its output, the command as the page shows it, and the command.
 part() {
-  local file=$folder/$1
+  local file=$folder/$1 begun=$SECONDS
   [ ! -e "$file" ] || return 0
-  printf '== %s: %s\n' "$1" "${*:2}" >&2
-  { printf '$ %s\n' "${*:2}" && "${@:2}"; } | tee "$file.part"
+  printf '== %s: %s\n' "$1" "$2" >&2
+  "${@:3}" | tee "$file.part"
+  about "$2" "$((SECONDS - begun))" >>"$file.part"
   mv "$file.part" "$file"
 }
+plain() { part "$1" "${*:2}" "${@:2}"; }
+laboratory() { part "$1" "ledger lab ${*:2}" "$ledger" lab "${@:2}"; }
+explore() { laboratory "$1" run "${@:2}" --seed "$seed" --json --hashes "$folder/$1.hashes"; }
 
 # Tests that count what they try; `PLAN_LEDGER_SWEEPS` is their strength.
 cases() {
@@ -68,36 +96,50 @@ runner() {
 }
 
 run() {
+  local device fs targets at pair
   case $1 in
-    digests) digests >"$folder/digests" ;;
-    crashes) part crashes "$ledger" lab run --ops "$ops" --seed "$seed" --json ;;
+    # It is written after each part.
+    page) ;;
+    digests) part digests "format/evidence.sh digests" digests ;;
+    # All workloads of four operations, and some of five until there are enough images. Torn sectors leave images that
+    # the first device cannot have: together the two have more than a million different ones.
+    crashes)
+      explore crashes --ops "$ops" --images "$images"
+      explore crashes-psow512 --ops "$((ops < 4 ? ops : 4))" --device psow512
+      ;;
     devices)
-      for device in ordered-append psow512 psow4096; do
-        part "crashes-$device" "$ledger" lab run --ops 3 --device "$device" --seed "$seed" --json
+      for device in ordered-append psow4096; do
+        explore "crashes-$device" --ops "$((ops < 3 ? ops : 3))" --device "$device"
       done
       ;;
-    life) part life "$ledger" lab endure --ops 100000 --seed "$seed" --json ;;
-    faults) part faults "$ledger" lab run --ops 0 --faults 1 --seed "$seed" --json ;;
-    flips) part flips target/release/examples/sweep --flips 100000 --seed "$seed" ;;
-    cases) part cases cases ;;
-    runner) part runner runner ;;
-    power) LEDGER=$ledger POWER_SEED=$seed part power tests/power/run "$cuts" ;;
-    schedules) part schedules tests/schedules/run ;;
-    mutants) part mutants tests/mutants/run all ;;
-    coverage) part coverage tests/coverage/run ;;
-    fuzz) part fuzz fuzz/run "$seconds" ;;
+    life) laboratory life endure --ops 100000 --seed "$seed" --json ;;
+    faults) laboratory faults run --ops 0 --faults 1 --seed "$seed" --json ;;
+    flips) plain flips target/release/examples/sweep --flips 100000 --seed "$seed" ;;
+    cases) part cases "SWEEPS=$sweeps format/evidence.sh cases" cases ;;
+    runner) part runner "SEED=$seed format/evidence.sh runner" runner ;;
+    power)
+      for fs in ext4 xfs ext4-without-journal; do
+        LEDGER=$ledger POWER_SEED=$seed part "power-$fs" "POWER_SEED=$seed tests/power/run $cuts $fs" tests/power/run "$cuts" "$fs"
+      done
+      ;;
+    schedules) plain schedules tests/schedules/run ;;
+    mutants) plain mutants tests/mutants/run all ;;
+    coverage) plain coverage tests/coverage/run ;;
+    fuzz)
+      targets=(fuzz/corpus/*/)
+      targets=("${targets[@]%/}")
+      targets=("${targets[@]##*/}")
+      # Two at a time, as `fuzz/run` runs them.
+      for ((at = 0; at < ${#targets[@]}; at += 2)); do
+        pair=("${targets[@]:at:2}")
+        plain "fuzz-$(IFS=+ && echo "${pair[*]}")" fuzz/run "$seconds" "${pair[@]}"
+      done
+      ;;
     *) echo "unknown part: $1" >&2 && exit 2 ;;
   esac
 }
 
-parts=("$@")
-((${#parts[@]} > 0)) || parts=(digests crashes devices life faults flips cases runner power schedules mutants coverage fuzz)
-for name in "${parts[@]}"; do run "$name"; done
-{
-  echo "commit $commit"
-  rustc --version
-  echo "$(nproc) processors, $(awk '/MemTotal/ {printf "%.0f GB", $2 / 1e6}' /proc/meminfo), $(uname -sr)"
-  echo "program \`$(sha256sum "$ledger" | cut -c1-16)\` (SHA-256)"
-  echo "arguments OPS=$ops SEED=$seed FUZZ_SECONDS=$seconds CUTS=$cuts SWEEPS=$sweeps"
-} >"$folder/machine"
-python3 format/evidence.py page "$folder"
+for name in "${parts[@]}"; do
+  run "$name"
+  python3 format/evidence.py page "$folder"
+done

@@ -69,8 +69,72 @@ class Parts(unittest.TestCase):
     def test_output_that_is_not_json_is_text(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "part"
-            path.write_text('$ command\n{ not json\n' + json.dumps({"type": "power"}) + "\n")
+            path.write_text('{ not json\n' + json.dumps({"type": "power"}) + "\n")
             self.assertEqual(evidence.read(path), ([{"type": "power"}], "{ not json\n"))
+
+
+class Page(unittest.TestCase):
+    """The page is made of all parts of one commit, in whatever calls and with whatever arguments they were run."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.page, evidence.PAGE = evidence.PAGE, Path(folder.name) / "EVIDENCE.md"
+        self.addCleanup(setattr, evidence, "PAGE", self.page)
+        evidence.PAGE.write_text("# Evidence\n\n" + evidence.SHORT + "\nold digests\n\n## Crash images\n\nold\n")
+        self.folder = Path(folder.name) / "1234abc"
+        self.folder.mkdir()
+
+    def part(self, name, *lines, program="0123456789abcdef"):
+        about = {"type": "part", "command": f"run {name}", "seconds": 7, "program": program,
+                 "toolchain": "rustc 1", "machine": "2 processors"}
+        text = [line if isinstance(line, str) else json.dumps(line) for line in (*lines, about)]
+        (self.folder / name).write_text("\n".join(text) + "\n")
+
+    def made(self):
+        evidence.page(self.folder)
+        return evidence.PAGE.read_text()
+
+    def test_images_that_two_runs_share_count_once(self):
+        (self.folder / "crashes.hashes").write_text("aa\nbb\n")
+        (self.folder / "crashes-psow512.hashes").write_text("bb\ncc\ndd\n")
+        (self.folder / "crashes-interrupted.hashes").write_text("ee\n")
+        run = {"type": "lab", "ops": 4, "seed": 1, "seconds": 3, "workloads": 1, "workloads_all": 1, "broken": 0}
+        run |= dict.fromkeys(("clean", "unacknowledged", "torn", "absent", "asked", "examined"), 1)
+        for key in ("", "_again"):
+            run |= dict.fromkeys((f"points{key}", f"points{key}_whole", f"images{key}", f"distinct{key}"), 1)
+        run |= {"images_third": 1, "distinct_third": 1, "tried": 10, "digest": "0" * 64}
+        self.part("crashes", run | {"device": "atomic-sector"})
+        self.part("crashes-psow512", run | {"device": "psow512"})
+        text = self.made()
+        self.assertIn("| crash images | 4 different of 20 | 0 guarantees violated |", text)
+        self.assertIn("crashes 2; crashes-psow512 3.", text)
+
+    def test_parts_name_their_commands_and_what_they_measured(self):
+        self.part("fuzz-a+b", "a: 5 runs, 1 new inputs, 600 seconds")
+        self.part("fuzz-c", "c: 6 runs, 0 new inputs, 601 seconds")
+        text = self.made()
+        self.assertIn("Measured at commit `1234abc`.", text)
+        self.assertIn("| fuzz-a+b | `run fuzz-a+b` | 7 |", text)
+        self.assertIn("- All parts: program `0123456789abcdef`", text)
+        self.assertIn("| runs of fuzz targets | 11 | 0 crashes; 2 targets, each 600 seconds or more |", text)
+        self.assertIn("| c | 6 | 0 | 601 |", text)
+        self.assertIn("old digests", text)
+        self.part("schedules", "schedules: tickets: 30 random", program="fedcba9876543210")
+        text = self.made()
+        self.assertIn("- fuzz-a+b, fuzz-c: program `0123456789abcdef`", text)
+        self.assertIn("- schedules: program `fedcba9876543210`", text)
+
+    def test_parts_of_an_older_script_name_their_command(self):
+        (self.folder / "crashes").write_text("$ /build/ledger lab run --ops 4\n")
+        (self.folder / "machine").write_text("rustc 1\n2 processors\n")
+        text = self.made()
+        self.assertIn("| crashes | `ledger lab run --ops 4` |  |", text)
+        self.assertIn("- All parts: rustc 1; 2 processors", text)
+
+    def test_part_that_was_interrupted_does_not_count(self):
+        (self.folder / "mutants.part").write_text("mutant: A H1 killed-by=a::b hits=1 passed-before=0 seconds=1.0\n")
+        self.assertIn("Not run for this page: `tests/mutants/run all`.", self.made())
 
 
 unittest.main()
