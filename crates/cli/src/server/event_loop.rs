@@ -296,10 +296,11 @@ fn parse(message: &[u8]) -> Result<Parsed, Failure> {
 /// limit of open files, which is often 1,024, as far as the process may.
 fn clients_max() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let (wanted, allowed) = (4 * CONNECTIONS_MAX as u64, limit.maximum.unwrap_or(u64::MAX));
-    if limit.current.is_some_and(|current| current < wanted.min(allowed)) {
+    let wanted = u64::try_from(4 * CONNECTIONS_MAX).unwrap_or(u64::MAX);
+    let wanted = wanted.min(limit.maximum.unwrap_or(u64::MAX));
+    if limit.current.is_some_and(|current| current < wanted) {
         // If this fails, the lower limit applies.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(allowed)), ..limit });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit });
     }
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).clamp(1, CONNECTIONS_MAX)
