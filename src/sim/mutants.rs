@@ -74,6 +74,14 @@ mutants! {
     DeadBytesFollowCopy, "H store", "bytes of a dropped record stay after the end of the log";
     BlobNotKept, "H store", "a record refers to a blob that the store does not have";
     PartEndUnchecked, "H store", "a segment object that ends inside a slot hides the rest of the slot";
+    BindingIgnored, "H store", "a ledger that is bound to a store is written without it";
+    BindingUnsynced, "H store", "a folder writes to a store before its binding is durable";
+    BoundIgnored, "H store", "a commit is acknowledged while an older one is unshipped beyond the bound";
+    FencedShipperIgnored, "H store", "commits are acknowledged after another process took over";
+    LocalAckForgotten, "H store", "records that a folder acknowledged alone count as never acknowledged";
+    BlobShippedLate, "H store", "a slot is shipped before the blobs to which it refers";
+    UnkeptSegmentPruned, "H store", "a prune removes records that the store does not have yet";
+    LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";
     LedgerDirEntryUnsynced, "H20", "a new ledger is used before its parent folder is synced";

@@ -56,21 +56,26 @@ pub fn bind(
         [&identity.ledger, &identity.genesis].map(|uid| Hex(uid).to_string());
     let file = LedgerFile { format: FORMAT.to_owned(), ledger_uid, genesis_uid, created };
     let name = ObjectName::Ledger.to_string();
-    for unclear in 1.. {
-        let why = match objects.get(&name, None) {
-            Ok(Some(found)) => return check(&found.bytes, identity),
-            Ok(None) => match objects.create(&name, &file.encode()) {
+    let (mut unclear, mut refused) = (0, None);
+    loop {
+        let why = match (objects.get(&name, None), refused.take()) {
+            (Ok(Some(found)), _) => return check(&found.bytes, identity),
+            (Ok(None), None) => match objects.create(&name, &file.encode()) {
                 Ok(_) => return Ok(()),
-                Err(why) => why,
+                // Another process may have been first: look before the answer counts as unclear.
+                Err(why) => {
+                    refused = Some(why);
+                    continue;
+                }
             },
-            Err(why) => why,
+            (Ok(None), Some(why)) | (Err(why), _) => why,
         };
+        unclear += 1;
         if !retry(unclear) {
             let message = format!("the store does not answer: {why}");
             return Err(Error::new(ErrorKind::Io, message).at_path(name.as_ref()));
         }
     }
-    unreachable!("the loop ends with a result")
 }
 
 /// The ledger to which a prefix is bound; `None` if there is none. `retry` is as for [`bind`].

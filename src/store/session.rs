@@ -89,8 +89,10 @@ struct Run<'s, 'a> {
     found: Option<CheckedSlot>,
     fault: Option<SlotFault>,
     own: Option<EncodedSlot>,
-    /// The number of unclear answers so far.
+    /// The number of unclear answers since the last progress.
     unclear: u32,
+    /// Why the last create was unclear. A look at the name may show what became of it.
+    create_unclear: Option<Unclear>,
 }
 
 impl std::fmt::Debug for StoreSession<'_> {
@@ -151,15 +153,13 @@ impl StoreSession<'_> {
         let mut unclear = 0;
         loop {
             let Err(why) = self.objects.create(name, bytes) else { return Ok(()) };
-            self.ask_again(&mut unclear, &why)?;
-            match self.objects.get(name, None) {
-                Ok(Some(found)) if found.bytes == bytes => return Ok(()),
-                Ok(Some(_)) => {
+            match self.get(name, &mut unclear)? {
+                Some(found) if found.bytes == bytes => return Ok(()),
+                Some(_) => {
                     let message = "another object has this name";
                     return Err(Error::new(ErrorKind::Corrupt, message).at_path(name.as_ref()));
                 }
-                Ok(None) => {}
-                Err(why) => self.ask_again(&mut unclear, &why)?,
+                None => self.ask_again(&mut unclear, &why)?,
             }
         }
     }
@@ -258,6 +258,12 @@ impl HeldStore {
         if let StoreCall::Fenced(first_seq) = self.keeper.call() {
             return Err(fenced(first_seq));
         }
+        if let Err(fault) = slot.continues(self.end.place.as_ref()) {
+            let message = format!("these records cannot follow those in the store: {fault}");
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("export the ledger, and import it into a new one")
+                .at_seq(slot.header().first_seq));
+        }
         if !self.keeper.start(slot.facts()) {
             let message = format!(
                 "expected a slot for record {}, found one for record {}",
@@ -306,7 +312,8 @@ impl HeldStore {
 
 impl<'s, 'a> Run<'s, 'a> {
     fn new(session: &'s StoreSession<'a>, end: StoreEnd) -> Self {
-        Self { session, end, found: None, fault: None, own: None, unclear: 0 }
+        let (found, fault, own) = (None, None, None);
+        Self { session, end, found, fault, own, unclear: 0, create_unclear: None }
     }
 
     /// Carry out a call.
@@ -364,7 +371,10 @@ impl<'s, 'a> Run<'s, 'a> {
         match self.session.objects.create(&name, own.bytes()) {
             Ok(created) => Ok(StoreAnswer::Created(created.at)),
             Err(why) => {
-                self.session.ask_again(&mut self.unclear, &why)?;
+                if mutant!(LostRaceIsUnclear) {
+                    self.session.ask_again(&mut self.unclear, &why)?;
+                }
+                self.create_unclear = Some(why);
                 Ok(StoreAnswer::Unclear)
             }
         }
@@ -375,9 +385,14 @@ impl<'s, 'a> Run<'s, 'a> {
         let name = ObjectName::Slot(first_seq).to_string();
         let Some(object) = self.session.get(&name, &mut self.unclear)? else {
             self.fault = Some(SlotFault::Missing);
+            // Only now nothing is known about the create.
+            if let Some(why) = self.create_unclear.take() {
+                self.session.ask_again(&mut self.unclear, &why)?;
+            }
             return Ok(StoreAnswer::Found(None));
         };
         self.fault = None;
+        self.create_unclear = None;
         let checked = SlotBytes(object.bytes).check(first_seq, &self.session.identity);
         Ok(StoreAnswer::Found(Some(match checked {
             Ok(slot) => {
@@ -431,6 +446,7 @@ impl<'s, 'a> Run<'s, 'a> {
             time: slot.header().time,
             place: Some(slot.place().clone()),
         };
+        self.unclear = 0;
         Ok(())
     }
 

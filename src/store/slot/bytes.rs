@@ -121,12 +121,7 @@ impl CheckedSlot {
             (segment, body.get(SEGMENT_HEADER_SIZE..).unwrap_or_default())
         } else {
             let place = place.ok_or(SlotFault::Place("its segment header is missing"))?;
-            if (place.header.segment, place.header.ordinal) != (header.segment, header.ordinal) {
-                return Err(SlotFault::Place("it belongs to another segment"));
-            }
-            if place.end != header.offset {
-                return Err(SlotFault::Place("it does not start where the records before it end"));
-            }
+            check_same_segment(&header, place)?;
             (place.header.clone(), body)
         };
         let verified = VerifiedSlot {
@@ -150,6 +145,29 @@ impl CheckedSlot {
         }
         Ok(VerifiedSlot { bytes, ..verified })
     }
+}
+
+/// Check that a slot with frames of a segment continues the segments of the log.
+pub(super) fn check_place(
+    header: &SlotHeader,
+    segment: &SegmentHeader,
+    place: Option<&SegmentPlace>,
+) -> Result<(), SlotFault> {
+    if header.starts_segment() {
+        return check_successor(header, segment, place);
+    }
+    check_same_segment(header, place.ok_or(SlotFault::Place("its segment header is missing"))?)
+}
+
+/// Check that a slot continues in the segment of the record before.
+fn check_same_segment(header: &SlotHeader, place: &SegmentPlace) -> Result<(), SlotFault> {
+    if (place.header.segment, place.header.ordinal) != (header.segment, header.ordinal) {
+        return Err(SlotFault::Place("it belongs to another segment"));
+    }
+    if place.end != header.offset {
+        return Err(SlotFault::Place("it does not start where the records before it end"));
+    }
+    Ok(())
 }
 
 /// Check that a segment header in a slot continues the segments of the log.

@@ -1,11 +1,13 @@
 //! Making a slot. Its frames are verified first, so that no process puts a slot that others refuse.
 
+use std::result::Result as FaultResult;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, SegmentHeader, Uid, content_hash, to_u64};
 use crate::store::binding::LedgerIdentity;
 use crate::store::protocol::SlotFacts;
 
-use super::bytes::SegmentPlace;
+use super::bytes::{SegmentPlace, check_place};
 use super::frames::{FrameWalk, walk_frames};
 use super::header::{DATA_START, SLOT_SIZE_MAX, SlotFault, SlotHeader};
 
@@ -122,6 +124,15 @@ impl EncodedSlot {
     #[must_use]
     pub fn place(&self) -> &SegmentPlace {
         &self.place
+    }
+
+    /// Check that the slot continues the segments of the log. A segment without a record is in no slot, so
+    /// a log with one in its middle cannot be in a store.
+    pub(in crate::store) fn continues(
+        &self,
+        place: Option<&SegmentPlace>,
+    ) -> FaultResult<(), SlotFault> {
+        check_place(&self.header, &self.place.header, place)
     }
 
     /// What the protocol needs to know about the slot.
