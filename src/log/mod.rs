@@ -40,7 +40,7 @@ mod writer;
 pub use blob::{BLOB_LENGTH_MAX, BlobFile, BlobId, BlobList, BlobReader, BlobState, BlobStore};
 pub use errors::is_missing;
 pub(crate) use folder::hold_folder;
-pub use folder::{MANIFEST_NAME, read_head_slots};
+pub use folder::{BoundAck, MANIFEST_NAME, StoreBinding, bound_store, read_head_slots};
 pub use notes::{
     Anchor, ArchiveReference, BatchKey, DiscardedRange, ErasureNote, GapNote, KIND_BATCH_KEY,
     KIND_ERASURE, KIND_GAP, KIND_RECOVERY_NOTE, KIND_RETENTION_NOTE, KIND_SNAPSHOT_NOTE,
@@ -61,7 +61,7 @@ pub use recovery::{
     TailVerdict, classify, diagnose, opening_verdict,
 };
 pub use segment::{
-    ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, ChainCheck, archive_head, uid_text,
+    ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, ChainCheck, FolderPart, archive_head, uid_text,
 };
 pub use snapshot::{SnapshotFolder, SnapshotList, SnapshotReader, list_snapshots, write_snapshot};
 pub use verify::{
@@ -71,6 +71,6 @@ pub use verify::{
 };
 pub(crate) use writer::is_free;
 pub use writer::{
-    Batch, ChainOrigin, ClockContinuation, CopiedRecord, Durability, FolderPart, KEY_WINDOW, Log,
-    LogBuilder, LogCopy, RecoveryReport, Ticket,
+    Batch, ChainOrigin, ClockContinuation, CopiedRecord, Durability, KEY_WINDOW, Log, LogBuilder,
+    LogCopy, RecoveryReport, Ticket,
 };

@@ -92,6 +92,8 @@ struct Shared {
     /// Requests that are still under way, by the call before which they are carried out.
     late: Vec<(u64, String, Vec<u8>)>,
     calls: u64,
+    /// How many calls had a fate.
+    fates: u64,
     now: u64,
     flaw: Option<StoreFlaw>,
 }
@@ -172,6 +174,12 @@ impl SimStore {
         lock(&self.own).calls
     }
 
+    /// The number of calls of all processes so far that had a fate.
+    #[must_use]
+    pub fn fates(&self) -> u64 {
+        lock(&self.shared).fates
+    }
+
     /// Whether this process died.
     #[must_use]
     pub fn is_dead(&self) -> bool {
@@ -237,7 +245,8 @@ impl SimStore {
             work();
         }
         let mut own = lock(&self.own);
-        let fate = own.fates.remove(&call);
+        let fate = own.fates.remove(&call).filter(|_| !own.is_dead);
+        lock(&self.shared).fates += u64::from(fate.is_some());
         own.is_dead |= fate == Some(StoreFate::Dies);
         if own.is_dead {
             return Err(Unclear("the process is dead".to_owned()));

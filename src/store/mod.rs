@@ -34,7 +34,8 @@ pub use binding::{LedgerIdentity, bind, bound_ledger};
 pub use collect::{COLLECT_AFTER, collect, collectable};
 pub use directory::DirectoryObjects;
 pub use folder::{
-    BoundLog, FolderProgress, StoreClient, StoreKeeper, open_bound, replicate, restore,
+    AckMode, AckedBy, BoundLog, FolderProgress, MonotonicClock, Rejoined, SideCar, StoreClient,
+    StoreKeeper, StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
 };
 pub use name::{ObjectName, SegmentForm, SegmentObject};
 pub use objects::{CreatedObject, ListedObject, Objects, StoreTime, StoredObject, Unclear};

@@ -107,6 +107,7 @@ mod snapshots;
 mod socket;
 mod step_names;
 mod store_folder;
+mod store_modes;
 mod sweep;
 mod system_calls;
 mod tampered_snapshot;

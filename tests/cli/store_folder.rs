@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use plan_ledger::internals::format::{NewRecord, Uid};
 use plan_ledger::internals::log::{
@@ -18,7 +19,8 @@ use plan_ledger::internals::sim::{
 };
 use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::internals::store::{
-    BoundLog, DirectoryObjects, Objects, StoreClient, open_bound, replicate, restore,
+    AckMode, BoundLog, DirectoryObjects, MonotonicClock, Objects, StoreClient, StoreOpening,
+    open_bound, replicate, restore,
 };
 use plan_ledger::{Claim, Environment, Error, ErrorKind, HeadSync, Ledger, Plan, state_hash};
 
@@ -27,29 +29,38 @@ use super::lab::{
 };
 
 /// How often a process asks the store again before it gives up.
-const PATIENCE: u32 = 12;
+pub(crate) const PATIENCE: u32 = 12;
 
 /// Small segments, so that a few records need several.
 const SIZES: SegmentSizes = SegmentSizes { first: 8192, largest: 16384 };
 
-fn small(disk: &SimDisk) -> LogOptions {
+pub(crate) fn small(disk: &SimDisk) -> LogOptions {
     LogOptions { segments: SIZES, ..options(disk) }
 }
 
-fn client(store: &SimStore) -> StoreClient {
-    StoreClient::new(Arc::new(store.clone()), |unclear| unclear < PATIENCE)
+pub(crate) fn client(store: &SimStore) -> StoreClient {
+    StoreClient::new(URL, Arc::new(store.clone()), |unclear| unclear < PATIENCE)
 }
 
-fn node(number: u8) -> Uid {
+/// Where the simulated store is.
+pub(crate) const URL: &str = "sim://store/ledger";
+
+/// A process that waits for the store before it acknowledges.
+fn opening(number: u8, time: u64) -> StoreOpening {
+    let clock = MonotonicClock::new(|| Duration::ZERO);
+    StoreOpening { ack: AckMode::Store, node: node(number), time, clock }
+}
+
+pub(crate) fn node(number: u8) -> Uid {
     [number; 16]
 }
 
-fn open(disk: &SimDisk, store: &SimStore, number: u8) -> Result<BoundLog, Error> {
-    open_bound(&dir(), small(disk), &client(store), node(number), at(1000))
+pub(crate) fn open(disk: &SimDisk, store: &SimStore, number: u8) -> Result<BoundLog, Error> {
+    open_bound(&dir(), small(disk), &client(store), &opening(number, at(1000)))
 }
 
 /// A ledger that was closed before it has a store, with some records.
-fn ledger(count: u64) -> SimDisk {
+pub(crate) fn ledger(count: u64) -> SimDisk {
     let disk = SimDisk::new();
     let log = Log::create(&dir(), small(&disk), at(0)).unwrap();
     for number in 0..count {
@@ -59,15 +70,21 @@ fn ledger(count: u64) -> SimDisk {
     disk
 }
 
+/// Leave the store, as a person does.
+pub(crate) fn unbind(disk: &SimDisk) {
+    disk.remove(&dir().join("STORE.json")).unwrap();
+    disk.sync_dir(&dir()).unwrap();
+}
+
 /// A new folder with the log of a store.
-fn restored(store: &SimStore) -> Result<(SimDisk, Vec<LoggedRecord>), Error> {
+pub(crate) fn restored(store: &SimStore) -> Result<(SimDisk, Vec<LoggedRecord>), Error> {
     let disk = SimDisk::new();
     restore(&dir(), small(&disk), &client(&store.handle()), &mut |_| ())?;
     let records = whole(&reader(&disk));
     Ok((disk, records))
 }
 
-fn summary(records: &[LoggedRecord]) -> Vec<(u64, String)> {
+pub(crate) fn summary(records: &[LoggedRecord]) -> Vec<(u64, String)> {
     records.iter().map(|record| (record.seq, record.chain.to_string())).collect()
 }
 
@@ -403,6 +420,10 @@ impl Keeper for Spy {
     fn size_max(&self) -> u64 {
         self.size_max
     }
+
+    fn kept_seq(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// Goal: the keeper has a group after the sync and before HEAD, whatever wrote it; rotations too.
@@ -499,7 +520,8 @@ fn ledger_with_a_history_is_bound() {
     for path in disk.files(&dir().join("log")) {
         assert!(copy.files(&dir().join("log")).contains(&path), "{path:?}");
     }
-    // It is an ordinary ledger.
+    // Without the store it is an ordinary ledger.
+    unbind(&copy);
     let log = Log::open(&dir(), small(&copy), at(70)).unwrap().0;
     assert_eq!(log.append(&[record(101, 10)], at(71)).unwrap().seq, 33);
     // The other folder is opened once more, and nothing is added but the note.
@@ -514,7 +536,7 @@ fn binding_and_opening_need_few_calls() {
     let (disk, store) = (ledger(300), SimStore::new());
     let process = store.handle();
     let options = || LogOptions { segments: SegmentSizes::DEFAULT, ..options(&disk) };
-    open_bound(&dir(), options(), &client(&process), node(1), at(1000))
+    open_bound(&dir(), options(), &client(&process), &opening(1, at(1000)))
         .unwrap()
         .log
         .close()
@@ -522,7 +544,7 @@ fn binding_and_opening_need_few_calls() {
     let segments = u64::try_from(reader(&disk).segments().len()).unwrap();
     assert!(process.calls() < 3 * segments + 20, "{} calls", process.calls());
     let process = store.handle();
-    open_bound(&dir(), options(), &client(&process), node(2), at(1000))
+    open_bound(&dir(), options(), &client(&process), &opening(2, at(1000)))
         .unwrap()
         .log
         .close()
@@ -574,7 +596,8 @@ fn standby_takes_over_and_the_owner_before_is_fenced() {
 fn diverged_folder_is_refused() {
     let (disk, store) = (ledger(3), SimStore::new());
     open(&disk, &store.handle(), 1).unwrap().log.close().unwrap();
-    // A program that does not know the store acknowledges two records.
+    // A person leaves the store, and the ledger acknowledges two records.
+    unbind(&disk);
     let log = Log::open(&dir(), small(&disk), at(60)).unwrap().0;
     log.append(&[record(50, 100)], at(60)).unwrap();
     log.append(&[record(51, 100)], at(61)).unwrap();
@@ -586,6 +609,8 @@ fn diverged_folder_is_refused() {
         let error = open(&disk, &store.handle(), 3).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Diverged, "{error}");
         assert!(error.to_string().contains("records 5 to 6"), "{error}");
+        assert!(error.to_string().contains("2, of which 2 are known"), "{error}");
+        assert!(error.to_string().contains("after record 4, the last common one"), "{error}");
         assert!(error.hint().unwrap().contains("restore the store into a new one"), "{error}");
         let error = replicate(&dir(), small(&disk), &client(&store.handle()), &mut |_| false);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Diverged);
@@ -599,6 +624,7 @@ fn diverged_folder_is_refused() {
 fn records_of_a_program_without_the_store_are_added() {
     let (disk, store) = (ledger(3), SimStore::new());
     open(&disk, &store.handle(), 1).unwrap().log.close().unwrap();
+    unbind(&disk);
     let log = Log::open(&dir(), small(&disk), at(60)).unwrap().0;
     for number in 0..9 {
         log.append(&[record(50 + number, 3000)], at(60)).unwrap();
@@ -673,13 +699,13 @@ fn ledger_with_steps_continues_from_the_store() {
     let place = tempfile::tempdir().unwrap();
     let (first, second) = (place.path().join("first"), place.path().join("second"));
     let objects = DirectoryObjects::open(&place.path().join("store")).unwrap();
-    let client = StoreClient::new(Arc::new(objects), |unclear| unclear < PATIENCE);
+    let client = StoreClient::new(URL, Arc::new(objects), |unclear| unclear < PATIENCE);
     let environment = Environment::system();
     let storage = environment.storage.clone();
     let time = || environment.clock.now();
     let bound = |dir: &Path, number| {
         let options = environment.log_options();
-        let bound = open_bound(dir, options, &client, node(number), time()).unwrap();
+        let bound = open_bound(dir, options, &client, &opening(number, time())).unwrap();
         Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0
     };
     Ledger::create(&first, &environment).unwrap().close().unwrap();
@@ -752,7 +778,7 @@ fn ledger_on_a_real_disk_outlives_its_folder() {
     let objects = || -> Arc<dyn Objects> {
         Arc::new(DirectoryObjects::open(&place.path().join("store")).unwrap())
     };
-    let client = || StoreClient::new(objects(), |unclear| unclear < PATIENCE);
+    let client = || StoreClient::new(URL, objects(), |unclear| unclear < PATIENCE);
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let options = |seed| {
         let options = options_with(storage.clone(), seed, HeadSync::Interval);
@@ -760,7 +786,7 @@ fn ledger_on_a_real_disk_outlives_its_folder() {
     };
     let (first, second) = (place.path().join("first"), place.path().join("second"));
     Log::create(&first, options(1), at(0)).unwrap().close().unwrap();
-    let bound = open_bound(&first, options(2), &client(), node(1), at(10)).unwrap();
+    let bound = open_bound(&first, options(2), &client(), &opening(1, at(10))).unwrap();
     for number in 0..20 {
         bound.log.append(&[record(number, 1000)], at(11)).unwrap();
     }
@@ -770,7 +796,7 @@ fn ledger_on_a_real_disk_outlives_its_folder() {
     std::fs::remove_dir_all(&first).unwrap();
     let last = restore(&second, options(3), &client(), &mut |_| ()).unwrap();
     assert_eq!(last, acknowledged);
-    let bound = open_bound(&second, options(4), &client(), node(2), at(20)).unwrap();
+    let bound = open_bound(&second, options(4), &client(), &opening(2, at(20))).unwrap();
     assert_eq!(bound.log.append(&[record(99, 10)], at(21)).unwrap().seq, acknowledged.seq + 2);
     bound.log.close().unwrap();
     let verified = verify(&storage, &second, VerifyOptions::DEFAULT).unwrap();

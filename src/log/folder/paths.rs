@@ -54,6 +54,16 @@ impl LedgerPaths {
         self.dir.join("ERASING")
     }
 
+    /// Names the store to which the folder is bound.
+    pub(crate) fn binding(&self) -> PathBuf {
+        self.dir.join(BINDING_NAME)
+    }
+
+    /// Where a new STORE.json is written before it is renamed.
+    pub(crate) fn temporary_binding(&self) -> PathBuf {
+        self.dir.join(TEMPORARY_BINDING_NAME)
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.dir.join(self.log)
     }
@@ -108,6 +118,12 @@ impl LedgerPaths {
     }
 }
 
+/// Name of the file that names the store to which the folder is bound.
+pub(crate) const BINDING_NAME: &str = "STORE.json";
+
+/// Name of that file before it is complete.
+pub(crate) const TEMPORARY_BINDING_NAME: &str = "STORE.json.tmp";
+
 /// Name of the folder with the segments.
 pub(crate) const LOG_NAME: &str = "log";
 
@@ -145,8 +161,8 @@ pub(crate) fn hold_folder(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<
     }
 }
 
-/// Refuse a folder that is not a ledger, without touching it; report whether it is a ledger or an
-/// archive.
+/// Refuse a folder that is not a ledger, without touching it; report whether it is a ledger, one that is
+/// bound to a store, or an archive.
 pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result<FolderKind> {
     let dir = paths.dir();
     let entries = storage.list(dir).map_err(|error| match error.kind() {
@@ -174,12 +190,16 @@ pub(crate) fn check_folder(storage: &dyn Storage, paths: &LedgerPaths) -> Result
     if !is_ledger {
         return Err(not_a_ledger(dir, "it has no file `HEAD`, and `log` holds no segment"));
     }
-    Ok(if has(MANIFEST_NAME, EntryKind::File) { FolderKind::Archive } else { FolderKind::Ledger })
+    if has(MANIFEST_NAME, EntryKind::File) {
+        return Ok(FolderKind::Archive);
+    }
+    let is_bound = has(BINDING_NAME, EntryKind::File);
+    Ok(if is_bound { FolderKind::Bound } else { FolderKind::Ledger })
 }
 
 /// The names in the folder of a ledger, those of a runner included.
-const OWN_NAMES: [&str; 8] =
-    ["HEAD", "LOCK", "log", "snap", "blob", "work", ".gitignore", MANIFEST_NAME];
+const OWN_NAMES: [&str; 9] =
+    ["HEAD", "LOCK", "log", "snap", "blob", "work", ".gitignore", MANIFEST_NAME, BINDING_NAME];
 
 /// Refuse to write to the ledger of another user, who could replace its files at any time.
 ///
@@ -194,10 +214,11 @@ pub(crate) fn check_access(storage: &dyn Storage, dir: &Path) -> Result<()> {
     }
 }
 
-/// Whether a folder is a ledger or an unpacked archive.
+/// Whether a folder is a ledger, one that is bound to a store, or an unpacked archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FolderKind {
     Ledger,
+    Bound,
     Archive,
 }
 
@@ -207,7 +228,7 @@ pub(crate) enum FolderKind {
 /// `Rejected`.
 pub(crate) fn check_writable(kind: FolderKind, dir: &Path) -> Result<()> {
     match kind {
-        FolderKind::Ledger => Ok(()),
+        FolderKind::Ledger | FolderKind::Bound => Ok(()),
         FolderKind::Archive => Err(Error::new(ErrorKind::Rejected, "an archive is read-only")
             .with_advice(Advice::ReadArchive)
             .at_path(dir)),

@@ -1,8 +1,9 @@
 //! A second place that must have records before they are acknowledged, such as an object store.
 //!
 //! A keeper is asked for each group of records, after the sync of the segment and before HEAD is
-//! written. So HEAD never covers a record that the keeper does not have, and neither does an
-//! acknowledgement.
+//! written. If it returns after it has the group, HEAD never covers a record that the keeper does not have,
+//! and neither does an acknowledgement. It may also return at once and take the records from the folder
+//! later.
 
 use std::fmt;
 
@@ -24,6 +25,8 @@ pub struct KeptGroup<'a> {
     pub chain: Chain,
     /// Its time.
     pub time: u64,
+    /// Sequence number of the last record of the group.
+    pub end_seq: u64,
 }
 
 /// Why a keeper does not have a group.
@@ -37,7 +40,7 @@ pub enum NotKept {
 
 /// A second place that must have records before they are acknowledged.
 pub trait Keeper: Send + Sync + fmt::Debug {
-    /// Keep a group. The log stops after an error.
+    /// Keep a group, or note that it is to be kept. The log stops after an error.
     fn keep(&self, group: &KeptGroup<'_>) -> Result<(), NotKept>;
 
     /// Keep a blob before a record refers to it; `hash` is in hexadecimal. After an error no record may refer
@@ -46,4 +49,7 @@ pub trait Keeper: Send + Sync + fmt::Debug {
 
     /// The largest group that can be kept, in bytes. A larger batch is refused before it is written.
     fn size_max(&self) -> u64;
+
+    /// The last record that the keeper has. Segments with later ones are not removed.
+    fn kept_seq(&self) -> u64;
 }

@@ -66,7 +66,9 @@ impl LogReader {
         let paths = LedgerPaths::new(dir);
         let held = &hold_folder(storage, dir)?;
         let reader = match check_folder(&**held, &paths)? {
-            FolderKind::Ledger => Self::load(held, &paths, SegmentAccess::Windowed, None)?,
+            FolderKind::Ledger | FolderKind::Bound => {
+                Self::load(held, &paths, SegmentAccess::Windowed, None)?
+            }
             FolderKind::Archive => Self::archive(held, &paths)?,
         };
         Ok(Self { by_path: storage.clone(), ..reader })

@@ -9,6 +9,7 @@ mod filter;
 mod follow;
 mod log_reader;
 mod open_segment;
+mod part;
 mod records;
 mod reverse;
 mod seek;

@@ -296,9 +296,16 @@ impl SharedWriter {
 /// Let the keeper have the frames after the durable end.
 fn keep(keeper: &dyn Keeper, group: &Group, frames: &[u8]) -> std::result::Result<(), StopReason> {
     let WritePosition { ack, end, time } = group.durable;
-    let segment = &group.header;
-    let kept =
-        KeptGroup { segment, offset: end, frames, last_seq: ack.seq, chain: ack.chain, time };
+    let (segment, end_seq) = (&group.header, group.position.ack.seq);
+    let kept = KeptGroup {
+        segment,
+        offset: end,
+        frames,
+        last_seq: ack.seq,
+        chain: ack.chain,
+        time,
+        end_seq,
+    };
     keeper.keep(&kept).map_err(StopReason::NotKept)
 }
 

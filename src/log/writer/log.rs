@@ -184,6 +184,18 @@ impl Log {
             let message = format!("the retention note {} is not durable yet", retention.seq);
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
+        if let Some(keeper) = &self.shared.options.keeper
+            && keeper.kept_seq() < retention.note.last_seq
+            && !mutant!(UnkeptSegmentPruned)
+        {
+            let message = format!(
+                "the store has the log only up to record {}, and the prune removes records up to {}",
+                keeper.kept_seq(),
+                retention.note.last_seq
+            );
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("prune again when the store has them"));
+        }
         *lock(&self.shared.retention) = Some(retention.clone());
         remove_covered(&self.reader()?, retention)
     }

@@ -23,5 +23,5 @@ pub use batch::{Batch, Durability, Ticket};
 pub use builder::{ChainOrigin, LogBuilder};
 pub use idempotency::KEY_WINDOW;
 pub use log::Log;
-pub use open::{ClockContinuation, CopiedRecord, FolderPart, LogCopy, RecoveryReport};
+pub use open::{ClockContinuation, CopiedRecord, LogCopy, RecoveryReport};
 pub(crate) use staging::is_free;

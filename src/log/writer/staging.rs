@@ -22,7 +22,8 @@ use crate::format::{SegmentName, Uid};
 use crate::log::blob::BlobReader;
 use crate::log::errors::folder_of_another_user;
 use crate::log::folder::{
-    LOG_NAME, LedgerPaths, STAGED_LOG_NAME, hold_folder, is_temporary, read_head, take_lock,
+    BINDING_NAME, LOG_NAME, LedgerPaths, STAGED_LOG_NAME, TEMPORARY_BINDING_NAME, hold_folder,
+    is_temporary, read_head, take_lock,
 };
 use crate::log::options::LogOptions;
 use crate::log::segment::CREATION_EPOCH;
@@ -60,7 +61,10 @@ pub(crate) fn begin(paths: &LedgerPaths, options: &LogOptions, random: &Uid) -> 
     let create = |path: &Path| {
         storage.create_dir(path).map_err(|error| Error::io("create the folder", path, error))
     };
-    clear(storage, paths)
+    // A folder that was just made has none.
+    let unbound = if paths.is_in_place() { clear_binding(&**storage, paths) } else { Ok(()) };
+    unbound
+        .and_then(|()| clear(storage, paths))
         .and_then(|()| create(&paths.log()))
         // The other files are leftovers only beside this folder, also after a power loss.
         .and_then(|()| sync_in_place(&**storage, paths))
@@ -304,8 +308,10 @@ fn sync_in_place(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
 /// the lock.
 pub(crate) fn abort(storage: &Arc<dyn Storage>, staging: &LedgerPaths) {
     // The lock file is removed last: until then no other process starts in this folder.
-    let is_cleared =
-        clear(storage, staging).and_then(|()| sync_in_place(&**storage, staging)).is_ok();
+    let is_cleared = clear_binding(&**storage, staging)
+        .and_then(|()| clear(storage, staging))
+        .and_then(|()| sync_in_place(&**storage, staging))
+        .is_ok();
     if is_cleared {
         // It may not exist yet.
         let _ = storage.remove_dir(&staging.log());
@@ -374,7 +380,9 @@ fn check_only(
 
 fn in_folder(entry: &Entry) -> bool {
     match entry.name.as_str() {
-        "LOCK" | "HEAD" | ".gitignore" => entry.kind == EntryKind::File,
+        "LOCK" | "HEAD" | ".gitignore" | BINDING_NAME | TEMPORARY_BINDING_NAME => {
+            entry.kind == EntryKind::File
+        }
         "log" | "blob" | "snap" => entry.kind == EntryKind::Folder,
         _ => false,
     }
@@ -392,6 +400,18 @@ fn occupied(staging: &Path, folder: &Path, name: &str) -> Error {
         folder.join(name).display()
     );
     Error::new(ErrorKind::NotALedger, message).at_path(staging)
+}
+
+/// Remove STORE.json, which only an interrupted restore leaves.
+fn clear_binding(storage: &dyn Storage, staging: &LedgerPaths) -> Result<()> {
+    for path in [staging.binding(), staging.temporary_binding()] {
+        if storage.open(&path, Access::Read).is_ok() {
+            storage
+                .remove(&path)
+                .map_err(|error| Error::io("clear an incomplete ledger in", &path, error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Remove the leftovers of an interrupted creation. The caller has the lock of the staging folder.

@@ -10,23 +10,35 @@ use crate::store::session::StoreSession;
 /// A store below the prefix of a ledger, and how often a process asks it again.
 #[derive(Clone)]
 pub struct StoreClient {
+    url: Arc<str>,
     objects: Arc<dyn Objects>,
     retry: Arc<dyn Fn(u32) -> bool + Send + Sync>,
 }
 
 impl fmt::Debug for StoreClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreClient").field("objects", &self.objects).finish_non_exhaustive()
+        f.debug_struct("StoreClient")
+            .field("url", &self.url)
+            .field("objects", &self.objects)
+            .finish_non_exhaustive()
     }
 }
 
 impl StoreClient {
+    /// `url` says where the store is, without credentials: folders that are bound to the store name it.
     /// `retry` is asked after the n-th unclear answer whether to try again; it waits as long as it sees fit.
     pub fn new(
+        url: impl Into<Arc<str>>,
         objects: Arc<dyn Objects>,
         retry: impl Fn(u32) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { objects, retry: Arc::new(retry) }
+        Self { url: url.into(), objects, retry: Arc::new(retry) }
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// The objects.

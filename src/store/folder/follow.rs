@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, SEGMENT_HEADER_SIZE, Uid};
-use crate::log::{Ack, FolderPart, LogCopy};
+use crate::log::{Ack, BoundAck, FolderPart, LogCopy, StoreBinding};
 use crate::store::binding::parse_uid;
 use crate::store::name::{ObjectName, SEGMENTS, TAIL};
 use crate::store::protocol::StorePosition;
@@ -14,9 +14,7 @@ use crate::store::slot::{
 };
 
 use super::blobs::{ship_blobs, take_in_blobs};
-
-/// The size of a slot with records that the folder had before: as many batches as fit, or one.
-const SHIPPED_SIZE: u64 = 4 << 20;
+use super::ship::SHIPPED_SIZE;
 
 /// What was done to make a folder equal to the log in a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +32,17 @@ pub struct FolderProgress {
     pub epoch: u64,
 }
 
+/// Records that a folder may have acknowledged, and in whose place the log has others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Divergence {
+    /// The first of them. The record before is the last common one.
+    pub(super) first: u64,
+    /// The last one.
+    pub(super) last: u64,
+    /// The last one that HEAD or a segment header proves to be durable; below `first` without any.
+    pub(super) proven: u64,
+}
+
 /// A folder while it is made equal to the log in a store.
 #[derive(Debug)]
 pub(super) struct Follower<'c> {
@@ -43,12 +52,22 @@ pub(super) struct Follower<'c> {
     pub(super) last_writer: Option<(u64, Uid)>,
     /// The folder had every blob of the store once.
     has_blobs: bool,
+    /// What STORE.json says from when the folder takes in records, unless it says something already.
+    binding: StoreBinding,
+    /// Why the folder was refused.
+    pub(super) divergence: Option<Divergence>,
 }
 
 impl<'c> Follower<'c> {
-    pub(super) fn new(copy: &'c mut LogCopy) -> Self {
+    pub(super) fn new(copy: &'c mut LogCopy, binding: StoreBinding) -> Self {
         let progress = FolderProgress { last_seq: copy.last().seq, ..FolderProgress::default() };
-        Self { copy, progress, last_writer: None, has_blobs: false }
+        Self { copy, progress, last_writer: None, has_blobs: false, binding, divergence: None }
+    }
+
+    /// Whether the last writer of the folder acknowledged nothing before the store had it.
+    fn acknowledged_by_store(&self) -> bool {
+        let ack = self.copy.binding().map(|binding| binding.ack);
+        ack == Some(BoundAck::Store) || mutant!(LocalAckForgotten)
     }
 
     /// A position in the store from which the folder lacks or doubts records: after the newest slot that
@@ -145,10 +164,10 @@ impl<'c> Follower<'c> {
     }
 
     /// Whether the folder has everything that was acknowledged is certain, although the folder alone does not
-    /// show it: its last writer acknowledged nothing that the store does not have.
+    /// show it: if its last writer acknowledged nothing that the store does not have.
     pub(super) fn expect_no_doubt(&mut self, end: &StoreEnd) -> Result<()> {
         let epoch = end.position.epoch;
-        let is_known = epoch > 0 && epoch >= self.copy.head_epoch();
+        let is_known = self.acknowledged_by_store() && epoch > 0 && epoch >= self.copy.head_epoch();
         match self.copy.take_doubt() {
             Some(doubt) if !is_known => Err(doubt),
             _ => Ok(()),
@@ -173,6 +192,10 @@ impl<'c> Follower<'c> {
         }
         let last = self.copy.last().seq;
         if part.last.seq > last {
+            // From here on the folder is written only with the store.
+            if self.copy.binding().is_none() {
+                self.copy.bind(self.binding.clone())?;
+            }
             self.copy.append(&part)?;
             self.progress.taken_in += part.last.seq - last.max(part.before.seq);
         }
@@ -195,13 +218,34 @@ impl<'c> Follower<'c> {
             }
         }
         let Some(first) = first else { return Ok(()) };
-        if self.copy.proven_seq() >= first && !mutant!(AcknowledgedRecordsDropped) {
-            return Err(diverged(self.copy, first, last));
+        let may_be_acknowledged = self.copy.proven_seq() >= first || !self.acknowledged_by_store();
+        if may_be_acknowledged && !mutant!(AcknowledgedRecordsDropped) {
+            return Err(self.diverged(first, last));
         }
         self.copy.cut(first - 1)?;
         let dropped = self.progress.dropped.map_or(first, |(before, _)| before.min(first));
         self.progress.dropped = Some((dropped, last));
         Ok(())
+    }
+
+    /// The folder has records that may be acknowledged, and the log has others in their place.
+    fn diverged(&mut self, first: u64, last: u64) -> Error {
+        let proven = self.copy.proven_seq();
+        self.divergence = Some(Divergence { first, last, proven });
+        let count = last.saturating_sub(first) + 1;
+        let sure = proven.min(last).saturating_add(1).saturating_sub(first);
+        let message = format!(
+            "records {first} to {last} are only in this folder ({count}, of which {sure} are known to \
+             be acknowledged); after record {}, the last common one, the store has those of another process",
+            first - 1
+        );
+        Error::new(ErrorKind::Diverged, message)
+            .with_hint(
+                "nothing was changed; keep this folder for its records, and restore the store into a new \
+                 one; joining the store again does both",
+            )
+            .at_path(self.copy.dir())
+            .at_seq(first)
     }
 
     /// Add to the store what only the folder has after a position that is the end of the log. Its epoch
@@ -217,7 +261,8 @@ impl<'c> Follower<'c> {
             let StorePosition { next_seq, chain, epoch, .. } = end.position;
             let Some(part) = self.copy.part(next_seq, SHIPPED_SIZE)? else { return Ok(end) };
             if part.before.chain != chain {
-                return Err(diverged(self.copy, next_seq, self.copy.last().seq));
+                let last = self.copy.last().seq;
+                return Err(self.diverged(next_seq, last));
             }
             let writer = SlotWriter { identity: session.identity, node, epoch };
             let slot = writer.encode(&SlotPart {
@@ -313,20 +358,6 @@ fn writer_of(taken: &TakenIn<'_>) -> Option<(u64, Uid)> {
     });
     let note = last?;
     Some((note.epoch, parse_uid(&note.node)?))
-}
-
-/// The folder has records that may be acknowledged, and the log has others in their place.
-fn diverged(copy: &LogCopy, first: u64, last: u64) -> Error {
-    let message = format!(
-        "the folder has records {first} to {last}, which may be acknowledged, and the store has others \
-         since another process took over"
-    );
-    Error::new(ErrorKind::Diverged, message)
-        .with_hint(
-            "nothing was changed; keep this folder for its records, and restore the store into a new one",
-        )
-        .at_path(copy.dir())
-        .at_seq(first)
 }
 
 fn other_segments(copy: &LogCopy, part: &FolderPart) -> Error {

@@ -1,56 +1,247 @@
-//! Committing to a store what an open log writes: a slot for each group.
+//! What an open log writes, on its way to a store: a slot for each group before it is acknowledged, or
+//! slots with what has gathered since, made by [`StoreKeeper::ship`].
+//!
+//! Invariants:
+//! - In the mode `store` no group is acknowledged before its slot is written.
+//! - In the mode `bounded` no group is acknowledged while the store lacks one that became durable longer ago
+//!   than the bound.
+//! - After another process took over, no group is acknowledged in any mode.
+//! - Lock order: the open epoch, then what is unshipped.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{SEGMENT_HEADER_SIZE, to_u64};
-use crate::log::{Keeper, KeptGroup, NotKept};
+use crate::log::{BlobId, Keeper, KeptGroup, LogReader, NotKept};
 use crate::store::session::{HeldStore, StoreEnd};
 use crate::store::slot::{SLOT_HEADER_SIZE, SLOT_SIZE_MAX, SlotPart, SlotWriter};
 
+use super::ack::{AckMode, AckedBy, MonotonicClock, StoreLag, Unshipped};
 use super::blobs::blob_name;
 use super::client::StoreClient;
+use super::ship::{SHIPPED_SIZE, ship_durable, ship_queued_blobs};
 
-/// Commits each group of records to a store, in an open epoch, before the log acknowledges it.
+/// Brings each group of records to a store, in an open epoch: before the log acknowledges it, or later.
 #[derive(Debug)]
 pub struct StoreKeeper {
     client: StoreClient,
     writer: SlotWriter,
+    ack: AckMode,
+    clock: MonotonicClock,
+    /// The folder.
+    reader: LogReader,
     held: Mutex<HeldStore>,
+    pending: Mutex<Pending>,
+    /// More waits to be shipped.
+    is_due: Condvar,
+}
+
+/// What the store does not have yet.
+#[derive(Debug)]
+struct Pending {
+    unshipped: Unshipped,
+    /// Blobs to which unshipped records may refer.
+    blobs: BTreeSet<BlobId>,
+    /// Why the process no longer holds the log.
+    fenced: Option<String>,
+    /// A thread in [`StoreKeeper::wait`] is to continue.
+    is_woken: bool,
 }
 
 impl StoreKeeper {
-    pub(super) fn new(client: StoreClient, writer: SlotWriter, held: HeldStore) -> Self {
-        Self { client, writer, held: Mutex::new(held) }
+    pub(super) fn new(
+        client: StoreClient,
+        writer: SlotWriter,
+        held: HeldStore,
+        reader: LogReader,
+        (ack, clock): (AckMode, MonotonicClock),
+    ) -> Self {
+        let pending = Pending {
+            unshipped: Unshipped::after(last_seq(&held)),
+            blobs: BTreeSet::new(),
+            fenced: None,
+            is_woken: false,
+        };
+        let (held, pending) = (Mutex::new(held), Mutex::new(pending));
+        Self { client, writer, ack, clock, reader, held, pending, is_due: Condvar::new() }
+    }
+
+    /// When a commit is acknowledged.
+    #[must_use]
+    pub fn ack(&self) -> AckMode {
+        self.ack
     }
 
     /// Where the log ends in the store.
     #[must_use]
     pub fn end(&self) -> StoreEnd {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).end().clone()
+        self.held().end().clone()
+    }
+
+    /// How far the store is behind the folder.
+    #[must_use]
+    pub fn lag(&self) -> StoreLag {
+        self.pending().unshipped.lag(self.clock.now())
+    }
+
+    /// Where a record is that was acknowledged.
+    #[must_use]
+    pub fn acked_by(&self, seq: u64) -> AckedBy {
+        if seq <= self.pending().unshipped.shipped_seq { AckedBy::Store } else { AckedBy::Local }
+    }
+
+    /// Make slots of everything that is durable in the folder, and return what the store lacks afterwards.
+    /// A program calls this again and again, and once more before it closes the log: see [`Self::wait`]. In
+    /// the mode `store` there is nothing to do.
+    ///
+    /// # Errors
+    /// `OutcomeUnknown` and `Io`: the store does not answer; a later call continues. `Fenced`: another
+    /// process took over, and the log accepts nothing any more. `Corrupt` if a file is damaged; `Pruned` if
+    /// the folder no longer has what the store lacks.
+    pub fn ship(&self) -> Result<StoreLag> {
+        if self.ack == AckMode::Store {
+            return Ok(self.lag());
+        }
+        let mut held = self.held();
+        if let Some(why) = self.pending().fenced.clone() {
+            return Err(
+                Error::new(ErrorKind::Fenced, why).with_hint("open the ledger again to continue")
+            );
+        }
+        let shipped = self.ship_to(&mut held);
+        let mut pending = self.pending();
+        pending.unshipped.shipped(last_seq(&held));
+        if let Err(error) = &shipped
+            && error.kind() == ErrorKind::Fenced
+        {
+            pending.fenced = Some(error.message().to_owned());
+        }
+        drop(pending);
+        shipped?;
+        Ok(self.lag())
+    }
+
+    fn ship_to(&self, held: &mut HeldStore) -> Result<()> {
+        let session = self.client.session(self.writer.identity);
+        // Read before the blobs are taken: whatever it shows refers only to blobs that were queued before.
+        let reader = self.reader.reload()?;
+        let mut blobs = std::mem::take(&mut self.pending().blobs);
+        let shipped = if mutant!(BlobShippedLate) {
+            ship_durable(&reader, &session, &self.writer, held)
+                .and_then(|()| ship_queued_blobs(&reader, &session, &mut blobs))
+        } else {
+            ship_queued_blobs(&reader, &session, &mut blobs)
+                .and_then(|()| ship_durable(&reader, &session, &self.writer, held))
+        };
+        self.pending().blobs.append(&mut blobs);
+        shipped
+    }
+
+    /// Wait until 4 MiB more wait to be shipped, until some time passed, or until [`Self::wake`] is called.
+    /// A thread that ships does so in turn: wait, then [`Self::ship`].
+    pub fn wait(&self, every: Duration) {
+        let waited =
+            self.is_due.wait_timeout_while(self.pending(), every, |pending| !pending.is_woken);
+        let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        pending.is_woken = false;
+    }
+
+    /// End a wait.
+    pub fn wake(&self) {
+        self.pending().is_woken = true;
+        self.is_due.notify_all();
+    }
+
+    fn held(&self) -> MutexGuard<'_, HeldStore> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commit a group before it is acknowledged.
+    fn commit(&self, group: &KeptGroup<'_>) -> std::result::Result<(), NotKept> {
+        let KeptGroup { segment, offset, frames, last_seq: before, chain, time, .. } = *group;
+        let part = SlotPart { segment, offset, frames, last_seq: before, chain, time };
+        let slot = self.writer.encode(&part).map_err(|error| not_kept(&error))?;
+        let session = self.client.session(self.writer.identity);
+        let mut held = self.held();
+        held.commit(&session, slot).map_err(|error| not_kept(&error))?;
+        self.pending().unshipped.shipped(last_seq(&held));
+        Ok(())
+    }
+
+    /// Note a group that is shipped later.
+    fn queue(&self, group: &KeptGroup<'_>) -> std::result::Result<(), NotKept> {
+        let mut before_ship = None;
+        loop {
+            let mut pending = self.pending();
+            if let Some(why) = pending.fenced.clone().filter(|_| !mutant!(FencedShipperIgnored)) {
+                return Err(NotKept::Fenced(why));
+            }
+            let now = self.clock.now();
+            let is_overdue = match (self.ack, pending.unshipped.oldest()) {
+                (AckMode::Bounded(bound), Some(oldest)) => now.saturating_sub(oldest) > bound,
+                _ => false,
+            };
+            if !is_overdue || mutant!(BoundIgnored) {
+                let before = pending.unshipped.lag(now).bytes / SHIPPED_SIZE;
+                pending.unshipped.add(now, group.end_seq, to_u64(group.frames.len()));
+                if pending.unshipped.lag(now).bytes / SHIPPED_SIZE > before {
+                    pending.is_woken = true;
+                    self.is_due.notify_all();
+                }
+                return Ok(());
+            }
+            let oldest = pending.unshipped.oldest();
+            drop(pending);
+            if before_ship == Some(oldest) {
+                let why = "HEAD does not cover what was acknowledged";
+                return Err(NotKept::Unknown(why.to_owned()));
+            }
+            before_ship = Some(oldest);
+            // Everything before this group, as HEAD covers it.
+            self.ship().map_err(|error| not_kept(&error))?;
+        }
+    }
+}
+
+fn last_seq(held: &HeldStore) -> u64 {
+    held.end().position.next_seq - 1
+}
+
+fn not_kept(error: &Error) -> NotKept {
+    match error.kind() {
+        ErrorKind::Fenced => NotKept::Fenced(error.message().to_owned()),
+        _ => NotKept::Unknown(error.to_string()),
     }
 }
 
 impl Keeper for StoreKeeper {
-    fn keep(&self, group: &KeptGroup<'_>) -> Result<(), NotKept> {
-        let KeptGroup { segment, offset, frames, last_seq, chain, time } = *group;
-        let part = SlotPart { segment, offset, frames, last_seq, chain, time };
-        let unknown = |error: crate::error::Error| NotKept::Unknown(error.to_string());
-        let slot = self.writer.encode(&part).map_err(unknown)?;
-        let session = self.client.session(self.writer.identity);
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.commit(&session, slot).map_err(|error| match error.kind() {
-            ErrorKind::Fenced => NotKept::Fenced(error.message().to_owned()),
-            _ => unknown(error),
-        })
+    fn keep(&self, group: &KeptGroup<'_>) -> std::result::Result<(), NotKept> {
+        match self.ack {
+            AckMode::Store => self.commit(group),
+            AckMode::Local | AckMode::Bounded(_) => self.queue(group),
+        }
     }
 
-    fn keep_blob(&self, hash: &str, bytes: &[u8]) -> Result<(), String> {
+    fn keep_blob(&self, hash: &str, bytes: &[u8]) -> std::result::Result<(), String> {
+        if self.ack != AckMode::Store {
+            self.pending().blobs.insert(BlobId::of(bytes));
+            return Ok(());
+        }
         let session = self.client.session(self.writer.identity);
         session.create_same(&blob_name(hash), bytes).map_err(|error| error.to_string())
     }
 
     fn size_max(&self) -> u64 {
         to_u64(SLOT_SIZE_MAX - SLOT_HEADER_SIZE - SEGMENT_HEADER_SIZE)
+    }
+
+    fn kept_seq(&self) -> u64 {
+        self.pending().unshipped.shipped_seq
     }
 }

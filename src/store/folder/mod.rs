@@ -1,23 +1,33 @@
 //! A ledger's folder and the log in a store: opening a folder that is bound to a store, restoring one,
 //! and following the store.
 //!
-//! `client` is a store as a process uses it, `blobs` copies blobs, `follow` makes a folder equal to the log in the store,
-//! `keeper` commits what an open log writes, `open` takes over, and `restore` makes new folders.
+//! `ack` says when a commit is acknowledged, `client` is a store as a process uses it, `blobs` copies blobs,
+//! `follow` makes a folder equal to the log in the store, `keeper` commits or queues what an open log writes,
+//! `ship` makes slots of what is durable, `open` takes over, `restore` makes new folders, `rejoin` makes place for
+//! one, and `side_car` ships a folder that another process writes.
 //!
 //! Invariants:
-//! - HEAD of a folder covers no record that the store does not have.
+//! - In the mode `store`, HEAD of a folder covers no record that the store does not have. In the other modes the
+//!   store has no record that HEAD of the folder did not cover.
 //! - Records of a folder that may be acknowledged are never dropped: the folder is refused instead.
 //! - A folder writes to the log only in an epoch that it opened, in a segment that only it knew before.
 
+mod ack;
 mod blobs;
 mod client;
 mod follow;
 mod keeper;
 mod open;
+mod rejoin;
 mod restore;
+mod ship;
+mod side_car;
 
+pub use ack::{AckMode, AckedBy, MonotonicClock, StoreLag};
 pub use client::StoreClient;
 pub use follow::FolderProgress;
 pub use keeper::StoreKeeper;
-pub use open::{BoundLog, open_bound};
+pub use open::{BoundLog, StoreOpening, open_bound};
+pub use rejoin::{Rejoined, rejoin};
 pub use restore::{replicate, restore};
+pub use side_car::SideCar;

@@ -6,16 +6,30 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Uid;
-use crate::log::{FolderPart, Log, LogCopy, LogOptions, RecoveryReport};
+use crate::log::{BoundAck, FolderPart, Log, LogCopy, LogOptions, RecoveryReport, StoreBinding};
 use crate::store::binding::{LedgerIdentity, bind};
 use crate::store::session::StoreEnd;
 use crate::store::slot::{EncodedSlot, SlotPart, SlotWriter, WriterNote, WriterReason};
 
+use super::ack::{AckMode, MonotonicClock};
 use super::client::StoreClient;
 use super::follow::{FolderProgress, Follower};
 use super::keeper::StoreKeeper;
 
-/// A log that is open for writing, and whose records are acknowledged only after the store has them.
+/// How a process opens a folder that is bound to a store.
+#[derive(Debug, Clone)]
+pub struct StoreOpening {
+    /// When a commit is acknowledged.
+    pub ack: AckMode,
+    /// The process. It is unique.
+    pub node: Uid,
+    /// The time, in microseconds since the Unix epoch.
+    pub time: u64,
+    /// The clock by which the age of records is measured that the store does not have.
+    pub clock: MonotonicClock,
+}
+
+/// A log that is open for writing, and whose records go to a store.
 #[derive(Debug)]
 pub struct BoundLog {
     /// The log.
@@ -26,35 +40,39 @@ pub struct BoundLog {
     pub progress: FolderProgress,
     /// The epoch that this process opened.
     pub epoch: u64,
-    /// Commits the groups of the log.
+    /// Brings the groups of the log to the store.
     pub keeper: Arc<StoreKeeper>,
 }
 
 /// Open the log of a folder that is bound to a store, or bind it: bring the folder to the end of the log
-/// in the store, and open an epoch there. `node` is unique for this process, and `time` is in microseconds
-/// since the Unix epoch. After a failure it can be called again.
+/// in the store, add what only the folder has, and open an epoch there. After a failure it can be called
+/// again.
 ///
 /// # Errors
-/// As [`Log::open`]. `Rejected` if the store has the log of another ledger. `Diverged` if the folder has
+/// As [`Log::open`]. `Rejected` if the store has the log of another ledger, or the folder is bound to
+/// another store. `Diverged` if the folder has
 /// records that may be acknowledged and are not in the log: nothing was changed. `Corrupt` with the name of
 /// a damaged object; `Io` if the store does not answer.
 pub fn open_bound(
     dir: &Path,
     options: LogOptions,
     client: &StoreClient,
-    node: Uid,
-    time: u64,
+    opening: &StoreOpening,
 ) -> Result<BoundLog> {
+    let StoreOpening { ack, node, time, ref clock } = *opening;
     let mut copy = LogCopy::open(dir, options)?;
     let identity = identity_of(&copy)?;
+    check_binding(&copy, client, &identity)?;
     bind(client.objects(), &identity, time, client.retry())?;
     let session = client.session(identity);
-    let mut follower = Follower::new(&mut copy);
+    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Local));
     let common = follower.common_position(&session)?;
     let end = follower.follow(&session, common)?;
     follower.expect_no_doubt(&end)?;
     let end = follower.ship(&session, node, end)?;
     follower.copy.write_head()?;
+    // From here on the folder has nothing that the store lacks, and writes nothing without it.
+    follower.copy.bind(binding(client, &identity, ack.bound_ack()))?;
 
     let opening = RefCell::new(Opening { follower, identity, node, time, made: None });
     let held = session.take_over(
@@ -71,7 +89,8 @@ pub fn open_bound(
         ..follower.progress
     };
     let epoch = writer.epoch;
-    let keeper = Arc::new(StoreKeeper::new(client.clone(), writer, held));
+    let (modes, reader) = ((ack, clock.clone()), copy.reader()?);
+    let keeper = Arc::new(StoreKeeper::new(client.clone(), writer, held, reader, modes));
     let (log, recovery) = Log::of_copy(copy, epoch, time, keeper.clone())?;
     Ok(BoundLog { log, recovery, progress, epoch, keeper })
 }
@@ -81,6 +100,34 @@ pub(super) fn identity_of(copy: &LogCopy) -> Result<LedgerIdentity> {
         Error::new(ErrorKind::Corrupt, "the folder has no segment").at_path(copy.dir())
     })?;
     Ok(LedgerIdentity { ledger, genesis })
+}
+
+/// What STORE.json of a folder says.
+pub(super) fn binding(
+    client: &StoreClient,
+    identity: &LedgerIdentity,
+    ack: BoundAck,
+) -> StoreBinding {
+    StoreBinding { url: client.url().to_owned(), ledger: identity.ledger, ack }
+}
+
+/// Refuse a folder that is bound to another store, or whose STORE.json is of another ledger.
+pub(super) fn check_binding(
+    copy: &LogCopy,
+    client: &StoreClient,
+    identity: &LedgerIdentity,
+) -> Result<()> {
+    let Some(found) = copy.binding() else { return Ok(()) };
+    let message = if found.ledger != identity.ledger {
+        "STORE.json in the folder names another ledger".to_owned()
+    } else if found.url != client.url() {
+        format!("the folder is bound to the store {}, not to {}", found.url, client.url())
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Rejected, message)
+        .with_hint("name that store; to leave it, remove the file STORE.json in the folder")
+        .at_path(copy.dir()))
 }
 
 /// Builds the opening slot.

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{Ack, LogCopy, LogOptions};
+use crate::log::{Ack, BoundAck, LogCopy, LogOptions};
 use crate::store::binding::{LedgerIdentity, bound_ledger};
 use crate::store::session::StoreEnd;
 
 use super::blobs::take_in_blobs;
 use super::client::StoreClient;
 use super::follow::{FolderProgress, Follower};
-use super::open::identity_of;
+use super::open::{binding, check_binding, identity_of};
 
 /// Make a folder with the log of a store. The folder does not exist, or is empty; it gets its name after
-/// everything is verified and durable. `each` is told about the progress. Returns the last record.
+/// everything is verified and durable, and is bound to the store. `each` is told about the progress.
+/// Returns the last record.
 ///
 /// # Errors
 /// `NotALedger` if the store has no ledger, or the name of the folder is taken; `OutOfRange` if the log has
@@ -24,9 +25,11 @@ pub fn restore(
     client: &StoreClient,
     each: &mut dyn FnMut(&FolderProgress),
 ) -> Result<Ack> {
-    let session = client.session(bound(client)?);
+    let identity = bound(client)?;
+    let session = client.session(identity);
     let mut copy = LogCopy::create(dir, options)?;
-    let mut follower = Follower::new(&mut copy);
+    // Nothing is acknowledged here.
+    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Store));
     session.find_end(StoreEnd::start(), &mut |taken| {
         follower.take_in(taken)?;
         each(&follower.progress);
@@ -60,8 +63,9 @@ pub fn replicate(
             .with_hint("name another folder, or the place of this ledger in the store")
             .at_path(dir));
     }
+    check_binding(&copy, client, &identity)?;
     let session = client.session(identity);
-    let mut follower = Follower::new(&mut copy);
+    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Local));
     let mut end = follower.common_position(&session)?;
     loop {
         let before = follower.progress.taken_in;
@@ -79,7 +83,7 @@ pub fn replicate(
 }
 
 /// The ledger whose log a store has.
-fn bound(client: &StoreClient) -> Result<LedgerIdentity> {
+pub(super) fn bound(client: &StoreClient) -> Result<LedgerIdentity> {
     bound_ledger(client.objects(), client.retry())?.ok_or_else(|| {
         let message = "the store has no ledger at this place";
         Error::new(ErrorKind::NotALedger, message)

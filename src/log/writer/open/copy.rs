@@ -21,23 +21,24 @@ use crate::format::{
 };
 use crate::log::blob::BlobStore;
 use crate::log::bytes::{len_u64, to_u64};
-use crate::log::errors::damaged;
 use crate::log::folder::{
-    DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_writable, hold_folder, read_head, take_lock,
+    DATA_START, HeadFile, LedgerPaths, Ownership, StoreBinding, check_access, check_folder,
+    check_lock_file, check_writable, hold_folder, read_binding, read_head, take_lock,
+    write_binding,
 };
 use crate::log::notes::{DiscardedRange, LoggedRetentionNote};
 use crate::log::options::{Keeper, LogOptions};
 use crate::log::prune;
+use crate::log::reader::{LogReader, SegmentAccess};
 use crate::log::record::Ack;
 use crate::log::recovery::{
     ErasedFiles, Evidence, EvidenceBit, Tail, TailVerdict, classify, examine, refuse,
     resume_erasure,
 };
 use crate::log::segment::{
-    ActiveSegment, CreateError, FramePosition, ResumeCache, Scan, Segment, SegmentBytes, Segments,
-    WritePosition, create_segment_with, head_content, low_bits, next_header, open_segment,
-    seal_rotated,
+    ActiveSegment, CreateError, FolderPart, FramePosition, ResumeCache, Scan, Segment,
+    SegmentBytes, Segments, WritePosition, create_segment_with, head_content, low_bits,
+    next_header, next_record, open_segment, seal_rotated,
 };
 use crate::log::writer::shared::SharedWriter;
 use crate::log::writer::staging::{self, Staging};
@@ -69,6 +70,8 @@ pub struct LogCopy {
     /// Bytes between the end and this offset may not be zero.
     dirty_until: u64,
     doubt: Option<Error>,
+    /// The store to which the folder is bound.
+    binding: Option<StoreBinding>,
     /// Where the last search ended: index of the segment, position, time of the record before it.
     walked: Option<(usize, FramePosition, u64)>,
     found: Found,
@@ -114,23 +117,6 @@ pub struct CopiedRecord {
     pub time: u64,
 }
 
-/// Complete batches of one segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderPart {
-    /// The segment.
-    pub segment: SegmentHeader,
-    /// Offset of the first frame.
-    pub offset: u64,
-    /// The frames.
-    pub frames: Vec<u8>,
-    /// The record before.
-    pub before: Ack,
-    /// The last record.
-    pub last: Ack,
-    /// Its time.
-    pub time: u64,
-}
-
 /// Opening, and what the folder has.
 impl LogCopy {
     /// Open the folder of a log, and take its lock.
@@ -163,6 +149,7 @@ impl LogCopy {
         let Some((_, newest_head)) = head_slots.newest() else {
             return Err(doubt.expect("a log without HEAD is refused"));
         };
+        let binding = read_binding(&*storage, &paths)?;
         remove_temporaries(&*storage, &paths)?;
         let mut head = HeadFile::open(&*storage, &paths, &head_slots)?;
         head.clock = newest_head.clock;
@@ -182,6 +169,7 @@ impl LogCopy {
             proven: tail.durable_end.next_seq - 1,
             dirty_until: dirty.filter(|_| !is_sealed).unwrap_or(0),
             doubt,
+            binding,
             walked: None,
             found: Found {
                 verdict: row.verdict,
@@ -235,6 +223,7 @@ impl LogCopy {
             proven: 0,
             dirty_until: 0,
             doubt: None,
+            binding: None,
             walked: None,
             found: Found {
                 verdict: TailVerdict::Clean,
@@ -282,6 +271,20 @@ impl LogCopy {
     /// knows better.
     pub fn take_doubt(&mut self) -> Option<Error> {
         self.doubt.take()
+    }
+
+    /// The store to which the folder is bound.
+    #[must_use]
+    pub fn binding(&self) -> Option<&StoreBinding> {
+        self.binding.as_ref()
+    }
+
+    /// A reader of what HEAD covers, which can be reloaded while another handle writes.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn reader(&self) -> Result<LogReader> {
+        LogReader::load(&self.options.storage, &self.paths, SegmentAccess::Windowed, None)
     }
 
     /// The blobs of the folder.
@@ -340,28 +343,8 @@ impl LogCopy {
             self.find(first_seq - 1)?;
             at = self.walked.map_or(at, |(_, at, _)| at);
         }
-        let start = at;
         let (path, mut scan) = self.scan(index, &header)?;
-        let (mut end, mut time) = (None, 0);
-        while at.offset < scan.end {
-            let record = next_record(&mut scan, &mut at, &path)?;
-            if record.batch_left == 0 {
-                if end.is_some() && at.offset - start.offset > size_max {
-                    break;
-                }
-                (end, time) = (Some(at), record.time);
-            }
-        }
-        let Some(end) = end else { return Ok(None) };
-        let length = usize::try_from(end.offset - start.offset).unwrap_or(usize::MAX);
-        let bytes = scan.source.at(start.offset, length);
-        let frames = bytes.map_err(|error| Error::io("read the records", &path, error))?.to_vec();
-        let ack = |at: &FramePosition| Ack {
-            seq: at.next_seq - 1,
-            chain: at.chain.unwrap_or(Chain::GENESIS),
-        };
-        let (before, last) = (ack(&start), ack(&end));
-        Ok(Some(FolderPart { segment: header, offset: start.offset, frames, before, last, time }))
+        FolderPart::read(&mut scan, &path, header, at, size_max)
     }
 
     /// The segment that holds a record which the folder has, and its index.
@@ -378,20 +361,6 @@ impl LogCopy {
         let end = next.map_or(self.end.end, |next| next.prev_data_end);
         Ok((path, Scan::new(SegmentBytes::windowed(file), header, end)))
     }
-}
-
-/// What the next record in a segment is, as far as it matters here.
-#[derive(Debug, Clone, Copy)]
-struct Passed {
-    time: u64,
-    batch_left: u16,
-}
-
-fn next_record(scan: &mut Scan, at: &mut FramePosition, path: &Path) -> Result<Passed> {
-    let (offset, seq) = (at.offset, at.next_seq);
-    let found = scan.next(at).map_err(|error| Error::io("read a record", path, error))?;
-    let found = found.map_err(|fault| damaged(path, offset, seq, fault.describe()))?;
-    Ok(Passed { time: found.time, batch_left: found.batch_left })
 }
 
 fn header_of(segment: Segment) -> SegmentHeader {
@@ -452,6 +421,20 @@ impl LogCopy {
         file.write_at(&part.frames, part.offset)
             .and_then(|()| file.sync())
             .map_err(|error| Error::io("write the records", &path, error).at_offset(part.offset))
+    }
+
+    /// Bind the folder to a store, durably, if it is not bound in the same way already.
+    ///
+    /// # Errors
+    /// `Fenced` if the lock is lost; `Io`, `DiskFull`.
+    pub fn bind(&mut self, binding: StoreBinding) -> Result<()> {
+        if self.binding.as_ref() == Some(&binding) {
+            return Ok(());
+        }
+        self.check_lock()?;
+        write_binding(&*self.options.storage, &self.paths, &binding)?;
+        self.binding = Some(binding);
+        Ok(())
     }
 
     /// Append records, byte for byte as they are in their segment. They begin at the end of the log, or

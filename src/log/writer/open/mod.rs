@@ -5,6 +5,6 @@ mod copy;
 mod recover;
 mod steps;
 
-pub use copy::{CopiedRecord, FolderPart, LogCopy};
+pub use copy::{CopiedRecord, LogCopy};
 pub(crate) use recover::{create, open};
 pub use steps::{ClockContinuation, RecoveryReport};

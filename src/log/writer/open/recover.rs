@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::{Chain, ClockAnchor, Head, HeadState};
 use crate::log::folder::{
     DATA_START, HeadFile, LedgerPaths, Ownership, check_access, check_folder, check_lock_file,
-    check_writable, hold_folder, read_head, take_lock,
+    check_unbound, check_writable, hold_folder, read_head, take_lock,
 };
 use crate::log::options::LogOptions;
 use crate::log::prune;
@@ -59,7 +59,9 @@ pub(crate) fn open(
     let storage = hold_folder(&options.storage, dir)?;
     let options = LogOptions { storage: storage.clone(), ..options };
     // Checked first, so that no LOCK is created in a folder that is not a ledger.
-    check_writable(check_folder(&*storage, &paths)?, dir)?;
+    let kind = check_folder(&*storage, &paths)?;
+    check_writable(kind, dir)?;
+    check_unbound(&*storage, &paths, kind)?;
     check_access(&*storage, dir)?;
     let lock = || take_lock(&*storage, &paths, &options.holder, options.allow_unsafe_locks);
     let (shared, report) = open_locked(paths.clone(), options.clone(), lock()?, time)?;

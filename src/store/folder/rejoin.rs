@@ -1,0 +1,188 @@
+//! Joining a store again with a folder that diverged from it.
+//!
+//! Invariant: nothing is deleted. The folder gets another name after the records that only it has were
+//! written out, and before a restored one takes its name.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Record, frame_size, to_u64};
+use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord};
+use crate::storage::{Access, Storage, StorageFile};
+use crate::store::slot::{FrameWalk, walk_frames};
+
+use super::client::StoreClient;
+use super::follow::{Divergence, Follower};
+use super::open::{binding, check_binding, identity_of};
+use super::restore::{bound, restore};
+use super::ship::SHIPPED_SIZE;
+
+/// What became of a folder that diverged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejoined {
+    /// The last record that folder and store had in common.
+    pub common_seq: u64,
+    /// The number of records that only the folder has. They follow the last common one.
+    pub lost: u64,
+    /// How many of them are known to be acknowledged. The others may be, too, if the mode was not `store`.
+    pub acknowledged: u64,
+    /// The folder that diverged, under its new name.
+    pub kept: PathBuf,
+    /// The file in it with the records that only it has, as JSON Lines; `None` if there are none.
+    pub exported: Option<PathBuf>,
+    /// The last record of the restored folder.
+    pub end: Ack,
+}
+
+/// Rename a folder that diverged from a store, export the records that only it has, and restore the store
+/// into a new folder of the old name. `line` makes the JSON of a record, without a newline.
+///
+/// # Errors
+/// As [`super::open_bound`]; `Conflict` if the folder did not diverge: nothing was changed. After any other error it
+/// can be called again, or [`restore`] if the folder has its new name already.
+pub fn rejoin(
+    dir: &Path,
+    options: LogOptions,
+    client: &StoreClient,
+    line: &mut dyn FnMut(&LoggedRecord) -> String,
+) -> Result<Rejoined> {
+    let mut copy = LogCopy::open(dir, options.clone())?;
+    let (identity, found) = (identity_of(&copy)?, bound(client)?);
+    if identity != found {
+        let message = "the store has the log of another ledger than the folder";
+        return Err(Error::new(ErrorKind::Rejected, message).at_path(dir));
+    }
+    check_binding(&copy, client, &identity)?;
+    let session = client.session(identity);
+    let mut follower = Follower::new(&mut copy, binding(client, &identity, BoundAck::Local));
+    let refused = follower
+        .common_position(&session)
+        .and_then(|common| follower.follow(&session, common))
+        .err();
+    let divergence = follower.divergence;
+    match refused {
+        Some(error) if error.kind() == ErrorKind::Diverged => {}
+        Some(error) => return Err(error),
+        None => {
+            let message = "the folder did not diverge from the store";
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("open it with the store")
+                .at_path(dir));
+        }
+    }
+    // Without one, the folder has the same records in other segments.
+    let last = copy.last().seq;
+    let Divergence { first, last, proven } =
+        divergence.unwrap_or(Divergence { first: last + 1, last, proven: last });
+    let storage = &*options.storage;
+    let exported =
+        if first <= last { Some(export(&mut copy, storage, (first, last), line)?) } else { None };
+    let kept = set_aside(&copy, storage)?;
+    let exported = exported.map(|name| kept.join(name));
+    drop(copy);
+    let end = restore(dir, options, client, &mut |_| ())?;
+    let lost = (last + 1).saturating_sub(first);
+    let acknowledged = (proven.min(last) + 1).saturating_sub(first);
+    Ok(Rejoined { common_seq: first - 1, lost, acknowledged, kept, exported, end })
+}
+
+/// Write records of the folder to a file in it, and return the name of the file.
+fn export(
+    copy: &mut LogCopy,
+    storage: &dyn Storage,
+    (first, last): (u64, u64),
+    line: &mut dyn FnMut(&LoggedRecord) -> String,
+) -> Result<String> {
+    let name = format!("lost-{first}-{last}.jsonl");
+    let (path, temporary) = (copy.dir().join(&name), copy.dir().join(format!("{name}.tmp")));
+    let failed = |error| Error::io("write the lost records", &path, error);
+    // A crash may have left one.
+    if storage.open(&temporary, Access::Read).is_ok() {
+        storage.remove(&temporary).map_err(failed)?;
+    }
+    let file = storage.create(&temporary).map_err(failed)?;
+    let (mut next, mut offset) = (first, 0);
+    while next <= last {
+        let Some(part) = copy.part(next, SHIPPED_SIZE)? else {
+            let message = "the folder no longer has this record";
+            return Err(Error::new(ErrorKind::Corrupt, message).at_path(copy.dir()).at_seq(next));
+        };
+        let lines = lines_of(&part, line)?;
+        file.write_at(&lines, offset).map_err(failed)?;
+        offset += to_u64(lines.len());
+        next = part.last.seq + 1;
+    }
+    sync_as(storage, &*file, &temporary, &path).map_err(failed)?;
+    Ok(name)
+}
+
+fn sync_as(
+    storage: &dyn Storage,
+    file: &dyn StorageFile,
+    temporary: &Path,
+    path: &Path,
+) -> std::io::Result<()> {
+    file.sync()?;
+    storage.rename(temporary, path)?;
+    storage.sync_dir(path.parent().unwrap_or(Path::new("")))
+}
+
+fn lines_of(part: &FolderPart, line: &mut dyn FnMut(&LoggedRecord) -> String) -> Result<Vec<u8>> {
+    let FolderPart { segment, offset, frames, before, last, .. } = part;
+    let (next_seq, chain) = (before.seq + 1, before.chain);
+    let start = FrameWalk { next_seq, chain, time: 0, offset: *offset, note: None };
+    let (mut lines, mut offset) = (Vec::new(), *offset);
+    let walked = walk_frames(frames, segment, start, last.seq, &mut |record| {
+        let record = logged(record, segment.ordinal, offset);
+        offset += record.size;
+        lines.extend_from_slice(line(&record).as_bytes());
+        lines.push(b'\n');
+    });
+    walked.map_err(|fault| Error::new(ErrorKind::Corrupt, fault.to_string()).at_seq(next_seq))?;
+    Ok(lines)
+}
+
+fn logged(record: &Record<'_>, segment: u64, offset: u64) -> LoggedRecord {
+    let header = &record.header;
+    LoggedRecord {
+        seq: header.stamp.seq,
+        time: header.stamp.time,
+        kind: header.kind,
+        codec: header.codec,
+        schema: header.schema,
+        batch_left: header.stamp.batch_left,
+        payload: record.payload.to_vec(),
+        chain: record.chain,
+        segment,
+        offset,
+        size: to_u64(frame_size(record.payload.len())),
+    }
+}
+
+/// How many names are tried for a folder that diverged.
+const NAMES_MAX: u32 = 1000;
+
+/// Give the folder another name, and return it.
+fn set_aside(copy: &LogCopy, storage: &dyn Storage) -> Result<PathBuf> {
+    let dir = copy.dir();
+    let base = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for number in 1..=NAMES_MAX {
+        let more = if number == 1 { String::new() } else { format!("-{number}") };
+        let kept = dir.with_file_name(format!("{base}.diverged-{}{more}", copy.head_epoch()));
+        let is_free =
+            storage.list(&kept).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        if !is_free {
+            continue;
+        }
+        let parent = dir.parent().unwrap_or(Path::new(""));
+        storage
+            .rename(dir, &kept)
+            .and_then(|()| storage.sync_dir(parent))
+            .map_err(|error| Error::io("rename the folder that diverged", dir, error))?;
+        return Ok(kept);
+    }
+    let message = format!("the folder diverged {NAMES_MAX} times: every name for it is taken");
+    Err(Error::new(ErrorKind::Rejected, message)
+        .with_hint("move the folders of this name that are no longer needed")
+        .at_path(dir))
+}

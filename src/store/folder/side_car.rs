@@ -1,0 +1,215 @@
+//! Shipping a folder that another process writes, without its lock.
+//!
+//! The side-car reads what HEAD covers and makes slots of it, in the epoch in which the log ends in the
+//! store. It opens no epoch, since an epoch begins with a record of the folder. Two side-cars of one folder
+//! make slots of the same records, so either of them may be first.
+//!
+//! Invariants:
+//! - The folder is not changed, and not bound.
+//! - Where the store has other records than the folder, or more, nothing is shipped.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{BlobId, LogReader, bound_store};
+use crate::storage::Storage;
+use crate::store::binding::{LedgerIdentity, bind};
+use crate::store::name::{ObjectName, SEGMENTS, TAIL};
+use crate::store::protocol::StorePosition;
+use crate::store::segments::segment_floor;
+use crate::store::session::{HeldStore, StoreEnd, StoreSession, TakenIn};
+use crate::store::slot::{SegmentPlace, SlotBytes, SlotWriter};
+
+use super::ack::{MonotonicClock, StoreLag, Unshipped};
+use super::client::StoreClient;
+use super::open::StoreOpening;
+use super::ship::{ship_durable, ship_queued_blobs};
+
+/// Ships a folder that another process writes.
+#[derive(Debug)]
+pub struct SideCar {
+    client: StoreClient,
+    storage: Arc<dyn Storage>,
+    reader: LogReader,
+    writer: SlotWriter,
+    clock: MonotonicClock,
+    held: HeldStore,
+    unshipped: Unshipped,
+    /// The blobs that the store has.
+    blobs: BTreeSet<BlobId>,
+}
+
+impl SideCar {
+    /// Find the end of the log in the store, or bind the prefix to the ledger. The folder stays an ordinary
+    /// one. The mode of `opening` does not matter.
+    ///
+    /// # Errors
+    /// `NotALedger`; `Rejected` if the folder is bound to a store, since the process that writes it ships
+    /// it then, or the store has the log of another ledger; `Diverged` if the store has records that the folder
+    /// has not; `Corrupt` with the name of a damaged object; `Io`.
+    pub fn open(
+        dir: &Path,
+        storage: &Arc<dyn Storage>,
+        client: &StoreClient,
+        opening: &StoreOpening,
+    ) -> Result<Self> {
+        let reader = LogReader::open(storage, dir)?;
+        check_unbound(&**storage, &reader)?;
+        let (ledger, genesis) = reader.uids().ok_or_else(|| {
+            Error::new(ErrorKind::Corrupt, "the folder has no segment").at_path(dir)
+        })?;
+        let identity = LedgerIdentity { ledger, genesis };
+        bind(client.objects(), &identity, opening.time, client.retry())?;
+        let session = client.session(identity);
+        let end = common_end(&reader, &session)?;
+        let end = session.find_end(end, &mut |taken| check_common(&reader, taken))?;
+        let writer = SlotWriter { identity, node: opening.node, epoch: end.position.epoch };
+        let unshipped = Unshipped::after(end.position.next_seq - 1);
+        let held = HeldStore::at(end);
+        Ok(Self {
+            client: client.clone(),
+            storage: storage.clone(),
+            reader,
+            writer,
+            clock: opening.clock.clone(),
+            held,
+            unshipped,
+            blobs: BTreeSet::new(),
+        })
+    }
+
+    /// Where the log ends in the store.
+    #[must_use]
+    pub fn end(&self) -> &StoreEnd {
+        self.held.end()
+    }
+
+    /// Make slots of everything that is durable in the folder, and return what the store lacks afterwards. A
+    /// program calls this again and again. The age of a record is measured from the call that saw it first.
+    ///
+    /// # Errors
+    /// `Rejected` if the folder is bound by now; `Diverged` if another process took over in the store;
+    /// `OutcomeUnknown` and `Io`: the store does not answer, and a later call continues; `Corrupt`;
+    /// `Pruned` if the folder no longer has what the store lacks.
+    pub fn ship(&mut self) -> Result<StoreLag> {
+        self.reader = self.reader.reload()?;
+        check_unbound(&*self.storage, &self.reader)?;
+        self.note_durable();
+        let shipped = self.ship_durable();
+        self.unshipped.shipped(self.held.end().position.next_seq - 1);
+        shipped?;
+        Ok(self.lag())
+    }
+
+    /// How far the store is behind the folder, as the last call of [`Self::ship`] saw it.
+    #[must_use]
+    pub fn lag(&self) -> StoreLag {
+        let place = self.held.end().place.as_ref().map(|place| (&place.header, place.end));
+        let bytes = self.reader.durable_bytes_after(place);
+        StoreLag { bytes, ..self.unshipped.lag(self.clock.now()) }
+    }
+
+    fn note_durable(&mut self) {
+        let durable = self.reader.head().map_or(0, |head| head.durable_seq);
+        let known = self.unshipped.shipped_seq + self.unshipped.lag(self.clock.now()).records;
+        if durable > known {
+            self.unshipped.add(self.clock.now(), durable, 0);
+        }
+    }
+
+    fn ship_durable(&mut self) -> Result<()> {
+        let Self { client, reader, writer, held, blobs, .. } = self;
+        let session = client.session(writer.identity);
+        let durable = reader.head().map_or(0, |head| head.durable_seq);
+        if durable >= held.end().position.next_seq {
+            // Listed after HEAD was read: whatever it covers refers only to these.
+            let all = reader.blobs().list()?.blobs.into_iter().map(|blob| blob.id);
+            let mut queued: BTreeSet<BlobId> = all.filter(|id| !blobs.contains(id)).collect();
+            let new = queued.clone();
+            ship_queued_blobs(reader, &session, &mut queued)?;
+            blobs.extend(new);
+        }
+        loop {
+            match ship_durable(reader, &session, writer, held) {
+                Err(error) if error.kind() == ErrorKind::Fenced => {
+                    // Another side-car of this folder was first, or a process that took over.
+                    let from = held.end().clone();
+                    let end = session.find_end(from, &mut |taken| check_common(reader, taken))?;
+                    writer.epoch = end.position.epoch;
+                    *held = HeldStore::at(end);
+                }
+                shipped => return shipped,
+            }
+        }
+    }
+}
+
+/// Refuse a folder that is bound to a store.
+fn check_unbound(storage: &dyn Storage, reader: &LogReader) -> Result<()> {
+    let Some(binding) = bound_store(storage, reader.dir())? else { return Ok(()) };
+    let message = format!(
+        "this ledger is bound to the store {}: the process that writes it ships it",
+        binding.url
+    );
+    Err(Error::new(ErrorKind::Rejected, message)
+        .with_hint(
+            "open it with that store; to leave the store, remove the file STORE.json in the folder",
+        )
+        .at_path(reader.dir()))
+}
+
+/// The position after the newest slot, if the folder has its records in the same place; otherwise the
+/// start of the log.
+fn common_end(reader: &LogReader, session: &StoreSession<'_>) -> Result<StoreEnd> {
+    let mut unclear = 0;
+    let floor = segment_floor(&session.list(SEGMENTS, &mut unclear)?);
+    let slots = session.list(TAIL, &mut unclear)?;
+    let newest = slots.iter().filter_map(|listed| match ObjectName::parse(&listed.name) {
+        Some(ObjectName::Slot(first)) if first > floor => Some(first),
+        _ => None,
+    });
+    let Some(first_seq) = newest.max() else { return Ok(StoreEnd::start()) };
+    let name = ObjectName::Slot(first_seq).to_string();
+    let Some(found) = session.get(&name, &mut unclear)? else { return Ok(StoreEnd::start()) };
+    let Ok(slot) = SlotBytes(found.bytes).check(first_seq, &session.identity) else {
+        return Ok(StoreEnd::start());
+    };
+    let header = slot.header();
+    let place = reader.place_of(header.last_seq, &header.chain_after, &header.segment)?;
+    let Some(place) = place.filter(|(_, end)| *end == header.end) else {
+        return Ok(StoreEnd::start());
+    };
+    let position = StorePosition::after(&slot.facts(found.at));
+    Ok(StoreEnd {
+        position,
+        time: header.time,
+        place: Some(SegmentPlace { header: place.0, end: place.1 }),
+    })
+}
+
+/// Check that the folder has the records of the store.
+fn check_common(reader: &LogReader, taken: &TakenIn<'_>) -> Result<()> {
+    let mut last = None;
+    taken.for_each_record(&mut |record| last = Some((record.header.stamp.seq, record.chain)));
+    let Some((seq, chain)) = last else { return Ok(()) };
+    // What was pruned was compared when it was shipped.
+    if seq < reader.first_seq() {
+        return Ok(());
+    }
+    let own = reader.record(seq)?;
+    if own.as_ref().is_some_and(|own| own.chain == chain) {
+        return Ok(());
+    }
+    let what = if own.is_some() {
+        "other records than the folder"
+    } else {
+        "records that the folder lacks"
+    };
+    let message = format!("the store has {what}, up to record {seq}: another process took over");
+    Err(Error::new(ErrorKind::Diverged, message)
+        .with_hint("nothing was changed; keep this folder, and restore the store into a new one")
+        .at_path(reader.dir())
+        .at_seq(seq))
+}
