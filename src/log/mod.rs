@@ -52,8 +52,8 @@ pub use options::{
 pub use prune::PruneSet;
 pub(crate) use reader::{BatchSink, is_full_batch, read_ahead};
 pub use reader::{
-    LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState, SegmentSummary,
-    UnacknowledgedTail, Walk,
+    CompleteSegment, LogFollower, LogReader, ReverseWalk, SegmentInfo, SegmentState,
+    SegmentSummary, UnacknowledgedTail, Walk,
 };
 pub use record::{Ack, Damage, DerivedDamage, LogItem, LoggedRecord, RecordStatus, StreamRule};
 pub use recovery::{

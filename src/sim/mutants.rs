@@ -81,6 +81,7 @@ mutants! {
     LocalAckForgotten, "H store", "records that a folder acknowledged alone count as never acknowledged";
     BlobShippedLate, "H store", "a slot is shipped before the blobs to which it refers";
     UnkeptSegmentPruned, "H store", "a prune removes records that the store does not have yet";
+    SegmentUploadedEarly, "H store", "a segment is uploaded before the store has its records";
     LostRaceIsUnclear, "H store", "a create that another process won counts as an unclear answer";
     // Directory entries and syncs.
     SegmentDirEntryUnsynced, "H19", "a new segment is used before its folder is synced";

@@ -20,7 +20,7 @@ use plan_ledger::internals::sim::{
 use plan_ledger::internals::storage::Storage;
 use plan_ledger::internals::store::{
     AckMode, AckedBy, BoundLog, DirectoryObjects, MonotonicClock, Rejoined, SideCar, StoreClient,
-    StoreLag, StoreOpening, open_bound, rejoin, replicate, restore,
+    StoreLag, StoreOpening, collect, open_bound, rejoin, replicate, restore,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
@@ -436,6 +436,61 @@ fn unshipped_segment_is_not_pruned() {
     assert_eq!(bound.keeper.ship().unwrap(), StoreLag::default());
 }
 
+/// Goal: complete segments are uploaded once the store has their records and the first one after them. A restore
+/// then needs a request for each segment, and gives the same folder.
+#[test]
+fn restore_from_segments_needs_few_requests() {
+    let (disk, store) = bound_ledger(1);
+    let bound = Clock::default().open(&disk, &store.handle(), 1, AckMode::Store).unwrap();
+    for number in 0..60 {
+        bound.log.append(&[record(number, 900)], at(60)).unwrap();
+    }
+    let requests = |store: &SimStore| {
+        let (process, disk) = (store.handle(), SimDisk::new());
+        restore(&dir(), small(&disk), &client(&process), &mut |_| ()).unwrap();
+        (process.calls(), summary(&whole(&reader(&disk))), disk.files(&dir()))
+    };
+    let before = requests(&store);
+    let names = store.names();
+    let segments = u64::try_from(reader(&disk).segments().len()).unwrap();
+    assert_eq!(bound.keeper.upload_segments().unwrap(), segments - 1);
+    assert_eq!(bound.keeper.upload_segments().unwrap(), 0);
+    let new = store.names().len() - names.len();
+    assert_eq!(u64::try_from(new).unwrap(), segments - 1);
+    let after = requests(&store);
+    assert_eq!((&after.1, &after.2), (&before.1, &before.2));
+    assert!(before.0 > 60 && after.0 < segments + 30, "{} then {}", before.0, after.0);
+    // Slots that segment objects cover can be collected.
+    let identity = plan_ledger::internals::store::bound_ledger(&store, &|_| false).unwrap();
+    let process = client(&store);
+    store.advance(3 * 24 * 60 * 60 * 1_000_000);
+    let collected = collect(&process.session(identity.unwrap()), store.now()).unwrap();
+    assert!(collected.len() > 40, "{}", collected.len());
+    assert_eq!(requests(&store).1, before.1);
+    bound.log.append(&[record(99, 9)], at(80)).unwrap();
+    assert_eq!(requests(&store).1.len(), before.1.len() + 1);
+    bound.log.close().unwrap();
+    open(&disk, &store.handle(), 2).unwrap().log.close().unwrap();
+}
+
+/// Goal: a segment is not uploaded before the store has its records and the first one after them.
+#[test]
+fn unshipped_segment_is_not_uploaded() {
+    let (disk, store) = bound_ledger(1);
+    let bound = Clock::default().open(&disk, &store.handle(), 1, AckMode::Local).unwrap();
+    bound.keeper.upload_segments().unwrap();
+    let segment_objects =
+        || store.names().into_iter().filter(|name| name.starts_with("seg/")).count();
+    let before = segment_objects();
+    for number in 0..9 {
+        bound.log.append(&[record(number, 3000)], at(60)).unwrap();
+    }
+    assert_eq!((bound.keeper.upload_segments().unwrap(), segment_objects()), (0, before));
+    bound.keeper.ship().unwrap();
+    assert!(bound.keeper.upload_segments().unwrap() >= 2);
+    assert_eq!(summary(&restored(&store).unwrap().1), summary(&whole(&reader(&disk))));
+}
+
 /// Goal: a log with an empty segment in its middle is refused before a slot says so that no reader accepts.
 #[test]
 fn log_with_an_empty_segment_is_not_bound() {
@@ -542,6 +597,39 @@ fn side_car_ships_an_ordinary_ledger() {
     assert_eq!(side_car(6).unwrap_err().kind(), ErrorKind::Rejected);
 }
 
+/// Goal: after a power cut that lost the HEAD of shipped records, a recovery of the ordinary ledger writes them
+/// again in another segment. The side-car stops with an error that says so; joining again names only what
+/// the store lacks.
+#[test]
+fn side_car_stops_where_a_recovery_wrote_records_again() {
+    let (disk, store) = (ledger(2), SimStore::new());
+    let opening = Clock::default().opening(1, AckMode::Local);
+    let side_car = |disk: &SimDisk| {
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        SideCar::open(&dir(), &storage, &client(&store.handle()), &opening)
+    };
+    let log = Log::open(&dir(), small(&disk), at(60)).unwrap().0;
+    for number in 10..13 {
+        // HEAD is written and not synced.
+        log.append(&[record(number, 100)], at(1)).unwrap();
+    }
+    side_car(&disk).unwrap().ship().unwrap();
+    disk.kill_process();
+    let disk = Restart::Power(Loss::Everything).of(&disk);
+    let (log, report) = Log::open(&dir(), small(&disk), at(70)).unwrap();
+    assert!(report.survivors.is_some(), "nothing was written again");
+    log.append(&[record(20, 100)], at(71)).unwrap();
+    log.close().unwrap();
+    let error = side_car(&disk).and_then(|mut side_car| side_car.ship()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Diverged, "{error}");
+    assert!(error.to_string().contains("other segments"), "{error}");
+    let own = whole(&reader(&disk));
+    let common = restored(&store).unwrap().1.len();
+    let joined = join_again(&disk, &store.handle()).unwrap();
+    assert_eq!(usize::try_from(joined.common_seq).unwrap(), common);
+    assert_eq!(usize::try_from(joined.lost).unwrap(), own.len() - common);
+}
+
 /// Goal: every fate of every call of a side-car, with a second one that ships in between.
 #[test]
 fn side_car_survives_every_fate() {
@@ -629,6 +717,9 @@ impl Machine {
             self.append(&bound, &[record(first, 300), record(first + 1, 1700)], life, journal)?;
             if random(seed, 3) == 0 {
                 let _ = bound.keeper.ship();
+            }
+            if random(seed, 3) == 0 {
+                let _ = bound.keeper.upload_segments();
             }
         }
         if random(seed, 2) == 0 {

@@ -23,6 +23,7 @@ pub(crate) use ahead::{BatchSink, is_full_batch, read_ahead};
 pub use follow::LogFollower;
 pub(crate) use log_reader::SegmentAccess;
 pub use log_reader::{LogReader, SegmentSummary};
+pub use part::CompleteSegment;
 pub use reverse::ReverseWalk;
 pub use segment_info::{SegmentInfo, SegmentState};
 pub(crate) use sequence::{SegmentSequence, SequenceItem};

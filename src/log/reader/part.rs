@@ -4,10 +4,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Chain, Head, SegmentHeader, Uid};
 use crate::log::folder::DATA_START;
 use crate::log::record::Ack;
-use crate::log::segment::{FolderPart, FramePosition, Scan, SegmentBytes, valid_segment};
-use crate::storage::Access;
+use crate::log::segment::{
+    FolderPart, FramePosition, Scan, SealState, Segment, SegmentBytes, valid_segment,
+};
+use crate::storage::{Access, read_sectors};
 
 use super::log_reader::LogReader;
+
+/// A segment that no writer changes any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompleteSegment {
+    /// Its header.
+    pub header: SegmentHeader,
+    /// Its last record.
+    pub last_seq: u64,
+    /// The offset after it.
+    pub data_end: u64,
+    /// Whether an index and a footer follow. Before a fence there are none.
+    pub is_sealed: bool,
+    /// The number of bytes that belong to it.
+    pub length: u64,
+}
 
 impl LogReader {
     /// The log as it is now: HEAD and the headers are read again.
@@ -62,6 +79,46 @@ impl LogReader {
             self.durable_end(own, head).saturating_sub(start)
         });
         bytes.sum()
+    }
+
+    /// The segment that has a record, if it is complete. `None` as well if the log no longer has it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn complete_segment(&self, seq: u64) -> Result<Option<CompleteSegment>> {
+        let is_own = |segment: &&Segment| segment.header.base_seq <= seq;
+        let valid = self.segments.list.iter().filter_map(valid_segment);
+        let Some(segment) = valid.filter(is_own).last() else { return Ok(None) };
+        let header = &segment.header;
+        let Some(next) = self.segments.successor(header) else { return Ok(None) };
+        let path = self.segment_path(header.ordinal);
+        let state = self.segments.seal_state(&*self.storage, &path, segment)?;
+        let (is_sealed, length) = match state {
+            SealState::Sealed(_) => (true, segment.length),
+            SealState::Never => (false, next.prev_data_end),
+            SealState::NotYet | SealState::Damaged(_) => return Ok(None),
+        };
+        let (last_seq, data_end) = (next.prev_last_seq, next.prev_data_end);
+        let complete =
+            CompleteSegment { header: header.clone(), last_seq, data_end, is_sealed, length };
+        Ok(Some(complete).filter(|complete| complete.last_seq >= seq))
+    }
+
+    /// The bytes of a complete segment.
+    ///
+    /// # Errors
+    /// `Corrupt` if the file is shorter; `Io`.
+    pub fn bytes_of(&self, segment: &CompleteSegment) -> Result<Vec<u8>> {
+        let path = self.segment_path(segment.header.ordinal);
+        let failed = |error| Error::io("read the segment", &path, error);
+        let file = self.storage.open(&path, Access::Read).map_err(failed)?;
+        let mut bytes = vec![0; usize::try_from(segment.length).unwrap_or(usize::MAX)];
+        let read = read_sectors(&*file, &mut bytes, 0).map_err(failed)?;
+        if read.complete().map_err(failed)? < bytes.len() {
+            let message = "the file is shorter than the segment";
+            return Err(Error::new(ErrorKind::Corrupt, message).at_path(&path));
+        }
+        Ok(bytes)
     }
 
     /// The header of the segment that has a durable record, and the offset after the record, if it has this

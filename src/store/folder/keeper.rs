@@ -22,6 +22,7 @@ use super::ack::{AckMode, AckedBy, MonotonicClock, StoreLag, Unshipped};
 use super::blobs::blob_name;
 use super::client::StoreClient;
 use super::ship::{SHIPPED_SIZE, ship_durable, ship_queued_blobs};
+use super::upload::upload_complete;
 
 /// Brings each group of records to a store, in an open epoch: before the log acknowledges it, or later.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct StoreKeeper {
     reader: LogReader,
     held: Mutex<HeldStore>,
     pending: Mutex<Pending>,
+    /// The last record in a segment object, once it is known.
+    floor: Mutex<Option<u64>>,
     /// More waits to be shipped.
     is_due: Condvar,
 }
@@ -65,7 +68,8 @@ impl StoreKeeper {
             is_woken: false,
         };
         let (held, pending) = (Mutex::new(held), Mutex::new(pending));
-        Self { client, writer, ack, clock, reader, held, pending, is_due: Condvar::new() }
+        let (floor, is_due) = (Mutex::default(), Condvar::new());
+        Self { client, writer, ack, clock, reader, held, pending, floor, is_due }
     }
 
     /// When a commit is acknowledged.
@@ -137,6 +141,18 @@ impl StoreKeeper {
         };
         self.pending().blobs.append(&mut blobs);
         shipped
+    }
+
+    /// Upload the segments that are complete and whose slots the store has, so that a restore needs fewer
+    /// requests; returns their number. A program calls this after [`Self::ship`]. It delays no commit.
+    ///
+    /// # Errors
+    /// `Corrupt` if a file is damaged; `Io`: a later call continues.
+    pub fn upload_segments(&self) -> Result<u64> {
+        let session = self.client.session(self.writer.identity);
+        let mut floor = self.floor.lock().unwrap_or_else(PoisonError::into_inner);
+        let shipped_seq = self.pending().unshipped.shipped_seq;
+        upload_complete(&self.reader.reload()?, &session, shipped_seq, &mut floor)
     }
 
     /// Wait until 4 MiB more wait to be shipped, until some time passed, or until [`Self::wake`] is called.

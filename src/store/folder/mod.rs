@@ -4,7 +4,7 @@
 //! `ack` says when a commit is acknowledged, `client` is a store as a process uses it, `blobs` copies blobs,
 //! `follow` makes a folder equal to the log in the store, `keeper` commits or queues what an open log writes,
 //! `ship` makes slots of what is durable, `open` takes over, `restore` makes new folders, `rejoin` makes place for
-//! one, and `side_car` ships a folder that another process writes.
+//! one, `side_car` ships a folder that another process writes, and `upload` uploads complete segments.
 //!
 //! Invariants:
 //! - In the mode `store`, HEAD of a folder covers no record that the store does not have. In the other modes the
@@ -22,6 +22,7 @@ mod rejoin;
 mod restore;
 mod ship;
 mod side_car;
+mod upload;
 
 pub use ack::{AckMode, AckedBy, MonotonicClock, StoreLag};
 pub use client::StoreClient;

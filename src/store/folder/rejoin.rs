@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Record, frame_size, to_u64};
 use crate::log::{Ack, BoundAck, FolderPart, LogCopy, LogOptions, LoggedRecord};
 use crate::storage::{Access, Storage, StorageFile};
+use crate::store::session::{StoreEnd, StoreSession};
 use crate::store::slot::{FrameWalk, walk_frames};
 
 use super::client::StoreClient;
@@ -70,10 +71,14 @@ pub fn rejoin(
                 .at_path(dir));
         }
     }
-    // Without one, the folder has the same records in other segments.
-    let last = copy.last().seq;
-    let Divergence { first, last, proven } =
-        divergence.unwrap_or(Divergence { first: last + 1, last, proven: last });
+    let Divergence { first, last, proven } = match divergence {
+        Some(divergence) => divergence,
+        // The folder has the same records in other segments, and maybe more.
+        None => {
+            let first = last_common(&mut copy, &session)? + 1;
+            Divergence { first, last: copy.last().seq, proven: copy.proven_seq() }
+        }
+    };
     let storage = &*options.storage;
     let exported =
         if first <= last { Some(export(&mut copy, storage, (first, last), line)?) } else { None };
@@ -84,6 +89,24 @@ pub fn rejoin(
     let lost = (last + 1).saturating_sub(first);
     let acknowledged = (proven.min(last) + 1).saturating_sub(first);
     Ok(Rejoined { common_seq: first - 1, lost, acknowledged, kept, exported, end })
+}
+
+/// The last record that the log in the store and the folder have in common.
+fn last_common(copy: &mut LogCopy, session: &StoreSession<'_>) -> Result<u64> {
+    let mut common = 0;
+    session.find_end(StoreEnd::start(), &mut |taken| {
+        let mut records = Vec::new();
+        taken.for_each_record(&mut |record| {
+            records.push((record.header.stamp.seq, record.chain));
+        });
+        for (seq, chain) in records {
+            if copy.find(seq)?.is_some_and(|own| own.chain == chain) {
+                common = seq;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(common)
 }
 
 /// Write records of the folder to a file in it, and return the name of the file.

@@ -140,10 +140,26 @@ impl SideCar {
                     writer.epoch = end.position.epoch;
                     *held = HeldStore::at(end);
                 }
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    return Err(other_segments(reader, held.end()));
+                }
                 shipped => return shipped,
             }
         }
     }
+}
+
+/// A recovery wrote records again, in another segment than the one from which they were shipped.
+fn other_segments(reader: &LogReader, end: &StoreEnd) -> Error {
+    let seq = end.position.next_seq;
+    let message = "the folder has the records of the log in other segments than the store";
+    Error::new(ErrorKind::Diverged, message)
+        .with_hint(
+            "nothing was changed; ship this ledger to another place in the store: a power cut made it \
+             write the last records again",
+        )
+        .at_path(reader.dir())
+        .at_seq(seq)
 }
 
 /// Refuse a folder that is bound to a store.
