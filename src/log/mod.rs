@@ -60,6 +60,8 @@ pub use recovery::{
     Diagnosis, ErasedFiles, Evidence, EvidenceBit, RECOVERY_TABLE, RecoveryRow, TailSummary,
     TailVerdict, classify, diagnose, opening_verdict,
 };
+#[cfg(feature = "store")]
+pub(crate) use segment::seal_all;
 pub use segment::{
     ARCHIVE_FORMAT, ArchiveManifest, ArchivedFile, ChainCheck, FolderPart, archive_head, uid_text,
 };

@@ -33,6 +33,8 @@ pub(crate) use part::next_record;
 pub(crate) use resume_cache::{ResumeCache, ResumeKey};
 pub use scan::ChainCheck;
 pub(crate) use scan::{ByteSurvey, FramePosition, Scan, SegmentBytes};
+#[cfg(feature = "store")]
+pub(crate) use seal::seal_all;
 pub(crate) use seal::{seal, seal_rotated};
 pub(crate) use writer::{
     CreateError, PublishGuard, SegmentDraft, SegmentWriter, create_segment, create_segment_with,

@@ -78,6 +78,18 @@ pub(crate) fn seal_rotated(
     Ok(())
 }
 
+/// Seal all segments of a log that is put together from what is kept elsewhere, and has no other reader
+/// yet.
+///
+/// # Errors
+/// `Io`.
+#[cfg(feature = "store")]
+pub(crate) fn seal_all(storage: &dyn Storage, dir: &Path, stream_rule: StreamRule) -> Result<()> {
+    let paths = LedgerPaths::new(dir);
+    let segments = Segments::list(storage, &paths, None)?;
+    seal_rotated(storage, &paths, stream_rule, &segments)
+}
+
 /// The bytes to write after the data.
 struct SealContent {
     /// Index and footer.
