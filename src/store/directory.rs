@@ -35,6 +35,12 @@ impl DirectoryObjects {
         Ok(Self { root: root.to_owned(), counter: AtomicU64::new(0) })
     }
 
+    /// The store in a folder that exists, for readers: nothing is created.
+    #[must_use]
+    pub fn existing(root: &Path) -> Self {
+        Self { root: root.to_owned(), counter: AtomicU64::new(0) }
+    }
+
     /// Where an object is. A name never leaves the folder.
     fn path(&self, name: &str) -> Result<PathBuf, Unclear> {
         let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');

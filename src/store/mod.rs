@@ -4,8 +4,8 @@
 //! From bottom to top: `name` and `objects` (names, and the port with its five calls), `slot` (bytes
 //! to verified records and back), `protocol` (state machines without I/O or clock), `segments` (reads
 //! segment objects), `session` (carries out the protocol on a store), `binding`, `collect` and `probe`
-//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises), and `folder`
-//! (opens, restores and follows with the folder of a ledger).
+//! (whose log a prefix is, which slots may be deleted, whether the store keeps its promises), `folder` (opens,
+//! restores and follows with the folder of a ledger), and `reading` (reads a ledger in its store).
 //! [`DirectoryObjects`] is a store in a folder; `sim::SimStore` is one that loses answers.
 //!
 //! Invariants:
@@ -24,6 +24,7 @@ mod name;
 mod objects;
 mod probe;
 mod protocol;
+mod reading;
 mod segments;
 mod session;
 mod slot;
@@ -44,6 +45,7 @@ pub use protocol::{
     DOUBT_AFTER, EndFinder, FoundSlot, ListReason, SlotFacts, SlotKeeper, StoreAnswer, StoreCall,
     StorePosition, Takeover,
 };
+pub use reading::{MemoryFile, NewFile, StoreStorage, read_in_place};
 pub use segments::{VerifiedSegment, segment_floor};
 pub use session::{HeldStore, StoreEnd, StoreSession, TakenIn};
 pub use slot::{
