@@ -241,6 +241,7 @@ mod tests {
     //! Goal: the command line is consistent, and contradictory options are rejected.
 
     use super::*;
+    use crate::commands::source::expect_readable;
 
     #[test]
     fn command_line_definition_is_consistent() {
@@ -274,5 +275,51 @@ mod tests {
         assert!(rejected("ledger fork r --at 3 --step s --name n"));
         assert!(rejected("ledger fork r --name n"));
         assert!(rejected("ledger budget r --tokens many"));
+    }
+
+    /// Why the ledger of a command line may not be in a store.
+    fn store_refusal(line: &str) -> Option<String> {
+        let matches = program().try_get_matches_from(line.split(' ')).unwrap();
+        expect_readable(&program(), &matches).err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn only_commands_that_read_accept_a_store() {
+        for line in [
+            "ledger status s3://b/x",
+            "ledger inspect s3://b/x",
+            "ledger inspect s3://b/x records --from 2",
+            "ledger inspect records --ledger s3://b/x",
+            "ledger verify s3://b/x",
+            "ledger export s3://b/x",
+            "ledger report --html x.html --ledger s3://b/x",
+            "ledger plan export r --ledger s3://b/x",
+            "ledger blobs s3://b/x",
+            "ledger status .ledger --watch",
+            "ledger pause --ledger .ledger",
+        ] {
+            assert_eq!(store_refusal(line), None, "{line}");
+        }
+        for line in [
+            "ledger run p.yaml --ledger s3://b/x",
+            "ledger init --ledger s3://b/x",
+            "ledger pause --ledger s3://b/x",
+            "ledger claim --ledger s3://b/x --worker w",
+            "ledger archive s3://b/x --to x.tar",
+            "ledger prune s3://b/x --ended",
+            "ledger snapshot s3://b/x",
+            "ledger recover s3://b/x --export y",
+            "ledger erase s3://b/x --record 3",
+            "ledger serve --ledger s3://b/x",
+            "ledger resume --ledger s3://b/x",
+            "ledger blobs s3://b/x --collect",
+            "ledger status s3://b/x --watch",
+            "ledger logs --ledger s3://b/x -f",
+        ] {
+            let refused = store_refusal(line).unwrap_or_else(|| panic!("{line} is not refused"));
+            assert!(refused.contains("s3://b/x"), "{line}: {refused}");
+        }
+        let secret = store_refusal("ledger pause --ledger s3://KEY:secret@b/x").unwrap();
+        assert!(!secret.contains("secret"), "{secret}");
     }
 }

@@ -53,6 +53,11 @@ pub fn main() -> ExitCode {
     if parsed.as_ref().is_ok_and(names_run_twice) {
         return fail(&Failure::Usage(options::RUN_TWICE.to_owned()));
     }
+    if let Ok(matches) = &parsed
+        && let Err(failure) = commands::source::expect_readable(&cli::program(), matches)
+    {
+        return fail(&failure);
+    }
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // Without a command, the help says what there is.

@@ -13,11 +13,13 @@ use plan_ledger::internals::log::BlobState;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::json::line_text;
-use crate::options::{LedgerFolder, environment, environment_for};
+use crate::options::{LedgerFolder, environment};
 use crate::output::{Code, Failure, escape_lines, print_answer, print_message, print_raw_to};
 use crate::protocol::{counted, size};
 use crate::requests::{CollectBlobsAnswer, CollectBlobsRequest, line_of};
 use crate::server::Client;
+
+use super::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,10 +6,11 @@ use clap::Args;
 
 use plan_ledger::{Environment, LedgerView};
 
-use crate::options::{LedgerFolder, environment_for};
+use crate::options::LedgerFolder;
 use crate::output::{Code, ExportRange, Failure, write_export};
 
 use super::inspect::meaning;
+use super::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

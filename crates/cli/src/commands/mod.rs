@@ -48,6 +48,7 @@ pub(crate) mod set;
 pub(crate) mod setup;
 pub(crate) mod skip;
 pub(crate) mod snapshot;
+pub(crate) mod source;
 pub(crate) mod store;
 pub(crate) mod tick;
 pub(crate) mod unpause;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use plan_ledger::internals::ledger::{time_of, time_text};
-use plan_ledger::{LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
+use plan_ledger::{Environment, LedgerView, RunStatus, State, StepNumber, StepState, Timestamp};
 
 use crate::commands::last_runner::RunnerStatus;
 use crate::options::{LedgerArgs, RunArg, environment};
@@ -18,6 +18,7 @@ use super::inspect::json::views::StaleFilesJson;
 use super::inspect::views::status::stale_lines;
 use super::inspect::{Surroundings, next_action};
 use super::read_state::read_state;
+use super::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,9 +37,10 @@ pub(crate) struct NextArgs {
 }
 
 pub(crate) fn next(args: &NextArgs) -> Result<Code, Failure> {
-    let view = LedgerView::open(args.ledger.dir(), &environment())?;
+    let environment = environment_for(args.ledger.dir(), &environment())?;
+    let view = LedgerView::open(args.ledger.dir(), &environment)?;
     let runner = RunnerStatus::of(args.ledger.dir(), view.log());
-    read_state(args.ledger.dir(), |state| show(args, state, &runner))
+    read_state(args.ledger.dir(), |state| show(args, state, &runner, &environment))
 }
 
 /// The next action of a run.
@@ -67,9 +69,14 @@ pub(crate) struct NextLine<'a> {
     why: &'a str,
 }
 
-fn show(args: &NextArgs, state: &State, runner: &RunnerStatus) -> Result<Code, Failure> {
+fn show(
+    args: &NextArgs,
+    state: &State,
+    runner: &RunnerStatus,
+    environment: &Environment,
+) -> Result<Code, Failure> {
     let run = run_or_only(state, args.run.name())?;
-    let now = time_of(args.ledger.dir(), &environment(), state.time)?;
+    let now = time_of(args.ledger.dir(), environment, state.time)?;
     let dir = args.ledger.dir();
     let dead = &DeadClaim::all(dir);
     let next = next_action(state, run, Surroundings { dir, now, runner, dead });

@@ -9,6 +9,7 @@ use crate::output::Failure;
 use crate::requests::run_or_only;
 
 use super::inspect::newest_state;
+use super::source::environment_for;
 use crate::options::{LedgerArgs, environment};
 
 /// Calls `look` with the newest state.
@@ -20,7 +21,7 @@ pub(crate) fn read_state<T>(
     dir: &Path,
     look: impl FnOnce(&State) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (state, unread) = newest_state(dir, &environment())?;
+    let (state, unread) = newest_state(dir, &environment_for(dir, &environment())?)?;
     let found = look(&state);
     expect_valid(&state)?;
     let Some(unread) = unread else { return found };

@@ -13,9 +13,11 @@ use serde::Serialize;
 use plan_ledger::internals::log::ExpectedChain;
 use plan_ledger::{Environment, Error};
 
-use crate::options::{LedgerFolder, environment_for};
+use crate::options::LedgerFolder;
 use crate::output::{Code, Failure, print_line, print_raw};
 use crate::protocol::{NoteError, NoteSigner, NoteVerifier};
+
+use super::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -22,12 +22,14 @@ use plan_ledger::internals::log::{
 
 use crate::commands::root::signed_root;
 use crate::json::line_text;
-use crate::options::{LedgerFolder, environment_for};
+use crate::options::LedgerFolder;
 use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
 use crate::protocol::{
     OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text,
 };
 use crate::server::rollback_text;
+
+use super::source::environment_for;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,7 +142,7 @@ pub(super) fn verify_ledger(
     let level = level(options.level);
     let request = VerifyRequest { level, jobs, expected, watch: &watch };
     let report = environment_for(dir, environment)
-        .and_then(|environment| ledger::verify(dir, &environment, request));
+        .and_then(|environment| Ok(ledger::verify(dir, &environment, request)?));
     task.finish();
     let report = report?;
     let rollback = rollback_text(dir, environment);

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use plan_ledger::internals::ledger::archive_environment;
 use plan_ledger::{Environment, Error, Ledger, Result as LedgerResult};
 
 use crate::output::{Code, Failure, print_answer, print_answer_aside, print_message};
@@ -117,14 +116,6 @@ static UNSAFE_LOCKS_ALLOWED: AtomicBool = AtomicBool::new(false);
 /// Opens ledgers also where file locks may not exclude other writers.
 pub(crate) fn allow_unsafe_locks() {
     UNSAFE_LOCKS_ALLOWED.store(true, Ordering::Relaxed);
-}
-
-/// The environment in which `path` is a ledger: its folder, or an archive's file.
-pub(crate) fn environment_for(path: &Path, environment: &Environment) -> LedgerResult<Environment> {
-    if path.is_file() {
-        return archive_environment(path, environment);
-    }
-    Ok(environment.clone())
 }
 
 /// Opens an existing ledger for writing and prints the findings of recovery.

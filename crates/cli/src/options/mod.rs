@@ -25,7 +25,7 @@ pub(crate) use inputs::{InputArgs, canned_outputs};
 pub(crate) use json_value::{read_json_value, read_text};
 pub(crate) use ledger::{
     AuthorArgs, LedgerArgs, LedgerOption, allow_unsafe_locks, create_parents, environment,
-    environment_for, open_ledger,
+    open_ledger,
 };
 pub(crate) use plan_file::ReadPlanArgs;
 pub(crate) use run::{RUN_TWICE, RunArg, RunOption, StepArg, parse_name};

@@ -10,9 +10,10 @@ use plan_ledger::internals::ledger::BlobCheck;
 use plan_ledger::{Environment, LedgerView};
 
 use crate::commands::blobs;
+use crate::commands::source::{environment_for, is_store};
 use crate::commands::verify::{VerifyOptions, VerifyTarget, verify_ledger};
 use crate::help;
-use crate::options::{LedgerFolder, default_ledger, environment_for};
+use crate::options::{LedgerFolder, default_ledger};
 use crate::output::{Code, Failure, escape_control, escape_path};
 
 use super::context::{Form, InspectContext};
@@ -128,7 +129,7 @@ pub(crate) fn inspect(
     out: &mut dyn Write,
 ) -> Result<Code, Failure> {
     let dir = args.folder.dir()?;
-    if args.view.is_none() && !dir.exists() {
+    if args.view.is_none() && !dir.exists() && !is_store(&dir) {
         expect_no_view(&dir)?;
         expect_no_run(&dir, environment)?;
     }
@@ -211,7 +212,8 @@ fn expect_no_view(dir: &Path) -> Result<(), Failure> {
 
 /// Rejects a folder that does not exist and has the name of a run of the default ledger.
 fn expect_no_run(dir: &Path, environment: &Environment) -> Result<(), Failure> {
-    let Some(word) = dir.to_str().filter(|_| !dir.exists()) else { return Ok(()) };
+    let is_missing = !dir.exists() && !is_store(dir);
+    let Some(word) = dir.to_str().filter(|_| is_missing) else { return Ok(()) };
     let folded =
         LedgerView::open(&default_ledger(), environment).and_then(|view| view.fold_recent());
     if !folded.is_ok_and(|folded| folded.state.find_run(word).is_some()) {

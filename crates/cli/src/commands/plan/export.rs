@@ -19,6 +19,7 @@ use crate::commands::inspect::{Surroundings, name_and_title, next_action};
 use crate::commands::last_runner::RunnerStatus;
 use crate::commands::read_report::print_read_report;
 use crate::commands::read_state::read_state;
+use crate::commands::source::{environment_for, is_store};
 use crate::options::{LedgerOption, ReadPlanArgs, environment};
 use crate::output::{Code, Failure, print_message, print_raw};
 use crate::runner::DeadClaim;
@@ -57,7 +58,9 @@ pub(super) struct PlanExportArgs {
 pub(super) fn export(args: &PlanExportArgs) -> Result<Code, Failure> {
     if let Some(name) = args.file.to_str().filter(|_| !args.file.exists()) {
         let is_run = |state: &State| Ok(state.run_named(name).is_some());
-        if read_state(&args.ledger.dir, is_run).unwrap_or(false) {
+        let found = read_state(&args.ledger.dir, is_run);
+        let found = if is_store(&args.ledger.dir) { found? } else { found.unwrap_or(false) };
+        if found {
             return read_state(&args.ledger.dir, |state| export_run(args, state, name));
         }
     }
@@ -185,9 +188,10 @@ struct Notes {
 impl Notes {
     fn of(args: &PlanExportArgs, state: &State, run: &Run) -> Result<Self, Failure> {
         let dir = &args.ledger.dir;
-        let view = LedgerView::open(dir, &environment())?;
+        let environment = environment_for(dir, &environment())?;
+        let view = LedgerView::open(dir, &environment)?;
         let runner = &RunnerStatus::of(dir, view.log());
-        let now = time_of(dir, &environment(), state.time)?;
+        let now = time_of(dir, &environment, state.time)?;
         let dead = &DeadClaim::all(dir);
         let next = next_action(state, run, Surroundings { dir, now, runner, dead });
         let title = next.step.map(|number| name_and_title(run, number).1).unwrap_or_default();

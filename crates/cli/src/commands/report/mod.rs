@@ -36,6 +36,8 @@ use plan_ledger::{Environment, Error, LedgerView};
 use crate::options::{LedgerOption, RunArg, environment};
 use crate::output::{AtomicFile, Code, Failure, LongTask, ProgressUnit, print_result};
 
+use super::source::environment_for;
+
 use collect::collect;
 use page::page;
 
@@ -85,7 +87,7 @@ pub(crate) struct ReportLine {
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Code, Failure> {
     let part = AtomicFile::beside(&args.html)?;
-    let environment = environment();
+    let environment = environment_for(&args.place.dir, &environment())?;
     let view = LedgerView::open(&args.place.dir, &environment)?;
     let task = LongTask::start(ProgressUnit::Records, &args.place.dir)?;
     let written =

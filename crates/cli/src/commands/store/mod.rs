@@ -4,7 +4,8 @@
 //! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no
 //! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
 //! store's clock, `failure` words what went wrong. `option` has the options of the commands
-//! `probe` and `status`, and `lines` their JSON.
+//! `probe` and `status`, and `lines` their JSON. `reading` makes a ledger in a
+//! store readable for every command that reads one.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.
@@ -22,6 +23,8 @@ mod option;
 #[cfg(feature = "store")]
 mod probe;
 #[cfg(feature = "store")]
+mod reading;
+#[cfg(feature = "store")]
 mod remote;
 #[cfg(feature = "store")]
 mod status;
@@ -34,3 +37,5 @@ mod url;
 pub(crate) use command::{StoreArgs, store};
 #[cfg(feature = "store")]
 pub use open::open_objects;
+#[cfg(feature = "store")]
+pub(crate) use reading::storage_at;

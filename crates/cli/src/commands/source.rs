@@ -1,0 +1,140 @@
+//! Where a command reads a ledger: in its folder, in an archive's file, or in a store.
+//!
+//! Invariants:
+//! - A store is only read: a command that writes to a ledger refuses one before it does anything.
+//! - A program without the feature `store` names it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{ArgMatches, Command};
+
+use plan_ledger::Environment;
+use plan_ledger::internals::ledger::archive_environment;
+
+use crate::output::Failure;
+
+/// The commands that read a store.
+const READERS: [&str; 12] = [
+    "status",
+    "logs",
+    "questions",
+    "next",
+    "report",
+    "get",
+    "plan export",
+    "inspect",
+    "blobs",
+    "root",
+    "verify",
+    "export",
+];
+
+/// Whether a path is the address of a store.
+pub(crate) fn is_store(path: &Path) -> bool {
+    let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        !scheme.is_empty() && scheme.chars().all(|it| it.is_ascii_alphanumeric())
+    })
+}
+
+/// The environment in which `path` is a ledger: its folder, an archive's file, or the address of a store.
+///
+/// # Errors
+/// `Usage` for a wrong address, or without the feature `store`; the errors of reading an archive or a
+/// store.
+pub(crate) fn environment_for(
+    path: &Path,
+    environment: &Environment,
+) -> Result<Environment, Failure> {
+    if is_store(path) {
+        return in_store(path, environment);
+    }
+    if path.is_file() {
+        return Ok(archive_environment(path, environment)?);
+    }
+    Ok(environment.clone())
+}
+
+#[cfg(feature = "store")]
+fn in_store(path: &Path, environment: &Environment) -> Result<Environment, Failure> {
+    let storage = super::store::storage_at(path, environment)?;
+    Ok(Environment { storage, ..environment.clone() })
+}
+
+#[cfg(not(feature = "store"))]
+fn in_store(path: &Path, _: &Environment) -> Result<Environment, Failure> {
+    Err(Failure::Usage(format!(
+        "{} is in a store, and this program was built without the feature `store`\nhint: build it with \
+         `cargo build --release -p plan-ledger-cli --features store`",
+        without_secret(path)
+    )))
+}
+
+/// An address for a message: one that may have a secret in it is not repeated.
+pub(crate) fn without_secret(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.contains('@') { "this address".to_owned() } else { text }
+}
+
+/// Refuses the address of a store as the ledger of a command that writes, or that waits for more records.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn expect_readable(program: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let (mut names, mut command, mut at) = (Vec::new(), program, matches);
+    let mut ledgers: Vec<PathBuf> = Vec::new();
+    let (mut waits, mut is_reader, mut has_ledger) = (None, true, false);
+    loop {
+        let known: Vec<&str> = command.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+        let is_set =
+            |id: &str| known.contains(&id) && matches!(at.try_get_one::<bool>(id), Ok(Some(true)));
+        for id in ["dir", "ledger"].into_iter().filter(|id| known.contains(id)) {
+            ledgers.extend(at.get_raw(id).into_iter().flatten().map(PathBuf::from));
+        }
+        has_ledger |= command.get_arguments().any(|arg| arg.get_long() == Some("ledger"));
+        waits = waits.or_else(|| ["watch", "follow"].into_iter().find(|id| is_set(id)));
+        is_reader &= !is_set("collect");
+        let Some((name, inner)) = at.subcommand() else { break };
+        let Some(found) = command.find_subcommand(name) else { break };
+        names.push(name);
+        (command, at) = (found, inner);
+    }
+    if ledgers.is_empty() && has_ledger {
+        ledgers.extend(std::env::var_os("LEDGER_DIR").map(PathBuf::from));
+    }
+    let Some(store) = ledgers.into_iter().find(|path| is_store(path)) else { return Ok(()) };
+    let (store, names) = (without_secret(&store), names.join(" "));
+    is_reader &= READERS.iter().any(|reader| {
+        names.strip_prefix(reader).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    });
+    if !is_reader {
+        return Err(Failure::Usage(format!(
+            "`ledger {names}` needs the folder of a ledger, and {store} is a store, which is only read\n\
+             hint: name the folder that is bound to this store"
+        )));
+    }
+    match waits {
+        Some(option) => Err(Failure::Usage(format!(
+            "--{option} needs the folder of a ledger: {store} is a store, which is read once\n\
+             hint: repeat the command without --{option}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Goal: an address is told from a folder.
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_folders() {
+        for path in ["s3://b/x", "file:///x", "http://x"] {
+            assert!(is_store(Path::new(path)), "{path}");
+        }
+        for path in [".ledger", "/a/b", "s3:/b", "://x", "a b://x", "./s3://x"] {
+            assert!(!is_store(Path::new(path)), "{path}");
+        }
+    }
+}
