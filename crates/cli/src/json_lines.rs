@@ -33,8 +33,8 @@ use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
 use crate::commands::store::lines::{StoreProbeLine, StoreStatusLine};
 use crate::commands::{
-    archive, blobs, drill, erase, init, lab, next, plan, prime, questions, recover, report, run,
-    serve, setup, verify, work,
+    archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
+    report, run, serve, setup, verify, work,
 };
 use crate::json::JsonLine;
 #[cfg(test)]
@@ -77,6 +77,7 @@ json_lines! {
     "check" of drill => drill::kill_report::DrillCheck;
     "comparison" of inspect => views::compare::ComparisonLine<'_>;
     "constant" of inspect => views::constants::Constant;
+    "comparison" of verify => comparison::ComparisonLine;
     "damage" of inspect, logs, status => DamageLine<'_>;
     "decision" of inspect => views::approvals::DecisionLine<'_>;
     "delayed" of inspect => views::queue::DelayedLine<'_>;

@@ -9,6 +9,7 @@ pub(crate) mod budget;
 pub(crate) mod cancel;
 pub(crate) mod cap;
 pub(crate) mod claim;
+pub(crate) mod comparison;
 pub(crate) mod completions;
 pub(crate) mod decide;
 pub(crate) mod drill;

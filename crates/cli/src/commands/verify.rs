@@ -23,13 +23,16 @@ use plan_ledger::internals::log::{
 use crate::commands::root::signed_root;
 use crate::json::line_text;
 use crate::options::LedgerFolder;
-use crate::output::{Code, Failure, LongTask, ProgressUnit, escape_lines, print_raw_to};
+use crate::output::{
+    Code, Failure, LongTask, ProgressUnit, escape_lines, print_message, print_raw_to,
+};
 use crate::protocol::{
     OpeningJson, OpeningWord, RolledBackLine, counted, error_line, lost_records_text,
 };
 use crate::server::rollback_text;
 
-use super::source::environment_for;
+use super::comparison::{ComparisonLine, compare};
+use super::source::{environment_for, is_store};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,6 +43,7 @@ Examples:
   ledger verify .ledger --expect-head \"$(cat root.txt)\"
   ledger verify .ledger --root root.note --key night.pub
   ledger verify old.tar                            an archive, without unpacking it
+  ledger verify .ledger --against backup           the same records as in another copy
 
 It takes no lock, writes nothing, and may be used while a run is active. Exit codes: 0 valid,
 4 damaged or not as expected, 6 written by a newer program, 3 stopped with Ctrl-C.";
@@ -72,6 +76,9 @@ pub(super) struct VerifyOptions {
     /// The public key of the signed root: the key itself, or its file
     #[arg(long, value_name = "KEY", requires = "root")]
     key: Option<String>,
+    /// Another copy of the ledger, with which the chain value of each record is compared
+    #[arg(long, value_name = "DIR|URL")]
+    against: Option<PathBuf>,
     /// How many threads to use [default: one per processor, at most 6]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -145,21 +152,33 @@ pub(super) fn verify_ledger(
         .and_then(|environment| Ok(ledger::verify(dir, &environment, request)?));
     task.finish();
     let report = report?;
+    let against = options.against.as_deref();
+    let compared = against.map(|against| compare(dir, against, environment)).transpose()?;
     let rollback = rollback_text(dir, environment);
     if json {
         let before = rollback.map(|what| line_text(&RolledBackLine { what }));
         print_raw_to(out, &before.unwrap_or_default())?;
-        print_raw_to(out, &json_lines(&report, target, expected))?;
+        print_raw_to(out, &json_lines(&report, target, expected, compared.as_ref()))?;
     } else {
-        print_raw_to(out, &escape_lines(&text(&report, target, expected, rollback)))?;
+        let compared = compared.as_ref();
+        print_raw_to(out, &escape_lines(&text(&report, target, expected, rollback, compared)))?;
     }
+    if is_store(dir) {
+        print_message(UNSEEN_IN_A_STORE);
+    }
+    let is_different = compared.is_some_and(|compared| compared.is_different());
     Ok(match report.condition() {
+        LedgerCondition::Valid | LedgerCondition::Incomplete if is_different => Code::Damaged,
         LedgerCondition::Valid | LedgerCondition::Incomplete => Code::Success,
         LedgerCondition::Damaged => Code::Damaged,
         LedgerCondition::NewerFormat => Code::Rejected,
         LedgerCondition::Stopped => Code::Waiting,
     })
 }
+
+/// What a person who verifies a store must know.
+const UNSEEN_IN_A_STORE: &str = "not checked: slots that segment objects replace, versions of objects that \
+                                 the store hides, and what was never uploaded (`--against DIR` shows that)";
 
 fn level(choice: LevelChoice) -> VerifyLevel {
     match choice {
@@ -194,6 +213,7 @@ fn text(
     target: VerifyTarget<'_>,
     expected: Option<ExpectedChain>,
     rollback: Option<String>,
+    compared: Option<&ComparisonLine>,
 ) -> String {
     let options = target.options;
     let log = &report.log;
@@ -248,6 +268,7 @@ fn text(
         None => lines.push("  root     no record is durable".to_owned()),
     }
     lines.push(format!("  opening  {}", OpeningWord::from(&log.opening).text()));
+    lines.extend(compared.map(ComparisonLine::text));
     lines.push(String::new());
     lines.join("\n")
 }
@@ -291,6 +312,7 @@ fn json_lines(
     report: &VerifyReport,
     target: VerifyTarget<'_>,
     expected: Option<ExpectedChain>,
+    compared: Option<&ComparisonLine>,
 ) -> String {
     let log = &report.log;
     let mut out: String =
@@ -298,6 +320,7 @@ fn json_lines(
     if let (Some(expected), Some(outcome)) = (expected, log.expectation) {
         out.push_str(&line_text(&ExpectationLine::of(expected, outcome)));
     }
+    out.extend(compared.map(line_text));
     out.push_str(&line_text(&VerifiedLine::of(report, target)));
     out
 }
