@@ -12,4 +12,5 @@ mod commands;
 mod faults;
 mod flawed;
 mod node;
+mod reading;
 mod rows;

@@ -23,6 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// A prefix of its own in the store.
 pub(crate) struct Prefix {
     pub(crate) objects: Arc<dyn Objects>,
+    pub(crate) url: String,
     /// Keeps the folder of a store that is one.
     _folder: Option<tempfile::TempDir>,
 }
@@ -41,7 +42,7 @@ impl Prefix {
         if let Some(path) = url.strip_prefix("file://") {
             std::fs::create_dir_all(PathBuf::from(path)).unwrap();
         }
-        Self { objects: open_objects(&url, TIMEOUT).unwrap(), _folder: folder }
+        Self { objects: open_objects(&url, TIMEOUT).unwrap(), url, _folder: folder }
     }
 }
 
@@ -117,7 +118,7 @@ fn concurrent_creates_have_one_winner() {
 
 #[test]
 fn objects_are_read_whole_in_parts_and_with_their_times() {
-    let Prefix { objects, _folder } = Prefix::new();
+    let Prefix { objects, _folder, .. } = Prefix::new();
     assert_eq!(objects.get("tail/none", None).unwrap(), None);
     assert_eq!(objects.list("tail/").unwrap(), []);
     let created = objects.create("tail/one", b"0123456789").unwrap();
@@ -140,7 +141,7 @@ fn objects_are_read_whole_in_parts_and_with_their_times() {
 
 #[test]
 fn hints_are_overwritten_and_large_objects_kept() {
-    let Prefix { objects, _folder } = Prefix::new();
+    let Prefix { objects, _folder, .. } = Prefix::new();
     for hint in [&b"1"[..], b"22"] {
         objects.put_hint("OWNER.json", hint).unwrap();
         assert_eq!(objects.get("OWNER.json", None).unwrap().unwrap().bytes, hint);
@@ -157,7 +158,7 @@ fn hints_are_overwritten_and_large_objects_kept() {
 /// A page of S3 has 1,000 names.
 #[test]
 fn listing_has_all_pages() {
-    let Prefix { objects, _folder } = Prefix::new();
+    let Prefix { objects, _folder, .. } = Prefix::new();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let objects = &objects;
@@ -175,7 +176,7 @@ fn listing_has_all_pages() {
 
 #[test]
 fn prefix_is_bound_to_one_ledger() {
-    let Prefix { objects, _folder } = Prefix::new();
+    let Prefix { objects, _folder, .. } = Prefix::new();
     let bind = |identity: &LedgerIdentity| bind(&*objects, identity, 7, &|unclear| unclear < 3);
     assert_eq!(bound_ledger(&*objects, &|_| false).unwrap(), None);
     bind(&IDENTITY).unwrap();
