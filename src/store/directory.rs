@@ -29,7 +29,7 @@ impl DirectoryObjects {
     /// # Errors
     /// Any error of the file system.
     pub fn open(root: &Path) -> io::Result<Self> {
-        for folder in [UNNAMED, "tail", "seg", "blob", "probe"] {
+        for folder in [UNNAMED, "tail", "seg", "blob", "nodes", "probe", "takeover"] {
             fs::create_dir_all(root.join(folder))?;
         }
         Ok(Self { root: root.to_owned(), counter: AtomicU64::new(0) })
@@ -193,9 +193,11 @@ mod tests {
     fn hints_are_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let store = DirectoryObjects::open(folder.path()).unwrap();
-        for hint in [b"1", b"2"] {
-            store.put_hint("OWNER.json", hint).unwrap();
-            assert_eq!(store.get("OWNER.json", None).unwrap().unwrap().bytes, hint);
+        for name in ["OWNER.json", "nodes/1.json"] {
+            for hint in [b"1", b"2"] {
+                store.put_hint(name, hint).unwrap();
+                assert_eq!(store.get(name, None).unwrap().unwrap().bytes, hint);
+            }
         }
         store.delete("OWNER.json").unwrap();
         store.delete("OWNER.json").unwrap();
