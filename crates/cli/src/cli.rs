@@ -216,6 +216,8 @@ commands! {
         Erase(erase::EraseArgs) => erase::erase;
         /// Write a snapshot of the current state
         Snapshot(snapshot::SnapshotArgs) => snapshot::snapshot;
+        /// Make a folder with the ledger of an object store
+        Restore(store::RestoreArgs) if "store" => store::restore;
         /// Test an object store, or show the ledger in one
         Store(store::StoreArgs) if "store" => store::store;
     }

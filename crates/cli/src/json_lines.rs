@@ -31,7 +31,9 @@ use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
-use crate::commands::store::lines::{StoreProbeLine, StoreStatusLine};
+use crate::commands::store::lines::{
+    RestoredLine, StandbyLine, StoreProbeLine, StoreStatusLine,
+};
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
     report, run, serve, setup, verify, work,
@@ -128,6 +130,7 @@ json_lines! {
     "report" of report => report::ReportLine;
     "review" of plan_review => ReviewLine<'_>;
     "rolled_back" of inspect, status, verify => RolledBackLine;
+    "restored" of restore => RestoredLine;
     "root" of root => RootLine;
     "run" of inspect => RunLine<'_>;
     "run_cost" of inspect, status => views::cost::RunCostLine;
@@ -141,6 +144,7 @@ json_lines! {
     "serving" of serve => serve::ServingLine;
     "snapshot_file" of inspect => views::snapshots::SnapshotFileLine<'_>;
     "snapshots" of inspect => views::snapshots::SnapshotsLine<'_>;
+    "standby" of serve => StandbyLine;
     "state" of inspect => views::at::StateLine<'_>;
     "step" of inspect => StepLine<'_>;
     "step_cost" of inspect, status => views::cost::StepCostLine<'_>;

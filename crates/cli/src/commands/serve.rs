@@ -14,23 +14,56 @@ use serde::Serialize;
 
 use plan_ledger::{Environment, Error, Ledger};
 
+use crate::commands::store::held::HeldLog;
+use crate::commands::store::lines::HeldStoreJson;
+#[cfg(feature = "store")]
+use crate::commands::store::lines::StandbyLine;
+#[cfg(feature = "store")]
+use crate::commands::store::{HoldOptions, hold, standby_text};
 use crate::options::{LedgerOption, environment, open_ledger};
 use crate::output::{Code, Failure, print_message, print_result};
 use crate::runner::{StopRequest, take_over_dead_claims};
 use crate::server::{check_root, expect_outside, keep_root, while_serving};
 use crate::signals::StopSignals;
 
-const EXAMPLES: &str = "\
+/// The examples, with those of a store where the program has them.
+macro_rules! examples {
+    ($store:literal) => {
+        concat!(
+            "\
 Examples:
   ledger serve &                                   keep the ledger open, so that claims are fast
   ledger claim --worker me                         is carried out by the server
   ledger serve --http                              also over HTTP; http.json has address and tokens
   ledger serve --http 127.0.0.1:8080               at this port; a browser shows the run there
   ledger serve --until-eof <pipe                   until the other end of the pipe is closed
-
+",
+            $store,
+            "
 The server records expired leases, delays and deadlines, and releases the steps of processes of this
 machine that are gone. It ends on Ctrl-C or SIGTERM, and after a failed write; then each command opens
-the ledger itself.";
+the ledger itself."
+        )
+    };
+}
+
+#[cfg(not(feature = "store"))]
+const EXAMPLES: &str = examples!("");
+
+#[cfg(feature = "store")]
+const EXAMPLES: &str = examples!(
+    "\
+  ledger serve --store s3://my-ledgers/night       a result counts only when the store has it
+  ledger serve --store s3://my-ledgers/night --standby
+                                                   on a second machine: takes over when the first is gone
+
+With --store the log is in the store, and the folder is a copy: if there is none, it is restored. A standby
+takes over when the owner ends, shows no sign of life for the lease, or its HTTP port refuses connections
+for a second. The process that it replaced answers no request any more. The exit code is 5 if a live process
+holds the ledger, 6 if another process took over, the folder has diverged or the store breaks a promise, and
+7 if the store does not answer.
+"
+);
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,6 +78,9 @@ pub(crate) struct ServeArgs {
     json: bool,
     #[command(flatten)]
     http: HttpOptions,
+    #[cfg(feature = "store")]
+    #[command(flatten)]
+    store: HoldOptions,
 }
 
 /// How the ledger is served over HTTP.
@@ -93,6 +129,8 @@ pub(crate) struct ServingLine {
     http: Option<String>,
     /// The last record of the ledger.
     seq: u64,
+    /// The log in a store; null if the log is in the folder alone.
+    store: Option<HeldStoreJson>,
 }
 
 /// How often the server checks for due timers and for signals.
@@ -125,7 +163,11 @@ pub(crate) fn serve<L>(
     let dir = &args.place.dir;
     let signals = StopSignals::register(dir)?;
     expect_outside(std::process::id(), dir)?;
-    let ledger = Arc::new(open_ledger(dir, &environment())?);
+    let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
+    let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
+    let is_stopped = || signals.request() != StopRequest::None || is_ended();
+    let Some((ledger, mut store)) = open(args, &is_stopped)? else { return Ok(Code::Success) };
+    let ledger = Arc::new(ledger);
     check_root(dir, &ledger)?;
     // The worker that starts this server may be the next of one that was killed.
     take_over_dead_claims(&ledger, dir)?.iter().for_each(|note| print_message(note));
@@ -136,13 +178,16 @@ pub(crate) fn serve<L>(
             listen(Serving { dir, environment, ledger, options: &args.http, address })
         });
         let (http, _listening) = listening.transpose()?.unzip();
-        let beside = http.as_ref().map_or(String::new(), |address| format!(", and at {address}"));
-        let text = format!("serving {}{beside}", dir.display());
-        print_result(args.json, &ServingLine { http, seq }, &text)?;
-        let input_ended = args.until_eof.then(|| watch_input(dir)).transpose()?;
-        let is_ended = || input_ended.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
+        if let Some(store) = &mut store {
+            store.start(&ledger, http.as_deref())?;
+        }
+        let line = ServingLine { http, seq, store: store.as_ref().map(|store| store.json()) };
+        print_result(args.json, &line, &serving_text(dir, &line))?;
         let mut looked = Instant::now();
-        while signals.request() == StopRequest::None && !is_ended() {
+        while !is_stopped() {
+            if let Some(store) = &store {
+                store.check()?;
+            }
             ledger.tick()?;
             if looked.elapsed() >= DEAD_CLAIMS_EVERY {
                 looked = Instant::now();
@@ -155,10 +200,51 @@ pub(crate) fn serve<L>(
         }
         Ok(Code::Success)
     });
+    let served = match &store {
+        Some(store) => {
+            served.map_err(|failure| store.explain(failure, ledger.head().seq.saturating_add(1)))
+        }
+        None => served,
+    };
     keep_root(dir, &ledger);
+    if let Some(store) = &mut store {
+        store.stop();
+    }
     // A view that is still being read keeps the ledger; dropping it then releases the lock.
-    match Arc::into_inner(ledger).map_or(Ok(()), Ledger::close) {
-        Err(error) if served.is_ok() => Err(error.into()),
+    let closed = Arc::into_inner(ledger).map(Ledger::close);
+    if let (Some(store), Some(Ok(()))) = (&mut store, &closed) {
+        store.release();
+    }
+    match closed {
+        Some(Err(error)) if served.is_ok() => Err(error.into()),
         _ => served,
     }
+}
+
+/// A ledger, and its log in a store if it has one.
+type Opened = (Ledger, Option<Box<dyn HeldLog>>);
+
+/// Opens the ledger. `None` if the server is asked to stop before.
+fn open(args: &ServeArgs, is_stopped: &dyn Fn() -> bool) -> Result<Option<Opened>, Failure> {
+    let (dir, environment) = (&args.place.dir, environment());
+    #[cfg(feature = "store")]
+    if args.store.is_given() {
+        let mut news = |line: &StandbyLine| print_result(args.json, line, &standby_text(dir, line));
+        let held = hold(&args.store, dir, &environment, is_stopped, &mut news)?;
+        return Ok(held.map(|(ledger, log)| (ledger, Some(log))));
+    }
+    #[cfg(not(feature = "store"))]
+    let _ = is_stopped;
+    Ok(Some((open_ledger(dir, &environment)?, None)))
+}
+
+fn serving_text(dir: &Path, line: &ServingLine) -> String {
+    let mut text = format!("serving {}", dir.display());
+    if let Some(address) = &line.http {
+        text = format!("{text}, and at {address}");
+    }
+    if let Some(store) = &line.store {
+        text = format!("{text}, with its log in {}", store.text());
+    }
+    text
 }

@@ -300,7 +300,7 @@ fn claims_folder(ledger: &Path) -> PathBuf {
 }
 
 /// This boot of this machine, and the namespace of its processes.
-fn this_machine() -> Option<String> {
+pub(crate) fn this_machine() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", boot.trim(), namespace.display()))

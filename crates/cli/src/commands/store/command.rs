@@ -15,7 +15,8 @@ Credentials and endpoints come from the environment, as for other tools: AWS_ACC
 AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL; AZURE_STORAGE_ACCOUNT_NAME and
 AZURE_STORAGE_ACCOUNT_KEY; GOOGLE_APPLICATION_CREDENTIALS. They are neither stored nor printed.
 
-This part of the program is not complete: no command writes a ledger to a store yet.";
+`ledger serve --store URL` keeps the log of a ledger in a store, and `ledger restore URL DIR` makes a folder
+of one.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

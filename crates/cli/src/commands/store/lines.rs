@@ -73,6 +73,8 @@ pub(crate) struct StoreStatusLine {
     pub(super) node: Option<String>,
     /// Objects of other names.
     pub(super) other_objects: u64,
+    /// The process that last served the ledger, as it says itself; null if there is no such hint.
+    pub(super) owner: Option<StoreOwnerJson>,
     /// The bytes of segment objects.
     pub(super) segment_bytes: u64,
     /// The number of segment objects.
@@ -85,6 +87,80 @@ pub(crate) struct StoreStatusLine {
     pub(super) slot_bytes: u64,
     /// The number of slots.
     pub(super) slots: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// The process that last served a ledger in a store, as it says itself.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoreOwnerJson {
+    /// The epoch that it opened.
+    pub(super) epoch: u64,
+    /// Whether it ended in order, so that the ledger is free.
+    pub(super) free: bool,
+    /// Its address for HTTP.
+    pub(super) http: Option<String>,
+    /// The process, in hexadecimal, as in its slots.
+    pub(super) node: String,
+    /// The process, for people.
+    pub(super) process: String,
+}
+
+/// The log of a ledger in a store, of a server that holds it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct HeldStoreJson {
+    /// The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
+    /// is none.
+    pub(super) dropped_first: Option<u64>,
+    /// The last such record.
+    pub(super) dropped_last: Option<u64>,
+    /// The epoch that the server opened.
+    pub(super) epoch: u64,
+    /// The server, in hexadecimal, as in its slots.
+    pub(super) node: String,
+    /// How many records the store got that only the folder had.
+    pub(super) shipped: u64,
+    /// How many records the folder got from the store.
+    pub(super) taken_in: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+impl HeldStoreJson {
+    /// The same for people.
+    pub(crate) fn text(&self) -> String {
+        format!("{} (epoch {})", self.url, self.epoch)
+    }
+}
+
+/// A standby has what is in the store, and follows it.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store has a standby"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StandbyLine {
+    /// The epoch of the last record.
+    pub(super) epoch: u64,
+    /// This process, in hexadecimal.
+    pub(super) node: String,
+    /// The last record of the folder.
+    pub(super) seq: u64,
+    /// The address.
+    pub(super) url: String,
+}
+
+/// A folder has the log of a store.
+#[cfg_attr(not(feature = "store"), expect(dead_code, reason = "only a store is restored"))]
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RestoredLine {
+    /// The chain value of the last record.
+    pub(super) chain: String,
+    /// Whether the folder was created. Otherwise it had a copy of this ledger.
+    pub(super) created: bool,
+    /// The folder.
+    pub(super) dir: String,
+    /// The last record.
+    pub(super) seq: u64,
+    /// How many records the folder got from the store.
+    pub(super) taken_in: u64,
     /// The address.
     pub(super) url: String,
 }

@@ -3,9 +3,10 @@
 //! `url` parses where a store is, and `open` makes its client from the environment. `remote` is the adapter
 //! between the library's port and the clients of S3, Azure and Google Cloud Storage: it blocks, repeats no
 //! request, and calls every answer but a success unclear. `transport` sends the requests and reads the
-//! store's clock, `failure` words what went wrong. `option` has the options of the commands
-//! `probe` and `status`, and `lines` their JSON. `reading` makes a ledger in a
-//! store readable for every command that reads one.
+//! store's clock, `failure` words what went wrong. `patience` says how often a process asks again. `option` has the
+//! options of the commands `probe`, `status` and `restore`, and `lines` their JSON. `hold` holds a ledger in a store
+//! for `ledger serve`, or stands by; `held` is what the server sees of it. `reading` makes a ledger in a store
+//! readable for every command that reads one.
 //!
 //! Invariants:
 //! - Credentials come from the environment, and are neither stored nor printed.
@@ -15,17 +16,24 @@
 mod command;
 #[cfg(feature = "store")]
 mod failure;
+pub(crate) mod held;
+#[cfg(feature = "store")]
+mod hold;
 pub(crate) mod lines;
 #[cfg(feature = "store")]
 mod open;
 #[cfg(feature = "store")]
 mod option;
 #[cfg(feature = "store")]
+mod patience;
+#[cfg(feature = "store")]
 mod probe;
 #[cfg(feature = "store")]
 mod reading;
 #[cfg(feature = "store")]
 mod remote;
+#[cfg(feature = "store")]
+mod restore;
 #[cfg(feature = "store")]
 mod status;
 #[cfg(feature = "store")]
@@ -36,6 +44,10 @@ mod url;
 #[cfg(feature = "store")]
 pub(crate) use command::{StoreArgs, store};
 #[cfg(feature = "store")]
+pub(crate) use hold::{HoldOptions, hold, standby_text};
+#[cfg(feature = "store")]
 pub use open::open_objects;
 #[cfg(feature = "store")]
 pub(crate) use reading::storage_at;
+#[cfg(feature = "store")]
+pub(crate) use restore::{RestoreArgs, restore};

@@ -13,6 +13,14 @@ use super::url::StoreUrl;
 const PLACES: &str =
     "The store: s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX or file:///FOLDER";
 
+/// The address of a store. An error does not repeat one that may have a secret in it.
+pub(super) fn parse_url(text: &str) -> Result<StoreUrl, Failure> {
+    text.parse().map_err(|why| {
+        let place = if text.contains('@') { "this" } else { text };
+        Failure::Usage(format!("{place} is not the address of a store\nhint: {why}"))
+    })
+}
+
 /// Where a store is, and how to speak to it.
 #[derive(Debug, Args)]
 pub(super) struct StoreOption {
@@ -27,12 +35,9 @@ pub(super) struct StoreOption {
 }
 
 impl StoreOption {
-    /// Its address. An error does not repeat an address that may have a secret in it.
+    /// Its address.
     pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
-        self.url.parse().map_err(|why| {
-            let place = if self.url.contains('@') { "this" } else { self.url.as_str() };
-            Failure::Usage(format!("{place} is not the address of a store\nhint: {why}"))
-        })
+        parse_url(&self.url)
     }
 
     /// The store, after it has answered once.

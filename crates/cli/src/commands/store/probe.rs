@@ -44,20 +44,36 @@ pub(super) struct ProbeArgs {
 }
 
 pub(super) fn probe(args: &ProbeArgs) -> Result<Code, Failure> {
-    let store = args.store.open()?;
-    let id = hex(&Environment::system().ids.next_id());
+    let line = test(&args.store.open()?, &Environment::system())?;
+    print_result(args.json, &line, &text(&line))?;
+    Ok(if line.fit { Code::Success } else { Code::Rejected })
+}
+
+/// Refuse a store that breaks a promise.
+pub(super) fn expect_fit(store: &OpenStore, environment: &Environment) -> Result<(), Failure> {
+    let line = test(store, environment)?;
+    if line.fit {
+        return Ok(());
+    }
+    let (url, what) = (line.url, line.problems.join("; "));
+    Err(Failure::Rejected(format!(
+        "{url} is not fit to hold a ledger: {what}\nhint: `ledger store probe {url}` shows more; use another store"
+    )))
+}
+
+fn test(store: &OpenStore, environment: &Environment) -> Result<StoreProbeLine, Failure> {
+    let id = hex(&environment.ids.next_id());
     let observed = Observed { objects: Arc::clone(&store.objects), seen: Mutex::default() };
     let problems = store::probe(&observed, &id);
-    let left = left_behind(&store, &id)?;
-    let line = observed.line(&store, problems, left);
+    let left = left_behind(store, &id)?;
+    let line = observed.line(store, problems, left);
     if line.created == 0 {
         let why = line.problems.join("; ");
         let error = Error::new(ErrorKind::Io, format!("cannot test {}: {why}", line.url));
         let hint = "check that the credentials may create objects, and try again";
         return Err(error.with_hint(hint).into());
     }
-    print_result(args.json, &line, &text(&line))?;
-    Ok(if line.fit { Code::Success } else { Code::Rejected })
+    Ok(line)
 }
 
 /// The objects of a probe that are still there.

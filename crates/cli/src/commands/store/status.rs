@@ -14,6 +14,7 @@ use plan_ledger::{Error, ErrorKind};
 use crate::output::{Code, Failure, print_result};
 use crate::protocol::{count, counted, hex, size};
 
+use super::hold::owner_of;
 use super::lines::StoreStatusLine;
 use super::open::OpenStore;
 use super::option::StoreOption;
@@ -103,6 +104,7 @@ fn read(store: &OpenStore, identity: &LedgerIdentity) -> Result<StoreStatusLine,
         ledger: hex(&identity.ledger),
         node: slot.as_ref().map(|slot| hex(&slot.node)),
         other_objects: others.objects,
+        owner: owner_of(&*store.objects).map_err(|why| unanswered(&why))?,
         segment_bytes: sealed.bytes,
         segments: sealed.objects,
         seq: slot.as_ref().map_or(floor, |slot| slot.last_seq),
@@ -145,6 +147,11 @@ fn text(line: &StoreStatusLine) -> String {
     let _ = writeln!(text, "  end       {root}");
     if let (Some(epoch), Some(node)) = (line.epoch, &line.node) {
         let _ = writeln!(text, "  writer    epoch {epoch}, process {node}");
+    }
+    if let Some(owner) = &line.owner {
+        let address = owner.http.as_ref().map_or(String::new(), |http| format!(" at {http}"));
+        let ended = if owner.free { ", ended in order" } else { "" };
+        let _ = writeln!(text, "  owner     {}{address}{ended}", owner.process);
     }
     if let Some(time) = line.last_record_micros {
         let _ = writeln!(text, "  written   {}", time_text(time));

@@ -1,0 +1,82 @@
+//! The owner's thread: it shows signs of life, and looks whether another process took over.
+//!
+//! Without it, an owner that has nothing to commit would not notice that it was replaced while it stood still.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use plan_ledger::Ledger;
+use plan_ledger::internals::store::{LedgerIdentity, Objects};
+
+use super::signs::{Owner, Signs, Successor};
+
+/// How often a process shows a sign of life.
+pub(super) const SIGN_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the owner's hint is written again, in case that it was lost.
+const OWNER_EVERY: Duration = Duration::from_secs(600);
+
+/// The thread. It ends with this.
+#[derive(Debug)]
+pub(super) struct Life {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works on.
+pub(super) struct Living {
+    pub(super) objects: Arc<dyn Objects>,
+    pub(super) identity: LedgerIdentity,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) owner: Owner,
+    pub(super) signs: Signs,
+    /// The process that took over, once it is found.
+    pub(super) successor: Arc<OnceLock<Successor>>,
+    /// When the owner's hint was written.
+    pub(super) written: Option<Instant>,
+}
+
+impl Life {
+    /// Shows the first sign of life, and continues on a thread.
+    pub(super) fn start(mut living: Living) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        living.beat();
+        let live = move || {
+            while stopped.recv_timeout(SIGN_EVERY) == Err(RecvTimeoutError::Timeout) {
+                living.beat();
+            }
+        };
+        let thread = Builder::new().name("signs".to_owned()).spawn(live)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Living {
+    fn beat(&mut self) {
+        let Self { objects, identity, ledger, owner, .. } = self;
+        // Looked at first: a process that stood still must not say that it is the owner.
+        let next_seq = ledger.head().seq.saturating_add(1);
+        if let Some(found) = Successor::after(&**objects, identity, owner.epoch, next_seq) {
+            // It may be known already.
+            let _ = self.successor.set(found);
+            return;
+        }
+        self.signs.write(&**objects);
+        if self.written.is_none_or(|written| written.elapsed() >= OWNER_EVERY)
+            && owner.write(&**objects)
+        {
+            self.written = Some(Instant::now());
+        }
+    }
+}

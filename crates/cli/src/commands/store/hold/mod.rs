@@ -1,0 +1,397 @@
+//! Holding a ledger whose log is in a store: opening it there, or standing by until its owner is gone, and showing
+//! signs of life meanwhile.
+//!
+//! `signs` has what a process writes about itself, `watch` judges whether the owner is gone, `standby` follows and
+//! waits, `life` is the thread of an owner.
+//!
+//! Invariants:
+//! - Safety rests on the opening slot alone (`format/store.md`): what is decided here only says when to try.
+//! - A process that was replaced never takes over again: it says so, and ends.
+
+mod life;
+mod signs;
+mod standby;
+mod watch;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use plan_ledger::internals::format::Uid;
+use plan_ledger::internals::store::{
+    BoundLog, FolderProgress, LedgerIdentity, Objects, StoreClient, Unclear, bound_ledger,
+    open_bound, restore,
+};
+use plan_ledger::{Environment, Error, ErrorKind, Ledger};
+
+use crate::options::{create_parents, parse_seconds};
+use crate::output::{Failure, print_message, progress_bar};
+use crate::protocol::{counted, hex};
+use crate::runner::this_machine;
+use crate::server::open_in_turn;
+
+use super::held::{HeldLog, StoreNews};
+use super::lines::{HeldStoreJson, StandbyLine, StoreOwnerJson};
+use super::open::{OpenStore, open};
+use super::option::parse_url;
+use super::patience::patient_client;
+use super::probe::expect_fit;
+use super::restore::{is_free, records_about};
+
+use life::{Life, Living, SIGN_EVERY};
+use signs::{NodeRole, Owner, OwnerState, Signs, Successor};
+use standby::{Ended, Standby};
+use watch::{Seen, Watch};
+
+/// The shortest lease in seconds: two signs of life, and time for their requests.
+const LEASE_MIN: u64 = 5;
+
+/// The pause between two looks at an owner that may be alive.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
+/// What the process that last served a ledger says about itself; `None` if there is no such hint.
+pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, Unclear> {
+    let owner = Seen::owner(objects)?.owner;
+    Ok(owner.map(|owner| StoreOwnerJson {
+        epoch: owner.epoch,
+        free: owner.state == OwnerState::Free,
+        http: owner.http,
+        node: owner.node,
+        process: owner.process,
+    }))
+}
+
+/// How a server keeps the log in a store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Object store")]
+pub(crate) struct HoldOptions {
+    /// Keep the log in this store: s3://BUCKET/PREFIX, az://, gs:// or file:///FOLDER
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Follow the store with this folder, and take over when the owner is gone
+    #[arg(long, requires = "store")]
+    standby: bool,
+    /// How long the owner may show no sign of life before it is replaced
+    #[arg(long, value_name = "TIME", default_value = "6s", value_parser = parse_lease, requires = "store")]
+    lease: u64,
+    /// How long to wait for one answer of the store
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_seconds, requires = "store")]
+    store_timeout: u64,
+    /// Do not test first whether the store keeps its promises
+    #[arg(long, requires = "store")]
+    no_probe: bool,
+    /// Send requests to the store without encryption also to other machines
+    #[arg(long, requires = "store")]
+    store_allow_http: bool,
+}
+
+impl HoldOptions {
+    /// Whether the log is kept in a store.
+    pub(crate) fn is_given(&self) -> bool {
+        self.store.is_some()
+    }
+}
+
+fn parse_lease(text: &str) -> Result<u64, String> {
+    match parse_seconds(text)? {
+        seconds if seconds >= LEASE_MIN => Ok(seconds),
+        _ => Err(format!(
+            "a lease has at least {LEASE_MIN} s, since an owner shows a sign of life every {} s",
+            SIGN_EVERY.as_secs()
+        )),
+    }
+}
+
+/// The ledger that this process holds in a store.
+struct HeldInStore {
+    objects: Arc<dyn Objects>,
+    identity: LedgerIdentity,
+    owner: Owner,
+    node: Uid,
+    json: HeldStoreJson,
+    successor: Arc<OnceLock<Successor>>,
+    life: Option<Life>,
+}
+
+/// Hold a ledger whose log is in a store, after standing by if that is asked for. `news` is told what happens
+/// meanwhile. `None` if it is asked to stop first.
+pub(crate) fn hold(
+    options: &HoldOptions,
+    dir: &Path,
+    environment: &Environment,
+    is_stopped: &dyn Fn() -> bool,
+    news: &mut StoreNews<'_>,
+) -> Result<Option<(Ledger, Box<dyn HeldLog>)>, Failure> {
+    let url = parse_url(options.store.as_deref().unwrap_or_default())?;
+    let store = open(&url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
+    store.check()?;
+    if !options.no_probe {
+        expect_fit(&store, environment)?;
+    }
+    let client = patient_client(&store.objects, environment);
+    let place = Place {
+        dir,
+        environment,
+        store: &store,
+        client: &client,
+        node: environment.ids.next_id(),
+        lease: Duration::from_secs(options.lease),
+        is_stopped,
+    };
+    let is_known = place.restore_if_free(options.standby)?;
+    if options.standby {
+        let mut ready = |progress: &FolderProgress| news(&place.standby_line(progress));
+        match place.standby().wait(&mut ready)? {
+            Ended::Stopped => return Ok(None),
+            Ended::Gone(gone) => print_message(&format!("taking over: {gone}")),
+        }
+    } else if is_known && !place.expect_no_live_owner()? {
+        return Ok(None);
+    }
+    place.take_over().map(Some)
+}
+
+/// A folder, and the store of its ledger.
+struct Place<'a> {
+    dir: &'a Path,
+    environment: &'a Environment,
+    store: &'a OpenStore,
+    client: &'a StoreClient,
+    node: Uid,
+    lease: Duration,
+    is_stopped: &'a dyn Fn() -> bool,
+}
+
+impl<'a> Place<'a> {
+    fn standby(&self) -> Standby<'a> {
+        Standby {
+            dir: self.dir,
+            environment: self.environment,
+            objects: Arc::clone(&self.store.objects),
+            client: self.client,
+            node: self.node,
+            lease: self.lease,
+            is_stopped: self.is_stopped,
+        }
+    }
+
+    /// Restore the folder if there is none. Returns whether the store has a ledger.
+    fn restore_if_free(&self, is_standby: bool) -> Result<bool, Failure> {
+        let (dir, url) = (self.dir, &self.store.url);
+        let is_known = bound_ledger(self.client.objects(), self.client.retry())?.is_some();
+        if !is_known && (is_standby || is_free(dir)) {
+            let message = format!("no ledger at {url}");
+            let hint = if is_standby {
+                "start its owner first: `ledger serve --store URL`"
+            } else {
+                "create one first: `ledger init`"
+            };
+            return Err(Error::new(ErrorKind::NotALedger, message).with_hint(hint).into());
+        }
+        if is_free(dir) {
+            create_parents(dir)?;
+            let bar = progress_bar(records_about(&*self.store.objects));
+            let mut each = |progress: &FolderProgress| bar.set_position(progress.last_seq);
+            let options = self.environment.log_options();
+            let restored = restore(dir, options, self.client, &mut each);
+            bar.finish_and_clear();
+            let last = restored?.seq;
+            print_message(&format!("restored {} to record {last}", dir.display()));
+        }
+        Ok(is_known)
+    }
+
+    fn standby_line(&self, progress: &FolderProgress) -> StandbyLine {
+        StandbyLine {
+            epoch: progress.epoch,
+            node: hex(&self.node),
+            seq: progress.last_seq,
+            url: self.store.url.to_string(),
+        }
+    }
+
+    /// Wait until it is clear that no other process holds the ledger; `false` if it is asked to stop.
+    fn expect_no_live_owner(&self) -> Result<bool, Failure> {
+        let objects = &*self.store.objects;
+        let unanswered = |why: Unclear| {
+            let error = Error::new(ErrorKind::Io, why.to_string());
+            error.with_hint("check the network and the endpoint, and try again")
+        };
+        let look = || Seen::owner(objects).and_then(|seen| seen.with_sign(objects));
+        let first = look().map_err(unanswered)?;
+        let Some(owner) = first.owner.clone().filter(|_| !first.is_free()) else { return Ok(true) };
+        // In the same folder, the lock says whether it lives.
+        if owner.machine.is_some()
+            && owner.machine == this_machine()
+            && owner.folder == folder_text(self.dir)
+        {
+            return Ok(true);
+        }
+        let seconds = self.lease.as_secs();
+        print_message(&format!(
+            "waiting up to {seconds} s for a sign of life of the owner, {}",
+            owner.text()
+        ));
+        let mut watch = Watch::new(self.lease, Instant::now());
+        let mut seen = first.clone();
+        loop {
+            if (self.is_stopped)() {
+                return Ok(false);
+            }
+            if seen != first && !seen.is_free() {
+                let message = format!("{} is held by {}", self.store.url, owner.text());
+                let hint = "stop that process, or follow it: add --standby";
+                return Err(Error::new(ErrorKind::Locked, message).with_hint(hint).into());
+            }
+            let port = seen.port();
+            if watch.take_in(Instant::now(), seen, port).is_some() {
+                return Ok(true);
+            }
+            std::thread::sleep(LOOK_PAUSE);
+            seen = look().map_err(unanswered)?;
+        }
+    }
+
+    /// Open an epoch in the store, and the ledger.
+    fn take_over(&self) -> Result<(Ledger, Box<dyn HeldLog>), Failure> {
+        let environment = self.environment;
+        let open = || {
+            let time = environment.clock.now();
+            open_bound(self.dir, environment.log_options(), self.client, self.node, time)
+        };
+        let BoundLog { log, recovery, progress, epoch, .. } = open_in_turn(self.dir, open)?;
+        let identity = bound_ledger(self.client.objects(), self.client.retry())?;
+        let identity = identity.ok_or_else(|| {
+            Error::new(ErrorKind::NotALedger, "the store lost LEDGER.json".to_owned())
+        })?;
+        let (ledger, report) = Ledger::of_log(log, &recovery, environment)?;
+        report.notes.iter().for_each(|note| print_message(note));
+        if let Some((first, last)) = progress.dropped {
+            let count = counted(last.saturating_sub(first).saturating_add(1), "record");
+            print_message(&format!(
+                "{count} of this folder, from {first} to {last}, never acknowledged, are not in the log: another \
+                 process continued it"
+            ));
+        }
+        let node = hex(&self.node);
+        let owner = Owner {
+            epoch,
+            folder: folder_text(self.dir),
+            http: None,
+            machine: this_machine(),
+            node: node.clone(),
+            process: environment.holder.clone(),
+            state: OwnerState::Open,
+        };
+        let json = HeldStoreJson {
+            dropped_first: progress.dropped.map(|(first, _)| first),
+            dropped_last: progress.dropped.map(|(_, last)| last),
+            epoch,
+            node,
+            shipped: progress.shipped,
+            taken_in: progress.taken_in,
+            url: self.store.url.to_string(),
+        };
+        let held = HeldInStore {
+            objects: Arc::clone(&self.store.objects),
+            identity,
+            owner,
+            node: self.node,
+            json,
+            successor: Arc::default(),
+            life: None,
+        };
+        Ok((ledger, Box::new(held)))
+    }
+}
+
+/// What a standby prints for people when it follows.
+pub(crate) fn standby_text(dir: &Path, line: &StandbyLine) -> String {
+    let StandbyLine { epoch, seq, url, .. } = line;
+    format!("standing by with {}: record {seq}, epoch {epoch} of {url}", dir.display())
+}
+
+/// A folder, as the owner's hint names it.
+fn folder_text(dir: &Path) -> String {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string()
+}
+
+impl HeldInStore {
+    fn replaced(&self, by: &Successor) -> Failure {
+        let Successor { epoch, node, known } = by;
+        let who = known.clone().unwrap_or_else(|| format!("process {node}"));
+        Failure::Rejected(format!(
+            "fenced: {who} took over the ledger with epoch {epoch}, and this process ends\nhint: nothing that was \
+             acknowledged is lost; `ledger serve --store {} --standby` follows it with this folder",
+            self.json.url
+        ))
+    }
+}
+
+impl HeldLog for HeldInStore {
+    fn json(&self) -> HeldStoreJson {
+        self.json.clone()
+    }
+
+    fn start(&mut self, ledger: &Arc<Ledger>, http: Option<&str>) -> Result<(), Failure> {
+        self.owner.http = http.map(str::to_owned);
+        let living = Living {
+            objects: Arc::clone(&self.objects),
+            identity: self.identity,
+            ledger: Arc::clone(ledger),
+            owner: self.owner.clone(),
+            signs: Signs::new(&self.node, NodeRole::Owner),
+            successor: Arc::clone(&self.successor),
+            written: None,
+        };
+        let started = Life::start(living);
+        let failed = |error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"));
+        self.life = Some(started.map_err(failed)?);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        match self.successor.get() {
+            Some(successor) => Err(self.replaced(successor)),
+            None => Ok(()),
+        }
+    }
+
+    fn explain(&self, failure: Failure, next_seq: u64) -> Failure {
+        let is_fenced =
+            matches!(&failure, Failure::Ledger(error) if error.kind() == ErrorKind::Fenced);
+        if !is_fenced {
+            return failure;
+        }
+        let found = self.successor.get().cloned().or_else(|| {
+            Successor::after(&*self.objects, &self.identity, self.owner.epoch, next_seq)
+        });
+        found.map_or(failure, |successor| self.replaced(&successor))
+    }
+
+    fn stop(&mut self) {
+        self.life = None;
+    }
+
+    fn release(&mut self) {
+        if self.successor.get().is_some() {
+            return;
+        }
+        self.owner.state = OwnerState::Free;
+        // If it is lost, a standby waits for the lease.
+        let _ = self.owner.write(&*self.objects);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lease_is_longer_than_two_signs_of_life() {
+        assert_eq!(parse_lease("6s"), Ok(6));
+        assert!(parse_lease("4s").unwrap_err().contains("at least 5 s"));
+    }
+}

@@ -1,0 +1,114 @@
+//! `ledger restore`: a folder with the log of a store.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use plan_ledger::ErrorKind;
+use plan_ledger::internals::store::{self, FolderProgress, ObjectName, Objects};
+
+use crate::options::{create_parents, environment};
+use crate::output::{Code, Failure, print_result, progress_bar};
+use crate::protocol::counted;
+
+use super::lines::RestoredLine;
+use super::option::StoreOption;
+use super::patience::patient_client;
+
+const EXAMPLES: &str = "\
+Examples:
+  ledger restore s3://my-ledgers/night .ledger     the machine is lost: the ledger as a folder
+  ledger restore az://my-ledgers/night copy --json | jq -r .chain
+  ledger serve --store s3://my-ledgers/night --ledger .ledger      continue in this folder
+
+Every record is checked against the chain before the folder gets its name. A folder with a copy of this
+ledger gets the records that it lacks. The store is only read: the process that holds the ledger continues.
+The exit code is 2 if there is no ledger in the store or the folder has something else, 4 if an object is
+damaged (it is named, and nothing is left behind), 5 if a process has the folder, 6 if the folder has
+another ledger or has diverged, and 7 if the store does not answer.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RestoreArgs {
+    #[command(flatten)]
+    store: StoreOption,
+    /// The folder: a new one, an empty one, or a copy of this ledger
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
+    let (store, environment) = (args.store.open()?, environment());
+    let client = patient_client(&store.objects, &environment);
+    let (dir, created) = (&args.dir, is_free(&args.dir));
+    let mut last = FolderProgress::default();
+    let ack = if created {
+        create_parents(dir)?;
+        let bar = progress_bar(records_about(&*store.objects));
+        let mut each = |progress: &FolderProgress| {
+            bar.set_position(progress.last_seq);
+            last = *progress;
+        };
+        let restored = store::restore(dir, environment.log_options(), &client, &mut each);
+        bar.finish_and_clear();
+        restored
+    } else {
+        let mut once = |progress: &FolderProgress| {
+            last = *progress;
+            false
+        };
+        store::replicate(dir, environment.log_options(), &client, &mut once)
+    };
+    let ack = ack.map_err(|error| match error.kind() {
+        ErrorKind::NotALedger if !created => {
+            error.with_hint("name a folder that does not exist yet")
+        }
+        _ => error,
+    })?;
+    let line = RestoredLine {
+        chain: ack.chain.to_string(),
+        created,
+        dir: dir.display().to_string(),
+        seq: ack.seq,
+        taken_in: last.taken_in,
+        url: store.url.to_string(),
+    };
+    print_result(args.json, &line, &text(&line))?;
+    Ok(Code::Success)
+}
+
+/// Whether there is nothing at a path, or an empty folder.
+pub(super) fn is_free(dir: &Path) -> bool {
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// The number of records in a store, as far as its slots tell: for a bar.
+pub(super) fn records_about(objects: &dyn Objects) -> usize {
+    let slots = objects.list("tail/").unwrap_or_default();
+    let first = slots.iter().filter_map(|listed| match ObjectName::parse(&listed.name)? {
+        ObjectName::Slot(first) => usize::try_from(first).ok(),
+        _ => None,
+    });
+    first.max().unwrap_or(1)
+}
+
+fn text(line: &RestoredLine) -> String {
+    let what = if line.created { "restored" } else { "brought up to date" };
+    format!(
+        "{}: {what} from {}, {} taken in, every one checked\n  root  {}:{}\n  next  `ledger serve --store {} \
+         --ledger {}` continues the ledger here",
+        line.dir,
+        line.url,
+        counted(line.taken_in, "record"),
+        line.seq,
+        line.chain,
+        line.url,
+        line.dir,
+    )
+}
