@@ -111,6 +111,8 @@ fn output_of_the_commands() {
     for (line, environment) in [
         ("help --all", &none),
         ("store --help", &none),
+        ("restore --help", &none),
+        ("serve --help", &none),
         ("store probe --help", &none),
         ("store status --help", &none),
         ("store probe file://FOLDER/empty", &none),
@@ -126,6 +128,12 @@ fn output_of_the_commands() {
         ("store status file://FOLDER/empty", &none),
         ("store status file://FOLDER/empty --json", &none),
         ("store status s3://bucket/night", &own),
+        ("restore file://FOLDER/store FOLDER/copy", &none),
+        ("restore file://FOLDER/store FOLDER/copy --json", &none),
+        ("restore file://FOLDER/empty FOLDER/other", &none),
+        ("restore s3:bucket FOLDER/copy --json", &none),
+        ("serve --ledger FOLDER/none --store file://FOLDER/empty", &none),
+        ("serve --ledger FOLDER/none --standby", &none),
     ] {
         let ended = ledger(&at(line), environment);
         assert!(!ended.err.contains("SECRET"), "{}", ended.err);

@@ -1,5 +1,6 @@
-//! The commands `ledger store`, and the protocol of `format/store.md` on a real store: `LEDGER_STORE_URL`
-//! names it, and its credentials come from the environment. Without it, the store is a folder.
+//! The commands `ledger store`, the protocol of `format/store.md` on a real store, and owners and standbys as
+//! processes: `LEDGER_STORE_URL` names the store, and its credentials come from the environment. Without it, the store
+//! is a folder.
 //!
 //! `tests/store/run` starts real servers and runs these tests on each.
 #![expect(
@@ -11,6 +12,10 @@
 mod commands;
 mod faults;
 mod flawed;
+mod kill;
 mod node;
 mod reading;
+mod process;
 mod rows;
+mod serve;
+mod walk;
