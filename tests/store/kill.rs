@@ -2,7 +2,8 @@
 //! at random times. No acknowledged record may be lost, and none may be there twice.
 //!
 //! `LEDGER_STORE_KILLS` is the number of kills over all ledgers (8 by default), `LEDGER_STORE_LEDGERS` the number of
-//! ledgers at once (8 on a server, 2 in a folder), `LEDGER_STORE_SEED` the seed of the times.
+//! ledgers at once (8 on a server, 2 in a folder), `LEDGER_STORE_WORKERS` the number of workers of each (2), and
+//! `LEDGER_STORE_SEED` the seed of the times. With one ledger, 64 workers and 20 kills it is a race for claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,15 +15,12 @@ use serde_json::{Value, json};
 
 use super::process::{Place, Running, WORKER, ask, free_port, write_tokens};
 
-/// Workers of each ledger.
-const WORKERS: usize = 2;
-
 /// Steps of each plan, and for each takeover: more than are done.
 const STEPS: usize = 1000;
 const STEPS_EACH: usize = 250;
 
-/// The pause of a worker between two steps.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The pause of a worker between two steps, for each worker of its ledger.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Of every so many takeovers, one is a hand-over, and one replaces a process that stands still.
 const EVERY: usize = 10;
@@ -58,6 +56,7 @@ struct Work {
     ports: [u16; 2],
     stop: AtomicBool,
     start: Instant,
+    pause: Duration,
     /// Microseconds after the start.
     answered: [AtomicU64; 2],
     told: Mutex<Acknowledged>,
@@ -92,7 +91,7 @@ impl Work {
             if self.stop.load(Ordering::SeqCst) {
                 return;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(self.pause);
             let secret = format!("{:0>32}", format!("{round:x}"));
             let claim = json!({ "worker": name, "run": "r", "secret": secret });
             let Some((status, body)) =
@@ -152,7 +151,7 @@ fn start(place: &Place, ports: [u16; 2], machine: usize, more: &str) -> Running 
 }
 
 /// Kill the owner of one ledger so many times.
-fn kill_one(kills: usize, seed: u64, measured: &Mutex<Measured>) {
+fn kill_one(kills: usize, workers: usize, seed: u64, measured: &Mutex<Measured>) {
     let (place, mut random) = (Place::new(), Random(seed));
     let takeovers = kills + 2 * kills.div_ceil(EVERY);
     let steps =
@@ -165,13 +164,14 @@ fn kill_one(kills: usize, seed: u64, measured: &Mutex<Measured>) {
         ports,
         stop: AtomicBool::new(false),
         start: Instant::now(),
+        pause: PAUSE.saturating_mul(u32::try_from(workers).unwrap()),
         answered: Default::default(),
         told: Mutex::default(),
     });
     let mut owner = start(&place, ports, 0, "");
     owner.wait_for("serving");
     let mut standby = start(&place, ports, 1, " --standby");
-    let workers: Vec<_> = (0..WORKERS)
+    let threads: Vec<_> = (0..workers)
         .map(|worker| {
             let work = Arc::clone(&work);
             std::thread::spawn(move || work.work(&format!("w{worker}")))
@@ -210,21 +210,23 @@ fn kill_one(kills: usize, seed: u64, measured: &Mutex<Measured>) {
         (owner, standby, machine) = (standby, back, other);
     }
     work.stop.store(true, Ordering::SeqCst);
-    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    for worker in threads {
+        worker.join().unwrap();
+    }
     standby.wait_for("standing by");
     assert_eq!(standby.stop(), 0, "{}", standby.err());
     assert_eq!(owner.stop(), 0, "{}", owner.err());
-    check(&place, &work.told.lock().unwrap());
+    check(&place, &work.told.lock().unwrap(), workers);
     measured.lock().unwrap().acknowledged += work.told.lock().unwrap().receipts.len();
 }
 
 /// Every acknowledged claim and receipt is in the store, once, and every folder has the same log.
-fn check(place: &Place, told: &Acknowledged) {
+fn check(place: &Place, told: &Acknowledged, workers: usize) {
     let restored = place.json("restore URL @restored --json");
     let root = format!("{}:{}", restored["seq"], restored["chain"].as_str().unwrap());
     place.ledger(&format!("verify @restored --expect-head {root}"));
-    let (mut claims, mut receipts, mut accepted) =
-        (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let (mut claims, mut receipts) = (BTreeMap::new(), BTreeMap::new());
+    let (mut claimed, mut accepted) = (BTreeSet::new(), BTreeSet::new());
     let out = place.ledger("inspect @restored records --json");
     for line in out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         let event = &line["event"];
@@ -232,6 +234,8 @@ fn check(place: &Place, told: &Acknowledged) {
             Some("dispatched") => {
                 let worker = event["worker"].as_str().unwrap().to_owned();
                 claims.insert(line["seq"].as_u64().unwrap(), worker);
+                let step = event["step"].as_u64().unwrap();
+                assert!(claimed.insert(step), "step {step} was claimed twice");
             }
             Some("receipt_recorded") => {
                 let output = event["receipt"]["output"].as_str().unwrap().to_owned();
@@ -252,8 +256,8 @@ fn check(place: &Place, told: &Acknowledged) {
         assert_eq!(receipts.get(output), Some(seq), "the receipt {output} is lost");
     }
     // At most the last request of each worker got no answer.
-    assert!(claims.len() <= told.claims.len() + WORKERS, "claims were doubled");
-    assert!(receipts.len() <= told.receipts.len() + WORKERS, "receipts were doubled");
+    assert!(claims.len() <= told.claims.len() + workers, "claims were doubled");
+    assert!(receipts.len() <= told.receipts.len() + workers, "receipts were doubled");
     assert!(!told.receipts.is_empty());
     for folder in ["a", "b"] {
         place.ledger(&format!("verify @{folder}"));
@@ -283,18 +287,19 @@ fn killed_owners_lose_nothing() {
     let is_folder = std::env::var("LEDGER_STORE_URL").map_or(true, |url| url.starts_with("file:"));
     let ledgers = number("LEDGER_STORE_LEDGERS", if is_folder { 2 } else { 8 });
     let kills = number("LEDGER_STORE_KILLS", 8).div_ceil(ledgers);
+    let workers = number("LEDGER_STORE_WORKERS", 2);
     let seed = u64::try_from(number("LEDGER_STORE_SEED", 39)).unwrap();
     let measured = Mutex::new(Measured::default());
     std::thread::scope(|scope| {
         for ledger in 0..ledgers {
             let measured = &measured;
             let seed = seed.wrapping_mul(1000).wrapping_add(u64::try_from(ledger).unwrap());
-            scope.spawn(move || kill_one(kills, seed, measured));
+            scope.spawn(move || kill_one(kills, workers, seed, measured));
         }
     });
     let mut found = measured.into_inner().unwrap();
     println!(
-        "kill test: {ledgers} ledgers, {} results acknowledged, 0 lost, 0 doubled",
+        "kill test: {ledgers} ledgers with {workers} workers each, {} results acknowledged, 0 lost, 0 doubled",
         found.acknowledged
     );
     println!("  {}", line("SIGKILL to the first answer", &mut found.killed));

@@ -63,12 +63,17 @@ pub(super) fn owner_of(objects: &dyn Objects) -> Result<Option<StoreOwnerJson>, 
     }))
 }
 
+const STORE_HELP: &str =
+    "Keep the log in this store: s3://BUCKET/PREFIX, az://, gs:// or file:///FOLDER";
+
+/// A ledger, and its log in a store.
+type Held = (Ledger, Box<dyn HeldLog>);
+
 /// How a server keeps the log in a store.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Object store")]
 pub(crate) struct HoldOptions {
-    /// Keep the log in this store: s3://BUCKET/PREFIX, az://, gs:// or file:///FOLDER
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = STORE_HELP)]
     store: Option<String>,
     /// Follow the store with this folder, and take over when the owner is gone
     #[arg(long, requires = "store")]
@@ -123,7 +128,7 @@ pub(crate) fn hold(
     environment: &Environment,
     is_stopped: &dyn Fn() -> bool,
     news: &mut StoreNews<'_>,
-) -> Result<Option<(Ledger, Box<dyn HeldLog>)>, Failure> {
+) -> Result<Option<Held>, Failure> {
     let url = parse_url(options.store.as_deref().unwrap_or_default())?;
     let store = open(&url, Duration::from_secs(options.store_timeout), options.store_allow_http)?;
     store.check()?;
@@ -255,7 +260,7 @@ impl<'a> Place<'a> {
     }
 
     /// Open an epoch in the store, and the ledger.
-    fn take_over(&self) -> Result<(Ledger, Box<dyn HeldLog>), Failure> {
+    fn take_over(&self) -> Result<Held, Failure> {
         let environment = self.environment;
         let open = || {
             let time = environment.clock.now();
