@@ -52,8 +52,7 @@ const EXAMPLES: &str = examples!("");
 
 #[cfg(feature = "store")]
 const EXAMPLES: &str = examples!(
-    "\
-  ledger serve --store s3://my-ledgers/night       a result counts only when the store has it
+    "  ledger serve --store s3://my-ledgers/night       a result counts only when the store has it
   ledger serve --store s3://my-ledgers/night --standby
                                                    on a second machine: takes over when the first is gone
 

@@ -7,7 +7,7 @@ use plan_ledger::internals::plan::closest_name;
 use super::topics::TOPICS;
 
 /// The words that people try, and the commands that do what they mean.
-const MEANT: [(&[&str], &str); 23] = [
+const MEANT: &[(&[&str], &str)] = &[
     (&["list", "ls", "ps", "runs", "show", "progress", "watch", "todo", "tasks"], "status"),
     (&["log", "tail", "output", "outputs"], "logs"),
     (&["events", "history", "records"], "inspect records"),
@@ -26,7 +26,9 @@ const MEANT: [(&[&str], &str); 23] = [
     (&["approve", "review"], "plan review"),
     (&["propose", "submit", "add"], "plan propose"),
     (&["backup", "dump", "save"], "export"),
-    (&["restore", "load"], "import"),
+    #[cfg(not(feature = "store"))]
+    (&["restore"], "import"),
+    (&["load"], "import"),
     (&["doctor", "fsck", "repair"], "verify"),
     (&["done", "complete", "finish", "fail"], "receipt"),
     (&["limit", "parallel"], "cap"),
