@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use plan_ledger::internals::log::{LogReader, SegmentSizes};
 use plan_ledger::internals::plan::RunId;
 use plan_ledger::internals::store::{
-    DirectoryObjects, ObjectName, Objects, SegmentForm, SegmentObject, StoreClient, open_bound,
-    restore,
+    AckMode, DirectoryObjects, MonotonicClock, ObjectName, Objects, SegmentForm, SegmentObject,
+    StoreClient, StoreOpening, open_bound, restore,
 };
 use plan_ledger::{
     Claim, Clock, Cost, Environment, FailureClass, Json, Ledger, Note, OnAmbiguous, Outcome, Plan,
@@ -138,10 +139,12 @@ impl History {
         work(&ledger, run, 1);
         ledger.close().unwrap();
 
-        let client = StoreClient::new(Arc::clone(objects), |unclear| unclear < 100);
+        let client = StoreClient::new("a store", Arc::clone(objects), |unclear| unclear < 100);
         let open = |dir: &Path, node: u8| {
-            let (options, now) = (environment.log_options(), environment.clock.now());
-            let bound = open_bound(dir, options, &client, [node; 16], now).unwrap();
+            let (options, time) = (environment.log_options(), environment.clock.now());
+            let clock = MonotonicClock::new(|| Duration::ZERO);
+            let opening = StoreOpening { ack: AckMode::Store, node: [node; 16], time, clock };
+            let bound = open_bound(dir, options, &client, &opening).unwrap();
             Ledger::of_log(bound.log, &bound.recovery, &environment).unwrap().0
         };
         let ledger = open(&first, 1);
@@ -568,10 +571,11 @@ fn copies_are_compared() {
     ended.ends(0, &["only here: records"]);
     // Two machines continue from the same record, one of them without the store.
     let objects: Arc<dyn Objects> = Arc::new(DirectoryObjects::open(&folder).unwrap());
-    let client = StoreClient::new(objects, |_| false);
+    let client = StoreClient::new("a store", objects, |_| false);
     let alone = history.place.path().join("alone");
     let options = history.environment.log_options();
     let ack = restore(&alone, options, &client, &mut |_| ()).unwrap();
+    fs::remove_file(alone.join("STORE.json")).unwrap();
     let (ledger, _) = Ledger::open_with(&alone, &history.environment).unwrap();
     let note =
         Note { run: None, step: None, by: "ana".to_owned(), text: "not in the store".to_owned() };

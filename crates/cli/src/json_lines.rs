@@ -31,9 +31,7 @@ use crate::commands::plan::review::ReviewLine;
 use crate::commands::prune::PrunePlanLine;
 use crate::commands::read_report::ReadLine;
 use crate::commands::root::RootLine;
-use crate::commands::store::lines::{
-    RestoredLine, StandbyLine, StoreProbeLine, StoreStatusLine,
-};
+use crate::commands::store::lines::{RestoredLine, StandbyLine, StoreProbeLine, StoreStatusLine};
 use crate::commands::{
     archive, blobs, comparison, drill, erase, init, lab, next, plan, prime, questions, recover,
     report, run, serve, setup, verify, work,

@@ -82,7 +82,7 @@ pub(crate) fn check_suggestions(program: &Command) {
         for word in command.split(' ') {
             found = found.find_subcommand(word).unwrap_or_else(|| panic!("{command}"));
         }
-        for word in words {
+        for word in *words {
             assert!(program.find_subcommand(word).is_none(), "{word} is a command");
         }
     }

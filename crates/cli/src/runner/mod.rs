@@ -36,12 +36,12 @@ mod workers;
 pub(crate) use check::Criteria;
 pub use check::{Check, CheckAnswer, Checked, Subject};
 pub(crate) use check_lock::CheckLock;
+#[cfg(feature = "store")]
+pub(crate) use claims::this_machine;
 pub(crate) use claims::{
     ClaimsLook, DeadClaim, KeptClaim, claimed_files, keep_claim_of, release_dead_claims,
     take_over_dead_claims,
 };
-#[cfg(feature = "store")]
-pub(crate) use claims::this_machine;
 pub use drive::{
     Counts, Guards, OnStale, Options, Pending, Recovered, RunOutcome, RunSummary, Session,
     TakeOver, Unrecorded, drive, pending, recover,

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use plan_ledger::Environment;
 use plan_ledger::internals::ledger::IdSource;
-use plan_ledger::internals::store::{Objects, StoreClient};
+use plan_ledger::internals::store::StoreClient;
+
+use super::open::OpenStore;
 
 /// How long the store may give no clear answer before a process gives up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,9 +25,11 @@ thread_local! {
 }
 
 /// A client that asks the store again for [`PATIENCE`].
-pub(super) fn patient_client(objects: &Arc<dyn Objects>, environment: &Environment) -> StoreClient {
+pub(super) fn patient_client(store: &OpenStore, environment: &Environment) -> StoreClient {
     let ids = environment.ids.clone();
-    StoreClient::new(Arc::clone(objects), move |unclear| ask_again(unclear, &*ids))
+    StoreClient::new(store.url.to_string(), Arc::clone(&store.objects), move |unclear| {
+        ask_again(unclear, &*ids)
+    })
 }
 
 /// Wait after the n-th unclear answer, and return whether to ask again.

@@ -80,7 +80,7 @@ fn read_store(path: &Path, environment: &Environment) -> Result<Arc<dyn Storage>
         store.objects
     };
     let patience = Mutex::new(Patience::default());
-    let client = StoreClient::new(objects, move |_| {
+    let client = StoreClient::new(url.to_string(), objects, move |_| {
         let pause = patience.lock().unwrap_or_else(PoisonError::into_inner).pause(Instant::now());
         pause.inspect(|pause| std::thread::sleep(*pause)).is_some()
     });

@@ -42,7 +42,7 @@ pub(crate) struct RestoreArgs {
 
 pub(crate) fn restore(args: &RestoreArgs) -> Result<Code, Failure> {
     let (store, environment) = (args.store.open()?, environment());
-    let client = patient_client(&store.objects, &environment);
+    let client = patient_client(&store, &environment);
     let (dir, created) = (&args.dir, is_free(&args.dir));
     let mut last = FolderProgress::default();
     let ack = if created {

@@ -21,8 +21,8 @@ use clap::Args;
 
 use plan_ledger::internals::format::Uid;
 use plan_ledger::internals::store::{
-    BoundLog, FolderProgress, LedgerIdentity, Objects, StoreClient, Unclear, bound_ledger,
-    open_bound, restore,
+    AckMode, BoundLog, FolderProgress, LedgerIdentity, MonotonicClock, Objects, StoreClient,
+    StoreOpening, Unclear, bound_ledger, open_bound, restore,
 };
 use plan_ledger::{Environment, Error, ErrorKind, Ledger};
 
@@ -135,7 +135,7 @@ pub(crate) fn hold(
     if !options.no_probe {
         expect_fit(&store, environment)?;
     }
-    let client = patient_client(&store.objects, environment);
+    let client = patient_client(&store, environment);
     let place = Place {
         dir,
         environment,
@@ -262,9 +262,12 @@ impl<'a> Place<'a> {
     /// Open an epoch in the store, and the ledger.
     fn take_over(&self) -> Result<Held, Failure> {
         let environment = self.environment;
+        let start = Instant::now();
+        let clock = MonotonicClock::new(move || start.elapsed());
         let open = || {
-            let time = environment.clock.now();
-            open_bound(self.dir, environment.log_options(), self.client, self.node, time)
+            let (time, clock) = (environment.clock.now(), clock.clone());
+            let opening = StoreOpening { ack: AckMode::Store, node: self.node, time, clock };
+            open_bound(self.dir, environment.log_options(), self.client, &opening)
         };
         let BoundLog { log, recovery, progress, epoch, .. } = open_in_turn(self.dir, open)?;
         let identity = bound_ledger(self.client.objects(), self.client.retry())?;
