@@ -775,7 +775,7 @@ impl Machine {
     fn note_exported(&self, kept: &Path, journal: &Mutex<Journal>) {
         for path in self.disk.files(kept) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if name.starts_with("lost-") && name.ends_with(".jsonl") {
+            if name.starts_with("lost-") && path.extension().is_some_and(|it| it == "jsonl") {
                 let text = String::from_utf8(self.disk.read(&path).unwrap()).unwrap();
                 let lines = text.lines().map(|line| (self.number, line.to_owned()));
                 journal.lock().unwrap().exported.extend(lines);

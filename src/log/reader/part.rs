@@ -87,8 +87,8 @@ impl LogReader {
     /// `Io`.
     pub fn complete_segment(&self, seq: u64) -> Result<Option<CompleteSegment>> {
         let is_own = |segment: &&Segment| segment.header.base_seq <= seq;
-        let valid = self.segments.list.iter().filter_map(valid_segment);
-        let Some(segment) = valid.filter(is_own).last() else { return Ok(None) };
+        let mut valid = self.segments.list.iter().filter_map(valid_segment);
+        let Some(segment) = valid.rfind(is_own) else { return Ok(None) };
         let header = &segment.header;
         let Some(next) = self.segments.successor(header) else { return Ok(None) };
         let path = self.segment_path(header.ordinal);
