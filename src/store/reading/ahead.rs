@@ -181,7 +181,7 @@ mod tests {
 
         fn get(&self, name: &str, _: Option<Range<u64>>) -> Answer {
             let number = self.requests.fetch_add(1, Ordering::SeqCst);
-            if self.is_unclear && number % 2 == 0 {
+            if self.is_unclear && number.is_multiple_of(2) {
                 return Err(Unclear("busy".to_owned()));
             }
             Ok(Some(StoredObject { bytes: name.as_bytes().to_vec(), at: None }))
