@@ -1012,7 +1012,30 @@ export interface ServingLine {
   http: string | null;
   /** The last record of the ledger. */
   seq: number;
+  /** The log in a store; null if the log is in the folder alone. */
+  store: HeldStoreJson | null;
   type: "serving";
+}
+
+/** The log of a ledger in a store, of a server that holds it. */
+export interface HeldStoreJson {
+  /**
+   * The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
+   * is none.
+   */
+  dropped_first: number | null;
+  /** The last such record. */
+  dropped_last: number | null;
+  /** The epoch that the server opened. */
+  epoch: number;
+  /** The server, in hexadecimal, as in its slots. */
+  node: string;
+  /** How many records the store got that only the folder had. */
+  shipped: number;
+  /** How many records the folder got from the store. */
+  taken_in: number;
+  /** The address. */
+  url: string;
 }
 
 /** Criteria were judged. */

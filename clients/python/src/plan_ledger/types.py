@@ -1098,7 +1098,28 @@ class ServingLine(TypedDict):
     http: Union[str, None]
     # The last record of the ledger.
     seq: int
+    # The log in a store; null if the log is in the folder alone.
+    store: Union[HeldStoreJson, None]
     type: Literal["serving"]
+
+
+class HeldStoreJson(TypedDict):
+    """The log of a ledger in a store, of a server that holds it."""
+    # The first record that the folder had, and that the log does not have: it was never acknowledged. Null if there
+    # is none.
+    dropped_first: Union[int, None]
+    # The last such record.
+    dropped_last: Union[int, None]
+    # The epoch that the server opened.
+    epoch: int
+    # The server, in hexadecimal, as in its slots.
+    node: str
+    # How many records the store got that only the folder had.
+    shipped: int
+    # How many records the folder got from the store.
+    taken_in: int
+    # The address.
+    url: str
 
 
 class JudgedLine(TypedDict):
