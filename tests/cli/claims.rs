@@ -262,3 +262,18 @@ fn worker_cannot_judge_its_own_attempt() {
     let other = scenario.ledger().judge(task.token, vec![verdict("ana")]).unwrap();
     assert_eq!(other, StepStatus::Accepted);
 }
+
+/// Goal: a step that states its attempts is not dispatched for ever when each worker disappears: a person looks at it.
+#[test]
+fn step_whose_stated_attempts_were_lost_waits_for_a_person() {
+    let step =
+        json!({ "id": "a", "goal": "a", "lease_seconds": 60, "retry": { "max_attempts": 3 } });
+    let scenario = Scenario::begin(&json!({ "steps": [step] }));
+    for _ in 0..3 {
+        assert_eq!(scenario.status("a"), StepStatus::Ready);
+        scenario.dispatch("a");
+        scenario.wait(61);
+    }
+    assert_eq!(scenario.status("a"), StepStatus::OutcomeUnknown);
+    assert!(scenario.ledger().dispatch(scenario.run().id, "w").unwrap().is_none());
+}

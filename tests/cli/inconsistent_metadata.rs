@@ -18,8 +18,8 @@ use plan_ledger::internals::storage::{DiskStorage, Storage};
 use plan_ledger::{ErrorKind, HeadSync};
 
 use super::lab::{
-    End, at, dir, fenced, kill, open, options, options_with, payloads, reader, record, segments,
-    survey, whole,
+    End, at, dir, fenced, kill, log_files, open, options, options_with, payloads, reader, record,
+    segments, survey, whole,
 };
 
 fn verified(disk: &SimDisk) -> Verification {
@@ -422,4 +422,62 @@ fn ticket_of_another_log_is_refused() {
     let error = short.wait(ticket).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}");
     assert_eq!(log.flush().unwrap().seq, 5);
+}
+
+/// Goal: recovery adopts a record behind the position of HEAD only if it obeys every rule, also those that neither
+/// checksum nor link covers: time, kind and schema.
+#[test]
+fn record_that_breaks_a_rule_is_not_adopted() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(5)).unwrap();
+    log.flush().unwrap();
+    kill(&disk, log);
+    let (head, segment) =
+        (reader(&disk).head().unwrap().clone(), reader(&disk).segments().remove(0));
+    let header = segment.header.unwrap();
+    let (earlier, later) = (at(4), at(6));
+    for (time, kind, schema, is_right) in
+        [(later, 1, 1, true), (earlier, 1, 1, false), (later, 0, 1, false), (later, 1, 0, false)]
+    {
+        let stamp =
+            Stamp { seq: head.durable_seq + 1, time, ordinal: 0, inflight: 1, batch_left: 0 };
+        let place = Placement { segment: header.segment, offset: head.data_end };
+        let (mut frame, forged) = (Vec::new(), NewRecord { kind, schema, ..record(99, 100) });
+        encode_frame(
+            &mut frame,
+            &forged,
+            stamp,
+            place,
+            &ChainKey::new(&header.genesis),
+            &head.chain,
+        );
+        let disk = disk.fork();
+        disk.overwrite(&segment.path, head.data_end, &frame).unwrap();
+        let opened = open(&disk);
+        let is_adopted = opened.is_ok_and(|(log, _)| {
+            payloads(&whole(&log.reader().unwrap())).contains(&forged.payload)
+        });
+        assert_eq!(is_adopted, is_right, "time {time}, kind {kind}, schema {schema}");
+    }
+}
+
+/// Goal: a writer whose folder was replaced by that of another ledger reads nothing of the other one.
+#[test]
+fn reader_of_a_writer_refuses_another_ledger_in_its_place() {
+    let disk = SimDisk::new();
+    let log = Log::create(&dir(), options(&disk), at(0)).unwrap();
+    log.append(&[record(1, 100)], at(5)).unwrap();
+    assert_eq!(whole(&log.reader().unwrap()).len(), 1);
+    let other = SimDisk::new();
+    let twin = options_with(Arc::new(other.clone()), 99, HeadSync::Interval);
+    let twin = Log::create(&dir(), twin, at(0)).unwrap();
+    twin.append(&[record(2, 100)], at(5)).unwrap();
+    kill(&other, twin);
+    assert_eq!(log_files(&disk), log_files(&other));
+    for (path, _) in log_files(&other) {
+        disk.overwrite(&path, 0, &other.read(&path).unwrap()).unwrap();
+    }
+    let error = log.reader().unwrap_err();
+    assert!(error.to_string().contains("another ledger is in place"), "{error}");
 }
