@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! - A request that was sent and got no response is repeated only under its idempotency key.
+//! - A client never writes to a folder that is bound to a store: it waits for the server, as for a lock.
 //! - Clients wait for a locked ledger in a queue, so that no client starves, and for at most
 //!   [`LOCK_WAIT`], unless a client has another limit. A client that tries again keeps its place in the queue.
 
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use plan_ledger::internals::log::bound_store;
 use plan_ledger::{BackgroundWork, BatchKey, Environment, Error, ErrorKind, Ledger, State};
 
 use crate::protocol::{Answer, Code, Failure, encode, hex, plan_too_long, receive, too_long};
@@ -226,6 +228,7 @@ impl Client {
 
     /// Opens the ledger, executes the request, and closes the ledger.
     fn execute_alone(&self, request: &Request, key: Option<&BatchKey>) -> Result<Answer, Failure> {
+        expect_unbound(&self.dir, &self.environment)?;
         // A short-lived process needs no background work.
         let background_work = BackgroundWork::Inline;
         let environment = Environment { background_work, ..self.environment.clone() };
@@ -247,6 +250,20 @@ impl Client {
         }
         Ok(answer)
     }
+}
+
+/// The log of a folder that is bound to a store is written by its server alone. While that does not run, clients wait
+/// for it as for another lock holder.
+fn expect_unbound(dir: &Path, environment: &Environment) -> Result<(), Error> {
+    let Some(binding) = bound_store(&*environment.storage, dir)? else { return Ok(()) };
+    let message =
+        format!("the server of this ledger, which is bound to {}, does not run", binding.url);
+    let hint = format!(
+        "start it: `ledger serve --store {} --ledger {}`; to leave the store, remove STORE.json in the folder",
+        binding.url,
+        dir.display()
+    );
+    Err(Error::new(ErrorKind::Locked, message).with_hint(hint).at_path(dir))
 }
 
 /// The encoded request, with its key if it needs one.
